@@ -1,0 +1,44 @@
+"""ptyctl_session_config: resize, expect, get, mode (CONTRACTS, ptyctl_session_config)."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from .fields import check_fields, fields
+from .model import Reply, Request
+from .session import Columns, Expect
+
+_ACTIONS = {
+    "resize": fields("cols rows"),
+    "expect": fields("expect"),
+    "get": fields(),
+    "mode": fields("mode"),
+}
+_COMMON = frozenset({"action", "session_id", "task_id"})
+
+
+class ConfigRequest(Request):
+    session_id: str = Field(min_length=1)
+    action: Literal["resize", "expect", "get", "mode"]
+    cols: Columns | None = None
+    rows: Columns | None = None
+    expect: Expect | None = None
+    mode: str | None = None
+    task_id: str | None = Field(None, min_length=1)
+
+    @model_validator(mode="after")
+    def _coupled(self) -> Self:
+        check_fields(self, _ACTIONS, _COMMON)
+        return self
+
+
+class ConfigReply(Reply):
+    action: Literal["resize", "expect", "get", "mode"]
+    expect: Expect | None = None
+    cols: int | None = None
+    rows: int | None = None
+    platform: str | None = None
+    mode: str | None = None
+    notices: list[str] | None = None

@@ -1,0 +1,42 @@
+"""The Controller protocol: what every door speaks, whether the sessions live in this process or in another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from .config import ConfigReply, ConfigRequest
+from .exec import ExecReply, ExecRequest
+from .io import IoReply, IoRequest
+from .session import SessionReply, SessionRequest
+
+#: Told during a long wait: bytes received since the call began, and seconds passed.
+Progress = Callable[[int, float], None]
+
+
+class Controller(Protocol):
+    """Opens, finds, lists, drives and closes sessions.
+
+    Every method raises PtyctlError and nothing else. Cancelling a call stops only the waiting: what was sent is sent, and a
+    run goes on in its session.
+    """
+
+    async def session(self, request: SessionRequest) -> SessionReply:
+        """ptyctl_session."""
+        ...
+
+    async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
+        """ptyctl_session_io."""
+        ...
+
+    async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
+        """ptyctl_session_exec."""
+        ...
+
+    async def config(self, request: ConfigRequest) -> ConfigReply:
+        """ptyctl_session_config."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends the use of this controller; the local one closes its sessions."""
+        ...

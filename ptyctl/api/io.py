@@ -1,0 +1,81 @@
+"""ptyctl_session_io: write and read (CONTRACTS, ptyctl_session_io)."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from .fields import check_fields, fields
+from .model import Reply, Request, Value
+
+Encoding = Literal["utf-8", "base64"]
+
+#: Many MCP clients give a call up after 60 s: no call waits longer than this (design, section 6).
+MAX_WAIT_MS = 55_000
+DEFAULT_READ_BYTES = 65_536
+
+_READ = "mode cursor timeout_ms max_bytes max_lines until_regex include_match until_idle_ms input_hints encoding"
+_ACTIONS = {
+    "write": fields(optional="data key encoding sensitive"),
+    "read": fields(optional=_READ),
+}
+_COMMON = frozenset({"action", "session_id", "task_id"})
+
+
+class InputHints(Value):
+    """RE2 patterns that, at the end of a chunk, mean that the far end waits for an answer."""
+
+    wait_for_regexes: tuple[str, ...] = ()
+
+
+class IoRequest(Request):
+    session_id: str = Field(min_length=1)
+    action: Literal["write", "read"]
+    data: str | None = Field(None, description="in utf-8 data \\n is Enter")
+    key: str | None = Field(None, description="enter, ctrl_c, up, f1, break, ...")
+    encoding: Encoding | None = None
+    sensitive: bool | None = Field(None, description="a secret: only its length is kept")
+    mode: Literal["cursor", "tail", "screen"] | None = None
+    cursor: str | None = Field(None, description="next_cursor of an earlier reply")
+    timeout_ms: int | None = Field(None, ge=0)
+    max_bytes: int | None = Field(None, ge=1)
+    max_lines: int | None = Field(None, ge=1)
+    until_regex: str | None = None
+    include_match: bool | None = None
+    until_idle_ms: int | None = Field(None, ge=1)
+    input_hints: InputHints | None = None
+    task_id: str | None = Field(None, min_length=1)
+
+    @model_validator(mode="after")
+    def _coupled(self) -> Self:
+        check_fields(self, _ACTIONS, _COMMON)
+        if self.action == "write" and (self.data is None) == (self.key is None):
+            raise ValueError("write needs exactly one of data and key")
+        if self.key is not None and self.encoding is not None:
+            raise ValueError("encoding goes with data, not with key")
+        if self.max_lines is not None and self.mode != "tail":
+            raise ValueError('max_lines needs mode "tail"')
+        if self.mode == "tail" and self.cursor is not None:
+            raise ValueError('mode "tail" takes no cursor')
+        return self
+
+
+class IoReply(Reply):
+    action: Literal["write", "read"]
+    notices: list[str] | None = None
+    bytes_written: int | None = None
+    chunk: str | None = None
+    encoding: Encoding | None = None
+    next_cursor: str | None = None
+    buffer_start_cursor: str | None = None
+    buffer_end_cursor: str | None = None
+    matched: bool | None = None
+    idle_reached: bool | None = None
+    timed_out: bool | None = None
+    eof: bool | None = None
+    waiting_for_input: bool | None = None
+    truncated: bool | None = None
+    dropped_bytes: int | None = None
+    buffered_bytes: int | None = None
+    buffer_limit_bytes: int | None = None

@@ -1,0 +1,50 @@
+"""The two bases of all requests and replies, and how a request that is wrong is told so."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .errors import PtyctlError, invalid
+
+
+class Value(BaseModel):
+    """A part of a request: unknown fields are refused by name, and a rejected value is never repeated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Request(Value):
+    """A call's arguments."""
+
+    @classmethod
+    def of(cls, arguments: Any) -> Self:
+        """The request that `arguments` (a JSON object) describe.
+
+        Raises:
+            PtyctlError: INVALID_ARGUMENT, naming each wrong field and what it should be, never its value.
+        """
+        try:
+            return cls.model_validate(arguments)
+        except ValidationError as error:
+            raise _explain(error) from None
+
+
+class Reply(BaseModel):
+    """A call's result. Fields that are None are not sent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    def payload(self) -> dict[str, Any]:
+        """The reply as every door sends it."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def _explain(error: ValidationError) -> PtyctlError:
+    faults = [
+        {"field": ".".join(str(part) for part in fault["loc"]), "problem": fault["msg"].removeprefix("Value error, ")}
+        for fault in error.errors(include_input=False, include_url=False, include_context=False)
+    ]
+    told = "; ".join(f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in faults)
+    return invalid(told, fields=faults)

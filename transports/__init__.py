@@ -1,0 +1,1 @@
+"""Byte channels to terminals: local PTY, SSH, Telnet. This package knows nothing of ptyctl."""
