@@ -43,7 +43,7 @@ RETRYABLE = frozenset(
 
 
 class PtyctlError(Exception):
-    """What a Controller raises, and nothing else. The message never holds a secret, nor the rejected value of a secret field."""
+    """What a Controller raises, and nothing else. No message holds a secret, nor the rejected value of a secret field."""
 
     def __init__(self, code: ErrorCode, message: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)

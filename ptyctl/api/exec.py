@@ -71,7 +71,7 @@ class ExecReply(Reply):
     exit_code_reason: str | None = None
     done_reason: DoneReason
     prompt_detected: bool = False
-    error_hints: list[str] = []
+    error_hints: list[str] = Field(default_factory=list)
     timed_out: bool = False
     waiting_for_input: bool | None = None
     duration_ms: int

@@ -1,0 +1,163 @@
+"""Raw terminal bytes to spool text (design, section 3), the same text however the bytes were cut.
+
+Two rules, in this order: escape and control sequences and C0 controls other than LF, HT, BS and CR are dropped; then each of
+CR LF, CR CR LF and a CR alone becomes one LF. Everything else passes, also bytes that are not UTF-8.
+
+Sequences follow ECMA-48 5.4 and 5.6 as terminals read them: a byte that cannot continue a CSI or an escape sequence ends it
+and is read as text, so that a torn sequence costs nothing behind it; CAN and SUB cancel a string, and so does its excess
+of a bound.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .control import ESC
+
+#: An OSC, DCS, APC, PM or SOS longer than this is given up: an unterminated one must not swallow a session.
+STRING_LIMIT_BYTES = 1 << 20
+
+_KEPT_C0 = b"\b\t\n\r\x1b"
+_DROPPED_C0 = bytes(byte for byte in range(0x20) if byte not in _KEPT_C0)
+_STRAY_CONTROLS = _DROPPED_C0 + ESC
+
+#: Whole sequences, and torn ones: what could still become whole has been held back before this is used.
+_SEQUENCE = re.compile(
+    rb"\x1b(?:"
+    rb"\[[\x20-\x3f]*[\x40-\x7e]?"  # CSI
+    rb"|\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?"  # OSC: BEL ends it too (xterm)
+    rb"|[PX^_][^\x18\x1a\x1b]*(?:[\x18\x1a]|\x1b\\)?"  # DCS, SOS, PM, APC
+    rb"|[\x20-\x2f]*[\x30-\x7e]?"  # nF, Fp, Fe, Fs
+    rb")",
+    re.DOTALL,
+)
+_OSC_OR_MODE = re.compile(rb"\x1b\]([^\x07\x18\x1a\x1b]*)(?:\x07|\x1b\\)|\x1b\[\?([0-9;]*)([hl])", re.DOTALL)
+_OPEN = re.compile(rb"\x1b(?:\[[\x20-\x3f]*|\][^\x07\x18\x1a\x1b]*\x1b?|[PX^_][^\x18\x1a\x1b]*\x1b?|[\x20-\x2f]*)\Z", re.DOTALL)
+_STRING_BEGINS = (b"\x1b]", b"\x1bP", b"\x1bX", b"\x1b^", b"\x1b_")
+_OSC_END = re.compile(rb"[\x07\x18\x1a]|\x1b(?:\\|(?=[^\\]))", re.DOTALL)
+_STRING_END = re.compile(rb"[\x18\x1a]|\x1b(?:\\|(?=[^\\]))", re.DOTALL)
+_NEWLINE = re.compile(rb"\r?\r\n|\r")
+_OPEN_CR = re.compile(rb"\r{1,2}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Osc:
+    """An operating system command, without its introducer and terminator. Offsets are in bytes: `raw_begin` and `raw_end`
+    enclose the sequence in the raw stream, `spool` is the size of the spool just before it."""
+
+    payload: bytes
+    raw_begin: int
+    raw_end: int
+    spool: int
+
+
+class Normaliser:
+    """Feeds on raw bytes, gives spool text. `raw` and `spool` count what was taken in and given out.
+
+    `modes` holds the DEC private modes that the far end has set; `osc` gathers operating system commands until they are taken.
+    """
+
+    def __init__(self, raw: int = 0, spool: int = 0) -> None:
+        self.raw = raw
+        self.spool = spool
+        self.modes: set[int] = set()
+        self.osc: list[Osc] = []
+        self._held = b""  # the start of a short sequence whose end has not come
+        self._string = bytearray()  # the start of a string (OSC, DCS ...) whose end has not come
+        self._cr = b""  # one or two CR of which it is open whether a LF follows
+
+    def feed(self, data: bytes) -> bytes:
+        """The text that `data` adds to the spool. A sequence or a CR whose meaning is still open is held back."""
+        if len(data) > STRING_LIMIT_BYTES:
+            half = len(data) // 2
+            return self.feed(data[:half]) + self.feed(data[half:])
+        self.raw += len(data)
+        if ESC not in data and not self._held and not self._string:
+            return self._plain(data)
+        return self._escaped(data)
+
+    def flush(self) -> bytes:
+        """Settles what is open as the stream ends here: a held CR is a line's end, a torn sequence is dropped."""
+        self._held = b""
+        self._string.clear()
+        text = b"\n" * len(self._cr)
+        self._cr = b""
+        self.spool += len(text)
+        return text
+
+    def _escaped(self, data: bytes) -> bytes:
+        data = self._held + data
+        self._held = b""
+        if self._string:
+            data = self._continue_string(data)
+        data = self._hold_open(data)
+        if b"\x1b]" not in data and b"\x1b[?" not in data:
+            return self._plain(_SEQUENCE.sub(b"", data))
+        raw = self.raw - len(self._held) - len(self._string) - len(data)
+        pieces, begin = [], 0
+        for found in _OSC_OR_MODE.finditer(data):
+            pieces.append(self._plain(_SEQUENCE.sub(b"", data[begin : found.start()])))
+            begin = found.end()
+            if found[1] is None:
+                self._set_modes(found[2], found[3] == b"h")
+            else:
+                self.osc.append(Osc(found[1], raw + found.start(), raw + begin, self.spool))
+        pieces.append(self._plain(_SEQUENCE.sub(b"", data[begin:])))
+        return b"".join(pieces)
+
+    def _hold_open(self, data: bytes) -> bytes:
+        """`data` without the sequence at its end that is not whole yet."""
+        last = data.rfind(ESC)
+        if last < 0:
+            return data
+        if last == len(data) - 1:  # it may be the first half of a string's terminator
+            last = max(data.rfind(ESC, 0, last), 0)
+        found = _OPEN.search(data, last)
+        if found is None:
+            return data
+        tail = found[0]
+        if tail.startswith(_STRING_BEGINS):
+            self._held = tail[-1:] if tail.endswith(ESC) else b""
+            self._string += tail.removesuffix(ESC)
+        else:
+            self._held = tail
+        return data[: found.start()]
+
+    def _continue_string(self, data: bytes) -> bytes:
+        """What of `data` is to be read on as usual: the string with its end, what follows a given-up one, or nothing yet."""
+        room = STRING_LIMIT_BYTES - len(self._string)
+        ends = _OSC_END if self._string.startswith(b"\x1b]") else _STRING_END
+        found = ends.search(data, 0, room)
+        if found is None and len(data) < room:
+            self._held = data[-1:] if data.endswith(ESC) else b""
+            self._string += data.removesuffix(ESC)
+            return b""
+        whole = bytes(self._string)
+        self._string.clear()
+        return data[room:] if found is None else whole + data
+
+    def _set_modes(self, numbers: bytes, on: bool) -> None:
+        modes = {int(number) for number in numbers.split(b";") if number and len(number) < 6}
+        self.modes = self.modes | modes if on else self.modes - modes
+
+    def _plain(self, data: bytes) -> bytes:
+        """Drops C0 controls and settles line ends, in data without open sequences."""
+        text = self._cr + data.translate(None, _STRAY_CONTROLS)
+        crs = text.count(b"\r")
+        if crs:
+            text = self._newlines(text, crs)
+        else:
+            self._cr = b""
+        self.spool += len(text)
+        return text
+
+    def _newlines(self, text: bytes, crs: int) -> bytes:
+        found = _OPEN_CR.search(text) if text.endswith(b"\r") else None
+        self._cr = found[0] if found else b""
+        if found:
+            text = text[: found.start()]
+            crs -= len(found[0])
+        if crs == text.count(b"\r\n") and b"\r\r" not in text:
+            return text.replace(b"\r\n", b"\n")
+        return _NEWLINE.sub(b"\n", text)

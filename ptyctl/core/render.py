@@ -1,0 +1,124 @@
+"""Raw terminal bytes to the text that a person would have read (CONTRACTS, blocks).
+
+As a terminal of that width and endless height would show it: carriage returns, backspaces, erases and cursor moves are
+resolved, attributes dropped, wrapped lines whole again; the alternate screen leaves nothing. A line with none of these passes
+byte for byte, so exact output stays exact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from .page import Page
+
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_TOKEN = re.compile(
+    r"(?P<text>[^\x00-\x1f\x7f]+)"
+    r"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>[\x40-\x7e])"
+    r"|\x1b\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?"
+    r"|\x1b[PX^_][^\x18\x1a\x1b]*(?:[\x18\x1a]|\x1b\\)?"
+    r"|\x1b(?:\[[\x20-\x3f]*|[\x20-\x2f]*[\x30-\x7e]?)"
+    r"|(?P<c0>[\x00-\x1f\x7f])",
+    re.DOTALL,
+)
+_STRINGS = re.compile(
+    r"\x1b(?:\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?|[PX^_][^\x18\x1a\x1b]*(?:[\x18\x1a]|\x1b\\)?)", re.DOTALL
+)
+_ALTERNATE_SCREEN = {"47", "1047", "1049"}
+
+
+def render(data: bytes, width: int) -> str:
+    """The text of `data`, lines ended by one LF, and by none where the output ended without.
+
+    Bytes that are no UTF-8 become U+FFFD.
+    """
+    text = data.decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = _SGR.sub("", _STRINGS.sub("", text))
+    renderer = _Renderer(width)
+    for number, line in enumerate(text.split("\n")):
+        if number:
+            renderer.newline()
+        renderer.line(line)
+    return renderer.page.text()
+
+
+class _Renderer:
+    """Applies tokens to a page; what it does not know, it drops."""
+
+    def __init__(self, width: int) -> None:
+        self.page = Page(width)
+        self._alternate = False
+
+    def newline(self) -> None:
+        if not self._alternate:
+            self.page.newline()
+
+    def line(self, line: str) -> None:
+        plain = line.rstrip("\r")
+        if not self._alternate and self.page.fresh() and not _CONTROL.search(plain):
+            self.page.keep(plain)
+            return
+        for token in _TOKEN.finditer(line):
+            self._token(token)
+
+    def _token(self, token: re.Match[str]) -> None:
+        if token["final"] and token["private"]:
+            if _ALTERNATE_SCREEN.intersection(token["args"].split(";")) and token["final"] in "hl":
+                self._alternate = token["final"] == "h"
+        elif self._alternate:
+            return
+        elif token["text"]:
+            self.page.draw(token["text"])
+        elif token["c0"] in _C0:
+            _C0[token["c0"]](self.page)
+        elif token["final"] in _CSI:
+            first = token["args"].split(";")[0]
+            _CSI[token["final"]](self.page, int(first[:6]) if first else None)
+
+
+def _backspace(page: Page) -> None:
+    page.to_column(page.column() - 1)
+
+
+def _erase_line(page: Page, how: int | None) -> None:
+    column = page.column()
+    begin, end = {None: (column, None), 0: (column, None), 1: (0, column + 1), 2: (0, None)}.get(how, (0, 0))
+    page.erase(begin, end)
+
+
+def _erase_screen(page: Page, how: int | None) -> None:
+    if not how:  # a whole screen that is cleared was shown before: its lines stay
+        page.erase_below()
+
+
+def _position(page: Page, _row: int | None) -> None:
+    """On endless paper there is no row to go to: what is drawn at a place of its own begins a line."""
+    if not page.fresh():
+        page.down(1 << 30)
+        page.newline()
+
+
+_C0: dict[str, Callable[[Page], None]] = {
+    "\b": _backspace,
+    "\t": Page.tab,
+    "\r": lambda page: page.to_column(0),
+    "\v": Page.newline,
+    "\f": Page.newline,
+}
+_CSI: dict[str, Callable[[Page, int | None], None]] = {
+    "A": lambda page, n: page.up(n or 1),
+    "B": lambda page, n: page.down(n or 1),
+    "C": lambda page, n: page.to_column(page.column() + (n or 1)),
+    "D": lambda page, n: page.to_column(page.column() - (n or 1)),
+    "G": lambda page, n: page.to_column((n or 1) - 1),
+    "H": _position,
+    "f": _position,
+    "J": _erase_screen,
+    "K": _erase_line,
+    "P": lambda page, n: page.delete(n or 1),
+    "@": lambda page, n: page.insert(n or 1),
+    "X": lambda page, n: page.erase(page.column(), page.column() + (n or 1)),
+}

@@ -1,0 +1,88 @@
+"""Matching on the spool with RE2: linear whatever the pattern, so no caller can stall the others (design, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import re2
+
+from ptyctl.api.errors import invalid
+
+from .window import Window
+
+#: A match of up to this size is found however it was cut; what a failed search must look at again is bounded by it.
+MATCH_LIMIT_BYTES = 64 * 1024
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False  # or it writes to stderr
+
+#: What other engines have and RE2 has not, by how it begins; named in the refusal.
+_LACKING = {
+    "(?=": "lookahead",
+    "(?!": "lookahead",
+    "(?<=": "lookbehind",
+    "(?<!": "lookbehind",
+    "(?>": "atomic groups",
+    "(?P=": "backreferences",
+    "(?(": "conditionals",
+    "(?#": "comments",
+}
+
+
+def compile_pattern(pattern: str, field: str) -> Any:
+    """A compiled RE2 pattern over UTF-8 bytes: `$` is the end of the text, `(?m)` makes `^` and `$` lines.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT, naming the field, the fault, and what RE2 lacks.
+    """
+    try:
+        return re2.compile(pattern.encode("utf-8", "surrogatepass"), _OPTIONS)
+    except re2.error as error:
+        fault = str(error.args[0]) if error.args else str(error)
+        lacking = [name for begin, name in _LACKING.items() if begin in pattern]
+        if "invalid escape sequence: \\" in fault and fault[-1:].isdigit():
+            lacking = ["backreferences"]
+        hint = f"RE2 has no {lacking[0]}; match it without" if lacking else "patterns are RE2"
+        raise invalid(f"{field}: {pattern!r} is no valid pattern: {fault} ({hint})", field=field) from None
+
+
+def compile_all(patterns: tuple[str, ...] | None, field: str) -> list[Any]:
+    """As `compile_pattern`, for a list."""
+    return [compile_pattern(pattern, f"{field}[{number}]") for number, pattern in enumerate(patterns or ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a match lies in the spool: byte offsets, the end exclusive."""
+
+    start: int
+    end: int
+
+
+class Search:
+    """One search from a cursor over a spool that still grows. `^` is the cursor.
+
+    Each call looks only at what came since the last one and at the 64 KiB before it, so that the whole is linear.
+    """
+
+    def __init__(self, pattern: Any, cursor: int) -> None:
+        self.cursor = cursor
+        self.scanned = cursor
+        self._pattern = pattern
+
+    def cost(self) -> int:
+        """How many bytes, seen before, the next call has to look at again."""
+        return min(self.scanned - self.cursor, MATCH_LIMIT_BYTES)
+
+    def search(self, window: Window) -> Span | None:
+        """The leftmost match in what the window holds now, or None."""
+        begin = max(self.cursor, self.scanned - MATCH_LIMIT_BYTES, window.start)
+        context = begin
+        if begin > self.cursor:  # what stands before it decides on ^, \b and (?m)^; and a character is not cut
+            context = window.character_start(max(begin - 4, self.cursor))
+            begin = max(begin - 3, context + (context > self.cursor))
+        text = window.read(context, window.end)
+        self.scanned = window.end
+        found = self._pattern.search(text, begin - context)
+        return None if found is None else Span(context + found.start(), context + found.end())

@@ -1,0 +1,63 @@
+"""A bounded window over the end of the spool (design, section 3)."""
+
+from __future__ import annotations
+
+#: How far the memory may lag behind the bound before it is cut: cutting at each append would copy too often.
+_SLACK_BYTES = 256 * 1024
+#: No character of UTF-8 is longer (RFC 3629).
+UTF8_MAX_BYTES = 4
+
+
+class Window:
+    """The last `limit` bytes of the spool. `start` and `end` are offsets into it, exact whatever memory is held."""
+
+    def __init__(self, limit: int, end: int = 0) -> None:
+        self.limit = limit
+        self.end = end
+        self._base = end
+        self._bytes = bytearray()
+
+    @property
+    def start(self) -> int:
+        return max(self._base, self.end - self.limit)
+
+    def append(self, text: bytes) -> None:
+        if len(text) > self.limit:
+            self._base = self.end + len(text) - self.limit
+            self._bytes = bytearray(text[-self.limit :])
+        else:
+            self._bytes += text
+        self.end += len(text)
+        surplus = len(self._bytes) - self.limit
+        if surplus > _SLACK_BYTES:
+            del self._bytes[:surplus]
+            self._base += surplus
+
+    def read(self, begin: int, end: int) -> bytes:
+        """The bytes between two offsets, as far as the window holds them."""
+        begin = max(begin, self.start)
+        return bytes(self._bytes[begin - self._base : max(begin, end) - self._base])
+
+    def character_start(self, offset: int) -> int:
+        """The first place at or behind `offset` where a character begins, so that a cut text begins readable."""
+        begin = max(offset, self.start)
+        for byte in self.read(begin, begin + UTF8_MAX_BYTES - 1):
+            if byte & 0xC0 != 0x80:
+                break
+            begin += 1
+        return begin
+
+    def release(self) -> None:
+        """Frees the memory; `start` becomes the end. What was kept on disk is still there."""
+        self._base = self.end
+        self._bytes = bytearray()
+
+
+def whole_characters(text: bytes) -> int:
+    """How many bytes of `text` are left when an incomplete character at its end is not counted."""
+    for back in range(1, min(UTF8_MAX_BYTES, len(text) + 1)):
+        byte = text[-back]
+        if byte & 0xC0 != 0x80:
+            needed = 1 + (byte >= 0xC2) + (byte >= 0xE0) + (byte >= 0xF0) if byte < 0xF5 else 1
+            return len(text) - back if needed > back else len(text)
+    return len(text)

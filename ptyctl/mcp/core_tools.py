@@ -1,0 +1,76 @@
+"""The toolset `core`: the four ptyctl tools. Their descriptions teach an agent the workflow; a test holds their size."""
+
+from __future__ import annotations
+
+from ptyctl.api import (
+    ConfigReply,
+    ConfigRequest,
+    Controller,
+    ExecReply,
+    ExecRequest,
+    IoReply,
+    IoRequest,
+    Progress,
+    SessionReply,
+    SessionRequest,
+)
+
+from .tool import Tool
+
+
+async def _session(controller: Controller, request: SessionRequest, _progress: Progress | None) -> SessionReply:
+    return await controller.session(request)
+
+
+async def _exec(controller: Controller, request: ExecRequest, progress: Progress | None) -> ExecReply:
+    return await controller.exec(request, progress)
+
+
+async def _io(controller: Controller, request: IoRequest, progress: Progress | None) -> IoReply:
+    return await controller.io(request, progress)
+
+
+async def _config(controller: Controller, request: ConfigRequest, _progress: Progress | None) -> ConfigReply:
+    return await controller.config(request)
+
+
+_SESSION = """\
+Open, share, list and close terminals that live on between calls: local shells, SSH hosts, Telnet/SSH device consoles.
+Workflow: open; ptyctl_session_io read mode=tail once; then ptyctl_session_exec, or io write and read; close.
+A console (session_type=console, device_id) is one session for everybody. Writing to it needs its lock: \
+lock with task_id, heartbeat at half of lock_ttl_ms (60000), unlock when done. Reading never needs it.
+LOCKED: another task types; go on reading, lock later. LOCK_REQUIRED: lock first. \
+LOCK_LOST: yours expired; lock again, read what happened since."""
+
+_EXEC = """\
+Run a command in a session and get its output: give cmd, or lines, or block_id. exit_code is null where the far end has none. \
+Pagers are answered.
+timed_out: it still runs; call again with its block_id instead of cmd. \
+BUSY: another run goes on; wait for it by block_id, or io write key=ctrl_c. \
+output_truncated: the middle was left out; io read from cursor has it. \
+error_hints: lines that look like errors. waiting_for_input: answer by io write, or by responses beforehand."""
+
+_IO = """\
+write types data or presses key; read returns what arrived. Read on from the next_cursor of each reply, also of a write; \
+wait with until_regex or until_idle_ms, and timeout_ms. Secrets: sensitive=true.
+Patterns are RE2: ^ is the cursor, $ the end of what has arrived, (?m) makes them lines.
+truncated: dropped_bytes are lost to this buffer; re-sync with mode=tail. eof: the far end ended."""
+
+_CONFIG = """\
+resize a session's terminal, set the patterns (expect) that tell its prompt, pager and errors, or its CLI mode; get shows all."""
+
+TOOLS = (
+    Tool("ptyctl_session", "Terminal sessions and locks", _SESSION, SessionRequest, SessionReply, _session),
+    Tool("ptyctl_session_exec", "Run a command in a terminal", _EXEC, ExecRequest, ExecReply, _exec),
+    Tool("ptyctl_session_io", "Type into a terminal, read from it", _IO, IoRequest, IoReply, _io),
+    Tool(
+        "ptyctl_session_config",
+        "Terminal size and prompt patterns",
+        _CONFIG,
+        ConfigRequest,
+        ConfigReply,
+        _config,
+        destructive=False,
+        idempotent=True,
+    ),
+)

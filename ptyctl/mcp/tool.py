@@ -1,0 +1,30 @@
+"""A tool as a value: what a client is told of it, and what a call to it does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ptyctl.api import Controller, Progress
+from ptyctl.api.model import Reply, Request
+
+#: Performs a request of the tool's own type; the progress callback is None when the client did not ask for it.
+Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The hints are those of MCP's ToolAnnotations: `destructive`, it may change or end what is there; `idempotent`, the same
+    call made again changes nothing more. Every tool may reach a device, so all have openWorldHint.
+    """
+
+    name: str
+    title: str
+    description: str
+    request: type[Request]
+    reply: type[Reply]
+    call: Call
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False

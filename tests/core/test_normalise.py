@@ -1,0 +1,108 @@
+"""The spool's text does not depend on how the bytes were cut."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.core.normalise import STRING_LIMIT_BYTES, Normaliser
+
+
+def normalise(*pieces: bytes) -> bytes:
+    machine = Normaliser()
+    return b"".join([machine.feed(piece) for piece in pieces]) + machine.flush()
+
+
+EXAMPLES = [
+    (b"plain", b"plain"),
+    (b"a\r\nb\r\r\nc\rd\ne", b"a\nb\nc\nd\ne"),
+    (b"\r\r\r\n", b"\n\n"),
+    (b"a\r", b"a\n"),
+    (b"a\r\r", b"a\n\n"),
+    (b"a\r\x00\n", b"a\n"),
+    (b"\x1b[1;31mred\x1b[0m", b"red"),
+    (b"a\r\x1b[K\nb", b"a\nb"),
+    (b"\x1b]0;title\x07x\x1b]2;t\x1b\\y", b"xy"),
+    (b"\x1bP1$r0m\x07not the end\x1b\\z\x1b_apc\x1b\\\x1b^pm\x1b\\\x1bXsos\x1b\\.", b"z."),
+    (b"\x1b(B\x1b=\x1b7ok\x1b8\x1bc", b"ok"),
+    (b"\x1b[31\nm", b"\nm"),
+    (b"\x1b[\x1b[1mx", b"x"),
+    (b"\x1b]0;torn\x1b[1mx", b"x"),
+    (b"\x1b]0;cancelled\x18x", b"x"),
+    (b"\x1b\x1b[1mx", b"x"),
+    (b"\x07bell\x00nul\x0e\x0f tab\tbs\b", b"bellnul tab\tbs\b"),
+    ("é\x1b[1mü€😀".encode(), "éü€😀".encode()),
+    (b"\xff\xfe\x9b1m\x80", b"\xff\xfe\x9b1m\x80"),
+    (b"open\x1b[12", b"open"),
+    (b"open\x1b]0;never", b"open"),
+]
+
+raw_bytes = st.lists(
+    st.one_of(
+        st.sampled_from([b"\r", b"\n", b"\r\n", b"\r\r\n", b"\x1b", b"\x1b[", b"\x1b]", b"\x1b\\", b"\x07", b"\x18"]),
+        st.sampled_from(
+            [b"\x1b[1;3m", b"\x1b[?1049h", b"\x1b]0;t\x07", b"\x1bPx\x1b\\", b"\x1b(B", "é€😀".encode(), b"\x00", b"0;"]
+        ),
+        st.binary(max_size=6),
+    ),
+    max_size=30,
+).map(b"".join)
+
+
+def test_examples_whole_and_at_every_cut() -> None:
+    for raw, text in EXAMPLES:
+        assert normalise(raw) == text, raw
+        assert normalise(*(raw[i : i + 1] for i in range(len(raw)))) == text, raw
+        for cut in range(len(raw) + 1):
+            assert normalise(raw[:cut], raw[cut:]) == text, (raw, cut)
+
+
+@given(raw_bytes, st.lists(st.integers(0, 200), max_size=8))
+def test_any_cut_gives_the_same_text_and_the_same_events(raw: bytes, places: list[int]) -> None:
+    whole, cut = Normaliser(), Normaliser()
+    text = whole.feed(raw) + whole.flush()
+    ends = sorted({min(place, len(raw)) for place in places} | {len(raw)})
+    pieces = [raw[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    assert b"".join(cut.feed(piece) for piece in pieces) + cut.flush() == text
+    assert (cut.osc, cut.modes, cut.raw, cut.spool) == (whole.osc, whole.modes, len(raw), len(text))
+
+
+@given(raw_bytes)
+def test_no_control_but_newline_tab_and_backspace_is_left(raw: bytes) -> None:
+    assert not re.search(rb"[\x00-\x07\x0b-\x1f]", normalise(raw))
+
+
+@given(st.lists(st.sampled_from(["word", "\n", "é", " ", "\t"]), max_size=40).map("".join))
+def test_plain_text_passes_unchanged(text: str) -> None:
+    assert normalise(text.replace("\n", "\r\n").encode()) == text.encode()
+
+
+def test_an_osc_is_told_with_its_place() -> None:
+    machine = Normaliser()
+    machine.feed(b"ab\r\n\x1b]7717;x")
+    machine.feed(b"y\x07c")
+    (osc,) = machine.osc
+    assert (osc.payload, osc.raw_begin, osc.raw_end, osc.spool) == (b"7717;xy", 4, 14, 3)
+
+
+def test_private_modes_are_kept() -> None:
+    machine = Normaliser()
+    machine.feed(b"\x1b[?1;2004h\x1b[?25l")
+    assert machine.modes == {1, 2004}
+    machine.feed(b"\x1b[?1l\x1b[?99999999999999h")
+    assert machine.modes == {2004}
+
+
+@pytest.mark.parametrize("size", [4096, STRING_LIMIT_BYTES, 3 * STRING_LIMIT_BYTES])
+def test_a_string_that_never_ends_is_given_up_at_its_bound(size: int) -> None:
+    raw = b"\x1b]" + b"x" * (STRING_LIMIT_BYTES - 2) + b"seen"
+    pieces = [raw[i : i + size] for i in range(0, len(raw), size)]
+    assert normalise(*pieces) == b"seen"
+
+
+def test_a_string_within_the_bound_is_dropped_in_linear_time() -> None:
+    raw = b"\x1bP" + b"x" * 500_000 + b"\x1b\\seen"
+    assert normalise(*(raw[i : i + 64] for i in range(0, len(raw), 64))) == b"seen"

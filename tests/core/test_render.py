@@ -1,0 +1,76 @@
+"""Rendered text is what a person would have read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.core.render import render
+
+MORE = b" --More-- "
+ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"", ""),
+        (b"hi\r\n", "hi\n"),
+        (b"hi", "hi"),
+        (b"a\tb  \r\nc\r\r\n", "a\tb  \nc\n"),
+        (b"10%\r50%\r100%\r\n", "100%\n"),
+        (b"longer\rab\r\n", "abnger\n"),
+        (b"longer\rab\x1b[K\r\n", "ab\n"),
+        (b"abc\b\b\bxyz\r\n", "xyz\n"),
+        (b"\x1b[1;31mred\x1b[0m text\r\n", "red text\n"),
+        (b"\x1b]0;title\x07x\r\n", "x\n"),
+        (b"\x1b]0;a\nb\x07x\r\n", "x\n"),
+        (b"one\r\n" + MORE + ERASE + b"two\r\n", "one\ntwo\n"),
+        (b"one\r\n" + MORE + b"\x00" + ERASE + b"tw  \r\n", "one\ntw  \n"),
+        (b"one\r\n" + MORE + b"\r          \rtwo\r\n", "one\ntwo\n"),
+        (b"a\r\n---- More ----\x1b[42D                                          \x1b[42Db\r\n", "a\nb\n"),
+        (b"1\r\n2\r\n\x1b[2A\x1b[KA\r\n\x1b[KB\r\n", "A\nB\n"),
+        (b"pre\x1b[?1049hfull screen\r\nprogram\x1b[?1049lpost\r\n", "prepost\n"),
+        (b"abcdef\x1b[4D\x1b[2Px\r\n", "abxf\n"),
+        (b"abc\x1b[3D\x1b[2@xy\r\n", "xyabc\n"),
+        (b"abc\x1b[3D\x1b[2X\r\n", "  c\n"),
+        (b"ab\x1b[Cc\r\n", "ab c\n"),
+        ("日本\b\bx\r\n".encode(), "日x\n"),
+        ("e\u0301\r\n\x1b[K".encode(), "e\u0301\n"),
+        (b"bad \xff byte\r\n", "bad \ufffd byte\n"),
+        (b"old\r\n\x1b[H\x1b[2Jnew\r\n", "old\nnew\n"),
+    ],
+)
+def test_examples(raw: bytes, text: str) -> None:
+    assert render(raw, 80) == text
+
+
+def test_a_wrapped_line_is_one_line_and_a_carriage_return_stays_in_its_row() -> None:
+    assert render(b"x" * 25 + b"\r\n", 10) == "x" * 25 + "\n"
+    assert render(b"x" * 25 + b"\b" * 9 + b"yy\r\n", 10) == "x" * 20 + "yyxxx\n"
+    assert render(b"0123456789ab\rXY\x1b[A_\r\n", 10) == "01_3456789XY\n"
+    assert render(b"0123456789\rX\r\n", 10) == "X123456789\n"
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"]) | st.just("\t"), max_size=50), st.integers(1, 200))
+def test_plain_lines_pass_unchanged(line: str, width: int) -> None:
+    assert render(line.encode() + b"\r\n", width) == line + "\n"
+
+
+@given(
+    st.lists(st.sampled_from([b"\x1b[", b"A", b"\r", b"\n", b"\b", b"K", b"3", b"x", b"\t", b"\x1b[2J", b"\xff"]), max_size=40)
+)
+def test_nothing_raises(pieces: list[bytes]) -> None:
+    render(b"".join(pieces), 7)
+
+
+@given(st.binary(max_size=200))
+def test_no_control_is_left(raw: bytes) -> None:
+    assert not any(character < " " and character not in "\n\t" for character in render(raw, 20))
+
+
+@given(st.lists(st.sampled_from(["", "word", "a b ", "\ttab"]), max_size=30), st.sets(st.integers(0, 30)))
+def test_an_erased_pager_leaves_nothing(lines: list[str], stops: set[int]) -> None:
+    paged = b"".join((MORE + ERASE if number in stops else b"") + line.encode() + b"\r\n" for number, line in enumerate(lines))
+    assert render(paged, 80) == "".join(line + "\n" for line in lines)
