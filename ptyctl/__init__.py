@@ -1,3 +1,29 @@
 """ptyctl: a session controller for terminals, shared safely by agents and people."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api.errors import ErrorCode, PtyctlError
+    from .api.handle import SessionHandle
+    from .controller import LocalController
+    from .library import open_session
+
 __version__ = "0.1.0"
+__all__ = ["ErrorCode", "LocalController", "PtyctlError", "SessionHandle", "open_session"]
+
+_HOMES = {
+    "ErrorCode": "ptyctl.api.errors",
+    "LocalController": "ptyctl.controller",
+    "PtyctlError": "ptyctl.api.errors",
+    "SessionHandle": "ptyctl.api.handle",
+    "open_session": "ptyctl.library",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when they are used: the command line starts without the transports."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

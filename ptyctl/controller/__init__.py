@@ -1,0 +1,5 @@
+"""Opens, finds, lists and closes sessions."""
+
+from .local import LocalController
+
+__all__ = ["LocalController"]

@@ -55,12 +55,14 @@ class Osc:
 class Normaliser:
     """Feeds on raw bytes, gives spool text. `raw` and `spool` count what was taken in and given out.
 
-    `modes` holds the DEC private modes that the far end has set; `osc` gathers operating system commands until they are taken.
+    `line_feeds` counts LF as received: a CR alone repaints a line, only a LF leaves it. `modes` holds the DEC private modes that
+    the far end has set; `osc` gathers operating system commands until they are taken.
     """
 
     def __init__(self, raw: int = 0, spool: int = 0) -> None:
         self.raw = raw
         self.spool = spool
+        self.line_feeds = 0
         self.modes: set[int] = set()
         self.osc: list[Osc] = []
         self._held = b""  # the start of a short sequence whose end has not come
@@ -144,6 +146,7 @@ class Normaliser:
     def _plain(self, data: bytes) -> bytes:
         """Drops C0 controls and settles line ends, in data without open sequences."""
         text = self._cr + data.translate(None, _STRAY_CONTROLS)
+        self.line_feeds += text.count(b"\n")
         crs = text.count(b"\r")
         if crs:
             text = self._newlines(text, crs)

@@ -57,7 +57,8 @@ Patterns are RE2: ^ is the cursor, $ the end of what has arrived, (?m) makes the
 truncated: dropped_bytes are lost to this buffer; re-sync with mode=tail. eof: the far end ended."""
 
 _CONFIG = """\
-resize a session's terminal, set the patterns (expect) that tell its prompt, pager and errors, or its CLI mode; get shows all."""
+resize a session's terminal; set the RE2 patterns (expect) that tell its prompt, pager and errors, or its CLI mode; \
+get shows them."""
 
 TOOLS = (
     Tool("ptyctl_session", "Terminal sessions and locks", _SESSION, SessionRequest, SessionReply, _session),

@@ -1,8 +1,9 @@
-"""JSON Schemas of tools (JSON Schema 2020-12), generated from the api's models and then made small: an agent pays for each byte."""
+"""JSON Schemas of tools (2020-12), generated from the api's models and then made small: an agent pays for each byte."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from pydantic import BaseModel
@@ -81,7 +82,7 @@ class _Compactor:
         if len(kept) > 1:
             values = [_values(option) for option in kept]
             if all(values):
-                return {"enum": [*sum(values, []), *null]}
+                return {"enum": [*chain.from_iterable(values), *null]}
             return {"anyOf": [*kept, *([_NULL] if null else [])]}
         (only,) = kept
         if not null:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from os.path import commonprefix
 from typing import Generic, TypeVar
+
+from .prefix import common_prefix_length
 
 T = TypeVar("T")
 
@@ -68,7 +69,8 @@ class Parameter:
 
     def accepts(self, token: str) -> bool:
         if bounds := _RANGE.fullmatch(self.name):
-            return token.isascii() and token.isdigit() and int(bounds[1]) <= int(token[:9]) <= int(bounds[2])
+            is_number = token.isascii() and token.isdigit() and len(token) <= 10
+            return is_number and int(bounds[1]) <= int(token) <= int(bounds[2])
         return re.fullmatch(PARAMETERS[self.name], token) is not None
 
 
@@ -105,7 +107,7 @@ class Node(Generic[T]):
             if parameter.accepts(token):
                 return node, True
         # The caret stands under the first character that no keyword has there.
-        agreed = max((len(commonprefix([word, keyword])) for keyword in self.keywords), default=0)
+        agreed = max((common_prefix_length(word, keyword) for keyword in self.keywords), default=0)
         raise InvalidInput(offset + agreed)
 
     def expects(self) -> list[str]:
@@ -119,12 +121,11 @@ class Node(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
-    """A parsed line: what to run, and its parameters with their offsets in the line."""
+class Arguments:
+    """The parameters of a parsed line, and where in the line each begins."""
 
-    run: T
-    arguments: tuple[str, ...]
-    offsets: tuple[int, ...]
+    texts: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()
 
 
 def build(commands: Iterable[tuple[str, T]]) -> Node[T]:
@@ -135,16 +136,16 @@ def build(commands: Iterable[tuple[str, T]]) -> Node[T]:
     return root
 
 
-def parse(root: Node[T], line: str) -> Call[T]:
-    """What the line means.
+def parse(root: Node[T], line: str) -> tuple[T, Arguments]:
+    """What the line runs, and with what.
 
     Raises:
         InvalidInput, AmbiguousCommand, IncompleteCommand.
     """
-    node, arguments = _walk(root, line)
+    node, found = _walk(root, line)
     if node.run is None:
         raise IncompleteCommand
-    return Call(node.run, tuple(text for text, _ in arguments), tuple(offset for _, offset in arguments))
+    return node.run, Arguments(tuple(text for text, _ in found), tuple(offset for _, offset in found))
 
 
 def help_for(root: Node[T], line: str) -> list[str]:
@@ -155,7 +156,7 @@ def help_for(root: Node[T], line: str) -> list[str]:
     """
     head, word = _split_last(line)
     node, _ = _walk(root, head)
-    return [name for name in node.expects() if name.startswith(word.lower()) or (word and not name[0].islower() and name != "<cr>")]
+    return [name for name in node.expects() if name.startswith(word.lower())]
 
 
 def complete(root: Node[T], line: str) -> str | None:

@@ -1,0 +1,65 @@
+"""`ptyctl`: its commands and their options."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ptyctl import __version__
+
+app = typer.Typer(
+    help="A session controller for terminals: agents and people share consoles, SSH hosts and shells.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Transport(StrEnum):
+    """How MCP clients reach the server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+    BOTH = "both"
+
+
+@app.command()
+def mcp(
+    transport: Annotated[Transport, typer.Option(help="How clients connect.")] = Transport.STDIO,
+    listen: Annotated[str, typer.Option(help="HOST:PORT on loopback, for http and both.")] = "127.0.0.1:8765",
+    toolsets: Annotated[str, typer.Option(help="Which tools, with commas between; all for every one.")] = "core",
+    token_file: Annotated[Path | None, typer.Option(help="A file (0600) with the bearer token; PTYCTL_TOKEN does too.")] = None,
+) -> None:
+    """Serve the tools to MCP clients, over stdin and stdout or HTTP at /mcp."""
+    from .serve import run
+
+    raise typer.Exit(run(transport.value, listen, toolsets, token_file))
+
+
+@app.command()
+def demo(
+    telnet: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A real device, instead of the practice switch.")
+    ] = None,
+    username: Annotated[str | None, typer.Option(help="Where the device asks for one.")] = None,
+    password: Annotated[str | None, typer.Option(help="The login password.", envvar="PTYCTL_DEMO_PASSWORD")] = None,
+    enable: Annotated[str | None, typer.Option(help="The enable password.", envvar="PTYCTL_DEMO_ENABLE")] = None,
+) -> None:
+    """Watch two agents share the console of a switch: a practice one, or yours."""
+    from .demo import run
+
+    raise typer.Exit(run(telnet, username, password, enable))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"ptyctl {__version__}")
+
+
+def main() -> None:
+    """The console script's entry."""
+    app()

@@ -1,0 +1,202 @@
+"""A console session of the switch: asleep, login, command modes. Pure: see `Terminal` for how it is driven."""
+
+from __future__ import annotations
+
+import re
+
+from .actions import Action, Close, Log
+from .command_input import CommandInput
+from .commands import interpret
+from .device import Device
+from .grammar import CommandError
+from .inputs import EnterInput
+from .login import Login
+from .modes import Mode
+from .modifiers import modify
+from .quirks import Quirks
+from .terminal import DEFAULT_LENGTH, DEFAULT_WIDTH, Ignore, Terminal
+
+NO_QUIRKS = Quirks()
+
+#: A show command, also behind `do`: the only kind in which a bar means a filter.
+_SHOW = re.compile(r"\s*(do\s+)?sh\w*\s")
+
+
+class Console(Terminal):
+    """One line of the switch: `vty0` and so on, which ends with its connection, or `con0`, which does not.
+
+    `user`: somebody whom the transport has authenticated already (SSH).
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        name: str = "vty0",
+        quirks: Quirks = NO_QUIRKS,
+        *,
+        user: str | None = None,
+        ping_interval: float = 0.2,
+    ) -> None:
+        super().__init__()
+        self.device, self.name, self.quirks = device, name, quirks
+        self.hooks = quirks.hooks()
+        self.user = user
+        self.mode = Mode.USER
+        #: What `interface` or `vlan` chose to configure.
+        self.subject = ""
+        self.ping_interval = ping_interval
+        #: Whether syslog lines are shown here: on a console always, on a vty after `terminal monitor`.
+        self.monitor = self.is_console_line
+        #: What `terminal length` and `terminal width` have set stays, whatever size the window takes.
+        self.fixed_length = self.fixed_width = False
+
+    @property
+    def is_console_line(self) -> bool:
+        return self.name.startswith("con")
+
+    @property
+    def prompt_text(self) -> str:
+        return f"{self.device.hostname}{self.mode}"
+
+    # What the driver calls
+
+    def start(self, now: float = 0.0) -> list[Action]:
+        """Somebody is connected for the first time."""
+        self.now = now
+        if not any(hook.start(self) for hook in self.hooks):
+            self.greet()
+        return self._take()
+
+    def syslog(self, line: str, now: float = 0.0) -> list[Action]:
+        """Another part of the device has logged `line`."""
+        self.now = now
+        if self.monitor and not self.closed:
+            self.show_log(line)
+        return self._take()
+
+    def resize(self, cols: int, rows: int) -> None:
+        """The window has a new size; 0 means unknown (RFC 1073)."""
+        if rows and not self.fixed_length:
+            self.length = rows
+        if cols and not self.fixed_width:
+            self.width = cols
+
+    def reboot(self, now: float) -> list[Action]:
+        """The device has started anew, and this line with it."""
+        self.now = now
+        self.cancel_job()
+        self.write("\nBootstrap program is the practice boot loader\nflashfs[0]: 12 files, 3 directories\n")
+        self._available("Ready")
+        return self._take()
+
+    # What commands, inputs and hooks call
+
+    def greet(self) -> None:
+        """Says who is there, and asks who wants to know."""
+        banner = "\n"
+        for hook in self.hooks:
+            banner = hook.banner(self, banner)
+        self.write(banner)
+        if self.user is not None:
+            self.prompt()
+            return
+        self.write("\nUser Access Verification\n\n")
+        Login(self, self.device.account, self._logged_in, self.log_out).begin()
+
+    def prompt(self) -> None:
+        """Waits for the next command."""
+        reader = CommandInput(self)
+        self.ask(reader.prompt, reader)
+        for hook in self.hooks:
+            hook.prompted(self)
+
+    def execute(self, line: str) -> None:
+        """Runs one line; an empty one or a comment does nothing."""
+        if not line.strip() or line.lstrip().startswith("!"):
+            self.prompt()
+            return
+        try:
+            text = self._run(line)
+        except CommandError as error:
+            text = error.report(self.prompt_text, line)
+        if text is not None:
+            self.finish(text)
+
+    def finish(self, text: str = "") -> None:
+        for hook in self.hooks:
+            text = hook.command_output(self, text)
+        self.page(text, self.prompt)
+
+    def take_over(self, user: str) -> None:
+        """The session of `user` is open already, in privileged mode."""
+        self.user, self.mode = user, Mode.PRIVILEGED
+
+    def leave_configuration(self) -> None:
+        """Back to privileged mode, with the log entry that IOS makes of it."""
+        self.mode, self.subject = Mode.PRIVILEGED, ""
+        self.log(f"%SYS-5-CONFIG_I: Configured from console by {self.user or 'console'} on {self.name}")
+
+    def log(self, message: str) -> None:
+        """Logs what this session did, and shows it here if this line shows such."""
+        line = self.record(message)
+        if self.monitor:
+            self.show_log(line)
+
+    def record(self, message: str) -> str:
+        """Logs `message` and tells the other lines; gives the line with its time."""
+        line = self.device.record(message, self.now)
+        self.do(Log(line))
+        return line
+
+    def show_log(self, line: str) -> None:
+        """Puts a syslog line into whatever is there. Neither prompt nor typed text come back, as on IOS by default."""
+        self.write(f"{line}\n" if self.at_line_start else f"\n{line}\n")
+
+    def sleep(self) -> None:
+        """Says nothing until somebody presses Enter, and then asks for another Enter."""
+        self.input = EnterInput(lambda: self._available(f"{self.device.hostname} {self.name} is now available"))
+
+    def log_out(self) -> None:
+        """The session is over: a vty hangs up, a console waits for the next user."""
+        if self.is_console_line:
+            self._available(f"{self.device.hostname} {self.name} is now available")
+            return
+        self.hang_up()
+        self.do(Close())
+
+    def hang_up(self) -> None:
+        """From now on nobody listens."""
+        self.closed = True
+        self.input = Ignore()
+
+    def outgoing(self, data: bytes) -> bytes:
+        for hook in self.hooks:
+            data = hook.outgoing(data)
+        return data
+
+    # Inside
+
+    def _logged_in(self, user: str) -> None:
+        self.user = user
+        self.prompt()
+
+    def _available(self, message: str) -> None:
+        """The line is free: the next Enter greets its next user, for whom nothing is left of the last one."""
+        self.user, self.mode, self.subject = None, Mode.USER, ""
+        self.fixed_length = self.fixed_width = False
+        self.length, self.width = DEFAULT_LENGTH, DEFAULT_WIDTH
+        self.write(f"\n\n{message}\n\n\nPress RETURN to get started.\n\n")
+        self.input = EnterInput(self.greet)
+
+    def _run(self, line: str) -> str | None:
+        """The output of a line; None: the command goes on, and will call `finish` itself.
+
+        Raises:
+            CommandError.
+        """
+        command, bar, modifier = line.partition("|") if _SHOW.match(line) else (line, "", "")
+        run, arguments = interpret(self.mode, command)
+        text = run(self, arguments)
+        if bar and text is not None:
+            text = modify(text, modifier, len(command) + 1)
+        return text

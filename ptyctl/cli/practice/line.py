@@ -1,0 +1,169 @@
+"""Drives one console: gives it what its connections send, and does what it wants done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from .actions import Action, Close, Drop, Flush, Log, Output, Reload, Wake
+from .console import Console
+
+#: Output that waits for its pace. Above it, the connections are not read: typing ahead has a limit.
+MAX_BACKLOG = 256 * 1024
+
+
+#: What goes to the wires, in order.
+Sent = Output | Close | Drop
+
+
+class Wire(Protocol):
+    """One connection of a client."""
+
+    def write(self, data: bytes) -> None:
+        """Sends bytes of the terminal."""
+
+    def close(self) -> None:
+        """Ends the connection in order, after what was written."""
+
+    def drop(self) -> None:
+        """Ends it as if the line was cut."""
+
+    def pause(self) -> None:
+        """Reads no further."""
+
+    def resume(self) -> None:
+        """Reads on."""
+
+
+class Line:
+    """One line with any number of wires: all see the same, and whatever any of them sends is typed.
+
+    Args:
+        now: the seconds since the practice switch started.
+        others: what happens here that concerns other lines: `Log` and `Reload`.
+    """
+
+    def __init__(self, console: Console, now: Callable[[], float], others: Callable[[Line, Action], None]) -> None:
+        self.console = console
+        self.wires: set[Wire] = set()
+        self._now, self._others = now, others
+        self._wake: asyncio.TimerHandle | None = None
+        self._pump: asyncio.TimerHandle | None = None
+        #: What waits for its pace, each with the seconds to wait after it, and how many bytes of output that is.
+        self._backlog: deque[tuple[Sent, float]] = deque()
+        self._backlog_bytes = 0
+        self._started = False
+
+    def attach(self, wire: Wire) -> None:
+        self.wires.add(wire)
+        if not self._started:
+            self._started = True
+            self._apply(self.console.start(self._now()))
+
+    def detach(self, wire: Wire) -> None:
+        self.wires.discard(wire)
+
+    def receive(self, data: bytes) -> None:
+        self._apply(self.console.feed(data, self._now()))
+        if self._backlog_bytes > MAX_BACKLOG:
+            for wire in self.wires:
+                wire.pause()
+
+    def syslog(self, line: str) -> None:
+        self._apply(self.console.syslog(line, self._now()))
+
+    def reboot(self) -> None:
+        """The device reloads: a console boots, a vty is hung up."""
+        if self.console.is_console_line:
+            self._apply(self.console.reboot(self._now()))
+        else:
+            self.console.hang_up()
+            self._apply([Close()])
+
+    def stop(self) -> None:
+        """Cancels the timers; nothing more is said."""
+        for timer in (self._wake, self._pump):
+            if timer is not None:
+                timer.cancel()
+        self._wake = self._pump = None
+        self._backlog.clear()
+
+    def _apply(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Output() | Close() | Drop():
+                    self._queue(action)
+                case Flush():
+                    self._flush()
+                case Wake(seconds):
+                    self._wake_in(seconds)
+                case Log() | Reload():
+                    self._others(self, action)
+        if self._pump is None:
+            self._send_next()
+
+    def _queue(self, action: Sent) -> None:
+        for entry in self._paced(action):
+            self._backlog.append(entry)
+            self._backlog_bytes += _size(entry[0])
+
+    def _paced(self, action: Sent) -> list[tuple[Sent, float]]:
+        if isinstance(action, Output):
+            for hook in self.console.hooks:
+                pieces = hook.pace(action.data)
+                if pieces is not None:
+                    return [(Output(piece), seconds) for piece, seconds in pieces]
+        return [(action, 0.0)]
+
+    def _send_next(self) -> None:
+        """Does what is due; where something has to wait, comes back later."""
+        self._pump = None
+        while self._backlog:
+            action, seconds = self._backlog.popleft()
+            self._deliver(action)
+            if seconds:
+                self._pump = asyncio.get_running_loop().call_later(seconds, self._send_next)
+                return
+
+    def _deliver(self, action: Sent) -> None:
+        for wire in tuple(self.wires):
+            match action:
+                case Output(data):
+                    wire.write(data)
+                case Close():
+                    wire.close()
+                case Drop():
+                    wire.drop()
+        was_full = self._backlog_bytes > MAX_BACKLOG
+        self._backlog_bytes -= _size(action)
+        if was_full and self._backlog_bytes <= MAX_BACKLOG:
+            self._resume()
+
+    def _flush(self) -> None:
+        """Forgets the output that still waits. A row that was cut off ends here, or the next one would begin behind it."""
+        waiting = [entry for entry in self._backlog if isinstance(entry[0], Output)]
+        if not waiting:
+            return
+        self._backlog = deque(entry for entry in self._backlog if not isinstance(entry[0], Output))
+        self._backlog_bytes = 0
+        self._resume()
+        self._queue(Output(b"\r\n"))
+
+    def _resume(self) -> None:
+        for wire in self.wires:
+            wire.resume()
+
+    def _wake_in(self, seconds: float) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = asyncio.get_running_loop().call_later(seconds, self._on_wake)
+
+    def _on_wake(self) -> None:
+        self._wake = None
+        self._apply(self.console.wake(self._now()))
+
+
+def _size(action: Sent) -> int:
+    return len(action.data) if isinstance(action, Output) else 0

@@ -1,0 +1,238 @@
+"""The controller whose sessions live in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from ptyctl.api.config import ConfigReply, ConfigRequest
+from ptyctl.api.controller import Progress
+from ptyctl.api.errors import PtyctlError, invalid, unsupported
+from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
+from ptyctl.core.lease import Lease
+from ptyctl.session.errors import from_channel
+from ptyctl.session.execution import execute
+from ptyctl.session.reading import read
+from ptyctl.session.session import Session, epoch_ms
+from ptyctl.session.spec import Spec
+from ptyctl.session.writing import write
+from transports.channel import Channel
+from transports.errors import ChannelError
+
+from .capabilities import CAPABILITIES
+from .opening import channel_opener, spec_of
+from .registry import Registry
+from .settings import Settings, load_settings
+
+
+class LocalController:
+    """Opens, finds, lists and closes sessions; one console session for each device_id. See api.controller.Controller."""
+
+    def __init__(
+        self, settings: Settings | None = None, open_channel: Callable[[SessionRequest], Channel] | None = None
+    ) -> None:
+        self.settings = settings or load_settings()
+        self._registry = Registry(self.settings.max_sessions)
+        self._open_channel = open_channel or channel_opener()
+        self._actions = {
+            "open": self._open,
+            "close": self._close,
+            "list": self._list,
+            "lock": self._lock,
+            "unlock": self._unlock,
+            "heartbeat": self._heartbeat,
+            "status": self._status,
+        }
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes all sessions; their transcripts stay."""
+        await asyncio.gather(*(session.close(why="the server ended") for session in self._registry.live()))
+
+    async def session(self, request: SessionRequest) -> SessionReply:
+        return await self._actions[request.action](request)
+
+    async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
+        if request.mode == "screen":
+            raise unsupported('mode "screen" is not here yet; read the text with mode cursor or tail', field="mode")
+        reading = request.action == "read"
+        session = self._registry.find(request.session_id) if reading else self._registry.find_live(request.session_id)
+        with session.in_use(request.task_id, reading=reading):
+            if not reading:
+                return await write(session, request)
+            reply = await read(session.stream, request)
+            reply.notices = session.notices.take(request.task_id)
+            return reply
+
+    async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
+        find = self._registry.find_live if request.block_id is None else self._registry.find
+        session = find(request.session_id)
+        with session.in_use(request.task_id):
+            return await execute(session, request, progress)
+
+    async def config(self, request: ConfigRequest) -> ConfigReply:
+        session = self._registry.find_live(request.session_id)
+        with session.in_use(request.task_id):
+            if request.action == "mode":
+                raise unsupported("modes belong to a platform, and this session has none that names any", field="mode")
+            if request.action == "resize":
+                assert request.cols is not None
+                assert request.rows is not None
+                lease = session.lease()
+                session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time()) if lease else None
+                session.resize(request.cols, request.rows)
+            elif request.expect is not None:
+                session.expectations(request.expect)  # refuses patterns that cannot be
+                session.expect = session.expect.model_copy(update=request.expect.model_dump(exclude_none=True))
+            return ConfigReply(
+                action=request.action,
+                expect=session.expect,
+                cols=session.cols if session.spec.pty.enabled else None,
+                rows=session.rows if session.spec.pty.enabled else None,
+                platform=session.spec.platform,
+                notices=session.notices.take(request.task_id),
+            )
+
+    async def _open(self, request: SessionRequest) -> SessionReply:
+        spec = spec_of(request)
+        if spec.device_id is None:
+            return await self._open_new(request, spec)
+        async with self._registry.opening[spec.device_id]:
+            present = self._registry.console(spec.device_id)
+            if present is None:
+                return await self._open_new(request, spec)
+            return await self._open_present(request, spec, present)
+
+    async def _open_new(self, request: SessionRequest, spec: Spec) -> SessionReply:
+        self._registry.reserve()
+        try:
+            folder = self.settings.sessions_dir()
+            session_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+            session = Session(session_id, spec, folder / session_id, self.settings.limits)
+            try:
+                await session.connect(self._channel(request))
+            except BaseException:  # also a cancelled open leaves nothing open behind
+                await session.close(force=True, why="it could not be opened")
+                raise
+            self._registry.add(session)
+        finally:
+            self._registry.release()
+        session.watch_idleness()
+        lease = self._lease(session, request) if request.acquire_lock else None
+        return self._opened(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
+
+    async def _open_present(self, request: SessionRequest, spec: Spec, session: Session) -> SessionReply:
+        old = session.spec
+        if (old.protocol, old.host, old.port) != (spec.protocol, spec.host, spec.port):
+            raise invalid(
+                f"console {spec.device_id} is open already as {old.protocol} {old.host}:{old.port}; "
+                "open it with the same, or close it first",
+                existing_session_id=session.session_id,
+            )
+        if session.state in ("eof", "lost"):
+            await session.connect(self._channel(request))
+            session.notices.post(f"reconnected: incarnation {session.incarnation}; what was running before is gone")
+        reply = self._opened(session, session.lease(), next_cursor=session.stream.end)
+        reply.existing_session_id = session.session_id
+        reply.lock_acquired = False
+        reply.notices = session.notices.take(request.task_id)
+        return reply
+
+    def _channel(self, request: SessionRequest) -> Channel:
+        try:
+            return self._open_channel(request)
+        except ChannelError as error:
+            raise from_channel(error) from None
+
+    def _opened(self, session: Session, lease: Lease | None, next_cursor: int) -> SessionReply:
+        channel = session.channel
+        assert channel is not None
+        reply = self._reply("open", session, lease)
+        return reply.model_copy(
+            update={
+                "protocol": session.spec.protocol,
+                "state": session.state,
+                "pty_enabled": channel.pty_enabled,
+                "next_cursor": str(next_cursor),
+                "security_warning": channel.security_warning,
+                "server_banner": channel.server_banner,
+                "platform": session.spec.platform,
+            }
+        )
+
+    async def _close(self, request: SessionRequest) -> SessionReply:
+        session = self._registry.find(request.session_id)
+        if session.state != "closed":
+            lease = session.lease()
+            if lease is not None and lease.holder != request.task_id and not request.force:
+                session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
+            await session.close(force=bool(request.force))
+        return SessionReply(action="close", session_id=session.session_id)
+
+    async def _list(self, request: SessionRequest) -> SessionReply:
+        entries = [session.entry() for session in self._registry.live()]
+        return SessionReply(action="list", sessions=entries, capabilities=CAPABILITIES)
+
+    async def _lock(self, request: SessionRequest) -> SessionReply:
+        for name in ("wait_ms", "force"):
+            if getattr(request, name):
+                raise unsupported(f"{name} is not here yet; try again when the lock is free", field=name)
+        session = self._registry.find_live(request.session_id)
+        with session.in_use(request.task_id):
+            return self._reply("lock", session, self._lease(session, request))
+
+    async def _heartbeat(self, request: SessionRequest) -> SessionReply:
+        session = self._registry.find_live(request.session_id)
+        with session.in_use(request.task_id):
+            now = asyncio.get_running_loop().time()
+            return self._reply("heartbeat", session, session.leases.heartbeat(_task(request), _ttl_s(request), now))
+
+    async def _unlock(self, request: SessionRequest) -> SessionReply:
+        session = self._registry.find_live(request.session_id)
+        with session.in_use(request.task_id):
+            session.leases.release(_task(request), asyncio.get_running_loop().time())
+            return self._reply("unlock", session, None)
+
+    async def _status(self, request: SessionRequest) -> SessionReply:
+        session = self._registry.find(request.session_id)
+        reply = self._reply("status", session, session.lease())
+        reply.state, reply.mode, reply.observers, reply.queue = session.state, session.runs.mode, session.observers(), []
+        reply.notices = session.notices.take(request.task_id)
+        return reply
+
+    def _lease(self, session: Session, request: SessionRequest) -> Lease:
+        return session.leases.acquire(_task(request), _ttl_s(request), asyncio.get_running_loop().time())
+
+    def _reply(self, action: str, session: Session, lease: Lease | None) -> SessionReply:
+        return SessionReply(
+            action=action,
+            session_id=session.session_id,
+            lock_holder=lease.holder if lease else None,
+            lock_expires_at=epoch_ms(lease.expires_at) if lease else None,
+            fence=lease.fence if lease else None,
+        )
+
+
+def _task(request: SessionRequest) -> str:
+    assert request.task_id is not None  # the request was held against its table
+    return request.task_id
+
+
+def _ttl_s(request: SessionRequest) -> float:
+    return (request.lock_ttl_ms or DEFAULT_LOCK_TTL_MS) / 1000
+
+
+__all__ = ["LocalController", "PtyctlError"]

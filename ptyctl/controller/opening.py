@@ -1,0 +1,134 @@
+"""From an open request to a spec and a channel: the one place that knows which fields belong to which transport."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from ptyctl.api.errors import unsupported
+from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
+from ptyctl.core.prompt import Expectations
+from ptyctl.session.spec import Spec
+from transports import ssh, telnet
+from transports.channel import Channel, Pty
+from transports.local import LocalChannel, LocalOptions, user_shell
+
+from .platforms import check_platform
+
+_DEFAULT_PORTS = {"ssh": 22, "telnet": 23, "local": None}
+
+
+class OpensChannels(Protocol):
+    """Makes the channel for a request; tests put a scripted one in its place."""
+
+    def __call__(self, request: SessionRequest) -> Channel: ...
+
+
+def spec_of(request: SessionRequest) -> Spec:
+    """What the session will be.
+
+    Raises:
+        PtyctlError: UNSUPPORTED or INVALID_ARGUMENT for what cannot be opened, before anything is tried.
+    """
+    if request.device is not None:
+        raise unsupported("there is no inventory here; give protocol and host instead of device", field="device")
+    assert request.protocol is not None
+    check_platform(request.platform)
+    expect = request.expect or Expect()
+    Expectations.of(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
+    pty = request.pty or PtyOptions()
+    if request.protocol == "local" and not pty.enabled:
+        raise unsupported("a local session always has a terminal; leave pty.enabled out", field="pty.enabled")
+    console = request.session_type == "console"
+    posix = request.platform in (None, "linux")
+    return Spec(
+        protocol=request.protocol,
+        host=request.host,
+        port=request.port or (_DEFAULT_PORTS[request.protocol] if request.protocol != "ssh" else None),
+        username=request.username,
+        session_type=request.session_type or "normal",
+        device_id=request.device_id,
+        platform=request.platform,
+        program=_program(request, pty),
+        probing=request.protocol != "local" and posix and (not console or request.platform == "linux"),
+        idle_timeout_s=(request.timeouts or Timeouts()).idle_timeout_ms / 1000,
+        pty=pty,
+        expect=expect,
+    )
+
+
+def channel_opener() -> Callable[[SessionRequest], Channel]:
+    """A function that makes channels; SSH sessions made by one share their connections to jump hosts."""
+    connections = ssh.SshConnections()
+
+    def open_channel(request: SessionRequest) -> Channel:
+        timeouts = request.timeouts or Timeouts()
+        wanted = request.pty or PtyOptions()
+        pty = Pty(wanted.cols, wanted.rows, wanted.term)
+        if request.protocol == "ssh":
+            return ssh.SshChannel(_ssh(request, pty if wanted.enabled else None, timeouts), connections)
+        if request.protocol == "telnet":
+            return telnet.TelnetChannel(_telnet(request, timeouts), pty if wanted.enabled else None)
+        return LocalChannel(LocalOptions(_argv(request.command), request.cwd, request.env), pty)
+
+    return open_channel
+
+
+def _program(request: SessionRequest, pty: PtyOptions) -> str | None:
+    """The program that answers, where that is known: a local one, or a shell without a terminal, which shows no prompt."""
+    if request.protocol == "local":
+        argv = _argv(request.command)
+        name = argv[0] if argv else user_shell()
+        return shutil.which(name) or name
+    return "sh" if request.protocol == "ssh" and not pty.enabled and request.command is None else None
+
+
+def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """A string is a shell's command line; a list is a program and its arguments."""
+    if isinstance(command, str):
+        return ("/bin/sh", "-c", command)
+    return command
+
+
+def _ssh(request: SessionRequest, pty: Pty | None, timeouts: Timeouts) -> ssh.SshOptions:
+    auth, options = request.auth or Auth(), request.ssh_options or SshOptions()
+    return ssh.SshOptions(
+        host=request.host or "",
+        port=request.port,
+        username=request.username,
+        auth=ssh.Auth(
+            method=auth.method,
+            password=_secret(auth.password),
+            private_key_pem=_secret(auth.private_key_pem),
+            private_key_path=auth.private_key_path,
+            passphrase=_secret(auth.passphrase),
+        ),
+        pty=pty,
+        command=request.command,
+        env=request.env or {},
+        connect_timeout_s=timeouts.connect_timeout_ms / 1000,
+        host_keys=ssh.HostKeys(options.host_key_policy, options.known_hosts_path, options.host_key_fingerprint),
+        use_openssh_config=options.use_openssh_config,
+        config_path=options.config_path,
+        jump=None if options.jump is None else ssh.parse_jump(options.jump),
+        legacy_algorithms=options.legacy_algorithms,
+        keepalive_s=options.keepalive_s,
+    )
+
+
+def _telnet(request: SessionRequest, timeouts: Timeouts) -> telnet.TelnetOptions:
+    options = request.telnet_options or TelnetOptions()
+    return telnet.TelnetOptions(
+        host=request.host or "",
+        port=request.port or 23,
+        line_ending=options.line_ending,
+        binary=options.binary,
+        connect_timeout_s=timeouts.connect_timeout_ms / 1000,
+    )
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()

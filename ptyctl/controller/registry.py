@@ -1,0 +1,79 @@
+"""All sessions of one controller: found by id, and consoles by the device's id too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, defaultdict
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.session.session import Session
+
+#: Closed sessions that can still be read from disk by their id.
+KEPT_CLOSED = 1000
+
+
+class Registry:
+    """`opening` serialises the opens of one device: they make one connection."""
+
+    def __init__(self, max_sessions: int) -> None:
+        self.opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._max = max_sessions
+        self._pending = 0
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+
+    def live(self) -> list[Session]:
+        return [session for session in self._sessions.values() if session.state != "closed"]
+
+    def find(self, session_id: str | None) -> Session:
+        """A session that is or was here.
+
+        Raises:
+            PtyctlError: NOT_FOUND.
+        """
+        session = self._sessions.get(session_id or "")
+        if session is None:
+            raise PtyctlError(
+                ErrorCode.NOT_FOUND, f"no session {session_id}; ptyctl_session action=list names those that are open"
+            )
+        return session
+
+    def find_live(self, session_id: str | None) -> Session:
+        """A session that is not closed.
+
+        Raises:
+            PtyctlError: NOT_FOUND, ALREADY_CLOSED.
+        """
+        session = self.find(session_id)
+        if session.state == "closed":
+            raise PtyctlError(
+                ErrorCode.ALREADY_CLOSED, f"session {session_id} is closed; its history can be read, or open a new one"
+            )
+        return session
+
+    def console(self, device_id: str) -> Session | None:
+        return next((session for session in self.live() if session.spec.device_id == device_id), None)
+
+    def reserve(self) -> None:
+        """Room for one more.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED.
+        """
+        live = len(self.live())
+        if live + self._pending >= self._max:
+            raise PtyctlError(
+                ErrorCode.LIMIT_EXCEEDED,
+                f"{live} sessions are open, and {self._max} is the limit (max_sessions); close one first",
+                {"max_sessions": self._max},
+            )
+        self._pending += 1
+
+    def release(self) -> None:
+        """A reserved place was used, or is not needed."""
+        self._pending -= 1
+
+    def add(self, session: Session) -> None:
+        self._sessions[session.session_id] = session
+        closed = [key for key, other in self._sessions.items() if other.state == "closed"]
+        for key in closed[: max(len(closed) - KEPT_CLOSED, 0)]:
+            del self._sessions[key]

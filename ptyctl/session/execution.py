@@ -1,0 +1,156 @@
+"""One exec call: starts a run or finds one, waits for it as long as the caller wants to, and tells how it stands."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ptyctl.api.controller import Progress
+from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
+from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
+from ptyctl.api.io import MAX_WAIT_MS
+from ptyctl.core.prompt import QUESTION
+from ptyctl.core.search import compile_pattern
+
+from .gate import Writer
+from .output import output_of
+from .run import Run
+from .session import Session
+from .waiting import Until, Wait
+
+#: How often a waiting caller hears of progress.
+PROGRESS_S = 1.0
+_QUESTION = compile_pattern(QUESTION, "question")
+
+
+async def execute(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
+    """Answers an exec request.
+
+    Raises:
+        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`.
+    """
+    for name in ("mode", "parse"):
+        if getattr(request, name):
+            raise unsupported(f"{name} needs a platform, and this session has none; leave it out", field=name)
+    pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
+    writer = Writer(request.task_id)
+    fence = None
+    if request.block_id is None:
+        fence = session.gate.check(writer)
+        run = await session.runs.begin(request, session.expectations(request.expect), writer)
+    else:
+        run = session.runs.find(request.block_id)
+    why = await _Call(session, run, request, pattern, fence, progress).wait()
+    return _told(session, run, request, why)
+
+
+class _Call:
+    """A caller's wait for a run; `wait` says why it is over."""
+
+    def __init__(
+        self, session: Session, run: Run, request: ExecRequest, pattern: Any, fence: int | None, progress: Progress | None
+    ) -> None:
+        self._session = session
+        self._run = run
+        self._pattern = pattern
+        self._fence = fence
+        self._progress = progress
+        self._begun = asyncio.get_running_loop().time()
+        self._received = session.stream.normaliser.raw
+        self._until = Until(
+            deadline=self._begun + min(request.timeout_ms, MAX_WAIT_MS) / 1000,
+            idle_s=None if request.until_idle_ms is None else request.until_idle_ms / 1000,
+        )
+
+    async def wait(self) -> DoneReason:
+        stream, run = self._session.stream, self._run
+        wait = Wait(stream, stream.end, self._until)
+        searching = False
+        while run.done_reason is None:
+            if self._pattern is not None and not searching and run.spool_begin is not None:
+                searching = True
+                wait = Wait(stream, run.spool_begin, Until(self._until.deadline, self._pattern, self._until.idle_s))
+            why = wait.look()
+            if why == "matched" and wait.span is not None:
+                self._session.runs.end_by_caller(run, "until_regex", wait.span.end)
+                return "until_regex"
+            if why == "idle" and run.spool_begin is not None:
+                self._session.runs.end_by_caller(run, "until_idle", stream.end)
+                return "until_idle"
+            if why == "timeout":
+                return "timeout"
+            if why == "eof":
+                await run.ended.wait()
+            else:
+                await self._pause(wait)
+        return run.done_reason
+
+    async def _pause(self, wait: Wait) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + PROGRESS_S if self._progress is not None else None
+        if self._fence is not None:
+            lease = self._session.lease()
+            if lease is None or lease.fence != self._fence:
+                raise self._lock_lost(lease.holder if lease else None)
+            until = lease.expires_at if until is None else min(until, lease.expires_at)
+        await wait.pause(until)
+        if self._progress is not None:
+            self._progress(self._session.stream.normaliser.raw - self._received, loop.time() - self._begun)
+
+    def _lock_lost(self, holder: str | None) -> PtyctlError:
+        now = f"task {holder} holds it now" if holder else "nobody holds it now"
+        details = _reply(self._session, self._run, self._run.request, "timeout").payload()
+        return PtyctlError(
+            ErrorCode.LOCK_LOST,
+            f"the lock ran out while block {self._run.block_id} ran ({now}); it goes on: heartbeat at half the TTL, "
+            "and wait for it with block_id",
+            {**details, "lock_holder": holder},
+        )
+
+
+def _told(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> ExecReply:
+    if run.failure is not None:
+        raise run.failure
+    reply = _reply(session, run, request, why)
+    if why == "eof":
+        reply.exit_code = session.exit_code()
+        if reply.exit_code is None:
+            ended = session.stream.ended
+            raise PtyctlError(
+                ErrorCode.REMOTE_CLOSED,
+                f"the far end closed in mid-command: {ended.message if ended else 'the session ended'}; "
+                "its output so far is in details.stdout",
+                reply.payload(),
+            )
+        reply.exit_code_reason = None
+    return reply
+
+
+def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> ExecReply:
+    stream = session.stream
+    output = output_of(run, stream, session.cols, request.max_output_bytes)
+    running = run.done_reason is None
+    now = asyncio.get_running_loop().time()
+    return ExecReply(
+        stdout=output.text,
+        exit_code=run.exit_code,
+        exit_code_reason=run.exit_code_reason
+        if run.exit_code is None and not running
+        else "it still runs"
+        if running
+        else None,
+        done_reason=why,
+        prompt_detected=bool(run.prompt_after),
+        error_hints=run.expect.error_lines(output.text) if run.echoed or session.expect.error_regexes else [],
+        timed_out=why == "timeout",
+        waiting_for_input=bool(_QUESTION.search(stream.last_line())) if running or why == "idle" else None,
+        duration_ms=round((now - run.begun) * 1000) if run.duration_ms is None else run.duration_ms,
+        block_id=run.block_id,
+        cursor=str(run.spool_begin if run.spool_begin is not None else stream.end),
+        next_cursor=str(stream.end if run.spool_end is None else run.spool_end),
+        output_truncated=output.omitted_bytes > 0,
+        omitted_bytes=output.omitted_bytes or None,
+        pages=run.pages or None,
+        failed_line=run.failed_line,
+        notices=session.notices.take(request.task_id),
+    )

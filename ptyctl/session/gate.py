@@ -1,0 +1,149 @@
+"""The one gate that all input passes, chunk by chunk, at the moment it goes to the transport (design, section 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.lease import Leases
+from transports.channel import Channel
+from transports.errors import ChannelError
+
+from .errors import from_channel
+from .pulse import Pulse
+
+#: What goes to the transport in one go: an interrupt never waits behind more.
+CHUNK_BYTES = 4096
+#: On a console, whose far side may buffer a line or less, and how long it gets to show that it took it.
+PACED_CHUNK_BYTES = 128
+PACE_S = 0.05
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who types: a caller's task, or the session itself (login, pager keys), which needs no lease."""
+
+    task_id: str | None = None
+    system: bool = False
+
+
+SYSTEM = Writer(system=True)
+
+
+class Gate:
+    """Writes are whole: one ends before the next begins, in the order in which they came. Interrupts overtake them."""
+
+    def __init__(self, leases: Leases, channel: Callable[[], Channel], received: Pulse, console: bool, paced: bool) -> None:
+        self.bytes_sent = 0
+        self._leases = leases
+        self._channel = channel
+        self._received = received
+        self._console = console
+        self._paced = paced
+        self._order = asyncio.Lock()
+
+    def check(self, writer: Writer) -> int | None:
+        """The fence of the writer's lease, or None where it needs none.
+
+        Raises:
+            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED.
+        """
+        self._channel()
+        if writer.system:
+            return None
+        return self._leases.check(writer.task_id, self._console, asyncio.get_running_loop().time())
+
+    async def type(self, text: str, writer: Writer) -> int:
+        """Types text, each newline of any kind as one Enter. Returns how many bytes of its UTF-8 went out."""
+        return await self._write_all(_typed(text, PACED_CHUNK_BYTES if self._paced else CHUNK_BYTES), writer)
+
+    async def write(self, data: bytes, writer: Writer) -> int:
+        """Writes bytes as they are. Returns how many went out: all of them."""
+        size = PACED_CHUNK_BYTES if self._paced else CHUNK_BYTES
+        pieces = (_Piece(data[begin : begin + size], 0, 0) for begin in range(0, len(data), size))
+        return await self._write_all(pieces, writer)
+
+    async def interrupt(self, data: bytes, writer: Writer) -> int:
+        """Writes a few bytes at once, before all that waits."""
+        self.check(writer)
+        await self._send(data, writer, None)
+        return len(data)
+
+    async def send_break(self, writer: Writer) -> None:
+        self.check(writer)
+        try:
+            await self._channel().send_break()
+        except ChannelError as error:
+            raise from_channel(error) from None
+
+    async def _write_all(self, pieces: Iterator[_Piece], writer: Writer) -> int:
+        fence = self.check(writer)
+        written = 0
+        async with self._order:
+            for number, piece in enumerate(pieces):
+                if number and self._paced:
+                    await self._received.wait(asyncio.get_running_loop().time() + PACE_S)
+                try:
+                    await self._send(piece.data + self._channel().enter * piece.enters, writer, fence)
+                except PtyctlError as error:
+                    raise _cut_short(error, written) from None
+                written += len(piece.data) + piece.newline_bytes
+        return written
+
+    async def _send(self, data: bytes, writer: Writer, fence: int | None) -> None:
+        """Every byte passes here: the lease is looked at each time before bytes go out."""
+        rest = data
+        try:
+            while rest:
+                if self.check(writer) != fence and fence is not None:
+                    raise PtyctlError(
+                        ErrorCode.LOCK_LOST, "the lock was lost and taken again in between; look before writing on"
+                    )
+                taken = self._channel().write(rest)
+                self.bytes_sent += taken
+                rest = rest[taken:]
+                if rest:
+                    await self._channel().drain()
+        except ChannelError as error:
+            raise from_channel(error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Bytes, then so many Enters, which were `newline_bytes` of the caller's text."""
+
+    data: bytes
+    enters: int
+    newline_bytes: int
+
+
+def _typed(text: str, size: int) -> Iterator[_Piece]:
+    """Pieces of at most `size` bytes, each at most one line, so that a paced console takes them line by line."""
+    begin = 0
+    lines: list[tuple[str, int]] = []
+    for found in _NEWLINE.finditer(text):
+        lines.append((text[begin : found.start()], len(found[0])))
+        begin = found.end()
+    if begin < len(text):
+        lines.append((text[begin:], 0))
+    for line, newline in lines:
+        data = line.encode("utf-8", "surrogateescape")
+        while len(data) > size:
+            yield _Piece(data[:size], 0, 0)
+            data = data[size:]
+        yield _Piece(data, 1 if newline else 0, newline)
+
+
+def _cut_short(error: PtyctlError, written: int) -> PtyctlError:
+    """An error in the middle says how much went out; a lock that was there at the start has then been lost."""
+    if not written:
+        return error
+    lost = error.code in (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED)
+    code = ErrorCode.LOCK_LOST if lost else error.code
+    told = f"the lock was lost after {written} bytes, the rest was not sent: {error.message}" if lost else error.message
+    return PtyctlError(code, told, {**error.details, "bytes_written": written})

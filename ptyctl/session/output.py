@@ -1,0 +1,68 @@
+"""What a run printed, as text for a reply: rendered from the raw bytes, without echo and prompt, head and tail when long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptyctl.core.prompt import without_echo, without_prompt
+from ptyctl.core.render import render
+
+from .run import Run
+from .stream import Stream
+
+#: Colours and repaints make raw bytes more than their text: so many times the limit is rendered at each end.
+_RAW_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """`omitted_bytes` counts what was left out between head and tail, in bytes as received; 0 where nothing was."""
+
+    text: str
+    omitted_bytes: int = 0
+
+
+def output_of(run: Run, stream: Stream, width: int, limit: int) -> Output:
+    """The output so far, or the whole where the run has ended; about `limit` bytes of UTF-8 at most."""
+    if run.raw_begin is None:
+        return Output("")
+    end = stream.normaliser.raw if run.raw_end is None else run.raw_end
+    log = stream.transcript.raw
+    if log.kept < end:  # past the quota only the window still has it
+        return _shortened(stream.read(run.spool_begin or 0, run.spool_end or stream.end).decode("utf-8", "replace"), limit, run)
+    part = _RAW_FACTOR * limit
+    if end - run.raw_begin <= 2 * part:
+        text = _rendered(run, log.read(run.raw_begin, end), width, head=True, tail=True)
+        return _shortened(text, limit, run)
+    head = _rendered(run, log.read(run.raw_begin, run.raw_begin + part), width, head=True, tail=False)
+    tail_raw = log.read(end - part, end)
+    tail = _rendered(run, tail_raw[tail_raw.find(b"\n") + 1 :], width, head=False, tail=True)
+    between = end - run.raw_begin - 2 * part
+    return _joined(head, tail, limit, between + len(head.encode()) + len(tail.encode()), run)
+
+
+def _rendered(run: Run, raw: bytes, width: int, *, head: bool, tail: bool) -> str:
+    # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
+    before = run.prompt_before if head and run.echoed else ""
+    text = render(before.encode() + raw, width)
+    if head and run.echoed and "\n" not in run.command:  # among several lines, the echo tells which is which
+        text = without_echo(text, before, run.command)
+    if tail and run.prompt_after:
+        text = without_prompt(text, run.prompt_after)
+    return text
+
+
+def _shortened(text: str, limit: int, run: Run) -> Output:
+    size = len(text.encode())
+    return Output(text) if size <= limit else _joined(text, text, limit, size, run)
+
+
+def _joined(head: str, tail: str, limit: int, size: int, run: Run) -> Output:
+    """Whole lines of both ends, as far as half the limit takes them, and between them what is missing and where it is."""
+    first = head.encode()[: limit // 2].decode("utf-8", "ignore")
+    last = tail.encode()[-(limit // 2) :].decode("utf-8", "ignore")
+    first = first[: first.rfind("\n") + 1] or first
+    last = last[last.find("\n") + 1 :]
+    omitted = max(size - len(first.encode()) - len(last.encode()), 0)
+    where = f"read it with ptyctl_session_io action=read cursor={run.spool_begin or 0}"
+    return Output(f"{first}[... {omitted} bytes left out here; {where} ...]\n{last}", omitted)

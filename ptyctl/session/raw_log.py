@@ -1,0 +1,110 @@
+"""output.raw: what a channel receives is read straight into a mapped, preallocated extent of the file.
+
+A byte that was received is in the kernel's page cache at once, so not even a kill -9 of this process loses it. After such a
+kill the file's real end is where the zeros of its last extent begin.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+#: Extents double from the first to the last size: an idle session costs little, a flood few system calls.
+FIRST_EXTENT_BYTES = 64 * 1024
+LAST_EXTENT_BYTES = 4 * 1024 * 1024
+_FILE_MODE = 0o600
+
+
+class RawLog:
+    """An append-only file with a buffer at its end. `size` is how many bytes were received, kept or not."""
+
+    def __init__(self, path: Path, quota_bytes: int) -> None:
+        self.size = 0
+        self.kept = 0
+        self._path = path
+        self._quota = quota_bytes
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        self._map: mmap.mmap | None = None
+        self._base = 0  # where the present extent begins in the file
+        self._view: memoryview | None = None
+        self._next_extent = FIRST_EXTENT_BYTES
+        self._scratch: bytearray | None = None
+
+    @property
+    def keeping(self) -> bool:
+        """Whether bytes still reach the disk: not past the quota, nor after the disk was full."""
+        return self._scratch is None
+
+    def get_buffer(self) -> memoryview:
+        """Writable room behind the last byte; without a place on disk it is memory that is forgotten."""
+        if self._scratch is not None:
+            return memoryview(self._scratch)
+        if self._map is None or self.size - self._base == len(self._map):
+            self._extend()
+            return self.get_buffer()
+        self._release_view()
+        self._view = memoryview(self._map)[self.size - self._base :]
+        return self._view
+
+    def take(self, nbytes: int) -> bytes:
+        """The `nbytes` that were put into the buffer, now part of the log."""
+        if self._scratch is not None:
+            data = bytes(self._scratch[:nbytes])
+        else:
+            assert self._map is not None
+            begin = self.size - self._base
+            data = self._map[begin : begin + nbytes]
+            self.kept += nbytes
+        self.size += nbytes
+        return data
+
+    def read(self, begin: int, end: int) -> bytes:
+        """The kept bytes between two offsets; fewer where some were not kept."""
+        return read_between(self._fd, self._path, begin, min(end, self.kept))
+
+    def close(self) -> None:
+        """Cuts the file to what was received, and lets go of it."""
+        if self._fd < 0:
+            return
+        self._unmap()
+        os.ftruncate(self._fd, self.kept)
+        os.close(self._fd)
+        self._fd = -1
+        self._scratch = self._scratch or bytearray(FIRST_EXTENT_BYTES)
+
+    def _extend(self) -> None:
+        length = min(self._next_extent, self._quota - self.size) // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        self._unmap()
+        try:
+            if length <= 0:
+                raise OSError("quota reached")
+            os.posix_fallocate(self._fd, self.size, length)  # now, or writing to the map would be a SIGBUS on a full disk
+            self._map = mmap.mmap(self._fd, length, offset=self.size)
+        except OSError:
+            self._scratch = bytearray(FIRST_EXTENT_BYTES)
+            return
+        self._base = self.size
+        self._next_extent = min(self._next_extent * 2, LAST_EXTENT_BYTES)
+
+    def _release_view(self) -> None:
+        if self._view is not None:
+            self._view.release()
+            self._view = None
+
+    def _unmap(self) -> None:
+        self._release_view()
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+
+def read_between(fd: int, path: Path, begin: int, end: int) -> bytes:
+    """The bytes of a file between two offsets; by its path where it is no longer open, so that history outlives a close."""
+    if begin >= end:
+        return b""
+    if fd >= 0:
+        return os.pread(fd, end - begin, begin)
+    with path.open("rb") as file:
+        file.seek(begin)
+        return file.read(end - begin)

@@ -1,0 +1,60 @@
+"""A run: one command from its begin to its end. It belongs to the session; calls only wait for it (design, section 6)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from ptyctl.api.errors import PtyctlError
+from ptyctl.api.exec import DoneReason, ExecRequest
+from ptyctl.core.prompt import Expectations
+
+
+@dataclass(slots=True)
+class Run:
+    """Offsets are bytes: `raw_begin`/`raw_end` enclose what the output is rendered from, `spool_begin`/`spool_end` its text.
+
+    They are None as long as the run has not come so far. `echoed` says that the output begins with the prompt and the echo.
+    """
+
+    block_id: str
+    request: ExecRequest
+    expect: Expectations
+    begun: float
+    begun_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    sent: bool = False
+    raw_begin: int | None = None
+    raw_end: int | None = None
+    spool_begin: int | None = None
+    spool_end: int | None = None
+    echoed: bool = False
+    prompt_before: str = ""
+    prompt_after: str = ""
+    pages: int = 0
+    interrupted: bool = False
+    done_reason: DoneReason | None = None
+    exit_code: int | None = None
+    exit_code_reason: str | None = None
+    duration_ms: int | None = None
+    failure: PtyctlError | None = None
+    failed_line: str | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def command(self) -> str:
+        return self.request.cmd if self.request.cmd is not None else "\n".join(self.request.lines or ())
+
+    def finish(self, reason: DoneReason, now: float, *, raw_end: int, spool_end: int) -> None:
+        """The run is over; a second time changes nothing."""
+        if self.done_reason is None:
+            self.done_reason = reason
+            self.duration_ms = round((now - self.begun) * 1000)
+            self.raw_end = raw_end
+            self.spool_end = spool_end
+            self.ended.set()
+
+    def fail(self, error: PtyctlError, now: float, *, raw_end: int, spool_end: int) -> None:
+        """The run could not go on: its callers get the error."""
+        self.failure = error
+        self.finish("cancelled", now, raw_end=raw_end, spool_end=spool_end)

@@ -1,0 +1,63 @@
+"""What a run sees of its session: the stream, the gate, the prompt, and the clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.exec import DoneReason
+from ptyctl.core.prompt import Prompt, shown
+
+from .gate import Gate, Writer
+from .run import Run
+from .stream import Stream
+
+#: A prompt that only its pattern tells must stay the end for so long (design, section 6).
+SETTLE_S = 0.15
+
+
+class Terminal:
+    """`prompts` says whether one is to be expected: a shell without a terminal shows none. `osc_seen` is told of each
+    operating system command that comes by."""
+
+    def __init__(self, stream: Stream, gate: Gate, *, prompts: bool = True) -> None:
+        self.stream = stream
+        self.gate = gate
+        self.prompt = Prompt()
+        self.prompts = prompts
+        self.osc_seen: Callable[[bytes], object] = lambda payload: None
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def last_line(self) -> str:
+        return shown(self.stream.last_line())
+
+    def finish(self, run: Run, reason: DoneReason) -> None:
+        run.finish(reason, self.now(), raw_end=self.stream.normaliser.raw, spool_end=self.stream.end)
+
+    async def type(self, run: Run, text: str, writer: Writer) -> None:
+        """Types for a run. When its lock is lost in the middle the rest is dropped, and the run goes on (design, section 7)."""
+        try:
+            await self.gate.type(text, writer)
+        except PtyctlError as error:
+            if error.code is not ErrorCode.LOCK_LOST:
+                raise
+        run.sent = True
+
+    async def nothing_more(self) -> bool:
+        """Whether the loop finds nothing more to read: two turns, since a turn runs what is ready before what it finds."""
+        end = self.stream.normaliser.raw
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return self.stream.normaliser.raw == end
+
+    async def quiet(self, seconds: float, deadline: float) -> bool:
+        """Waits until something came and then nothing for so long; False when the deadline or the end came first."""
+        while self.stream.ended is None and self.now() < deadline:
+            due = self.stream.last_data + seconds if self.stream.normaliser.raw else deadline
+            if self.now() >= due:
+                return True
+            await self.stream.pulse.wait(min(due, deadline))
+        return False

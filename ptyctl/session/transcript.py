@@ -1,0 +1,133 @@
+"""A session on disk (design, section 9): output.raw is the truth, output.spool and timeline.jsonl are derived from it.
+
+What is derived is written in batches: a crash costs nothing that could not be made again from output.raw.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .raw_log import RawLog, read_between
+
+#: At most 20 data rows a second in the timeline (design, section 3).
+ROW_INTERVAL_MS = 50
+#: Spool text waits in memory up to this size before it is written, or until `flush`.
+BATCH_BYTES = 64 * 1024
+_DIRECTORY_MODE = 0o700
+_FILE_MODE = 0o600
+
+
+class Transcript:
+    """The files of one session. Nothing here raises when a disk is full: `keeping` tells, and a gap is noted once."""
+
+    def __init__(self, folder: Path, quota_bytes: int, on_gap: Callable[[], None]) -> None:
+        folder.mkdir(mode=_DIRECTORY_MODE, parents=True)
+        self.folder = folder
+        self.raw = RawLog(folder / "output.raw", quota_bytes)
+        self.spool_size = 0
+        self.gap_at: int | None = None
+        self._on_gap = on_gap
+        self._spool = _Appender(folder / "output.spool")
+        self._timeline = _Appender(folder / "timeline.jsonl")
+        self._row_due_ms = 0
+
+    def arrived(self, raw: int, spool: int, ts: int) -> None:
+        """Bytes came at `ts` (epoch ms) and begin at these offsets; at most one row each 50 ms is kept."""
+        if ts >= self._row_due_ms:
+            self._row_due_ms = ts + ROW_INTERVAL_MS
+            self._row(raw, spool, ts, "data")
+        if self.gap_at is None and not self.raw.keeping:
+            self.gap_at = spool
+            self._row(raw, spool, ts, "gap")
+            self._on_gap()
+
+    def note(self, kind: str, ts: int, **more: object) -> None:
+        """A row that is no data: an incarnation or a resize, at the present end."""
+        self._row(self.raw.size, self.spool_size, ts, kind, **more)
+
+    def append(self, text: bytes) -> None:
+        self.spool_size += len(text)
+        if self.gap_at is None:
+            self._spool.append(text)
+
+    def read_spool(self, begin: int, end: int) -> bytes:
+        """Text between two offsets, as far as it was kept."""
+        return self._spool.read(begin, end)
+
+    def write_meta(self, meta: dict[str, Any]) -> None:
+        """Replaces meta.json atomically; on a full disk the old one stays."""
+        draft = self.folder / "meta.json.new"
+        try:
+            draft.touch(_FILE_MODE)
+            draft.write_text(json.dumps(meta, indent=1))
+            draft.replace(self.folder / "meta.json")
+        except OSError:
+            draft.unlink(missing_ok=True)
+
+    @property
+    def dirty(self) -> bool:
+        return self._spool.waiting or self._timeline.waiting
+
+    def flush(self) -> None:
+        self._spool.flush()
+        self._timeline.flush()
+
+    def disk_bytes(self) -> int:
+        return self.raw.kept + self._spool.size + self._timeline.size
+
+    def close(self) -> None:
+        """Ends the writing; what was kept can still be read."""
+        self._spool.close()
+        self._timeline.close()
+        self.raw.close()
+
+    def _row(self, raw: int, spool: int, ts: int, kind: str, **more: object) -> None:
+        row = {"raw": raw, "spool": spool, "ts": ts, "kind": kind, **more}
+        self._timeline.append(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+
+
+class _Appender:
+    """A file that grows at its end, in batches. A full disk ends the growing: what is there stays whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, _FILE_MODE)
+        self._batch = bytearray()
+        self.size = 0
+        self.full = False
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._batch)
+
+    def append(self, data: bytes) -> None:
+        if self.full or self._fd < 0:
+            return
+        self._batch += data
+        if len(self._batch) >= BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        while self._batch and not self.full:
+            try:
+                written = os.write(self._fd, self._batch)
+            except OSError:
+                self.full = True
+                break
+            self.size += written
+            del self._batch[:written]
+        self._batch.clear()
+
+    def read(self, begin: int, end: int) -> bytes:
+        self.flush()
+        return read_between(self._fd, self._path, begin, end)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            self.flush()
+            os.close(self._fd)
+            self._fd = -1

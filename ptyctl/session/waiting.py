@@ -1,0 +1,83 @@
+"""Waiting on the stream for a pattern, for quiet, for enough, for the end or for a time: reads and runs share it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, Span
+
+from .stream import Stream
+
+Why = Literal["matched", "idle", "timeout", "eof", "full", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """What ends a wait. `deadline` is on the loop's clock; `full_at` is a spool offset, `idle_s` seconds without a byte."""
+
+    deadline: float
+    pattern: Any = None
+    idle_s: float | None = None
+    full_at: int | None = None
+
+
+class Wait:
+    """One wait from a cursor. `span` is the match, once `run` has returned "matched"."""
+
+    def __init__(self, stream: Stream, cursor: int, until: Until) -> None:
+        self.span: Span | None = None
+        self._stream = stream
+        self._until = until
+        self._search = Search(until.pattern, cursor) if until.pattern is not None else None
+        self._begun = asyncio.get_running_loop().time()
+        self._seen = -1
+
+    async def run(self) -> Why:
+        """Returns at the first thing that ends the wait; what is there already counts."""
+        while (why := self.look()) is None:
+            await self.pause()
+        return why
+
+    async def pause(self, until: float | None = None) -> None:
+        """Until there may be something to look at, at the latest at `until`."""
+        if self._search is not None and self._search.scanned < self._stream.end:
+            await asyncio.sleep(0)  # more is coming in: gather it, so that the searching stays linear
+        else:
+            due = self.next_look()
+            await self._stream.pulse.wait(due if until is None else min(due, until))
+
+    def look(self) -> Why | None:
+        """Why the wait is over now, or None. A match comes before all else that happened with it."""
+        why = self._over()
+        if self._search is not None and self._due(self._search, why is not None):
+            self.span = self._search.search(self._stream.searchable())
+            if self.span is not None and (self._until.full_at is None or self.span.end <= self._until.full_at):
+                return "matched"
+        return why
+
+    def _over(self) -> Why | None:
+        if self._until.full_at is not None and self._stream.end >= self._until.full_at:
+            return "full"
+        if self._stream.ended is not None:
+            return "eof"
+        now = asyncio.get_running_loop().time()
+        if self._until.idle_s is not None and now >= self._quiet_since() + self._until.idle_s:
+            return "idle"
+        return "timeout" if now >= self._until.deadline else None
+
+    def next_look(self) -> float:
+        """When to look again, should nothing come in before."""
+        if self._until.idle_s is None:
+            return self._until.deadline
+        return min(self._until.deadline, self._quiet_since() + self._until.idle_s)
+
+    def _due(self, search: Search, last: bool) -> bool:
+        """A search is worth its cost when it sees as much new as it must see again, or when nothing more came in meanwhile."""
+        new = self._stream.end - search.scanned
+        settled, self._seen = self._seen == self._stream.end, self._stream.end
+        return new > 0 and (last or settled or new >= min(search.cost(), MATCH_LIMIT_BYTES))
+
+    def _quiet_since(self) -> float:
+        return max(self._begun, self._stream.last_data)

@@ -1,0 +1,105 @@
+"""Markers that an echo cannot forge, and prompts among look-alikes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.core.marker import AsciiMarker, Mark, Marker, shell_dialect, typed
+from ptyctl.core.normalise import Normaliser
+from ptyctl.core.prompt import Expectations, Prompt, shown, without_echo, without_prompt
+from ptyctl.core.search import compile_pattern
+
+EXPECT = Expectations.of(None, None, None)
+
+
+@given(st.text(max_size=60))
+def test_the_echo_of_a_wrapped_command_holds_no_marker(command: str) -> None:
+    line = Marker("n0nce").line(command, "r1")
+    machine = Normaliser()
+    machine.feed(line.encode("utf-8", "replace"))
+    assert not [osc for osc in machine.osc if Marker("n0nce").osc(osc.payload)]
+    ascii_line = AsciiMarker("n0nce").line(command, "r1")
+    for kind in ("begin", "end"):
+        assert not compile_pattern(AsciiMarker("n0nce").pattern("r1", kind), "p").search(ascii_line.encode("utf-8", "replace"))
+
+
+def test_marks_are_read_back() -> None:
+    marker = Marker("n")
+    assert marker.osc(b"7717;n;r;begin") == Mark("r", "begin")
+    assert marker.osc(b"7717;n;r;end;137") == Mark("r", "end", 137)
+    for other in (b"7717;other;r;begin", b"7717;n;r;end;x", b"7717;n;r", b"0;title", b"7717;n;r;begin;0", b"\xff"):
+        assert marker.osc(other) is None
+    found = compile_pattern(AsciiMarker("n").pattern("r", "end"), "p").search(b"x__PTYCTL_n.r.end.3__")
+    assert found
+    assert found.group(1) == b"3"
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect"),
+    [("/bin/bash", "posix"), ("-zsh", "zsh"), ("/usr/bin/fish", "fish"), ("python3", None), ("dash", "posix")],
+)
+def test_shells_by_their_names(path: str, dialect: str | None) -> None:
+    assert shell_dialect(path) == dialect
+
+
+def test_control_characters_are_typed_so_that_a_line_editor_leaves_them_alone() -> None:
+    assert typed("a\tb\x1b", bracketed=False) == "a\x16\tb\x16\x1b"
+    assert typed("a\tb\nc", bracketed=True) == "\x1b[200~a\tb\nc\x1b[201~"
+    assert typed("plain", bracketed=True) == "plain"
+    assert typed("x\t\x1b[201~", bracketed=True) == "x\x16\t\x16\x1b[201~"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Switch>", "Switch#", "R1(config-if)# ", "user@host:~$ ", "[root@box ~]# ", "<HUAWEI>", "[~HUAWEI]", "RP/0/RP0/CPU0:ios#",
+     "A:admin@sr1# ", "[admin@MikroTik] > ", "host% ", "$ ", "# ", "bash-5.2$ ", ">>> "],
+)  # fmt: skip
+def test_prompts_of_many_families(line: str) -> None:
+    assert Prompt().match(line, EXPECT) == "regex"
+
+
+@pytest.mark.parametrize("line", ["", " ", "50%", "Copying 100% ", "plain text", "Password: ", "  indented text >x"])
+def test_what_is_no_prompt(line: str) -> None:
+    assert Prompt().match(line, EXPECT) is None
+
+
+def test_the_learned_line_is_exact() -> None:
+    prompt = Prompt()
+    prompt.learn("R1# ")
+    assert prompt.match("R1# ", EXPECT) == "exact"
+    assert prompt.match("R1(config)# ", EXPECT) == "regex"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [" --More-- ", "--More--", "  ---- More ----", "---(more 40%)---", "---(more)---", "<--- More --->",
+     "Press any key to continue (Q to quit)", "-- MORE --, next page: Space, next line: Enter, quit: Control-C", "[Q quit|D dump|right|down]", "--More-- (50%)",
+     "the first part of a lo --More-- "],
+)  # fmt: skip
+def test_pagers_of_many_families(line: str) -> None:
+    assert EXPECT.pager(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["", "R1# ", "more or less text goes here and on", "no more", "--more", "--more-verbose", "a --More-- b"]
+)
+def test_what_is_no_pager(line: str) -> None:
+    assert not EXPECT.pager(line)
+
+
+def test_error_lines() -> None:
+    text = "ok\n% Invalid input detected at '^' marker.\nfine 5% done\nError: no such thing\n% [ZEBRA] Unknown command: x\n"
+    hints = EXPECT.error_lines(text)
+    assert hints == ["% Invalid input detected at '^' marker.", "Error: no such thing", "% [ZEBRA] Unknown command: x"]
+
+
+def test_echo_and_prompt_are_taken_off() -> None:
+    assert without_echo("R1# show x\none\n", "R1# ", "show x") == "one\n"
+    assert without_echo("R1# \none\n", "R1# ", "show x") == "one\n"
+    assert without_echo("one\ntwo", "R1# ", "show x") == "one\ntwo"
+    assert without_prompt("one\nR1# ", "R1# ") == "one\n"
+    assert without_prompt("R1# ", "R1# ") == ""
+    assert without_prompt("one\ntwo", "R1# ") == "one\ntwo"
+    assert shown(b" --More-- " + b"\b" * 10 + b" " * 10 + b"\b" * 10 + b"R1# ") == "R1# "

@@ -1,0 +1,44 @@
+"""The HTTP transport in this process, on a free port, and clients that have its token."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from ptyctl.api import Controller
+from ptyctl.mcp.access import Address, open_listener
+from ptyctl.mcp.http import serve_http
+from ptyctl.mcp.server import build_server
+from ptyctl.mcp.toolsets import choose
+from tests.mcp.server_process import PATIENCE_S
+
+TOKEN = "correct-horse"
+
+
+@asynccontextmanager
+async def http_server(controller: Controller) -> AsyncIterator[str]:
+    """Yields the URL of the endpoint; ends the server as a signal would."""
+    listener = open_listener(Address("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    serving = asyncio.create_task(serve_http(build_server(controller, choose("core")), listener, TOKEN))
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait_for(serving, PATIENCE_S)
+
+
+@asynccontextmanager
+async def http_client(url: str, mode: str, token: str = TOKEN) -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode, read_timeout_seconds=PATIENCE_S) as client,
+    ):
+        yield client

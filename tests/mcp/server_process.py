@@ -1,0 +1,96 @@
+"""`ptyctl mcp` in a process of its own, and a JSON-RPC client written by hand: it sends what no SDK would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+#: The whole of a process's life is bounded by it, so that a hang fails its test instead of the suite.
+PATIENCE_S = 30
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def command(transport: str = "stdio", listen: str = "127.0.0.1:0", toolsets: str = "core", *rest: str) -> list[str]:
+    return [sys.executable, "-m", "tests.mcp.serve_stub", transport, listen, toolsets, *rest]
+
+
+class ServerProcess:
+    """A running server. Notifications that arrive before an answer are kept in `notifications`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.process, self.stdin, self.stdout, self.stderr = process, process.stdin, process.stdout, process.stderr
+        self.notifications: list[dict[str, Any]] = []
+        self._next_id = 0
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.stdin.write(json.dumps(message).encode() + b"\n")
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> int:
+        self._next_id += 1
+        self.send({"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params or {}})
+        return self._next_id
+
+    def call(self, tool: str, **arguments: Any) -> int:
+        return self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+    async def receive(self) -> dict[str, Any]:
+        """The next message that is not a notification."""
+        while True:
+            line = await asyncio.wait_for(self.stdout.readline(), PATIENCE_S)
+            assert line, "the server closed stdout"
+            message: dict[str, Any] = json.loads(line)
+            if "id" in message:
+                return message
+            self.notifications.append(message)
+
+    async def initialize(self, revision: str = "2025-11-25") -> dict[str, Any]:
+        info = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "by hand", "version": "1"}}
+        self.ask("initialize", info)
+        answer = await self.receive()
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return dict(answer["result"])
+
+    async def log_until(self, pattern: str) -> re.Match[str]:
+        """Reads stderr up to the line that has the pattern."""
+        while True:
+            line = await asyncio.wait_for(self.stderr.readline(), PATIENCE_S)
+            assert line, f"stderr ended without {pattern}"
+            if match := re.search(pattern, line.decode()):
+                return match
+
+    async def end(self) -> tuple[int, str]:
+        """Waits for the end; the exit code and the rest of stderr."""
+        log = await asyncio.wait_for(self.stderr.read(), PATIENCE_S)
+        return await asyncio.wait_for(self.process.wait(), PATIENCE_S), log.decode()
+
+
+@asynccontextmanager
+async def server_process(*arguments: str, **variables: str) -> AsyncIterator[ServerProcess]:
+    """Starts `serve_stub` with the arguments of `command`; kills it in the end if it is still there."""
+    process = await asyncio.create_subprocess_exec(
+        *command(*arguments), stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**environment(), **variables}
+    )
+    server = ServerProcess(process)
+    try:
+        yield server
+    finally:
+        server.stdin.close()
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()

@@ -1,0 +1,97 @@
+"""Every call gets an answer: replies, each error code, bad arguments and our own bugs; and none of them repeats a secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult, TextContent
+
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.mcp.answers import answer
+from ptyctl.mcp.core_tools import TOOLS
+from tests.mcp.stub_controller import StubController
+
+SECRET = "hunter2-Geheim"
+TOOL = {tool.name: tool for tool in TOOLS}
+
+
+async def result_of(tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    return await answer(TOOL[tool], StubController(), arguments, None)
+
+
+async def executed(cmd: str) -> CallToolResult:
+    return await result_of("ptyctl_session_exec", {"session_id": "s", "cmd": cmd})
+
+
+def texts(result: CallToolResult) -> list[str]:
+    assert all(isinstance(part, TextContent) for part in result.content)
+    return [part.text for part in result.content if isinstance(part, TextContent)]
+
+
+async def test_a_reply_is_structured_and_the_same_as_text() -> None:
+    result = await result_of("ptyctl_session_io", {"session_id": "s", "action": "read"})
+    assert not result.is_error
+    assert result.structured_content["chunk"] == "größe ☃\n"
+    (text,) = texts(result)
+    assert json.loads(text) == result.structured_content
+    assert "größe ☃" in text  # readable, not escaped
+
+
+async def test_a_missing_exit_code_is_told() -> None:
+    assert (await executed("echo hi")).structured_content["exit_code"] is None
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+async def test_every_error_code_passes(code: ErrorCode) -> None:
+    result = await executed(f"fail {code}")
+    error = PtyctlError(code, f"what {code} means, and the next step", {"lock_holder": "t1"})
+    assert result.is_error
+    assert result.structured_content == error.payload()
+    assert texts(result) == [f"{code}: {error.message}", '{"lock_holder":"t1"}']
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "named"),
+    [
+        ("ptyctl_session", {}, "action"),
+        ("ptyctl_session", {"action": "fly"}, "action"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh"}, "host"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": {"pasword": SECRET}}, "auth.pasword"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": {"password": [SECRET]}}, "auth.password"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": SECRET}, "auth"),
+        ("ptyctl_session", {"action": "open", "protocol": "telnet", "host": "h", "auth": {"password": SECRET}}, "auth"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "env": {"TOKEN": [SECRET]}}, "env.TOKEN"),
+        ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": {"v": SECRET}, "sensitive": True}, "data"),
+        ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": SECRET, "key": "enter"}, "data and key"),
+        ("ptyctl_session_io", {"session_id": "s", "action": "read", "cursor": 5.5, "data": SECRET}, "cursor"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": [{"match": "", "send": SECRET}]}, "responses.0"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": SECRET}, "responses"),
+        ("ptyctl_session_config", {"session_id": "s", "action": "resize", "cols": SECRET, "rows": 1}, "cols"),
+    ],
+)
+async def test_bad_arguments_are_named_and_never_repeated(tool: str, arguments: dict[str, Any], named: str) -> None:
+    result = await result_of(tool, arguments)
+    assert result.is_error
+    assert result.structured_content["error_code"] == "INVALID_ARGUMENT"
+    assert named in result.structured_content["message"]
+    assert SECRET not in result.model_dump_json()
+
+
+async def test_a_bug_of_ours_has_a_trace_id_and_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    result = await executed(f"crash {SECRET}")
+    assert result.is_error
+    error = result.structured_content
+    assert error["error_code"] == "INTERNAL"
+    trace_id = error["details"]["trace_id"]
+    log = "".join(capsys.readouterr())
+    assert trace_id in error["message"]
+    assert trace_id in log
+    assert f"{Path(__file__).with_name('stub_controller.py').name}:" in log  # where it broke
+    assert SECRET not in result.model_dump_json() + log
+
+
+async def test_a_reply_that_cannot_be_sent_is_a_bug_of_ours() -> None:
+    assert (await executed("echo \ud800")).structured_content["error_code"] == "INTERNAL"

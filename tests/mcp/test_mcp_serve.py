@@ -1,0 +1,176 @@
+"""The command: what its options do, what it says when they cannot be followed, and what both transports share."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.cli import serve
+from tests.mcp.http_server import http_client
+from tests.mcp.server_process import PATIENCE_S, ServerProcess, command, environment, server_process
+from tests.mcp.stub_controller import CLOSED, StubController
+
+LIST = {"action": "list"}
+TOKEN = "of-the-environment"
+
+
+def refusal(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that was said."""
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("ptyctl: ")
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+def untouched() -> StubController:
+    raise AssertionError("a controller was opened")
+
+
+@pytest.fixture
+def busy_port() -> Iterator[int]:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        yield holder.getsockname()[1]
+
+
+def test_an_unknown_toolset(capsys: pytest.CaptureFixture[str]) -> None:
+    assert serve.run("stdio", toolsets="core,nope", open_controller=untouched) == 2
+    assert "no toolset 'nope'; there is: core, all" in refusal(capsys)
+
+
+@pytest.mark.parametrize("transport", ["http", "both"])
+def test_an_address_that_others_can_reach(transport: serve.Transport, capsys: pytest.CaptureFixture[str]) -> None:
+    assert serve.run(transport, "0.0.0.0:8765", open_controller=untouched) == 2
+    assert "ssh -L 8765:127.0.0.1:8765" in refusal(capsys)
+
+
+def test_a_port_in_use(busy_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert serve.run("http", f"127.0.0.1:{busy_port}", open_controller=untouched) == 2
+    assert f"127.0.0.1:{busy_port}: the port is in use. Choose another one" in refusal(capsys)
+
+
+def test_a_token_file_for_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "token"
+    file.write_text("token-of-the-file")
+    file.chmod(0o644)
+    assert serve.run("http", "127.0.0.1:0", token_file=file, open_controller=untouched) == 2
+    said = refusal(capsys)
+    assert f"chmod 600 {file}" in said
+    assert "token-of-the-file" not in said
+
+
+def test_a_controller_that_cannot_start_says_why(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptyctl.mcp.logs.log_to_stderr", lambda: None)  # pytest's own stays
+
+    def refused() -> StubController:
+        raise PtyctlError(ErrorCode.POLICY_DENIED, "others can read the state directory: chmod 700 it")
+
+    assert serve.run("stdio", open_controller=refused) == 2
+    assert "POLICY_DENIED: others can read" in refusal(capsys)
+
+
+def test_bad_options_are_told_before_the_sdk_is_loaded() -> None:
+    script = (
+        "import sys\n"
+        "from ptyctl.cli import serve\n"
+        "code = serve.run('http', listen='0.0.0.0:1')\n"
+        "assert not {'mcp', 'uvicorn', 'asyncssh'} & set(sys.modules), 'heavy'\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run([command()[0], "-c", script], capture_output=True, env=environment(), timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+async def url_of(server: ServerProcess) -> str:
+    return (await server.log_until(r"serving MCP at (http://\S+/mcp)"))[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_http_cleanly(number: signal.Signals) -> None:
+    async with server_process("http", PTYCTL_TOKEN=TOKEN) as server:
+        async with http_client(await url_of(server), "legacy", TOKEN) as client:
+            await client.call_tool("ptyctl_session", LIST)
+        server.process.send_signal(number)
+        assert await server.end() == (0, f"{CLOSED}\n")
+
+
+async def test_the_token_is_made_and_shown_once() -> None:
+    async with server_process("http") as server:
+        url = await url_of(server)
+        token = (await server.log_until(r"bearer token, shown only now: (\S+)"))[1]
+        async with http_client(url, "auto", token) as client:
+            await client.call_tool("ptyctl_session", LIST)
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.end() == (0, f"{CLOSED}\n")
+
+
+async def test_the_token_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("token-of-the-file\n")
+    file.chmod(0o600)
+    async with server_process("http", "127.0.0.1:0", "all", str(file), PTYCTL_TOKEN="another") as server:
+        async with http_client(await url_of(server), "auto", "token-of-the-file") as client:
+            assert len((await client.list_tools()).tools) == 4
+        server.process.send_signal(signal.SIGTERM)
+        assert (await server.end())[0] == 0
+
+
+async def test_stdio_and_http_share_the_sessions_and_end_with_stdin() -> None:
+    async with server_process("both", PTYCTL_TOKEN=TOKEN) as server:
+        await server.initialize()
+        server.call("ptyctl_session", **LIST)
+        assert (await server.receive())["result"]["structuredContent"]["message"] == "call 1"
+        async with http_client(await url_of(server), "auto", TOKEN) as client:
+            reply = await client.call_tool("ptyctl_session", LIST)
+            assert reply.structured_content["message"] == "call 2"
+        server.stdin.close()
+        assert await server.end() == (0, f"{CLOSED}\n")
+
+
+async def test_an_http_client_that_stays_does_not_hold_up_the_end() -> None:
+    """A client of 2025 keeps a stream open for as long as it lives."""
+    async with server_process("both", PTYCTL_TOKEN=TOKEN) as server:
+        url, gone = await url_of(server), asyncio.Event()
+
+        async def stay() -> None:
+            async with http_client(url, "legacy", TOKEN) as client:
+                await client.list_tools()
+                gone.set()
+                await asyncio.Event().wait()
+
+        staying = asyncio.create_task(stay())
+        await asyncio.wait_for(gone.wait(), PATIENCE_S)
+        server.stdin.close()
+        code, log = await server.end()
+        staying.cancel()
+        await asyncio.gather(staying, return_exceptions=True)
+        assert (code, log) == (0, f"{CLOSED}\n")
+
+
+async def test_shells_do_not_inherit_the_token(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "from ptyctl.cli import serve\n"
+        "def opened():\n"
+        "    sys.exit('inherited' if 'PTYCTL_TOKEN' in os.environ else 'not inherited')\n"
+        "serve.run('http', '127.0.0.1:0', open_controller=opened)\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *[command()[0], "-c", script],
+        env={**environment(), "PTYCTL_TOKEN": TOKEN},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, log = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert re.search(rb"^not inherited$", log, re.MULTILINE)
+    assert TOKEN.encode() not in log

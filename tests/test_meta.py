@@ -1,0 +1,166 @@
+"""The house's rules that a program can hold: exact exports, complete documents, small files, nothing of one machine."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ptyctl.api import ErrorCode
+from transports import errors as transport_errors
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PRODUCT = sorted(path for room in ("ptyctl", "transports") for path in (ROOT / room).rglob("*.py"))
+MODULES = PRODUCT + sorted(path for room in ("fixtures", "tests") for path in (ROOT / room).rglob("*.py"))
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
+
+MAX_MODULE_LINES = 300
+MAX_FUNCTION_LINES = 50
+
+TEXT_SUFFIXES = {"", ".py", ".md", ".toml", ".yaml", ".yml", ".json", ".txt", ".sh", ".cfg"}
+IGNORED = {".git", ".venv", "build", "dist", "__pycache__", ".hypothesis"}
+
+#: Put together from parts, so that this file does not hold what it looks for.
+FORBIDDEN = {
+    "a path of somebody's machine": re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/\w"),
+    "a package registry's host": re.compile(
+        "|".join(["py" + r"pi\.org", "python" + r"hosted\.org", r"deb\.debian" + r"\.org"])
+    ),
+}
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def public_names(path: Path) -> set[str]:
+    """What a module binds at its top and does not hide: its own definitions, and in a package what it takes from inside."""
+    names: set[str] = set()
+    for node in tree_of(path).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.ImportFrom) and node.level and path.name == "__init__.py":
+            names.update(alias.asname or alias.name for alias in node.names)
+    return {name for name in names if not name.startswith("_")}
+
+
+def dunder_all(path: Path) -> list[str] | None:
+    """The literal `__all__` of a module, or None."""
+    for node in tree_of(path).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def text_files() -> Iterator[Path]:
+    for path in sorted(ROOT.rglob("*")):
+        inside = path.relative_to(ROOT).parts
+        if path.is_file() and path.suffix in TEXT_SUFFIXES and not IGNORED.intersection(inside) and "_cache" not in str(inside):
+            yield path
+
+
+@pytest.mark.parametrize("path", [path for path in PRODUCT if dunder_all(path) is not None], ids=relative)
+def test_all_is_exact(path: Path) -> None:
+    exported = dunder_all(path)
+    assert exported is not None
+    assert len(exported) == len(set(exported))
+    assert {name for name in exported if not name.startswith("__")} == public_names(path)
+    module = importlib.import_module(module_name(path))
+    assert [name for name in exported if not hasattr(module, name)] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_modules_are_small(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_MODULE_LINES
+
+
+@pytest.mark.parametrize("path", PRODUCT, ids=relative)
+def test_functions_are_small(path: Path) -> None:
+    sizes = {f"{node.name}, line {node.lineno}": (node.end_lineno or 0) - node.lineno + 1 for node in functions(path)}
+    assert {name: size for name, size in sizes.items() if size > MAX_FUNCTION_LINES} == {}
+
+
+def test_every_error_code_is_documented() -> None:
+    page = (DOCS / "errors.md").read_text()
+    sections: dict[str, str] = dict(re.findall(r"^## ([A-Z_]+)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
+    assert sorted(sections) == sorted(ErrorCode)
+    for title, body in sections.items():
+        assert re.search(r"^\*\*Cause\.\*\* \S", body, re.M), f"{title} has no cause"
+        assert re.search(r"^\*\*Next step\.\*\* \S", body, re.M), f"{title} has no next step"
+
+
+def test_every_channel_error_has_a_code_of_the_tools() -> None:
+    def all_below(kind: type[transport_errors.ChannelError]) -> set[type[transport_errors.ChannelError]]:
+        return {kind}.union(*map(all_below, kind.__subclasses__()))
+
+    unknown = {kind.__name__: kind.code for kind in all_below(transport_errors.ChannelError) if kind.code not in set(ErrorCode)}
+    assert unknown == {}
+
+
+def test_the_index_names_every_page() -> None:
+    index = (DOCS / "README.md").read_text()
+    assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_nothing_of_a_machine_is_in_the_repo(what: str) -> None:
+    found = [
+        f"{relative(path)}:{number}: {line.strip()[:80]}"
+        for path in text_files()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if FORBIDDEN[what].search(line)
+    ]
+    assert found == []
+
+
+async def test_a_blocking_call_in_a_loop_fails() -> None:
+    with pytest.raises(AssertionError, match="blocks the event loop"):
+        time.sleep(0)  # noqa: ASYNC251
+    with pytest.raises(AssertionError, match="blocks the event loop"):
+        socket.create_connection(("127.0.0.1", 1))
+    await asyncio.to_thread(time.sleep, 0)
+
+
+def test_outside_of_a_loop_blocking_is_fine() -> None:
+    time.sleep(0)
+
+
+def test_the_pattern_finds_what_it_looks_for() -> None:
+    pattern = FORBIDDEN["a path of somebody's machine"]
+    assert pattern.search("see /" + "home/jo/x")
+    assert pattern.search('"/' + 'work/main/x"')
+    assert not pattern.search("teamwork/main")
+    assert not pattern.search("~/.ssh/root/x")

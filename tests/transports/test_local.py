@@ -1,0 +1,155 @@
+"""The local PTY channel, on real programs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from transports.channel import ExitStatus, Pty
+from transports.errors import ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
+from transports.local import LocalChannel, LocalOptions
+from transports.receiver import QueueReceiver
+
+Start = Callable[..., Awaitable[tuple[LocalChannel, QueueReceiver]]]
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    channels: list[LocalChannel] = []
+
+    async def run(*argv: str, pty: Pty | None = None, **options: object) -> tuple[LocalChannel, QueueReceiver]:
+        channel = LocalChannel(LocalOptions(argv=argv, **options), pty or Pty())  # type: ignore[arg-type]
+        receiver = QueueReceiver()
+        await channel.open(receiver)
+        channels.append(channel)
+        return channel, receiver
+
+    yield run
+    for channel in channels:
+        await channel.close(force=True)
+
+
+async def everything(receiver: QueueReceiver) -> tuple[bytes, ChannelError]:
+    seen = b""
+    while True:
+        try:
+            seen += await receiver.receive()
+        except ChannelError as reason:
+            return seen, reason
+
+
+async def test_output_then_end_then_status(start: Start) -> None:
+    channel, receiver = await start("sh", "-c", "printf 'a\\nb'; exit 3")
+    output, reason = await everything(receiver)
+    assert output == b"a\r\nb"
+    assert isinstance(reason, ChannelEnded)
+    assert channel.exit_status == ExitStatus(code=3)
+    assert "exited with 3" in reason.message
+
+
+async def test_everything_is_drained_before_the_end(start: Start) -> None:
+    _, receiver = await start("sh", "-c", "seq 1 20000")
+    output, _ = await everything(receiver)
+    assert output.split() == [str(number).encode() for number in range(1, 20001)]
+
+
+async def test_death_by_signal(start: Start) -> None:
+    channel, receiver = await start("sh", "-c", "kill -9 $$")
+    await everything(receiver)
+    assert channel.exit_status == ExitStatus(signal="KILL")
+    assert channel.exit_status.shell_code == 137
+
+
+async def test_it_leads_a_session_and_has_a_controlling_terminal_of_that_size(start: Start) -> None:
+    channel, receiver = await start("sh", "-c", "ps -o pid=,sid=,tty= -p $$; stty size; cat </dev/tty", pty=Pty(91, 17))
+    output = await receiver.receive_until(b"17 91")
+    pid, sid, tty = output.split()[:3]
+    assert pid == sid
+    assert tty.startswith(b"pts/")
+    assert os.getsid(channel.pid) == channel.pid
+
+
+async def test_resize_is_seen_and_signalled(start: Start) -> None:
+    channel, receiver = await start("bash", "-c", "trap 'stty size' WINCH; echo ready; while :; do read -r line; done")
+    await receiver.receive_until(b"ready")
+    channel.resize(77, 33)
+    assert b"33 77" in await receiver.receive_until(b"33 77")
+
+
+async def test_cwd_and_env(start: Start) -> None:
+    _, receiver = await start("sh", "-c", "pwd; echo $EXTRA-$TERM", cwd="/usr", env={"EXTRA": "ü"}, pty=Pty(term="vt100"))
+    assert (await everything(receiver))[0] == "/usr\r\nü-vt100\r\n".encode()
+
+
+async def test_the_master_is_not_inherited(start: Start) -> None:
+    first, receiver = await start("cat")
+    _, other = await start("sh", "-c", "ls -l /proc/$$/fd; echo done")
+    assert b"ptmx" not in await other.receive_until(b"done")
+    await first.close()
+    assert isinstance((await everything(receiver))[1], ChannelClosed)
+
+
+@pytest.mark.parametrize(("argv", "why"), [(("/nonexistent/x",), "No such file"), (("/etc/passwd",), "Permission denied")])
+async def test_a_program_that_cannot_start_says_why(start: Start, argv: tuple[str, ...], why: str) -> None:
+    with pytest.raises(ConnectFailed, match=why):
+        await start(*argv)
+
+
+async def test_a_cwd_that_is_none(start: Start) -> None:
+    with pytest.raises(InvalidOption, match="no directory"):
+        await start("sh", cwd="/nonexistent")
+
+
+async def test_writing_never_blocks_and_drain_waits_for_room(start: Start) -> None:
+    channel, receiver = await start("sh", "-c", "stty raw -echo; echo ready; read -r _ </dev/null; sleep 0.2; cat")
+    await receiver.receive_until(b"ready")
+    written = 0
+    while count := channel.write(b"x" * 4096):
+        written += count
+    await channel.drain()
+    await channel.send(b"end")
+    assert (await receiver.receive_until(b"end")).count(b"x") == written
+
+
+async def test_hangup_then_kill(start: Start) -> None:
+    channel, receiver = await start("bash", "-c", "trap '' HUP; echo ready; while :; do read -r line || sleep 0.1; done")
+    await receiver.receive_until(b"ready")
+    await channel.close()
+    assert channel.exit_status == ExitStatus(signal="KILL")
+    assert not Path(f"/proc/{channel.pid}").exists()
+
+
+async def test_a_second_close_and_writes_after_it(start: Start) -> None:
+    channel, _ = await start("cat")
+    await asyncio.gather(channel.close(), channel.close())
+    channel.resize(10, 10)
+    with pytest.raises(ChannelClosed):
+        channel.write(b"x")
+    with pytest.raises(ChannelClosed):
+        await channel.drain()
+
+
+async def test_echo_off_is_told(start: Start) -> None:
+    channel, receiver = await start("sh", "-c", "echo one; stty -echo; echo two; cat")
+    assert not channel.echo_off
+    await receiver.receive_until(b"two")
+    assert channel.echo_off
+
+
+async def test_a_program_that_closes_its_terminal_and_lives_on_has_ended(start: Start) -> None:
+    _, receiver = await start("bash", "-c", "exec </dev/null >/dev/null 2>&1; sleep 60")
+    _, reason = await everything(receiver)
+    assert isinstance(reason, ChannelEnded)
+    assert "closed its terminal" in reason.message
+
+
+async def test_a_hundred_at_once_without_crosstalk(start: Start) -> None:
+    channels = await asyncio.gather(*(start("cat") for _ in range(100)))
+    for number, (channel, _) in enumerate(channels):
+        await channel.send(b"%d\r" % number)
+    for number, (_, receiver) in enumerate(channels):
+        assert await receiver.receive_until(b"\r\n") in (b"%d\r\n" % number, b"%d\r\n%d\r\n" % (number, number))
