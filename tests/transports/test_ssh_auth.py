@@ -134,8 +134,8 @@ async def test_after_a_question_that_cannot_be_answered_the_password_is_tried() 
 
 
 def write_key(path: Path, key: asyncssh.SSHKey, passphrase: str | None = None, file_format: str = "openssh") -> str:
-    # One round of bcrypt instead of 128: the tests are to be quick, not the keys to be safe.
-    key.write_private_key(path, file_format, passphrase, rounds=1)
+    # The fewest rounds that bcrypt takes without a warning: the tests are to be quick, not the keys to be safe.
+    key.write_private_key(path, file_format, passphrase, rounds=50)
     path.chmod(0o600)
     return str(path)
 

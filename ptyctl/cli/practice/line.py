@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -10,8 +11,15 @@ from typing import Protocol
 from .actions import Action, Close, Drop, Flush, Log, Output, Reload, Wake
 from .console import Console
 
-#: Output that waits for its pace. Above it, the connections are not read: typing ahead has a limit.
-MAX_BACKLOG = 256 * 1024
+#: Output that waits for its pace, in bytes. Above it no further command runs: one short line can ask for a lot of output.
+MAX_BACKLOG = 64 * 1024
+
+#: The most that is typed in one go. Between two pieces it is looked whether the output still flows.
+MAX_PIECE = 256
+
+#: What ends a piece (a command runs), and what is not kept waiting.
+_ENTERS = re.compile(rb"[\r\n]")
+_INTERRUPTS = re.compile(rb"[\x03\x1e]")
 
 
 #: What goes to the wires, in order.
@@ -40,6 +48,9 @@ class Wire(Protocol):
 class Line:
     """One line with any number of wires: all see the same, and whatever any of them sends is typed.
 
+    While a wire takes no more output, the line stands still, as with the flow control of a serial line. Only an interrupt
+    gets through; as on a tty, it throws away what was typed before it.
+
     Args:
         now: the seconds since the practice switch started.
         others: what happens here that concerns other lines: `Log` and `Reload`.
@@ -54,6 +65,9 @@ class Line:
         #: What waits for its pace, each with the seconds to wait after it, and how many bytes of output that is.
         self._backlog: deque[tuple[Sent, float]] = deque()
         self._backlog_bytes = 0
+        #: What was typed and has to wait: one read of each wire at most, as they are paused meanwhile.
+        self._typed = bytearray()
+        self._stalled: set[Wire] = set()
         self._started = False
 
     def attach(self, wire: Wire) -> None:
@@ -64,10 +78,24 @@ class Line:
 
     def detach(self, wire: Wire) -> None:
         self.wires.discard(wire)
+        self.flows(wire)
+
+    def stalls(self, wire: Wire) -> None:
+        """The wire takes no more output for now."""
+        self._stalled.add(wire)
+
+    def flows(self, wire: Wire) -> None:
+        """The wire takes output again."""
+        self._stalled.discard(wire)
+        self._work()
 
     def receive(self, data: bytes) -> None:
-        self._apply(self.console.feed(data, self._now()))
-        if self._backlog_bytes > MAX_BACKLOG:
+        """Types `data`, now or once the output flows."""
+        self._typed += data
+        if self._congested:
+            self._let_interrupt_through()
+        self._work()
+        if self._typed:
             for wire in self.wires:
                 wire.pause()
 
@@ -89,6 +117,30 @@ class Line:
                 timer.cancel()
         self._wake = self._pump = None
         self._backlog.clear()
+
+    @property
+    def _congested(self) -> bool:
+        return bool(self._stalled) or self._backlog_bytes > MAX_BACKLOG
+
+    def _work(self) -> None:
+        was_waiting = bool(self._typed)
+        while self._typed and not self._congested:
+            enter = _ENTERS.search(self._typed, 0, MAX_PIECE)
+            size = enter.end() if enter else min(len(self._typed), MAX_PIECE)
+            piece = bytes(self._typed[:size])
+            del self._typed[:size]
+            self._apply(self.console.feed(piece, self._now()))
+        if was_waiting and not self._typed:
+            for wire in self.wires:
+                wire.resume()
+
+    def _let_interrupt_through(self) -> None:
+        last = None
+        for last in _INTERRUPTS.finditer(self._typed):
+            pass
+        if last is not None:
+            del self._typed[: last.end()]
+            self._apply(self.console.feed(last.group(), self._now()))
 
     def _apply(self, actions: list[Action]) -> None:
         for action in actions:
@@ -122,10 +174,11 @@ class Line:
         self._pump = None
         while self._backlog:
             action, seconds = self._backlog.popleft()
+            self._backlog_bytes -= _size(action)
             self._deliver(action)
             if seconds:
                 self._pump = asyncio.get_running_loop().call_later(seconds, self._send_next)
-                return
+                break
 
     def _deliver(self, action: Sent) -> None:
         for wire in tuple(self.wires):
@@ -136,10 +189,6 @@ class Line:
                     wire.close()
                 case Drop():
                     wire.drop()
-        was_full = self._backlog_bytes > MAX_BACKLOG
-        self._backlog_bytes -= _size(action)
-        if was_full and self._backlog_bytes <= MAX_BACKLOG:
-            self._resume()
 
     def _flush(self) -> None:
         """Forgets the output that still waits. A row that was cut off ends here, or the next one would begin behind it."""
@@ -148,12 +197,7 @@ class Line:
             return
         self._backlog = deque(entry for entry in self._backlog if not isinstance(entry[0], Output))
         self._backlog_bytes = 0
-        self._resume()
         self._queue(Output(b"\r\n"))
-
-    def _resume(self) -> None:
-        for wire in self.wires:
-            wire.resume()
 
     def _wake_in(self, seconds: float) -> None:
         if self._wake is not None:

@@ -1,0 +1,132 @@
+"""The Telnet scanner: what it finds does not depend on how the bytes were cut."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transports.telnet.nvt import MAX_SUBNEGOTIATION, Command, Event, Scanner, Subnegotiation
+
+IAC, SB, SE, NOP = b"\xff", b"\xfa", b"\xf0", b"\xf1"
+DO, WILL, TTYPE, NAWS = b"\xfd", b"\xfb", b"\x18", b"\x1f"
+
+
+def joined(events: Iterable[Event]) -> list[Event]:
+    """Neighbouring data made one: where it is cut has no meaning."""
+    result: list[Event] = []
+    for event in events:
+        if isinstance(event, bytes) and result and isinstance(result[-1], bytes):
+            result[-1] += event
+        else:
+            result.append(event)
+    return result
+
+
+def scan(pieces: Iterable[bytes]) -> list[Event]:
+    scanner = Scanner()
+    return joined([event for piece in pieces for event in scanner.feed(piece)])
+
+
+def byte_by_byte(stream: bytes) -> list[Event]:
+    """RFC 854 and 855 in their plainest form, over a stream that is there in full; what is incomplete says nothing."""
+    events: list[Event] = []
+    at = 0
+    while at < len(stream):
+        verb, option = stream[at + 1 : at + 2], stream[at + 2 : at + 3]
+        if stream[at : at + 1] != IAC:
+            events.append(stream[at : at + 1])
+            at += 1
+        elif verb == SB:
+            at = _subnegotiation(stream, at + 2, events)
+        elif verb in (b"", IAC):
+            events.extend([IAC] if verb else [])
+            at += 2
+        elif verb >= WILL:
+            events.extend([Command(verb, option)] if option else [])
+            at += 3
+        else:
+            at += 2
+    return joined(events)
+
+
+def _subnegotiation(stream: bytes, start: int, events: list[Event]) -> int:
+    payload, at = b"", start
+    while stream[at : at + 1] != IAC or stream[at + 1 : at + 2] == IAC:
+        if at >= len(stream):
+            return at
+        payload += stream[at : at + 1]
+        at += 2 if stream[at : at + 1] == IAC else 1
+    if stream[at + 1 : at + 2] != SE:
+        return at if at + 1 < len(stream) else len(stream)
+    if at - start <= MAX_SUBNEGOTIATION:
+        events.append(Subnegotiation(payload))
+    return at + 2
+
+
+# Mostly the bytes that mean something, so that they meet.
+streams = st.one_of(
+    st.lists(st.sampled_from([IAC, IAC, SB, SE, NOP, DO, WILL, TTYPE, b"\0", b"\r", b"text"]), max_size=60).map(b"".join),
+    st.binary(max_size=200),
+)
+
+
+@given(streams, st.lists(st.integers(0, 300)))
+def test_every_way_to_cut_gives_the_same(stream: bytes, cuts: list[int]) -> None:
+    edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    pieces = [stream[start:end] for start, end in itertools.pairwise(edges)]
+    assert scan(pieces) == scan([stream]) == byte_by_byte(stream)
+
+
+RECORDED = (
+    b"a" + IAC + IAC + b"b" + IAC + DO + TTYPE + IAC + SB + TTYPE + b"\x01" + IAC + SE + b"c"
+    # IAC within a subnegotiation, and as an option.
+    + IAC + SB + NAWS + b"\0" + IAC + IAC + b"\0\x18" + IAC + SE + IAC + WILL + IAC + b"d\r\0" + IAC + NOP + b"e"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", range(len(RECORDED) + 1))
+def test_a_recorded_negotiation_at_every_cut(cut: int) -> None:
+    assert scan([RECORDED[:cut], RECORDED[cut:]]) == [
+        b"a\xffb",
+        Command(DO, TTYPE),
+        Subnegotiation(TTYPE + b"\x01"),
+        b"c",
+        Subnegotiation(NAWS + b"\0\xff\0\x18"),
+        Command(WILL, IAC),
+        b"d\r\0e",
+    ]
+
+
+@pytest.mark.parametrize("size", [MAX_SUBNEGOTIATION - 1, MAX_SUBNEGOTIATION, MAX_SUBNEGOTIATION + 1, 3 * MAX_SUBNEGOTIATION])
+@pytest.mark.parametrize("step", [1, 1000, 1 << 20])
+def test_a_long_subnegotiation_is_whole_or_left_out(size: int, step: int) -> None:
+    stream = IAC + SB + b"x" * size + IAC + SE + b"text"
+    kept = [Subnegotiation(b"x" * size)] if size <= MAX_SUBNEGOTIATION else []
+    assert scan(stream[start : start + step] for start in range(0, len(stream), step)) == [*kept, b"text"]
+
+
+@pytest.mark.parametrize("end", [IAC + SE + b"text", IAC + NOP + b"text"])
+def test_an_overlong_subnegotiation_ends_at_every_cut(end: bytes) -> None:
+    stream = IAC + SB + b"x" * 3 * MAX_SUBNEGOTIATION + IAC + IAC + end
+    for cut in range(len(stream) - len(end) - 3, len(stream) + 1):
+        assert scan([stream[:cut], stream[cut:]]) == [b"text"]
+
+
+def test_a_subnegotiation_that_never_ends_takes_no_memory() -> None:
+    scanner = Scanner()
+    scanner.feed(IAC + SB + TTYPE)
+    piece = b"\0garbage" * 8192
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            assert scanner.feed(piece) == []
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2 * MAX_SUBNEGOTIATION
+    assert scanner.feed(IAC + SE + b"text") == [b"text"]

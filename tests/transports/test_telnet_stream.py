@@ -1,0 +1,247 @@
+"""One Telnet connection without a socket: what the receiver gets and what the peer is answered, however its bytes are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transports.channel import Pty
+from transports.errors import ChannelError
+from transports.receiver import Receiver
+from transports.telnet.connection import Connection
+from transports.telnet.negotiation import MAX_CHANGES_WITHOUT_DATA, Negotiation
+
+IAC, SB, SE = b"\xff", b"\xfa", b"\xf0"
+WILL, WONT, DO, DONT = b"\xfb", b"\xfc", b"\xfd", b"\xfe"
+BINARY, ECHO, SGA, TM, TTYPE, NAWS, NEW_ENVIRON = b"\x00", b"\x01", b"\x03", b"\x06", b"\x18", b"\x1f", b"\x27"
+MCCP1, MCCP2, MCCP3 = b"\x55", b"\x56", b"\x57"
+ALL_OPTIONS = [bytes([number]) for number in range(256)]
+
+
+class Heard(Receiver):
+    """Takes a few bytes at a time, so that a channel that relies on a large buffer fails."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(7)
+        self.data = b""
+
+    def get_buffer(self) -> memoryview:
+        return memoryview(self._buffer)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data += self._buffer[:nbytes]
+
+    def channel_ended(self, reason: ChannelError) -> None:
+        raise AssertionError("nothing has ended")
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return socket.socket() if name == "socket" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high == 0
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+
+class Line:
+    """A connection, its receiver and its wire."""
+
+    def __init__(self, *, binary: bool | None = None, pty: Pty | None = None) -> None:
+        self.heard = Heard()
+        self.wire = Wire()
+        self.connection = Connection(
+            self.heard, lambda wire: Negotiation(wire, binary=binary, pty=pty, term="vt220"), "console:23"
+        )
+        self.connection.connection_made(self.wire)
+
+    def say(self, *pieces: bytes) -> bytes:
+        """Lets the peer send, each piece in a read of its own; gives the answer."""
+        before = len(self.wire.written)
+        for piece in pieces:
+            buffer = self.connection.get_buffer(-1)
+            buffer[: len(piece)] = piece
+            self.connection.buffer_updated(len(piece))
+        return self.wire.written[before:]
+
+
+def exchange(pieces: Iterable[bytes]) -> tuple[bytes, bytes]:
+    line = Line(pty=Pty(80, 24))
+    answers = line.say(*pieces)
+    return line.heard.data, answers
+
+
+PADDED = b"login\r\0\0\n" + IAC + IAC + b"\0\r" + IAC + DO + TTYPE + b"\0\nend\r\0"
+BINARY_PART = b"\0a\r\0" + IAC + WILL + BINARY + b"\0b\r\0" + IAC + IAC + IAC + WONT + BINARY + b"\0c\r\0"
+
+
+@pytest.mark.parametrize("cut", range(len(PADDED) + 1))
+def test_padding_and_iac_are_gone_at_every_cut(cut: int) -> None:
+    assert exchange([PADDED[:cut], PADDED[cut:]]) == (b"login\r\n\xff\r\nend\r", IAC + WILL + TTYPE)
+
+
+@pytest.mark.parametrize("cut", range(len(BINARY_PART) + 1))
+def test_nul_is_data_while_the_peer_sends_binary(cut: int) -> None:
+    data, answers = exchange([BINARY_PART[:cut], BINARY_PART[cut:]])
+    assert data == b"a\r" + b"\0b\r\0\xff" + b"c\r"
+    assert answers == IAC + DO + BINARY + IAC + DONT + BINARY
+
+
+commands = st.builds(
+    lambda verb, option: IAC + verb + option, st.sampled_from([WILL, WONT, DO, DONT]), st.sampled_from(ALL_OPTIONS)
+)
+subnegotiations = st.builds(
+    lambda option, rest: IAC + SB + (option + rest).replace(IAC, IAC + IAC) + IAC + SE,
+    st.sampled_from([b"", TTYPE, NAWS, NEW_ENVIRON, MCCP2, b"\x22"]),
+    st.one_of(st.sampled_from([b"", b"\x01", b"\x00", b"\x01\x00TERM"]), st.binary(max_size=12)),
+)
+negotiations = st.sampled_from(
+    [IAC + verb + option for verb in (WILL, WONT, DO, DONT) for option in (BINARY, ECHO, TTYPE, NAWS)]
+)
+text = st.sampled_from([b"text", b"\r\0", b"\0", b"\r\n", IAC + IAC, b"\r"])
+dialogues = st.lists(st.one_of(text, negotiations, commands, subnegotiations, st.binary(max_size=9)), max_size=30).map(b"".join)
+
+
+@given(dialogues, st.lists(st.integers(0, 200)))
+def test_no_way_to_cut_changes_data_or_answers(stream: bytes, cuts: list[int]) -> None:
+    edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    pieces = [stream[start:end] for start, end in itertools.pairwise(edges) if start < end]
+    assert exchange(pieces) == exchange([stream] if stream else [])
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_sent_data_comes_out_of_a_peer_as_it_went_in(data: bytes, binary: bool) -> None:
+    line = Line(binary=binary)
+    before = len(line.wire.written)
+    assert line.connection.write(data) == len(data)
+    assert line.wire.written[before:] == data.replace(IAC, IAC + IAC)
+
+
+@pytest.mark.parametrize("binary", [None, True, False])
+@pytest.mark.parametrize("pty", [None, Pty(80, 24)])
+@pytest.mark.parametrize("option", ALL_OPTIONS)
+def test_each_option_is_answered_once(option: bytes, pty: Pty | None, binary: bool | None) -> None:
+    line = Line(pty=pty, binary=binary)
+    asked = binary is True and option == BINARY
+    for verb, yes, no in ((DO, WILL, WONT), (WILL, DO, DONT)):
+        answer = line.say(IAC + verb + option)
+        # What we asked for ourselves is agreed with the peer's answer.
+        assert answer[:3] in ([b""] if asked else [IAC + yes + option, IAC + no + option])
+        if (verb, option) != (DO, TM):  # a timing mark is answered each time (RFC 860)
+            assert line.say((IAC + verb + option) * 3) == b""
+
+
+@pytest.mark.parametrize(
+    ("pty", "binary", "ours", "theirs"),
+    [
+        (Pty(), None, {BINARY, SGA, TTYPE, NAWS, NEW_ENVIRON, TM}, {BINARY, SGA, ECHO}),
+        (Pty(), False, {SGA, TTYPE, NAWS, NEW_ENVIRON, TM}, {SGA, ECHO}),
+        (None, None, {BINARY, SGA, TM}, {BINARY, SGA, ECHO}),
+    ],
+)
+def test_what_is_not_needed_is_refused(pty: Pty | None, binary: bool | None, ours: set[bytes], theirs: set[bytes]) -> None:
+    for option in ALL_OPTIONS:
+        line = Line(pty=pty, binary=binary)
+        assert line.say(IAC + DO + option).startswith(IAC + (WILL if option in ours else WONT) + option)
+        assert line.say(IAC + WILL + option) == IAC + (DO if option in theirs else DONT) + option
+
+
+def test_an_option_that_is_withdrawn_is_confirmed_and_may_come_again() -> None:
+    line = Line(pty=Pty(80, 24))
+    for _ in range(3):
+        assert line.say(IAC + WILL + ECHO) == IAC + DO + ECHO
+        assert line.say(IAC + WONT + ECHO) == IAC + DONT + ECHO
+        assert line.say(IAC + WONT + ECHO) == b""
+        assert line.say(IAC + DO + TTYPE) == IAC + WILL + TTYPE
+        assert line.say(IAC + DONT + TTYPE) == IAC + WONT + TTYPE
+        assert line.say(IAC + DONT + TTYPE) == b""
+
+
+@pytest.mark.parametrize("loop", [IAC + DO + NAWS + IAC + DONT + NAWS, IAC + DO + TM, IAC + WILL + ECHO + IAC + WONT + ECHO])
+def test_a_loop_of_changes_ends(loop: bytes) -> None:
+    line = Line(pty=Pty(80, 24))
+    assert len(line.say(*[loop] * 1000)) <= MAX_CHANGES_WITHOUT_DATA * len(
+        IAC + WILL + NAWS + IAC + SB + NAWS + b"1234" + IAC + SE
+    )
+    assert line.say(loop) == b""
+    assert line.say(b"$ " + IAC + DO + TM) == IAC + WILL + TM
+
+
+def test_naws_tells_the_size_and_doubles_iac() -> None:
+    line = Line(pty=Pty(255, 24))
+    line.connection.negotiation.resize(Pty(80, 25))  # before it is asked for: kept
+    assert line.say(IAC + DO + NAWS) == IAC + WILL + NAWS + IAC + SB + NAWS + b"\0\x50\0\x19" + IAC + SE
+    line.connection.negotiation.resize(Pty(65535, 255))
+    assert line.wire.written.endswith(IAC + SB + NAWS + b"\xff\xff\xff\xff\0\xff\xff" + IAC + SE)
+    line.say(IAC + DONT + NAWS)
+    line.connection.negotiation.resize(Pty(80, 25))
+    assert line.wire.written.endswith(IAC + WONT + NAWS)
+
+
+def test_ttype_and_environment_tell_the_terminal_only() -> None:
+    line = Line(pty=Pty())
+    send, all_of_them = b"\x01", b""
+    assert line.say(IAC + SB + TTYPE + send + IAC + SE) == b""  # not agreed yet
+    line.say(IAC + DO + TTYPE + IAC + DO + NEW_ENVIRON)
+    for _ in range(3):
+        assert line.say(IAC + SB + TTYPE + send + IAC + SE) == IAC + SB + TTYPE + b"\0vt220" + IAC + SE
+    told = IAC + SB + NEW_ENVIRON + b"\0\0TERM\x01vt220" + IAC + SE
+    for names, answer in (
+        (all_of_them, told),
+        (b"\0TERM\0LANG", told),
+        (b"\0LANG\x03USER", IAC + SB + NEW_ENVIRON + b"\0" + IAC + SE),
+    ):
+        assert line.say(IAC + SB + NEW_ENVIRON + send + names + IAC + SE) == answer
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", TTYPE, TTYPE + b"\0IS", TTYPE + b"\x07", NEW_ENVIRON + b"\x02", b"\0", b"\x22\x01", b"\xfe"]
+)
+def test_garbage_between_sb_and_se_is_ignored(payload: bytes) -> None:
+    line = Line(pty=Pty())
+    line.say(IAC + DO + TTYPE + IAC + DO + NEW_ENVIRON)
+    assert line.say(IAC + SB + payload + IAC + SE + b"text") == b""
+    assert line.heard.data == b"text"
+
+
+def test_compression_is_refused_and_not_begun_unasked() -> None:
+    line = Line(pty=Pty())
+    offer = b"".join(IAC + WILL + option for option in (MCCP1, MCCP2, MCCP3))
+    assert line.say(offer) == offer.replace(WILL, DONT)
+    bomb = b"x\x9c\xed\xc1\x01\x01"
+    assert line.say(IAC + SB + MCCP2 + IAC + SE + bomb) == b""
+    assert line.heard.data == bomb
+    assert line.connection.write(b"plain") == 5
+    assert line.wire.written.endswith(b"plain")
+
+
+def test_binary_is_asked_for_where_it_is_wanted() -> None:
+    line = Line(binary=True)
+    assert line.wire.written == IAC + WILL + BINARY + IAC + DO + BINARY
+    assert (line.connection.negotiation.sends_binary, line.connection.negotiation.receives_binary) == (False, False)
+    assert line.say(IAC + DO + BINARY) == b""
+    assert (line.connection.negotiation.sends_binary, line.connection.negotiation.receives_binary) == (True, False)
+    assert line.say(IAC + WONT + BINARY) == b""
+    assert (line.connection.negotiation.sends_binary, line.connection.negotiation.receives_binary) == (True, False)
+    assert line.say(IAC + DONT + BINARY) == IAC + WONT + BINARY
+    assert line.connection.negotiation.sends_binary is False
