@@ -42,7 +42,7 @@ class ExecRequest(Request):
     until_regex: str | None = None
     rc_mode: RcMode | None = None
     expect: Expect | None = None
-    responses: tuple[Response, ...] | None = None
+    responses: tuple[Response, ...] | None = Field(None, description="each sent whenever its match appears")
     mode: str | None = None
     on_error: Literal["stop", "continue"] | None = None
     parse: bool | None = None

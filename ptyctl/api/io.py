@@ -37,14 +37,14 @@ class IoRequest(Request):
     encoding: Encoding | None = None
     sensitive: bool | None = Field(None, description="a secret: only its length is kept")
     mode: Literal["cursor", "tail", "screen"] | None = None
-    cursor: str | None = Field(None, description="next_cursor of an earlier reply")
+    cursor: str | None = Field(None, description="next_cursor of an earlier reply; without it, from now on")
     timeout_ms: int | None = Field(None, ge=0)
     max_bytes: int | None = Field(None, ge=1)
     max_lines: int | None = Field(None, ge=1)
     until_regex: str | None = None
     include_match: bool | None = None
     until_idle_ms: int | None = Field(None, ge=1)
-    input_hints: InputHints | None = None
+    input_hints: InputHints | None = Field(None, description="what questions look like: sets waiting_for_input")
     task_id: str | None = Field(None, min_length=1)
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from .render import render
@@ -40,6 +41,7 @@ class Expectations:
     errors: list[Any]
 
     @classmethod
+    @lru_cache(maxsize=512)
     def of(cls, prompt: str | None, pagers: tuple[str, ...] | None, errors: tuple[str, ...] | None) -> Expectations:
         """Defaults stand where nothing is given; an empty tuple means none.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import re2
@@ -30,6 +31,7 @@ _LACKING = {
 }
 
 
+@lru_cache(maxsize=512)
 def compile_pattern(pattern: str, field: str) -> Any:
     """A compiled RE2 pattern over UTF-8 bytes: `$` is the end of the text, `(?m)` makes `^` and `$` lines.
 

@@ -14,7 +14,7 @@ from ptyctl.cli.practice.actions import Action, Drop, Log, Output
 from ptyctl.cli.practice.console import Console
 from ptyctl.cli.practice.device import Account, Device
 from ptyctl.cli.practice.hooks import Hook
-from ptyctl.cli.practice.line import Line
+from ptyctl.cli.practice.line import MAX_BACKLOG, MAX_TYPED, Line
 from ptyctl.cli.practice.pager import ERASE, MORE
 
 LOGIN = "admin\rpw\renable\ren\r"
@@ -59,6 +59,16 @@ class TestSilent:
         assert desk.type("\r\n").endswith("Press RETURN to get started.\r\n\r\n")
         assert desk.type("x") == ""
         assert desk.type("\r").endswith("Username: ")
+
+    def test_the_window_is_not_forgotten(self) -> None:
+        desk = Desk(Quirks(silent=True), keys="")
+        desk.console.resize(100, 10)
+        desk.type("\r\r" + LOGIN)
+        assert desk.type("show run\r").count("\n") == 1 + 9
+
+    def test_who_came_by_ssh_does_not_log_in_again(self) -> None:
+        console = Console(Device("sw1", Account("admin", "pw")), quirks=Quirks(silent=True), user="admin")
+        assert said(console.start() + console.feed(b"\r\r")).endswith("\r\nsw1>")
 
 
 class TestLeftOverMore:
@@ -236,12 +246,20 @@ class TestSlowOutput:
 
     async def test_typing_ahead_stops_where_too_much_waits(self) -> None:
         line, screen = self.line(1.0)
-        line.receive(b"term len 0\r")
-        for _ in range(100):
-            line.receive(b"show interfaces status\r")
-        assert screen.paused > 0
+        line.receive(b"term len 0\r" + b"show interfaces status\r" * (MAX_BACKLOG // 4000 + 1))
+        assert screen.paused == 0
+        line.receive(b"x" * (MAX_TYPED + 1))
+        assert screen.paused == 1
         line.receive(b"\x03")
         assert screen.paused == 0
+        line.stop()
+
+    async def test_an_interrupt_overtakes_what_waits(self) -> None:
+        line, screen = self.line(1_000)
+        line.receive(b"term len 0\r" + b"show interfaces status\r" * 40 + b"show version\r")
+        line.receive(b"\x03show clock\r")
+        await screen.until("1993\r\nsw1>")
+        assert "show version" not in screen.text
         line.stop()
 
 

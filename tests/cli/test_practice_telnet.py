@@ -311,6 +311,12 @@ class TestFaults:
                 await asyncio.sleep(0)
             transport.abort()
 
+    async def test_a_long_paste_is_typed_to_its_end(self) -> None:
+        async with practice() as switch, connected(switch) as client:
+            await client.log_in()
+            said = await client.run(b"conf t\r" + b"int gi1/0/1\rdesc x\r" * 2000 + b"end\rexit", b"sw1#exit")
+            assert said.count(b"(config-if)#desc x\r\n") == 2000
+
     async def test_stopping_ends_whoever_is_connected(self) -> None:
         switch = practice()
         async with switch:

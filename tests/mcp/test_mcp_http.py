@@ -111,6 +111,23 @@ async def test_a_client_that_vanishes_in_mid_call_leaves_the_server_fine() -> No
             assert (await client.call_tool(EXEC, CALL)).structured_content["stdout"] == "hi"
 
 
+async def test_a_client_of_2025_that_vanishes_in_mid_call_leaves_it_running(caplog: pytest.LogCaptureFixture) -> None:
+    """Its revision says that a lost connection cancels nothing: the answer is dropped when it comes."""
+    controller = StubController()
+    async with http_server(controller) as url:
+        session = {"Mcp-Session-Id": (await posted(url, OPENINGS["2025"], **BEARER)).headers["Mcp-Session-Id"]}
+        call = by_hand("tools/call", {"name": EXEC, "arguments": HANG})
+        posting = asyncio.create_task(posted(url, call, **BEARER, **session))
+        await asyncio.wait_for(controller.hanging.wait(), PATIENCE_S)
+        posting.cancel()
+        await asyncio.gather(posting, return_exceptions=True)
+        controller.released.set()
+        answer = await posted(url, by_hand("tools/call", {"name": EXEC, "arguments": CALL}), **BEARER, **session)
+        assert '"stdout":"hi"' in answer.text
+    assert not controller.cancelled.is_set()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 @pytest.mark.parametrize("era", OPENINGS)
 async def test_the_guard_stands_before_both_eras(era: str) -> None:
     async with http_server(StubController()) as url:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptyctl.mcp.progress import INTERVAL_S, Reporter
@@ -42,6 +42,7 @@ async def test_a_slow_client_gets_the_latest_only() -> None:
 
 
 @given(st.lists(st.floats(min_value=0, max_value=60), max_size=30), st.booleans())
+@settings(max_examples=25)  # each is an event loop of its own
 def test_the_number_grows_and_is_limited(seconds: list[float], let_it_send: bool) -> None:
     news = [(0, at) for at in sorted(seconds)]
     sent = [number for number, _ in anyio.run(lambda: reported(news, let_it_send=let_it_send))]

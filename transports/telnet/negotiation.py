@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from functools import lru_cache
 
 from telnetlib3.stream_writer import TelnetWriter
 from telnetlib3.telopt import BINARY, BRK, DO, DONT, ECHO, NAWS, NEW_ENVIRON, SB, SE, SEND, SGA, TM, TTYPE, WILL, WONT
@@ -17,24 +16,23 @@ from .nvt import IAC, Command, Subnegotiation
 #: longest negotiation met in the field takes some twenty changes.
 MAX_CHANGES_WITHOUT_DATA = 100
 
-#: RFC 1143: that an option was turned off is confirmed, or a peer that keeps count (telnetd does) counts wrong from then on.
-_CONFIRMATION = {WONT: DONT, DONT: WONT}
+#: How a request is refused. Sent for WONT and DONT too: RFC 1143 has it confirmed that an option is off, and a peer that
+#: keeps count, as telnetd does, counts wrong without.
+_NO = {DO: WONT, DONT: WONT, WILL: DONT, WONT: DONT}
 
 
 class Negotiation:
     """Answers each request once. Whatever is not needed is refused: MCCP above all, by which 48 KB become 50 MB."""
 
     def __init__(self, transport: asyncio.Transport, *, binary: bool | None, pty: Pty | None, term: str) -> None:
-        ours = {SGA} if pty is None else {SGA, TTYPE, NAWS, NEW_ENVIRON}
-        theirs = {SGA, ECHO}
         both = set() if binary is False else {BINARY}
+        self._ours = {SGA, TM} | both if pty is None else {SGA, TM, TTYPE, NAWS, NEW_ENVIRON} | both
+        self._theirs = {SGA, ECHO} | both
+        self._refused: set[Command] = set()
+        self._changes = 0
         self._pty = pty
         self._term = term
-        self._changes = 0
         self._writer = TelnetWriter(transport, None, client=True)
-        self._writer.always_wont = _all_but(frozenset(ours | both | {TM}))
-        self._writer.always_dont = _all_but(frozenset(theirs | both))
-        self._writer.compression = False
         self._writer.set_ext_send_callback(TTYPE, lambda: term)
         self._writer.set_ext_send_callback(NEW_ENVIRON, self._environment)
         self._writer.set_ext_send_callback(NAWS, self._size)
@@ -59,11 +57,10 @@ class Negotiation:
         if isinstance(event, Subnegotiation):
             if self._is_asked_for(event.payload):
                 self._feed(IAC + SB + event.payload.replace(IAC, IAC + IAC) + IAC + SE)
-        elif self._is_news(event):
-            withdrawn = self._is_on(event)
-            self._feed(IAC + event.verb + event.option)
-            if withdrawn:
-                self._writer.send_iac(IAC + _CONFIRMATION[event.verb] + event.option)
+        elif event.verb in (DO, WILL):
+            self._request(event)
+        else:
+            self._withdrawal(event)
 
     def data_arrived(self) -> None:
         """The peer is past its negotiation."""
@@ -88,27 +85,36 @@ class Negotiation:
         """Lets go of the transport."""
         self._writer.close()
 
+    def _request(self, command: Command) -> None:
+        """What is on already needs no answer (RFC 1143), but a timing mark always does (RFC 860)."""
+        if command.option not in (self._ours if command.verb == DO else self._theirs):
+            self._refuse(command)
+        elif command.option == TM or not self._is_on(command):
+            self._feed(IAC + command.verb + command.option)
+
+    def _refuse(self, command: Command) -> None:
+        """Says no once: some switches ask again for as long as they hear it."""
+        if command not in self._refused:
+            self._refused.add(command)
+            self._writer.send_iac(IAC + _NO[command.verb] + command.option)
+
+    def _withdrawal(self, command: Command) -> None:
+        """WONT or DONT: the answer to a request of ours, or the end of an option, or nothing new."""
+        asked = self._writer.pending_option.enabled((WILL if command.verb == DONT else DO) + command.option)
+        was_on = self._is_on(command)
+        if asked or was_on:
+            self._feed(IAC + command.verb + command.option)
+        if was_on:
+            self._writer.send_iac(IAC + _NO[command.verb] + command.option)
+
+    def _is_on(self, command: Command) -> bool:
+        ours = command.verb in (DO, DONT)
+        return (self._writer.local_option if ours else self._writer.remote_option).enabled(command.option)
+
     def _feed(self, command: bytes) -> None:
         self._changes += 1
         for byte in command:
             self._writer.feed_byte(bytes((byte,)))
-
-    def _is_on(self, command: Command) -> bool:
-        ours = command.verb in (DO, DONT)
-        options = self._writer.local_option if ours else self._writer.remote_option
-        return command.verb in _CONFIRMATION and options.enabled(command.option)
-
-    def _is_news(self, command: Command) -> bool:
-        """Whether it asks for a change that has not been made or refused (RFC 1143); a timing mark always does (RFC 860)."""
-        writer, verb, option = self._writer, command.verb, command.option
-        if verb == DO:
-            refused = option in writer.always_wont and option in writer.local_option
-            return option == TM or not (refused or writer.local_option.enabled(option))
-        if verb == WILL:
-            refused = option in writer.always_dont and option in writer.remote_option
-            return not (refused or writer.remote_option.enabled(option))
-        asked = writer.pending_option.enabled((DO if verb == WONT else WILL) + option)
-        return asked or self._is_on(command)
 
     def _is_asked_for(self, payload: bytes) -> bool:
         """Whether it is a SEND for an option that is on. The library raises on some others: none of them needs an answer."""
@@ -122,9 +128,3 @@ class Negotiation:
     def _environment(self, names: list[str]) -> dict[str, str]:
         """TERM is all that the far end may know of us (RFC 1572); no names are a request for everything."""
         return {"TERM": self._term} if not names or "TERM" in names else {}
-
-
-@lru_cache
-def _all_but(accepted: frozenset[bytes]) -> set[bytes]:
-    """Shared by all connections that accept the same options; nobody changes it."""
-    return {bytes((option,)) for option in range(256)} - accepted

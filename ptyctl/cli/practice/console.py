@@ -13,10 +13,8 @@ from .inputs import EnterInput
 from .login import Login
 from .modes import Mode
 from .modifiers import modify
-from .quirks import Quirks
+from .quirks import NO_QUIRKS, Quirks
 from .terminal import DEFAULT_LENGTH, DEFAULT_WIDTH, Ignore, Terminal
-
-NO_QUIRKS = Quirks()
 
 #: A show command, also behind `do`: the only kind in which a bar means a filter.
 _SHOW = re.compile(r"\s*(do\s+)?sh\w*\s")
@@ -49,6 +47,7 @@ class Console(Terminal):
         self.monitor = self.is_console_line
         #: What `terminal length` and `terminal width` have set stays, whatever size the window takes.
         self.fixed_length = self.fixed_width = False
+        self._window = (DEFAULT_WIDTH, DEFAULT_LENGTH)
 
     @property
     def is_console_line(self) -> bool:
@@ -76,10 +75,8 @@ class Console(Terminal):
 
     def resize(self, cols: int, rows: int) -> None:
         """The window has a new size; 0 means unknown (RFC 1073)."""
-        if rows and not self.fixed_length:
-            self.length = rows
-        if cols and not self.fixed_width:
-            self.width = cols
+        self._window = (cols or self._window[0], rows or self._window[1])
+        self._fit_window()
 
     def reboot(self, now: float) -> list[Action]:
         """The device has started anew, and this line with it."""
@@ -154,7 +151,7 @@ class Console(Terminal):
 
     def sleep(self) -> None:
         """Says nothing until somebody presses Enter, and then asks for another Enter."""
-        self.input = EnterInput(lambda: self._available(f"{self.device.hostname} {self.name} is now available"))
+        self.input = EnterInput(lambda: self._announce(f"{self.device.hostname} {self.name} is now available"))
 
     def log_out(self) -> None:
         """The session is over: a vty hangs up, a console waits for the next user."""
@@ -165,7 +162,8 @@ class Console(Terminal):
         self.do(Close())
 
     def hang_up(self) -> None:
-        """From now on nobody listens."""
+        """From now on nobody listens, and nothing goes on."""
+        self.cancel_job()
         self.closed = True
         self.input = Ignore()
 
@@ -184,7 +182,17 @@ class Console(Terminal):
         """The line is free: the next Enter greets its next user, for whom nothing is left of the last one."""
         self.user, self.mode, self.subject = None, Mode.USER, ""
         self.fixed_length = self.fixed_width = False
-        self.length, self.width = DEFAULT_LENGTH, DEFAULT_WIDTH
+        self._fit_window()
+        self._announce(message)
+
+    def _fit_window(self) -> None:
+        cols, rows = self._window
+        if not self.fixed_length:
+            self.length = rows
+        if not self.fixed_width:
+            self.width = cols
+
+    def _announce(self, message: str) -> None:
         self.write(f"\n\n{message}\n\n\nPress RETURN to get started.\n\n")
         self.input = EnterInput(self.greet)
 

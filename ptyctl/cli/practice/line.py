@@ -14,12 +14,17 @@ from .console import Console
 #: Output that waits for its pace, in bytes. Above it no further command runs: one short line can ask for a lot of output.
 MAX_BACKLOG = 64 * 1024
 
-#: The most that is typed in one go. Between two pieces it is looked whether the output still flows.
+#: What was typed and waits, in bytes. Above it the wires are not read; below it they are, or no interrupt would be seen.
+MAX_TYPED = 64 * 1024
+
+#: The most that is typed in one go: after each piece it is looked whether the output still flows.
 MAX_PIECE = 256
 
-#: What ends a piece (a command runs), and what is not kept waiting.
+#: The pieces of one turn of the event loop: a long paste on one line does not hold up the others.
+MAX_PIECES = 64
+
+#: What ends a piece: a command runs.
 _ENTERS = re.compile(rb"[\r\n]")
-_INTERRUPTS = re.compile(rb"[\x03\x1e]")
 
 
 #: What goes to the wires, in order.
@@ -62,11 +67,12 @@ class Line:
         self._now, self._others = now, others
         self._wake: asyncio.TimerHandle | None = None
         self._pump: asyncio.TimerHandle | None = None
+        self._turn: asyncio.Handle | None = None
         #: What waits for its pace, each with the seconds to wait after it, and how many bytes of output that is.
         self._backlog: deque[tuple[Sent, float]] = deque()
         self._backlog_bytes = 0
-        #: What was typed and has to wait: one read of each wire at most, as they are paused meanwhile.
         self._typed = bytearray()
+        self._paused = False
         self._stalled: set[Wire] = set()
         self._started = False
 
@@ -78,6 +84,9 @@ class Line:
 
     def detach(self, wire: Wire) -> None:
         self.wires.discard(wire)
+        if not self.wires:
+            # Nobody is there any more to whom it could matter.
+            self._typed.clear()
         self.flows(wire)
 
     def stalls(self, wire: Wire) -> None:
@@ -94,10 +103,8 @@ class Line:
         self._typed += data
         if self._congested:
             self._let_interrupt_through()
-        self._work()
-        if self._typed:
-            for wire in self.wires:
-                wire.pause()
+        if self._turn is None:
+            self._work()
 
     def syslog(self, line: str) -> None:
         self._apply(self.console.syslog(line, self._now()))
@@ -112,35 +119,48 @@ class Line:
 
     def stop(self) -> None:
         """Cancels the timers; nothing more is said."""
-        for timer in (self._wake, self._pump):
-            if timer is not None:
-                timer.cancel()
-        self._wake = self._pump = None
+        for handle in (self._wake, self._pump, self._turn):
+            if handle is not None:
+                handle.cancel()
+        self._wake = self._pump = self._turn = None
         self._backlog.clear()
+        self._typed.clear()
 
     @property
     def _congested(self) -> bool:
         return bool(self._stalled) or self._backlog_bytes > MAX_BACKLOG
 
     def _work(self) -> None:
-        was_waiting = bool(self._typed)
-        while self._typed and not self._congested:
+        self._turn = None
+        for _ in range(MAX_PIECES):
+            if not self._typed or self._congested:
+                break
             enter = _ENTERS.search(self._typed, 0, MAX_PIECE)
-            size = enter.end() if enter else min(len(self._typed), MAX_PIECE)
-            piece = bytes(self._typed[:size])
-            del self._typed[:size]
-            self._apply(self.console.feed(piece, self._now()))
-        if was_waiting and not self._typed:
-            for wire in self.wires:
-                wire.resume()
+            self._feed(enter.end() if enter else MAX_PIECE)
+        else:
+            self._turn = asyncio.get_running_loop().call_soon(self._work)
+        self._control_wires()
+
+    def _feed(self, size: int) -> None:
+        piece = bytes(self._typed[:size])
+        del self._typed[:size]
+        self._apply(self.console.feed(piece, self._now()))
 
     def _let_interrupt_through(self) -> None:
-        last = None
-        for last in _INTERRUPTS.finditer(self._typed):
-            pass
-        if last is not None:
-            del self._typed[: last.end()]
-            self._apply(self.console.feed(last.group(), self._now()))
+        last = max(self._typed.rfind(b"\x03"), self._typed.rfind(b"\x1e"))
+        if last >= 0:
+            del self._typed[:last]
+            self._feed(1)
+
+    def _control_wires(self) -> None:
+        too_much = len(self._typed) > MAX_TYPED
+        if too_much != self._paused:
+            self._paused = too_much
+            for wire in self.wires:
+                if too_much:
+                    wire.pause()
+                else:
+                    wire.resume()
 
     def _apply(self, actions: list[Action]) -> None:
         for action in actions:
@@ -177,8 +197,12 @@ class Line:
             self._backlog_bytes -= _size(action)
             self._deliver(action)
             if seconds:
-                self._pump = asyncio.get_running_loop().call_later(seconds, self._send_next)
+                self._pump = asyncio.get_running_loop().call_later(seconds, self._on_pump)
                 break
+
+    def _on_pump(self) -> None:
+        self._send_next()
+        self._work()
 
     def _deliver(self, action: Sent) -> None:
         for wire in tuple(self.wires):

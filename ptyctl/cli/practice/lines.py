@@ -32,8 +32,8 @@ class Lines:
 
     def release(self, line: Line, wire: Wire) -> None:
         """The connection is gone. A vty ends with it, a console stays as it is."""
-        line.detach(wire)
         if line is self._console:
+            line.detach(wire)
             return
         line.stop()
         self._vtys = {number: vty for number, vty in self._vtys.items() if vty is not line}

@@ -44,3 +44,7 @@ class Quirks:
     def hooks(self) -> list[Hook]:
         """New hooks, for one console, of the quirks that are on."""
         return [quirk.metadata["hook"](value) for quirk in fields(self) if (value := getattr(self, quirk.name))]
+
+
+#: An ordinary switch.
+NO_QUIRKS = Quirks()

@@ -57,11 +57,13 @@ class SSHSession(asyncssh.SSHServerSession[bytes]):
             self._line.console.resize(width, height)
 
     def pause_writing(self) -> None:
-        # As with Telnet: whoever does not read is not read from.
-        self.pause()
+        # A client that reads nothing must not make us remember ever more.
+        if self._line is not None:
+            self._line.stalls(self)
 
     def resume_writing(self) -> None:
-        self.resume()
+        if self._line is not None:
+            self._line.flows(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._line is not None:

@@ -9,11 +9,9 @@ from typing import Self
 from .device import Account, Device
 from .lines import Lines
 from .login import same
-from .quirks import Quirks
+from .quirks import NO_QUIRKS, Quirks
 from .ssh_server import SSHServer
 from .telnet_server import TelnetServer
-
-NO_QUIRKS = Quirks()
 
 
 class PracticeSwitch:
@@ -75,6 +73,7 @@ class PracticeSwitch:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._lines = None
         await self._stack.aclose()
 
     async def syslog(self, message: str) -> None:

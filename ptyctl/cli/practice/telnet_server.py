@@ -40,11 +40,13 @@ class TelnetConnection(asyncio.Protocol):
             self._line.receive(typed)
 
     def pause_writing(self) -> None:
-        # A client that reads nothing must not make us remember ever more: it is not read from either.
-        self.pause()
+        # A client that reads nothing must not make us remember ever more.
+        if self._line is not None:
+            self._line.stalls(self)
 
     def resume_writing(self) -> None:
-        self.resume()
+        if self._line is not None:
+            self._line.flows(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)

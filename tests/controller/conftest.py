@@ -1,0 +1,53 @@
+"""The controllers that must behave alike: each test of the suite runs on every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from ptyctl.api import Controller
+from ptyctl.api.handle import SessionHandle
+from ptyctl.controller import LocalController
+from ptyctl.controller.settings import Settings
+from tests.controller.acting import BASH, MakeController, Open
+
+
+@pytest.fixture(params=["local"])
+async def make_controller() -> AsyncIterator[MakeController]:
+    made: list[Controller] = []
+
+    async def make(**settings: Any) -> Controller:
+        controller = LocalController(Settings(**settings))
+        made.append(controller)
+        return controller
+
+    yield make
+    for controller in made:
+        await controller.aclose()
+
+
+@pytest.fixture
+async def controller(make_controller: MakeController) -> Controller:
+    return await make_controller()
+
+
+@pytest.fixture
+async def open_session(controller: Controller) -> AsyncIterator[Open]:
+    """Opens local sessions; `on` is the controller to use instead of the test's own."""
+    opened: list[SessionHandle] = []
+
+    async def open_one(*, on: Controller | None = None, **fields: Any) -> SessionHandle:
+        handle = await SessionHandle.open(on or controller, **{"protocol": "local", "command": BASH, **fields})
+        opened.append(handle)
+        return handle
+
+    yield open_one
+    for handle in opened:
+        await handle.close(force=True)
+
+
+@pytest.fixture
+async def bash(open_session: Open) -> SessionHandle:
+    return await open_session()

@@ -1,0 +1,1 @@
+"""The whole way on real servers: sshd, zebra, telnetd, and the demo, as a user drives them."""

@@ -1,0 +1,40 @@
+"""`ptyctl demo`, as a user starts it: on the practice switch, and on a real device."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from fixtures.servers.frr import Zebra
+
+
+async def demo(*arguments: str) -> tuple[int | None, str]:
+    program = [sys.executable, "-c", "from ptyctl.cli import main; main()", "demo", *arguments]
+    process = await asyncio.create_subprocess_exec(
+        *program, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, stdin=asyncio.subprocess.DEVNULL
+    )
+    output, _ = await process.communicate()
+    return process.returncode, output.decode()
+
+
+async def test_on_the_practice_switch() -> None:
+    code, output = await demo()
+    assert code == 0, output
+    assert "Session locked by task task-maint" in output
+    assert "got the same session" in output
+    assert "has the lock now, fence 2" in output
+
+
+async def test_on_a_real_device(zebra: Zebra) -> None:
+    address = f"{zebra.host}:{zebra.port}"
+    code, output = await demo("--telnet", address, "--password", zebra.password, "--enable", zebra.enable_password)
+    assert code == 0, output
+    assert zebra.password not in output
+    assert zebra.enable_password not in output
+
+
+async def test_what_goes_wrong_is_told_in_one_line(zebra: Zebra) -> None:
+    code, output = await demo("--telnet", f"{zebra.host}:{zebra.port}", "--password", "wrong")
+    assert (code, "it is wrong" in output, "Traceback" in output) == (1, True, False)
+    code, output = await demo("--telnet", "nonsense")
+    assert (code, "HOST:PORT" in output) == (2, True)

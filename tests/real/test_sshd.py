@@ -1,0 +1,112 @@
+"""exec on a real sshd: the exit codes, and exactly the lines that were printed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from fixtures.servers.openssh import OpenSshServer
+from ptyctl import ErrorCode, LocalController, PtyctlError, SessionHandle
+
+
+def target(server: OpenSshServer, **more: Any) -> dict[str, Any]:
+    return {
+        "protocol": "ssh",
+        "host": server.host,
+        "port": server.port,
+        "username": server.username,
+        "auth": {"method": "private_key", "private_key_path": str(server.key_path)},
+        "ssh_options": {"known_hosts_path": str(server.known_hosts), "use_openssh_config": False},
+        **more,
+    }
+
+
+@pytest.fixture
+async def session(controller: LocalController, sshd: OpenSshServer) -> AsyncIterator[SessionHandle]:
+    async with await SessionHandle.open(controller, **target(sshd)) as handle:
+        yield handle
+
+
+async def test_exit_codes(session: SessionHandle) -> None:
+    for command, code in [("true", 0), ("false", 1), ("(exit 3)", 3), ("no-such-command", 127), ("(exit 255)", 255)]:
+        reply = await session.exec(command)
+        assert (reply.exit_code, reply.done_reason) == (code, "marker"), command
+    assert (await session.exec("sh -c 'kill -9 $$'")).exit_code == 137
+
+
+@pytest.mark.parametrize(
+    ("command", "stdout"),
+    [
+        ("echo hi", "hi\n"),
+        ("printf 'no newline'", "no newline"),
+        ("true", ""),
+        ("echo one; echo two\necho three", "one\ntwo\nthree\n"),
+        ('for n in 1 2 3; do\n\techo "line $n"\ndone', "line 1\nline 2\nline 3\n"),
+        ("echo 'it'\\''s' \"a \\\"quoted\\\" word\" `echo back`", 'it\'s a "quoted" word back\n'),
+        ("echo 'Grüße, 世界 😀'", "Grüße, 世界 😀\n"),
+        ("cat <<'END'\n  indented $HOME\n\ttabbed\n\nEND", "  indented $HOME\n\ttabbed\n\n"),
+        ("echo '!history' !! # a comment", "!history !!\n"),
+        ("seq 1 500", "".join(f"{n}\n" for n in range(1, 501))),
+        ("printf 'a\\tb  \\n\\n\\nc\\n'", "a\tb  \n\n\nc\n"),
+        ("printf '10%%\\r50%%\\r100%%\\n'", "100%\n"),
+        ("echo '" + "x" * 3000 + "'", "x" * 3000 + "\n"),
+        ("echo '__PTYCTL_' '7717;begin' '\\033]7717;'", "__PTYCTL_ 7717;begin \\033]7717;\n"),
+    ],
+)
+async def test_exactly_the_lines_that_were_printed(session: SessionHandle, command: str, stdout: str) -> None:
+    assert (await session.exec(command)).stdout == stdout
+
+
+async def test_the_output_of_the_marker_text_itself_ends_nothing(session: SessionHandle) -> None:
+    first = await session.exec("echo once")
+    block = first.block_id.partition("_")[0]
+    reply = await session.exec(f"printf '\\033]7717;%s;{int(block) + 1};end;9\\007' guessed; echo still here; (exit 4)")
+    assert (reply.stdout, reply.exit_code) == ("still here\n", 4)
+
+
+async def test_until_regex_does_not_match_the_echo(session: SessionHandle) -> None:
+    reply = await session.exec("sleep 2 && echo done", until_regex="done")
+    assert reply.stdout == "done\n"
+    assert reply.duration_ms >= 2000
+
+
+async def test_a_shell_that_ends_tells_its_status(session: SessionHandle) -> None:
+    reply = await session.exec("echo bye; exit 3")
+    assert (reply.done_reason, reply.exit_code) == ("eof", 3)
+    assert "bye" in reply.stdout
+    assert (await session.read(mode="tail")).eof
+    with pytest.raises(PtyctlError) as caught:
+        await session.exec("echo more")
+    assert caught.value.code is ErrorCode.REMOTE_CLOSED
+
+
+async def test_a_shell_that_is_killed(session: SessionHandle) -> None:
+    assert (await session.exec("kill -9 $$")).exit_code == 137
+
+
+async def test_a_shell_without_a_terminal(controller: LocalController, sshd: OpenSshServer) -> None:
+    async with await SessionHandle.open(controller, **target(sshd, pty={"enabled": False})) as session:
+        reply = await session.exec("echo plain; (exit 5)")
+        assert (reply.stdout, reply.exit_code) == ("plain\n", 5)
+        assert not session.opened.pty_enabled
+
+
+async def test_resize_and_interrupt(session: SessionHandle) -> None:
+    await session.resize(91, 17)
+    assert (await session.exec("stty size")).stdout == "17 91\n"
+    running = await session.exec("sleep 60", timeout_ms=200)
+    assert running.timed_out
+    await session.key("ctrl_c")
+    ended = await session.wait(running.block_id)
+    assert (ended.done_reason, ended.exit_code_reason) == ("cancelled", "interrupted")
+    assert (await session.exec("echo again")).stdout == "again\n"
+
+
+async def test_an_unknown_host_under_strict(controller: LocalController, sshd: OpenSshServer) -> None:
+    options = {"known_hosts_path": "/dev/null", "use_openssh_config": False}
+    with pytest.raises(PtyctlError) as caught:
+        await SessionHandle.open(controller, **target(sshd, ssh_options=options))
+    assert caught.value.code is ErrorCode.HOSTKEY_MISMATCH
+    assert caught.value.details["reason"] == "unknown"

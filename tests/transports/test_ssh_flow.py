@@ -1,0 +1,151 @@
+"""Back-pressure on the way out, alone and against a server that does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fixtures.servers.inprocess_ssh import USER, InProcessSsh, Login, Shell, running_ssh_server
+from transports.errors import ChannelClosed, ChannelEnded
+from transports.receiver import QueueReceiver
+from transports.ssh import Auth, HostKeys, SshChannel, SshOptions
+from transports.ssh.channel import WRITE_BYTES
+from transports.ssh.flow import WriteGate
+
+#: The receive window of the servers here, bytes.
+WINDOW = 8192
+
+
+async def test_an_open_gate_lets_pass() -> None:
+    gate = WriteGate()
+    await gate.wait()
+    assert not gate.paused
+
+
+async def test_waiters_pass_first_come_first_served() -> None:
+    gate = WriteGate()
+    turns: asyncio.Queue[str] = asyncio.Queue()
+
+    async def write(name: str, times: int) -> None:
+        for _ in range(times):
+            await gate.wait()
+            gate.pause()
+            turns.put_nowait(name)
+
+    gate.pause()
+    tasks = [asyncio.ensure_future(write("paste", 3)), asyncio.ensure_future(write("ctrl_c", 1))]
+    await asyncio.sleep(0)
+    for expected in ("paste", "ctrl_c", "paste", "paste"):
+        gate.resume()
+        assert await turns.get() == expected
+    await asyncio.gather(*tasks)
+
+
+async def test_a_waiter_that_is_cancelled_holds_up_nobody() -> None:
+    gate = WriteGate()
+    gate.pause()
+    tasks = [asyncio.ensure_future(gate.wait()) for _ in range(4)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    gate.resume()
+    tasks[1].cancel()
+    await asyncio.gather(*tasks[2:])
+    assert tasks[0].cancelled()
+
+
+async def test_all_waiters_get_the_reason() -> None:
+    gate = WriteGate()
+    gate.pause()
+    tasks = [asyncio.ensure_future(gate.wait()) for _ in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    reason = ChannelEnded("over")
+    gate.finish(reason)
+    assert await asyncio.gather(tasks[0], tasks[2], return_exceptions=True) == [reason, reason]
+    with pytest.raises(ChannelEnded):
+        await gate.wait()
+
+
+def read_nothing(shell: Shell) -> None:
+    # asyncssh resumes when this returns.
+    asyncio.get_running_loop().call_soon(shell.channel.pause_reading)
+
+
+@pytest.fixture
+async def deaf() -> AsyncIterator[InProcessSsh]:
+    """A server that takes a window's bytes and no more until it is told to."""
+    async with running_ssh_server(Login(password="pw"), read_nothing, window=WINDOW) as server:
+        yield server
+
+
+@pytest.fixture
+async def channel(deaf: InProcessSsh) -> AsyncIterator[SshChannel]:
+    options = SshOptions(
+        deaf.host, deaf.port, USER, Auth("password", "pw"), host_keys=HostKeys("disabled"), use_openssh_config=False
+    )
+    channel = SshChannel(options)
+    await channel.open(QueueReceiver())
+    yield channel
+    await channel.close()
+
+
+async def fill(channel: SshChannel) -> int:
+    """Writes until nothing is taken any more; returns how much was."""
+    total = 0
+    while taken := channel.write(b"x" * 100_000):
+        total += taken
+    return total
+
+
+async def test_a_full_window_takes_nothing_more(deaf: InProcessSsh, channel: SshChannel) -> None:
+    total = await fill(channel)
+    assert WINDOW < total <= WINDOW + WRITE_BYTES
+    assert channel.write(b"") == 0
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(channel.drain(), 0.02)
+
+
+async def test_a_ctrl_c_overtakes_a_long_paste(deaf: InProcessSsh, channel: SshChannel) -> None:
+    filled = await fill(channel)
+    sending = [asyncio.ensure_future(channel.send(data)) for data in (b"p" * 500_000, b"\x03")]
+    await asyncio.sleep(0)
+    (shell,) = deaf.shells
+    shell.channel.resume_reading()
+    await asyncio.gather(*sending)
+    await deaf.wait_until(lambda: len(shell.received) == filled + 500_001)
+    # In front of it was what had been taken before, and one turn of the paste.
+    assert shell.received.index(b"\x03") == filled + WRITE_BYTES
+
+
+async def test_a_paste_that_nobody_waits_behind_goes_whole(deaf: InProcessSsh, channel: SshChannel) -> None:
+    paste = bytes(range(256)) * 1000
+    sending = asyncio.ensure_future(channel.send(paste))
+    await deaf.wait_until(lambda: bool(deaf.shells))
+    (shell,) = deaf.shells
+    await asyncio.sleep(0)
+    shell.channel.resume_reading()
+    await sending
+    await deaf.wait_until(lambda: len(shell.received) == len(paste))
+    assert shell.received == paste
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+async def test_those_who_wait_learn_of_the_end(deaf: InProcessSsh, channel: SshChannel, end: str) -> None:
+    await fill(channel)
+    waiting = [asyncio.ensure_future(channel.drain()) for _ in range(3)]
+    await asyncio.sleep(0)
+    shell_channel = deaf.shells[0].channel
+    getattr(shell_channel if end == "close" else shell_channel.get_connection(), end)()
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(result) for result in results] == [ChannelEnded] * 3
+
+
+async def test_those_who_wait_learn_of_a_close(deaf: InProcessSsh, channel: SshChannel) -> None:
+    await fill(channel)
+    waiting = asyncio.ensure_future(channel.send(b"more"))
+    await asyncio.sleep(0)
+    await channel.close()
+    with pytest.raises(ChannelClosed):
+        await waiting
