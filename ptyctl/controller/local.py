@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -60,7 +61,7 @@ class LocalController:
 
     async def aclose(self) -> None:
         """Closes all sessions; their transcripts stay."""
-        await asyncio.gather(*(session.close(why="the server ended") for session in self._registry.live()))
+        await asyncio.gather(*(session.close(why="the server ended") for session in self._registry.known()))
 
     async def session(self, request: SessionRequest) -> SessionReply:
         return await self._actions[request.action](request)
@@ -73,7 +74,7 @@ class LocalController:
         with session.in_use(request.task_id, reading=reading):
             if not reading:
                 return await write(session, request)
-            reply = await read(session.stream, request)
+            reply = await read(session.stream, request, progress)
             reply.notices = session.notices.take(request.task_id)
             return reply
 
@@ -124,8 +125,9 @@ class LocalController:
             session = Session(session_id, spec, folder / session_id, self.settings.limits)
             try:
                 await session.connect(self._channel(request))
-            except BaseException:  # also a cancelled open leaves nothing open behind
+            except BaseException:  # also a cancelled open leaves nothing behind
                 await session.close(force=True, why="it could not be opened")
+                shutil.rmtree(folder / session_id, ignore_errors=True)
                 raise
             self._registry.add(session)
         finally:
@@ -179,7 +181,7 @@ class LocalController:
             lease = session.lease()
             if lease is not None and lease.holder != request.task_id and not request.force:
                 session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
-            await session.close(force=bool(request.force))
+        await session.close(force=bool(request.force))
         return SessionReply(action="close", session_id=session.session_id)
 
     async def _list(self, request: SessionRequest) -> SessionReply:
@@ -207,7 +209,7 @@ class LocalController:
             return self._reply("unlock", session, None)
 
     async def _status(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find(request.session_id)
+        session = self._registry.find_live(request.session_id)
         reply = self._reply("status", session, session.lease())
         reply.state, reply.mode, reply.observers, reply.queue = session.state, session.runs.mode, session.observers(), []
         reply.notices = session.notices.take(request.task_id)

@@ -21,6 +21,10 @@ class Registry:
         self._pending = 0
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
+    def known(self) -> list[Session]:
+        """All that can be found by id: also those whose end is under way, or past."""
+        return list(self._sessions.values())
+
     def live(self) -> list[Session]:
         return [session for session in self._sessions.values() if session.state != "closed"]
 
@@ -45,9 +49,7 @@ class Registry:
         """
         session = self.find(session_id)
         if session.state == "closed":
-            raise PtyctlError(
-                ErrorCode.ALREADY_CLOSED, f"session {session_id} is closed; its history can be read, or open a new one"
-            )
+            raise session.already_closed()
         return session
 
     def console(self, device_id: str) -> Session | None:

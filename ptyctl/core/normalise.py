@@ -55,8 +55,8 @@ class Osc:
 class Normaliser:
     """Feeds on raw bytes, gives spool text. `raw` and `spool` count what was taken in and given out.
 
-    `line_feeds` counts LF as received: a CR alone repaints a line, only a LF leaves it. `modes` holds the DEC private modes that
-    the far end has set; `osc` gathers operating system commands until they are taken.
+    `line_feeds` counts LF as received: a CR alone repaints a line, only a LF leaves it. `modes` holds the DEC private modes
+    that the far end has set; `osc` gathers operating system commands until they are taken.
     """
 
     def __init__(self, raw: int = 0, spool: int = 0) -> None:

@@ -16,10 +16,8 @@ from .gate import Writer
 from .output import output_of
 from .run import Run
 from .session import Session
-from .waiting import Until, Wait
+from .waiting import Reporter, Until, Wait
 
-#: How often a waiting caller hears of progress.
-PROGRESS_S = 1.0
 _QUESTION = compile_pattern(QUESTION, "question")
 
 
@@ -54,11 +52,9 @@ class _Call:
         self._run = run
         self._pattern = pattern
         self._fence = fence
-        self._progress = progress
-        self._begun = asyncio.get_running_loop().time()
-        self._received = session.stream.normaliser.raw
+        self._reporter = Reporter(session.stream, progress)
         self._until = Until(
-            deadline=self._begun + min(request.timeout_ms, MAX_WAIT_MS) / 1000,
+            deadline=asyncio.get_running_loop().time() + min(request.timeout_ms, MAX_WAIT_MS) / 1000,
             idle_s=None if request.until_idle_ms is None else request.until_idle_ms / 1000,
         )
 
@@ -86,16 +82,14 @@ class _Call:
         return run.done_reason
 
     async def _pause(self, wait: Wait) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + PROGRESS_S if self._progress is not None else None
+        due = [self._reporter.due()]
         if self._fence is not None:
             lease = self._session.lease()
             if lease is None or lease.fence != self._fence:
                 raise self._lock_lost(lease.holder if lease else None)
-            until = lease.expires_at if until is None else min(until, lease.expires_at)
-        await wait.pause(until)
-        if self._progress is not None:
-            self._progress(self._session.stream.normaliser.raw - self._received, loop.time() - self._begun)
+            due.append(lease.expires_at)
+        await wait.pause(min((when for when in due if when is not None), default=None))
+        self._reporter.report()
 
     def _lock_lost(self, holder: str | None) -> PtyctlError:
         now = f"task {holder} holds it now" if holder else "nobody holds it now"

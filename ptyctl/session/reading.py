@@ -6,13 +6,14 @@ import asyncio
 import base64
 from typing import Literal
 
+from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import DEFAULT_READ_BYTES, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.search import compile_all, compile_pattern
 from ptyctl.core.window import UTF8_MAX_BYTES, whole_characters
 
 from .stream import Stream
-from .waiting import Until, Wait, Why
+from .waiting import Reporter, Until, Wait, Why
 
 DEFAULT_READ_TIMEOUT_MS = 15_000
 #: An incomplete character at the end is waited for so long; then it is taken for what it is, no UTF-8.
@@ -35,7 +36,7 @@ def parse_cursor(cursor: str, end: int) -> int:
     return offset
 
 
-async def read(stream: Stream, request: IoRequest) -> IoReply:
+async def read(stream: Stream, request: IoRequest, progress: Progress | None = None) -> IoReply:
     """Answers a read request.
 
     Raises:
@@ -51,7 +52,7 @@ async def read(stream: Stream, request: IoRequest) -> IoReply:
         begin = stream.window.character_start(stream.start)
     begin = max(begin, stream.start)
     wait = _wait(stream, request, begin)
-    why = await wait.run()
+    why = await wait.run(Reporter(stream, progress))
     end = wait.span.end if why == "matched" and wait.span else min(stream.end, begin + _max_bytes(request))
     if begin < stream.start:  # it was pushed out of the window while we waited
         begin = stream.window.character_start(stream.start)

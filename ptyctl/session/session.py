@@ -36,6 +36,7 @@ class Session:
         self.spec = spec
         self.state: State = "opening"
         self.incarnation = 0
+        self.closed_why = ""
         self.expect = spec.expect
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
         self.channel: Channel | None = None
@@ -59,7 +60,7 @@ class Session:
         self._readers: dict[str, float] = {}
         self._users = 0
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._idle_close: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     async def connect(self, channel: Channel) -> None:
         """Takes a channel and opens it: the first, or a new incarnation after the last has ended.
@@ -67,7 +68,8 @@ class Session:
         Raises:
             PtyctlError: what kept the channel from opening.
         """
-        if self.incarnation:
+        if self.channel is not None:
+            await self.channel.close(force=True)  # its program may live on, without its terminal
             self._to("reconnect")
             self.runs.new_incarnation()
         self.incarnation += 1
@@ -80,6 +82,9 @@ class Session:
                 self._to("broke")
             self.stream.ended = error
             raise from_channel(error) from None
+        if self._closing is not None:  # the session was closed while its channel was on the way
+            await channel.close(force=True)
+            self.open_channel()
         if self.stream.ended is None:
             self._to("opened")
         self.write_meta()
@@ -93,14 +98,19 @@ class Session:
         if self.state == "open" and self.channel is not None:
             return self.channel
         if self.state == "closed":
-            raise PtyctlError(
-                ErrorCode.ALREADY_CLOSED, f"session {self.session_id} is closed; its history can be read, or open a new one"
-            )
+            raise self.already_closed()
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
         raise PtyctlError(
             ErrorCode.REMOTE_CLOSED,
             f"the far end of session {self.session_id} is gone: {why}; read what is left, then open again",
             {"state": self.state},
+        )
+
+    def already_closed(self) -> PtyctlError:
+        """What everything but reading answers on a closed session."""
+        return PtyctlError(
+            ErrorCode.ALREADY_CLOSED,
+            f"session {self.session_id} is closed ({self.closed_why}); its history can still be read, or open a new one",
         )
 
     def expectations(self, override: Expect | None = None) -> Expectations:
@@ -122,12 +132,18 @@ class Session:
         self.stream.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
 
     async def close(self, *, force: bool = False, why: str = "closed") -> None:
-        """Ends the session for good; what it received stays readable. A second close changes nothing."""
-        if self.state == "closed":
-            return
-        self._to("close")
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even
+        when they go away."""
+        await asyncio.shield(self._begin_close(force, why))
+
+    def _begin_close(self, force: bool, why: str) -> asyncio.Task[None]:
+        if self._closing is None:
+            self._to("close")
+            self._stop_idleness()
+            self._closing = asyncio.create_task(self._close(force, why), name=f"close {self.session_id}")
+        return self._closing
+
+    async def _close(self, force: bool, why: str) -> None:
         await self.runs.close()
         if self.channel is not None:
             await self.channel.close(force=force)
@@ -143,8 +159,9 @@ class Session:
         now = asyncio.get_running_loop().time()
         self.last_activity_at = int(time.time() * 1000)
         self._users += 1
+        self._stop_idleness()
         if reading:
-            self._readers[task_id or f"anonymous-{id(asyncio.current_task())}"] = now
+            self._readers[task_id or ""] = now
         try:
             yield
         finally:
@@ -153,15 +170,13 @@ class Session:
 
     def watch_idleness(self) -> None:
         """Starts anew to count the time until an unused session is closed."""
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        self._stop_idleness()
         if self.spec.idle_timeout_s and not self._users and self.state != "closed":
             loop = asyncio.get_running_loop()
             self._idle_timer = loop.call_later(self.spec.idle_timeout_s, self._close_as_idle)
 
     def observers(self) -> int:
-        """How many others than the lock's holder have read within the last minute."""
+        """How many others than the lock's holder have read within the last minute; those without a task_id count as one."""
         now = asyncio.get_running_loop().time()
         lease = self.lease()
         self._readers = {task: at for task, at in self._readers.items() if now - at < OBSERVER_S}
@@ -213,8 +228,13 @@ class Session:
     def _gap(self) -> None:
         self.notices.post("gap: the disk or the quota is full; output from here on is kept in memory only, and not for long")
 
+    def _stop_idleness(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+
     def _close_as_idle(self) -> None:
-        self._idle_close = asyncio.create_task(self.close(why="idle_timeout_ms passed without use"))
+        self._begin_close(False, "idle_timeout_ms passed without use")
 
 
 def epoch_ms(monotonic_s: float) -> int:

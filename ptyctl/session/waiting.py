@@ -6,9 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ptyctl.api.controller import Progress
 from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, Span
 
 from .stream import Stream
+
+#: How often a waiting caller hears of progress.
+PROGRESS_S = 1.0
 
 Why = Literal["matched", "idle", "timeout", "eof", "full", "stopped"]
 
@@ -23,6 +27,27 @@ class Until:
     full_at: int | None = None
 
 
+class Reporter:
+    """Tells a caller once a second that its wait goes on: bytes received since it began, and seconds."""
+
+    def __init__(self, stream: Stream, progress: Progress | None) -> None:
+        self._stream = stream
+        self._progress = progress
+        self._raw = stream.normaliser.raw
+        self._begun = asyncio.get_running_loop().time()
+        self._told = self._begun
+
+    def due(self) -> float | None:
+        """When to tell next, on the loop's clock; None when nobody listens."""
+        return None if self._progress is None else self._told + PROGRESS_S
+
+    def report(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._progress is not None and now >= self._told + PROGRESS_S:
+            self._told = now
+            self._progress(self._stream.normaliser.raw - self._raw, now - self._begun)
+
+
 class Wait:
     """One wait from a cursor. `span` is the match, once `run` has returned "matched"."""
 
@@ -34,10 +59,11 @@ class Wait:
         self._begun = asyncio.get_running_loop().time()
         self._seen = -1
 
-    async def run(self) -> Why:
+    async def run(self, reporter: Reporter) -> Why:
         """Returns at the first thing that ends the wait; what is there already counts."""
         while (why := self.look()) is None:
-            await self.pause()
+            await self.pause(reporter.due())
+            reporter.report()
         return why
 
     async def pause(self, until: float | None = None) -> None:

@@ -3,117 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from practice_client import GREETING, IAC, NAWS, NAWS_80_10, WILL, connected, practice
 
 from ptyctl.cli.practice import PracticeSwitch, Quirks
 from ptyctl.cli.practice.pager import ERASE, MORE
-from ptyctl.cli.practice.telnet_codec import TelnetCodec
-
-IAC, DONT, DO, WONT, WILL, SB, SE = 255, 254, 253, 252, 251, 250, 240
-ECHO, SGA, TTYPE, NAWS = 1, 3, 24, 31
-
-GREETING = bytes([IAC, WILL, ECHO, IAC, WILL, SGA, IAC, DO, NAWS])
-NAWS_80_10 = bytes([IAC, SB, NAWS, 0, 80, 0, 10, IAC, SE])
-
-
-class Client:
-    """A socket that knows no Telnet."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    def send(self, data: bytes) -> None:
-        self._writer.write(data)
-
-    @property
-    def transport(self) -> asyncio.WriteTransport:
-        return self._writer.transport
-
-    async def until(self, end: bytes | tuple[bytes, ...]) -> bytes:
-        """Everything up to `end`, or one of them, which must be the last thing that arrives."""
-        seen = b""
-        while not seen.endswith(end):
-            piece = await asyncio.wait_for(self._reader.read(65536), 20)
-            assert piece, f"the line was closed after {seen!r}"
-            seen += piece
-        return seen
-
-    async def rest(self) -> bytes:
-        """Everything until the far end closes."""
-        return await asyncio.wait_for(self._reader.read(), 20)
-
-    async def run(self, keys: bytes, end: bytes | tuple[bytes, ...]) -> bytes:
-        self.send(keys)
-        return await self.until(end)
-
-    async def log_in(self, prompt: bytes = b"sw1#") -> Client:
-        await self.until(b"Username: ")
-        await self.run(b"admin\r\0", b"Password: ")
-        await self.run(b"pw\r\0", b">")
-        await self.run(b"enable\r\0", b"Password: ")
-        await self.run(b"en\r\0", prompt)
-        return self
-
-
-@asynccontextmanager
-async def connected(switch: PracticeSwitch) -> AsyncIterator[Client]:
-    reader, writer = await asyncio.open_connection(switch.host, switch.telnet_port)
-    try:
-        yield Client(reader, writer)
-    finally:
-        writer.close()
-        # The far end may be gone already, and with a reset.
-        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
-
-
-def practice(**options: object) -> PracticeSwitch:
-    return PracticeSwitch("sw1", password="pw", enable_secret="en", **options)  # type: ignore[arg-type]
-
-
-class TestCodec:
-    def decoded(self, *pieces: bytes) -> tuple[bytes, bytes, list[tuple[int, int]]]:
-        sizes: list[tuple[int, int]] = []
-        codec = TelnetCodec(lambda cols, rows: sizes.append((cols, rows)))
-        found = [codec.feed(piece) for piece in pieces]
-        return b"".join(data for data, _ in found), b"".join(reply for _, reply in found), sizes
-
-    def test_what_is_agreed_is_not_answered(self) -> None:
-        agreed = bytes([IAC, DO, ECHO, IAC, DO, SGA, IAC, WILL, NAWS])
-        assert self.decoded(b"a" + agreed + b"b") == (b"ab", b"", [])
-
-    def test_each_option_is_answered_once(self) -> None:
-        asked = bytes([IAC, DO, TTYPE, IAC, WILL, TTYPE, IAC, WILL, SGA, IAC, WILL, SGA])
-        assert self.decoded(asked)[1] == bytes([IAC, WONT, TTYPE, IAC, DONT, TTYPE, IAC, DO, SGA])
-
-    def test_a_refusal_is_taken_and_a_withdrawal_confirmed(self) -> None:
-        assert self.decoded(bytes([IAC, DONT, ECHO, IAC, WONT, NAWS]))[1] == b""
-        assert self.decoded(bytes([IAC, DO, ECHO, IAC, DONT, ECHO, IAC, DONT, ECHO]))[1] == bytes([IAC, WONT, ECHO])
-
-    def test_sizes(self) -> None:
-        wide = bytes([IAC, SB, NAWS, 1, IAC, IAC, 0, 24, IAC, SE])
-        assert self.decoded(NAWS_80_10 + wide)[2] == [(80, 10), (511, 24)]
-
-    @pytest.mark.parametrize("payload", [b"", b"\x18\0xterm", bytes([NAWS, 0, 80]), bytes([NAWS]) + b"x" * 1000])
-    def test_other_subnegotiations_are_dropped(self, payload: bytes) -> None:
-        assert self.decoded(bytes([IAC, SB]) + payload + bytes([IAC, SE]) + b"a") == (b"a", b"", [])
-
-    def test_commands_that_are_keys(self) -> None:
-        assert self.decoded(b"a\xff\xf3b\xff\xf4c\xff\xffd\xff\xf1")[0] == b"a\x1eb\x03c\xffd"
-
-    def test_data_is_escaped(self) -> None:
-        assert TelnetCodec.encode(b"a\xff") == b"a\xff\xff"
-
-    pieces = st.sampled_from([b"a", b"\r", b"\xff", b"\xfd", b"\xfb", b"\xfa", b"\xf0", b"\x1f", b"\x01", NAWS_80_10])
-
-    @given(st.lists(pieces, max_size=40))
-    def test_the_cut_does_not_matter(self, pieces: list[bytes]) -> None:
-        whole = b"".join(pieces)
-        assert self.decoded(*(bytes([byte]) for byte in whole)) == self.decoded(whole)
 
 
 class TestSession:

@@ -11,8 +11,9 @@ from typing import Any
 import asyncssh
 import pytest
 
-from fixtures.servers.inprocess_ssh import HOST, USER, InProcessSsh, Login, Relay, running_ssh_server
+from fixtures.servers.inprocess_ssh import HOST, USER, InProcessSsh, Login, running_ssh_server
 from fixtures.servers.openssh import OpenSshServer, running_sshd
+from fixtures.servers.relay import Relay
 from transports.errors import (
     AuthFailed,
     ChannelBroken,

@@ -11,10 +11,10 @@ from .hostkeys import HostKeyCheck
 
 
 class Stage(StrEnum):
-    """What the attempt waits for; the value completes the sentence "no answer while ..."."""
+    """What the attempt waits for, in words."""
 
     TCP = "waiting for the TCP connection"
-    VERSION = "connected, but waiting for the SSH version: is that the port of an SSH server?"
+    VERSION = "waiting for the SSH version"
     KEY_EXCHANGE = "exchanging keys"
     LOGIN = "logging in"
     SESSION = "asking for the terminal"
@@ -44,6 +44,12 @@ class Attempt:
     offered: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
+
+    def note_version(self, version: str | None) -> None:
+        """asyncssh calls nobody when it has the server's version; whoever is called next asks for it."""
+        self.server_version = version
+        if version is not None and self.stage is Stage.VERSION:
+            self.stage = Stage.KEY_EXCHANGE
 
     @property
     def server_banner(self) -> str | None:

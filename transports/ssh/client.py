@@ -44,11 +44,9 @@ class Client(asyncssh.SSHClient):
 
     def _note_version(self) -> None:
         if self._connection is not None:
-            self._attempt.server_version = self._connection.get_extra_info("server_version")
+            self._attempt.note_version(self._connection.get_extra_info("server_version"))
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        if self._attempt.stage is Stage.VERSION:
-            self._attempt.stage = Stage.KEY_EXCHANGE
         return self._attempt.host_keys.check(key)
 
     def begin_auth(self, username: str) -> None:

@@ -24,6 +24,12 @@ from transports.errors import (
 from .attempt import Attempt, Stage
 from .client import printable
 
+#: The next step after silence, or the end of a connection, at some stage.
+_HINTS = {
+    Stage.TCP: "check that it is up, and address, route and firewall",
+    Stage.VERSION: "check that the port is that of an SSH server, and that it takes more connections",
+}
+_SLOW_HINT = "try again later, or allow a longer connect_timeout_ms"
 _LEGACY_HINT = "an old device may need legacy_algorithms true"
 _HOP_LEGACY_HINT = "an old jump host needs its algorithms (KexAlgorithms, Ciphers, HostKeyAlgorithms) in the SSH configuration"
 
@@ -37,19 +43,14 @@ def translate(error: Exception, attempt: Attempt) -> ChannelError:
 
 def timed_out(seconds: float, attempt: Attempt | None, host: str) -> ConnectTimeout:
     """The error for an open that took longer than it may."""
-    where = attempt.endpoint.label if attempt else f"SSH host {host}"
-    what = _waiting_for(attempt) if attempt else "reading the SSH configuration and keys"
+    if attempt is None:
+        return ConnectTimeout(f"reading the SSH configuration and keys for {host} took longer than {seconds:g} s", host=host)
     return ConnectTimeout(
-        f"{where} did not get ready within {seconds:g} s ({what}); check host and port, or allow a longer connect_timeout_ms",
-        stage=attempt.stage.name.lower() if attempt else "options",
-        **(attempt.details if attempt else {"host": host}),
+        f"{attempt.endpoint.label} did not get ready within {seconds:g} s ({attempt.stage}); "
+        f"{_HINTS.get(attempt.stage, _SLOW_HINT)}",
+        stage=attempt.stage.name.lower(),
+        **attempt.details,
     )
-
-
-def _waiting_for(attempt: Attempt) -> str:
-    if attempt.stage is Stage.VERSION and attempt.server_version:
-        return Stage.KEY_EXCHANGE
-    return attempt.stage
 
 
 def ended(label: str, status: ExitStatus | None) -> ChannelEnded:
@@ -124,7 +125,7 @@ def _lost(error: Exception, attempt: Attempt) -> ChannelError:
     """A server may drop the line instead of saying that it had enough of failed logins."""
     if attempt.stage is Stage.LOGIN and attempt.tried:
         return _auth_failed(error, attempt)
-    return _failed(f"closed the connection while {attempt.stage}", "see the server's log, or try again later", attempt)
+    return _failed(f"closed the connection ({attempt.stage})", _HINTS.get(attempt.stage, "see the server's log"), attempt)
 
 
 def _disconnected(error: Exception, attempt: Attempt) -> ChannelError:
@@ -175,7 +176,7 @@ def _channel_refused(error: Exception, attempt: Attempt) -> ChannelError:
 
 def _timeout(error: Exception, attempt: Attempt) -> ChannelError:
     return ConnectTimeout(
-        f"{attempt.endpoint.label} did not answer ({attempt.stage}); check that it is up and reachable",
+        f"{attempt.endpoint.label} did not answer ({attempt.stage}); {_HINTS[Stage.TCP]}",
         stage=attempt.stage.name.lower(),
         **attempt.details,
     )
@@ -190,10 +191,15 @@ def _refused(error: Exception, attempt: Attempt) -> ChannelError:
 
 
 def _unreachable(error: Exception, attempt: Attempt) -> ChannelError:
-    return _failed(f"cannot be reached: {_text(error)}", "check address, route and firewall", attempt)
+    if attempt.stage is not Stage.TCP:
+        return _lost(error, attempt)
+    return _failed(f"cannot be reached: {_text(error)}", _HINTS[Stage.TCP], attempt)
 
 
 def _invalid(error: Exception, attempt: Attempt) -> ChannelError:
+    if attempt.stage is not Stage.TCP:
+        # asyncssh's errors for what it cannot decode are ValueErrors as well.
+        return _protocol(error, attempt)
     return InvalidOption(f"the options for {attempt.endpoint.label} cannot be used: {_text(error)}", **attempt.details)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 from dataclasses import replace
 
 from transports.channel import Channel, Pty
@@ -131,9 +133,15 @@ class TelnetChannel(Channel):
                 f"{self._peer} did not answer within {options.connect_timeout_s:g} s; check host, port and any firewall between"
             ) from None
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that IDNA cannot encode
-            why = getattr(error, "strerror", None) or str(error)
-            raise ConnectFailed(f"cannot connect to {self._peer}: {why}; check host and port") from error
+            raise ConnectFailed(f"cannot connect to {self._peer}: {_why(error)}; check host and port") from error
         return connection
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    """The system's own words: asyncio puts others in their place."""
+    if isinstance(error, OSError) and error.errno in errno.errorcode:
+        return os.strerror(error.errno)
+    return getattr(error, "strerror", None) or str(error)
 
 
 async def _settle(connection: Connection) -> None:

@@ -14,14 +14,15 @@ from transports.receiver import Receiver
 from .negotiation import Negotiation
 from .nvt import Scanner
 
-#: What one read may bring: enough for 1 GB/s, and so little that a peer whose bytes are all commands delays no other session.
+#: What one read may bring: enough for GB a second, and so little that a peer whose bytes are all commands, at 1 us each, does
+#: not hold up other sessions.
 READ_BYTES = 65536
 #: What one write takes at most. Nothing more is taken until the kernel has it, so a ctrl_c has little before it.
 WRITE_BYTES = 16384
 #: What the kernel may hold unsent; what is on its way and unacknowledged is not counted, so a long way stays fast.
 UNSENT_BYTES = 16384
-#: Answers that a peer asks for without reading them. A single read can ask for a quarter of this.
-MAX_UNREAD_ANSWERS = 1_048_576
+#: Answers that a peer asks for without reading them. A single read can ask for some KB, an honest peer does once.
+MAX_UNREAD_ANSWERS = 131_072
 
 #: A console is silent for days, and a dead one is too: after a minute of silence the kernel asks, four times, 15 s apart.
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
@@ -105,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.close()
 
     def _take(self, data: bytes) -> None:
+        has_text = False
         for event in self._scanner.feed(data):
             if not isinstance(event, bytes):
                 self.negotiation.handle(event)
@@ -112,9 +114,11 @@ class Connection(asyncio.BufferedProtocol):
             # RFC 854: CR NUL is a CR, and NUL anywhere else does nothing. Both are padding, so no CR need be remembered.
             text = event if self.negotiation.receives_binary else event.replace(b"\0", b"")
             if text:
-                self.has_data = True
-                self.negotiation.data_arrived()
+                has_text = True
                 self._receiver.data_received(text)
+        if has_text:
+            self.has_data = True
+            self.negotiation.data_arrived()
 
     def _take_what_is_left(self) -> None:
         """Delivers what came before a reset. A write that meets the reset first ends the transport's reading too early."""

@@ -12,8 +12,8 @@ from transports.channel import Pty
 
 from .nvt import IAC, Command, Subnegotiation
 
-#: A peer that goes on changing options while it sends no data is caught in a loop: it is heard no more until it does. The
-#: longest negotiation met in the field takes some twenty changes.
+#: A peer that goes on changing options while it sends no data is caught in a loop: it is not answered until a read brings
+#: some. telnetd's negotiation, the longest met, takes ten. Each change costs 20 us, so this bounds the cost of a read too.
 MAX_CHANGES_WITHOUT_DATA = 100
 
 #: How a request is refused. Sent for WONT and DONT too: RFC 1143 has it confirmed that an option is off, and a peer that
@@ -63,7 +63,7 @@ class Negotiation:
             self._withdrawal(event)
 
     def data_arrived(self) -> None:
-        """The peer is past its negotiation."""
+        """A read has brought data: the peer is not caught in a loop."""
         self._changes = 0
 
     def resize(self, pty: Pty) -> None:

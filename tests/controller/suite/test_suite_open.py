@@ -183,8 +183,8 @@ async def test_status(bash: SessionHandle) -> None:
 
 
 async def test_observers_are_those_who_read_and_do_not_hold_the_lock(bash: SessionHandle) -> None:
-    for _ in range(5):  # one reader without a name is one, however often it reads
-        await read(bash, timeout_ms=0)
+    reads = [asyncio.create_task(read(bash, timeout_ms=0)) for _ in range(5)]
+    await asyncio.gather(*reads)  # a reader without a name is one, however often it reads
     assert (await bash.status()).observers == 1
     await read(bash, timeout_ms=0, task_id="watcher")
     await read(bash, timeout_ms=0, task_id="holder")
@@ -208,29 +208,36 @@ async def test_close_ends_the_program_and_keeps_the_history(controller: Controll
     assert (reply.next_cursor, reply.buffer_end_cursor, reply.eof) == (end, end, True)
 
 
-async def test_a_closed_session_takes_nothing_more(controller: Controller, bash: SessionHandle) -> None:
+async def test_a_closed_session_takes_nothing_more(bash: SessionHandle) -> None:
     await bash.close()
     await bash.close()
     for call in (
-        bash.exec("echo hi"),
-        bash.write("x"),
-        bash.key("enter"),
-        bash.resize(80, 24),
-        config(bash, "get"),
-        bash.status(),
-        session(controller, "lock", session_id=bash.session_id, task_id="t"),
-        session(controller, "unlock", session_id=bash.session_id, task_id="t"),
-        session(controller, "heartbeat", session_id=bash.session_id, task_id="t"),
+        lambda: bash.exec("echo hi"),
+        lambda: bash.write("x"),
+        lambda: bash.key("enter"),
+        lambda: bash.resize(80, 24),
+        lambda: config(bash, "get"),
+        bash.status,
+        lambda: bash.lock(task_id="t"),
+        lambda: bash.unlock(task_id="t"),
+        lambda: bash.heartbeat(task_id="t"),
     ):
         with refused(ErrorCode.ALREADY_CLOSED, bash.session_id):
-            await call
+            await call()
 
 
-async def test_an_unknown_session_is_not_found(controller: Controller, bash: SessionHandle) -> None:
+async def test_an_unknown_session_is_not_found(bash: SessionHandle) -> None:
     bash.session_id, known = "no-such-session", bash.session_id
-    for call in (bash.exec("x"), bash.write("x"), bash.read(), bash.resize(80, 24), bash.status(), bash.close()):
+    for call in (
+        lambda: bash.exec("x"),
+        lambda: bash.write("x"),
+        bash.read,
+        lambda: bash.resize(80, 24),
+        bash.status,
+        bash.close,
+    ):
         with refused(ErrorCode.NOT_FOUND, "no-such-session"):
-            await call
+            await call()
     bash.session_id = known
 
 

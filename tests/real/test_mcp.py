@@ -1,0 +1,75 @@
+"""`ptyctl mcp` as clients start it: a real server process, a real shell, clients of both protocol eras."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+PATIENCE_S = 60
+ERAS = ["legacy", "auto"]
+
+
+@asynccontextmanager
+async def client(state: Path, mode: str) -> AsyncIterator[Client]:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-c", "from ptyctl.cli import main; main()", "mcp"],
+        env={**os.environ, "PTYCTL_STATE_DIR": str(state)},
+    )
+    async with Client(stdio_client(server), mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
+        yield connected
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert result.structured_content is not None
+    return {**result.structured_content, "is_error": bool(result.is_error)}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_the_whole_workflow_on_a_local_shell(tmp_path: Path, mode: str) -> None:
+    async with client(tmp_path / "state", mode) as agent:
+        opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=["bash", "--norc"], task_id="t1")
+        session = {"session_id": opened["session_id"], "task_id": "t1"}
+        done = await call(agent, "ptyctl_session_exec", **session, cmd="echo hi; (exit 3)")
+        assert (done["stdout"], done["exit_code"], done["done_reason"]) == ("hi\n", 3, "marker")
+        locked = await call(agent, "ptyctl_session", action="lock", **session)
+        assert locked["lock_holder"] == "t1"
+        refused = await call(agent, "ptyctl_session_exec", session_id=opened["session_id"], cmd="true", task_id="t2")
+        assert (refused["is_error"], refused["error_code"]) == (True, "LOCKED")
+        assert "Session locked by task t1" in refused["message"]
+        written = await call(agent, "ptyctl_session_io", action="write", **session, data="echo typed\n")
+        read = await call(
+            agent, "ptyctl_session_io", action="read", **session, cursor=written["next_cursor"], until_regex="(?m)^typed$"
+        )
+        assert read["matched"]
+        sizes = await call(agent, "ptyctl_session_config", action="resize", **session, cols=100, rows=30)
+        assert (sizes["cols"], sizes["rows"]) == (100, 30)
+        listed = await call(agent, "ptyctl_session", action="list")
+        assert [entry["session_id"] for entry in listed["sessions"]] == [opened["session_id"]]
+        closed = await call(agent, "ptyctl_session", action="close", **session)
+        assert closed["success"]
+        gone = await call(agent, "ptyctl_session_exec", **session, cmd="true")
+        assert gone["error_code"] == "ALREADY_CLOSED"
+    transcripts = list((tmp_path / "state" / "sessions").iterdir())
+    assert [path.stat().st_mode & 0o777 for path in transcripts] == [0o700]
+    raw = (transcripts[0] / "output.raw").read_bytes()
+    assert b"hi\r\n" in raw
+    assert {path.stat().st_mode & 0o777 for path in transcripts[0].iterdir()} == {0o600}
+
+
+async def test_a_state_directory_that_others_can_read(tmp_path: Path) -> None:
+    state = tmp_path / "open-to-all"
+    state.mkdir(mode=0o755)
+    async with client(state, "auto") as agent:
+        refused = await call(agent, "ptyctl_session", action="open", protocol="local")
+    assert refused["error_code"] == "POLICY_DENIED"
+    assert f"chmod 700 {state}" in refused["message"]
