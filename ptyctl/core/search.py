@@ -41,7 +41,8 @@ def compile_pattern(pattern: str, field: str) -> Any:
     try:
         return re2.compile(pattern.encode("utf-8", "surrogatepass"), _OPTIONS)
     except re2.error as error:
-        fault = str(error.args[0]) if error.args else str(error)
+        told = error.args[0] if error.args else b"?"
+        fault = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
         lacking = [name for begin, name in _LACKING.items() if begin in pattern]
         if "invalid escape sequence: \\" in fault and fault[-1:].isdigit():
             lacking = ["backreferences"]

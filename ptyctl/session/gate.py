@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -20,6 +21,8 @@ CHUNK_BYTES = 4096
 #: On a console, whose far side may buffer a line or less, and how long it gets to show that it took it.
 PACED_CHUNK_BYTES = 128
 PACE_S = 0.05
+#: So often the lease is looked at while a far end takes nothing.
+RECHECK_S = 0.25
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
@@ -71,7 +74,7 @@ class Gate:
     async def interrupt(self, data: bytes, writer: Writer) -> int:
         """Writes a few bytes at once, before all that waits."""
         self.check(writer)
-        await self._send(data, writer, None)
+        await self._send(_Outgoing(data), writer, None)
         return len(data)
 
     async def send_break(self, writer: Writer) -> None:
@@ -88,29 +91,43 @@ class Gate:
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(asyncio.get_running_loop().time() + PACE_S)
+                out = _Outgoing(piece.data + self._channel().enter * piece.enters)
                 try:
-                    await self._send(piece.data + self._channel().enter * piece.enters, writer, fence)
+                    await self._send(out, writer, fence)
                 except PtyctlError as error:
-                    raise _cut_short(error, written) from None
+                    raise _cut_short(error, written + min(out.sent, len(piece.data))) from None
                 written += len(piece.data) + piece.newline_bytes
         return written
 
-    async def _send(self, data: bytes, writer: Writer, fence: int | None) -> None:
+    async def _send(self, out: _Outgoing, writer: Writer, fence: int | None) -> None:
         """Every byte passes here: the lease is looked at each time before bytes go out."""
-        rest = data
         try:
-            while rest:
+            while out.sent < len(out.data):
                 if self.check(writer) != fence and fence is not None:
                     raise PtyctlError(
                         ErrorCode.LOCK_LOST, "the lock was lost and taken again in between; look before writing on"
                     )
-                taken = self._channel().write(rest)
+                taken = self._channel().write(out.data[out.sent :])
                 self.bytes_sent += taken
-                rest = rest[taken:]
-                if rest:
-                    await self._channel().drain()
+                out.sent += taken
+                if out.sent < len(out.data):
+                    await self._room()
         except ChannelError as error:
             raise from_channel(error) from None
+
+    async def _room(self) -> None:
+        """Until the channel takes more, or it is time to look at the lease again: it can change hands meanwhile."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RECHECK_S):
+                await self._channel().drain()
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    """Bytes on their way to the transport, of which `sent` are there."""
+
+    data: bytes
+    sent: int = 0
 
 
 @dataclass(frozen=True, slots=True)

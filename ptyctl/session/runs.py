@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 
@@ -114,7 +115,7 @@ class Runs:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _drive(self, run: Run, writer: Writer, responses: list[tuple[object, str]]) -> None:
-        helpers = [asyncio.create_task(self._answer(run, pattern, text)) for pattern, text in responses]
+        helpers = [asyncio.create_task(self._answer(run, writer, pattern, text)) for pattern, text in responses]
         if run.request.cancel_after_ms is not None:
             helpers.append(asyncio.create_task(self._cancel_later(run, run.request.cancel_after_ms / 1000)))
         try:
@@ -185,24 +186,28 @@ class Runs:
         if terminal.prompt.match(terminal.last_line(), run.expect) is not None:
             terminal.prompt.learn(terminal.last_line())
 
-    async def _answer(self, run: Run, pattern: object, text: str) -> None:
-        """Sends `text` each time the pattern appears behind what was answered before."""
+    async def _answer(self, run: Run, writer: Writer, pattern: object, text: str) -> None:
+        """Sends `text` each time the pattern appears behind what was answered before, as long as the run's writer may."""
         stream = self._terminal.stream
         while run.spool_begin is None:
             await stream.pulse.wait()
         search = Search(pattern, run.spool_begin)
         while True:
             found = search.search(stream.window)
-            if found is None:
+            if found is None or found.start == found.end:
                 await stream.pulse.wait()
-            else:
-                await self._terminal.gate.type(text, SYSTEM)
-                search = Search(pattern, found.end)
+                continue
+            try:
+                await self._terminal.gate.type(text, writer)
+            except PtyctlError:
+                return  # the lock was lost, or the far end is gone: the run goes on, or ends by itself
+            search = Search(pattern, found.end)
 
     async def _cancel_later(self, run: Run, after_s: float) -> None:
         await asyncio.sleep(after_s)
         if run.done_reason is None:
-            await self._terminal.gate.interrupt(ETX, SYSTEM)
+            with contextlib.suppress(PtyctlError):  # the far end is gone: that ends the run too
+                await self._terminal.gate.interrupt(ETX, SYSTEM)
             self.interrupted()
 
     def _failed(self, run: Run, error: PtyctlError) -> None:

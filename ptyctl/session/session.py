@@ -68,10 +68,11 @@ class Session:
         Raises:
             PtyctlError: what kept the channel from opening.
         """
-        if self.channel is not None:
-            await self.channel.close(force=True)  # its program may live on, without its terminal
+        if self.incarnation:
             self._to("reconnect")
             self.runs.new_incarnation()
+        if self.channel is not None:
+            await self.channel.close(force=True)  # its program may live on, without its terminal
         self.incarnation += 1
         self.stream.begin_incarnation(self.incarnation)
         self.channel = channel
@@ -81,6 +82,7 @@ class Session:
             if self.state in ("opening", "reconnecting"):
                 self._to("broke")
             self.stream.ended = error
+            self.channel = None  # a channel that did not open leaves nothing behind
             raise from_channel(error) from None
         if self._closing is not None:  # the session was closed while its channel was on the way
             await channel.close(force=True)

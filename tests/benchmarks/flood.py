@@ -18,9 +18,9 @@ WAIT_MS = 55_000
 
 
 def text(end_of_line: str = "\n") -> bytes:
-    """About SIZE bytes, exactly the same each time."""
-    block = "".join(LINE.format(number) for number in range(48)).replace("\n", end_of_line).encode()
-    return block * (SIZE // len(block))
+    """The same lines each time: about SIZE bytes with LF, and one more a line with CR LF."""
+    block = "".join(LINE.format(number) for number in range(48))
+    return (block * (SIZE // len(block))).replace("\n", end_of_line).encode()
 
 
 def write_text(path: Path) -> Path:

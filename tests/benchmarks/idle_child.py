@@ -11,13 +11,17 @@ import gc
 import json
 import resource
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from . import bare, ours
+from . import bare
+
+#: What a session does at its start, as learning a prompt, is done by then.
+SETTLE_S = 2.0
+
+Opened = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 def private_kilobytes() -> int:
@@ -26,25 +30,45 @@ def private_kilobytes() -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Clean:", "Private_Dirty:")))
 
 
-async def kilobytes_each(opened: Callable[[], AbstractAsyncContextManager[Any]], count: int) -> float:
-    async with opened():
-        pass
-    gc.collect()
-    before = private_kilobytes()
-    async with AsyncExitStack() as stack:
-        for _ in range(count):
-            await stack.enter_async_context(opened())
-        await asyncio.sleep(1)
+@asynccontextmanager
+async def _ours(fields: dict[str, Any], count: int) -> AsyncIterator[Opened]:
+    """Sessions of one controller, as a server has them."""
+    from ptyctl import LocalController, SessionHandle
+    from ptyctl.controller.settings import Settings
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[None]:
+        async with await SessionHandle.open(controller, **fields):
+            yield
+
+    async with LocalController(Settings(max_sessions=count + 1)) as controller:
+        yield opened
+
+
+@asynccontextmanager
+async def _bare(fields: dict[str, Any], _count: int) -> AsyncIterator[Opened]:
+    yield lambda: bare.session(**fields)
+
+
+async def kilobytes_each(who: str, count: int, fields: dict[str, Any]) -> float:
+    async with {"ours": _ours, "bare": _bare}[who](fields, count) as opened:
+        async with opened():
+            pass
         gc.collect()
-        return (private_kilobytes() - before) / count
+        before = private_kilobytes()
+        async with AsyncExitStack() as stack:
+            for _ in range(count):
+                await stack.enter_async_context(opened())
+            await asyncio.sleep(SETTLE_S)
+            gc.collect()
+            return (private_kilobytes() - before) / count
 
 
 def main() -> None:
     who, count, fields = sys.argv[1:]
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    session = {"ours": ours.session, "bare": bare.session}[who]
-    print(asyncio.run(kilobytes_each(partial(session, **json.loads(fields)), int(count))))
+    print(asyncio.run(kilobytes_each(who, int(count), json.loads(fields))))
 
 
 if __name__ == "__main__":

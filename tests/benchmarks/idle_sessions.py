@@ -15,14 +15,15 @@ from .table import Aim, Row
 from .telnet_sender import sender
 
 KILOBYTES = 100
-PROGRAM = "cat"
+#: It has printed something, and waits: what is made with the first byte counts too.
+PROGRAM = "echo ready; exec cat"
 
 Fields = dict[str, Any]
 
 
 @contextmanager
 def _local() -> Iterator[Fields]:
-    yield {"protocol": "local", "command": [PROGRAM]}
+    yield {"protocol": "local", "command": ["sh", "-c", PROGRAM]}
 
 
 @contextmanager

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pytest
 
 from fixtures.servers.frr import Zebra, running_zebra
-from fixtures.servers.openssh import OpenSshServer, openssh_server
+from fixtures.servers.openssh import OpenSshServer, running_sshd
 
 from .contest import Unavailable
 
@@ -26,7 +24,7 @@ def zebra() -> Iterator[Zebra]:
 
 @contextmanager
 def sshd() -> Iterator[OpenSshServer]:
-    with TemporaryDirectory() as folder, _available(openssh_server(Path(folder))) as server:
+    with _available(running_sshd()) as server:
         yield server
 
 

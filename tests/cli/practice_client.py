@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from ptyctl.cli.practice import PracticeSwitch
 
@@ -25,8 +26,8 @@ class Client:
         self._writer.write(data)
 
     @property
-    def transport(self) -> asyncio.WriteTransport:
-        return self._writer.transport
+    def transport(self) -> asyncio.Transport:
+        return cast(asyncio.Transport, self._writer.transport)
 
     async def until(self, end: bytes | tuple[bytes, ...]) -> bytes:
         """Everything up to `end`, or one of them, which must be the last thing that arrives."""
@@ -36,6 +37,14 @@ class Client:
             assert piece, f"the line was closed after {seen!r}"
             seen += piece
         return seen
+
+    async def skip_to(self, end: bytes) -> None:
+        """Reads on, however much it is, until `end` is the last thing that arrives."""
+        tail = b""
+        while not tail.endswith(end):
+            piece = await asyncio.wait_for(self._reader.read(1 << 20), 20)
+            assert piece, "the line was closed"
+            tail = (tail + piece)[-len(end) :]
 
     async def rest(self) -> bytes:
         """Everything until the far end closes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -92,11 +93,16 @@ async def say(handle: SessionHandle, *pieces: bytes, task_id: str | None = None)
         await write(handle, task_id or handle.task_id, data=piece.hex() + "\n")
 
 
-async def heard(handle: SessionHandle, data: bytes) -> str:
-    """Lets the session print `data` and waits for its end, which must be new. Returns the cursor in front of it."""
-    before = handle.cursor
+async def heard(handle: SessionHandle, data: bytes, text: bytes | None = None) -> str:
+    """Lets the session print `data`, which becomes `text`, and waits for the end of it. Returns the cursor in front of it."""
+    end = int((await read(handle, timeout_ms=0)).buffer_end_cursor or 0)
     await say(handle, data)
-    end = int(before) + len(data)
-    while int((reply := await read(handle, cursor=before, until_idle_ms=50, timeout_ms=PATIENCE_MS)).buffer_end_cursor or 0) < end:
-        assert reply.eof is False
-    return before
+    await until_at(handle, end + len(data if text is None else text))
+    return str(end)
+
+
+async def until_at(handle: SessionHandle, end: int) -> None:
+    """Waits until the spool has that size."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while int((await read(handle, timeout_ms=50)).buffer_end_cursor or 0) < end:
+            pass

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from fixtures.servers.openssh import OpenSshServer, running_sshd
+from fixtures.ssh import Recorder, opened, options_for_sshd
 from transports.channel import ExitStatus, Pty
-from transports.errors import ChannelClosed, ChannelEnded, ChannelError, InvalidOption, Unsupported
-from transports.receiver import QueueReceiver
-from transports.ssh import Auth, HostKeys, SshChannel, SshConnections, SshOptions
+from transports.errors import ChannelClosed, ChannelEnded, InvalidOption, Unsupported
+from transports.ssh import SshChannel, SshConnections
 
 #: A shell without anybody's start-up files, whose prompt is known.
 SHELL = "exec env PS1='ready$ ' bash --norc --noprofile"
@@ -26,54 +24,8 @@ def sshd() -> Iterator[OpenSshServer]:
         yield server
 
 
-def options_for(sshd: OpenSshServer, **fields: Any) -> SshOptions:
-    return SshOptions(
-        **{
-            "host": sshd.host,
-            "port": sshd.port,
-            "username": sshd.username,
-            "auth": Auth("private_key", private_key_path=str(sshd.key_path)),
-            "host_keys": HostKeys(known_hosts_path=str(sshd.known_hosts)),
-            "use_openssh_config": False,
-            **fields,
-        }
-    )
-
-
-class Recorder(QueueReceiver):
-    """Counts the ends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ends: list[ChannelError] = []
-
-    def channel_ended(self, reason: ChannelError) -> None:
-        self.ends.append(reason)
-        super().channel_ended(reason)
-
-    async def receive_all(self) -> bytes:
-        """Everything up to the end."""
-        seen = b""
-        try:
-            while True:
-                seen += await self.receive()
-        except ChannelError:
-            return seen
-
-
-@asynccontextmanager
-async def opened(sshd: OpenSshServer, **fields: Any) -> AsyncIterator[tuple[SshChannel, Recorder]]:
-    channel, receiver = SshChannel(options_for(sshd, **fields)), Recorder()
-    await channel.open(receiver)
-    try:
-        yield channel, receiver
-    finally:
-        await channel.close()
-    assert len(receiver.ends) == 1
-
-
 async def test_a_login_shell_in_a_terminal(sshd: OpenSshServer) -> None:
-    async with opened(sshd, pty=Pty(132, 50, "vt220")) as (channel, receiver):
+    async with opened(options_for_sshd(sshd, pty=Pty(132, 50, "vt220"))) as (channel, receiver):
         assert channel.pty_enabled
         assert channel.enter == b"\r"
         assert channel.server_banner is not None
@@ -84,7 +36,7 @@ async def test_a_login_shell_in_a_terminal(sshd: OpenSshServer) -> None:
 
 async def test_a_resize_is_seen_at_once(sshd: OpenSshServer) -> None:
     script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done"
-    async with opened(sshd, command=f"bash -c {script!r}") as (channel, receiver):
+    async with opened(options_for_sshd(sshd, command=f"bash -c {script!r}")) as (channel, receiver):
         await receiver.receive_until(b"40 120")
         channel.resize(200, 61)
         await receiver.receive_until(b"61 200")
@@ -96,7 +48,7 @@ async def test_a_resize_is_seen_at_once(sshd: OpenSshServer) -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 3, 127, 255])
 async def test_the_exit_code(sshd: OpenSshServer, code: int) -> None:
-    async with opened(sshd, command=f"echo last; exit {code}") as (channel, receiver):
+    async with opened(options_for_sshd(sshd, command=f"echo last; exit {code}")) as (channel, receiver):
         assert await receiver.receive_all() == b"last\r\n"
         assert channel.exit_status == ExitStatus(code=code)
         (reason,) = receiver.ends
@@ -105,7 +57,7 @@ async def test_the_exit_code(sshd: OpenSshServer, code: int) -> None:
 
 
 async def test_a_death_by_signal(sshd: OpenSshServer) -> None:
-    async with opened(sshd, command="exec bash -c 'kill -TERM $$'") as (channel, receiver):
+    async with opened(options_for_sshd(sshd, command="exec bash -c 'kill -TERM $$'")) as (channel, receiver):
         await receiver.receive_all()
         assert channel.exit_status == ExitStatus(signal="TERM")
         assert channel.exit_status.shell_code == 143
@@ -113,7 +65,7 @@ async def test_a_death_by_signal(sshd: OpenSshServer) -> None:
 
 
 async def test_after_the_end(sshd: OpenSshServer) -> None:
-    async with opened(sshd, command="true") as (channel, receiver):
+    async with opened(options_for_sshd(sshd, command="true")) as (channel, receiver):
         await receiver.receive_all()
         channel.resize(10, 10)
         with pytest.raises(ChannelEnded):
@@ -126,7 +78,7 @@ async def test_after_the_end(sshd: OpenSshServer) -> None:
 
 async def test_close_ends_the_channel_from_this_side(sshd: OpenSshServer) -> None:
     for force in (False, True):
-        async with opened(sshd) as (channel, receiver):
+        async with opened(options_for_sshd(sshd)) as (channel, receiver):
             await channel.close(force=force)
             assert isinstance(receiver.ends[0], ChannelClosed)
             await channel.close()
@@ -138,7 +90,7 @@ async def test_close_ends_the_channel_from_this_side(sshd: OpenSshServer) -> Non
 
 
 async def test_before_it_is_open(sshd: OpenSshServer) -> None:
-    channel = SshChannel(options_for(sshd))
+    channel = SshChannel(options_for_sshd(sshd))
     with pytest.raises(ChannelClosed):
         channel.write(b"x")
     with pytest.raises(ChannelClosed):
@@ -149,14 +101,14 @@ async def test_before_it_is_open(sshd: OpenSshServer) -> None:
 
 
 async def test_it_opens_once(sshd: OpenSshServer) -> None:
-    async with opened(sshd) as (channel, receiver):
+    async with opened(options_for_sshd(sshd)) as (channel, receiver):
         with pytest.raises(InvalidOption):
             await channel.open(receiver)
 
 
 async def test_a_plain_channel_merges_stderr(sshd: OpenSshServer) -> None:
     command = "tty; echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three; cat; exit 4"
-    async with opened(sshd, pty=None, command=command) as (channel, receiver):
+    async with opened(options_for_sshd(sshd, pty=None, command=command)) as (channel, receiver):
         assert not channel.pty_enabled
         assert channel.enter == b"\n"
         assert await receiver.receive_until(b"three\n") == b"not a tty\none\ntwo\nthree\n"
@@ -169,7 +121,7 @@ async def test_a_plain_channel_merges_stderr(sshd: OpenSshServer) -> None:
 
 
 async def test_a_plain_channel_may_take_input_after_its_output_ended(sshd: OpenSshServer) -> None:
-    async with opened(sshd, pty=None, command="exec >&- 2>&-; read line; exit $line") as (channel, receiver):
+    async with opened(options_for_sshd(sshd, pty=None, command="exec >&- 2>&-; read line; exit $line")) as (channel, receiver):
         # Nothing tells us of the end of file but the exit: were the channel closed then, there would be no exit code.
         await channel.send(b"7\n")
         await receiver.receive_all()
@@ -178,15 +130,18 @@ async def test_a_plain_channel_may_take_input_after_its_output_ended(sshd: OpenS
 
 async def test_environment_and_quoted_command(sshd: OpenSshServer) -> None:
     command = ("printf", "%s|", "a b", "$HOME", "it's")
-    async with opened(sshd, pty=None, command=command) as (_, receiver):
+    async with opened(options_for_sshd(sshd, pty=None, command=command)) as (_, receiver):
         assert await receiver.receive_all() == b"a b|$HOME|it's|"
-    async with opened(sshd, pty=None, command="echo $GREETING", env={"GREETING": "grüß dich"}) as (_, receiver):
+    async with opened(options_for_sshd(sshd, pty=None, command="echo $GREETING", env={"GREETING": "grüß dich"})) as (
+        _,
+        receiver,
+    ):
         assert await receiver.receive_all() == "grüß dich\n".encode()
 
 
 async def test_a_break_reaches_the_terminal(sshd: OpenSshServer) -> None:
     """sshd hands it to the pseudo-terminal, where Linux knows no BREAK: that nothing else happens is all there is to see."""
-    async with opened(sshd, command=SHELL) as (channel, receiver):
+    async with opened(options_for_sshd(sshd, command=SHELL)) as (channel, receiver):
         await receiver.receive_until(READY)
         await channel.send_break()
         await channel.send(b"echo o''k\r")
@@ -195,7 +150,7 @@ async def test_a_break_reaches_the_terminal(sshd: OpenSshServer) -> None:
 
 async def test_a_paste_of_64_kb_is_echoed_whole(sshd: OpenSshServer) -> None:
     paste = b"".join(b"%06d %s\n" % (number, b"x" * 56) for number in range(1024))
-    async with opened(sshd, command="stty raw -echo; echo ready; cat") as (channel, receiver):
+    async with opened(options_for_sshd(sshd, command="stty raw -echo; echo ready; cat")) as (channel, receiver):
         await receiver.receive_until(b"ready\n")
         sending = asyncio.ensure_future(channel.send(paste))
         assert await receiver.receive_until(paste[-64:]) == paste
@@ -203,12 +158,12 @@ async def test_a_paste_of_64_kb_is_echoed_whole(sshd: OpenSshServer) -> None:
 
 
 async def test_a_flood_is_read_whole_and_in_order(sshd: OpenSshServer) -> None:
-    async with opened(sshd, command="stty -opost; seq 1 200000") as (_, receiver):
+    async with opened(options_for_sshd(sshd, command="stty -opost; seq 1 200000")) as (_, receiver):
         assert await receiver.receive_all() == b"".join(b"%d\n" % number for number in range(1, 200001))
 
 
 async def test_ctrl_c_stops_a_flood_that_nobody_reads(sshd: OpenSshServer) -> None:
-    async with opened(sshd, command=SHELL) as (channel, receiver):
+    async with opened(options_for_sshd(sshd, command=SHELL)) as (channel, receiver):
         await receiver.receive_until(READY)
         await channel.send(b"yes\r")
         await receiver.receive_until(b"y\r\ny\r\n")
@@ -222,7 +177,7 @@ async def test_a_hundred_at_once_do_not_mix(sshd: OpenSshServer) -> None:
     connections = SshConnections()
 
     async def one(number: int) -> bytes:
-        options = options_for(sshd, pty=None, command=f"read line; echo {number} $line {number}", connect_timeout_s=60)
+        options = options_for_sshd(sshd, pty=None, command=f"read line; echo {number} $line {number}", connect_timeout_s=60)
         channel, receiver = SshChannel(options, connections), Recorder()
         await channel.open(receiver)
         live.append(channel)

@@ -1,4 +1,4 @@
-"""What can go wrong, from the name of the host to a line that dies: a clear error each time, and nothing left behind."""
+"""What can go wrong before a channel is open: a clear error each time, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -14,41 +14,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fixtures.servers.inprocess_ssh import HOST, USER, Login, Shell, running_ssh_server
+from fixtures.servers.inprocess_ssh import HOST, USER, Login, running_ssh_server
 from fixtures.servers.programs import free_port
 from fixtures.servers.relay import Relay
+from fixtures.ssh import Recorder, opened, options_for
 from transports.errors import (
-    ChannelBroken,
     ChannelClosed,
-    ChannelEnded,
     ChannelError,
     ConnectFailed,
     ConnectTimeout,
     Unsupported,
 )
-from transports.receiver import QueueReceiver
 from transports.ssh import Auth, HostKeys, SshChannel, SshOptions
 
 PASSWORD = Login(password="pw")
 #: Short, and yet long enough for a busy machine to reach the stage that hangs.
 TIMEOUT_S = 0.5
-
-
-class Recorder(QueueReceiver):
-    """Counts the ends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ends: list[ChannelError] = []
-
-    def channel_ended(self, reason: ChannelError) -> None:
-        self.ends.append(reason)
-        super().channel_ended(reason)
-
-
-def options_for(port: int, **more: Any) -> SshOptions:
-    fields = {"host": HOST, "host_keys": HostKeys("disabled"), "use_openssh_config": False, **more}
-    return SshOptions(port=port, username=USER, auth=Auth("password", "pw"), **fields)
 
 
 async def failure(port: int, **more: Any) -> ChannelError:
@@ -60,17 +41,6 @@ async def failure(port: int, **more: Any) -> ChannelError:
     assert not receiver.ends
     assert asyncio.all_tasks() - before == set()
     return caught.value
-
-
-@asynccontextmanager
-async def opened(port: int, **more: Any) -> AsyncIterator[tuple[SshChannel, Recorder]]:
-    channel, receiver = SshChannel(options_for(port, **more)), Recorder()
-    await channel.open(receiver)
-    try:
-        yield channel, receiver
-    finally:
-        await channel.close()
-    assert len(receiver.ends) == 1
 
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -200,7 +170,7 @@ async def test_a_server_without_terminals() -> None:
     async with running_ssh_server(PASSWORD, allow_pty=False) as server:
         with pytest.raises(Unsupported, match=r"pty\.enabled false"):
             await SshChannel(options_for(server.port)).open(Recorder())
-        async with opened(server.port, pty=None):
+        async with opened(options_for(server.port, pty=None)):
             pass
 
 
@@ -229,95 +199,6 @@ async def test_a_server_that_goes_away_instead_of_giving_a_session() -> None:
     ) as server:
         with pytest.raises(ConnectFailed, match="closed the connection"):
             await SshChannel(options_for(server.get_port())).open(Recorder())
-
-
-async def test_a_line_that_is_reset_is_broken() -> None:
-    async with running_ssh_server(PASSWORD) as server, Relay(server.port) as relay, opened(relay.port) as (channel, receiver):
-        await channel.send(b"before")
-        await receiver.receive_until(b"before")
-        relay.reset()
-        with pytest.raises(ChannelBroken, match="reset"):
-            await receiver.receive()
-        with pytest.raises(ChannelBroken):
-            channel.write(b"x")
-        with pytest.raises(ChannelBroken):
-            await channel.drain()
-        await channel.close()
-        assert receiver.ends[0].retryable
-
-
-async def test_a_line_that_is_closed_has_ended() -> None:
-    """Many devices close the TCP connection at exit, and nothing else."""
-    async with running_ssh_server(PASSWORD) as server, Relay(server.port) as relay, opened(relay.port) as (_, receiver):
-        relay.close()
-        with pytest.raises(ChannelEnded):
-            await receiver.receive()
-
-
-async def test_a_server_that_disconnects_has_ended_the_channel() -> None:
-    async with running_ssh_server(PASSWORD) as server, opened(server.port) as (_, receiver):
-        server.live[0].close()
-        with pytest.raises(ChannelEnded):
-            await receiver.receive()
-
-
-async def test_a_dead_line_is_noticed_by_keepalives() -> None:
-    async with (
-        running_ssh_server(PASSWORD) as server,
-        Relay(server.port) as relay,
-        opened(relay.port, keepalive_s=0.02) as (_, receiver),
-    ):
-        relay.freeze()
-        with pytest.raises(ChannelBroken, match="keepalive"):
-            await receiver.receive()
-
-
-async def test_a_quiet_line_is_kept_by_keepalives() -> None:
-    async with running_ssh_server(PASSWORD) as server, opened(server.port, keepalive_s=0.02) as (channel, receiver):
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(receiver.receive(), 0.3)
-        await channel.send(b"still here")
-        await receiver.receive_until(b"still here")
-
-
-async def test_without_keepalives_nothing_is_sent() -> None:
-    async with (
-        running_ssh_server(PASSWORD) as server,
-        Relay(server.port) as relay,
-        opened(relay.port, keepalive_s=0) as (channel, receiver),
-    ):
-        relay.freeze()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(receiver.receive(), 0.2)
-        await channel.close()
-        assert isinstance(receiver.ends[0], ChannelClosed)
-
-
-def finish_at_once(shell: Shell) -> None:
-    shell.channel.write(b"x" * 100_000)
-    shell.channel.write_stderr(b"last")
-    shell.channel.exit(9)
-
-
-async def test_an_end_before_open_returned_comes_after_the_last_byte() -> None:
-    async with running_ssh_server(PASSWORD, finish_at_once) as server, opened(server.port) as (channel, receiver):
-        assert len(await receiver.receive_until(b"last")) == 100_004
-        with pytest.raises(ChannelEnded, match="exit code 9"):
-            await receiver.receive()
-        assert channel.exit_status is not None
-        assert channel.exit_status.code == 9
-
-
-async def test_breaks_and_sizes_reach_the_server() -> None:
-    async with running_ssh_server(PASSWORD) as server, opened(server.port) as (channel, _):
-        await channel.send_break()
-        await channel.send_break(700)
-        channel.resize(65535, 1)
-        (shell,) = server.shells
-        await server.wait_until(lambda: len(shell.sizes) == 2)
-        assert shell.breaks == [250, 700]
-        assert shell.sizes == [(120, 40), (65535, 1)]
-        assert shell.term == "xterm-256color"
 
 
 @pytest.mark.parametrize("bytes_through", [0, 30, 1000, 2000, 3000, 10_000])

@@ -13,6 +13,7 @@ from transports.receiver import QueueReceiver
 from transports.ssh import Auth, HostKeys, SshChannel, SshOptions
 from transports.ssh.channel import WRITE_BYTES
 from transports.ssh.flow import WriteGate
+from transports.ssh.session import Session
 
 #: The receive window of the servers here, bytes.
 WINDOW = 8192
@@ -31,6 +32,8 @@ async def test_waiters_pass_first_come_first_served() -> None:
     async def write(name: str, times: int) -> None:
         for _ in range(times):
             await gate.wait()
+            while gate.paused:
+                await gate.wait()
             gate.pause()
             turns.put_nowait(name)
 
@@ -63,7 +66,8 @@ async def test_all_waiters_get_the_reason() -> None:
     tasks[1].cancel()
     reason = ChannelEnded("over")
     gate.finish(reason)
-    assert await asyncio.gather(tasks[0], tasks[2], return_exceptions=True) == [reason, reason]
+    results = await asyncio.gather(tasks[0], tasks[2], return_exceptions=True)
+    assert list(results) == [reason, reason]
     with pytest.raises(ChannelEnded):
         await gate.wait()
 
@@ -117,6 +121,7 @@ async def test_a_ctrl_c_overtakes_a_long_paste(deaf: InProcessSsh, channel: SshC
     await deaf.wait_until(lambda: len(shell.received) == filled + 500_001)
     # In front of it was what had been taken before, and one turn of the paste.
     assert shell.received.index(b"\x03") == filled + WRITE_BYTES
+    assert WRITE_BYTES <= WINDOW
 
 
 async def test_a_paste_that_nobody_waits_behind_goes_whole(deaf: InProcessSsh, channel: SshChannel) -> None:
@@ -149,3 +154,9 @@ async def test_those_who_wait_learn_of_a_close(deaf: InProcessSsh, channel: SshC
     await channel.close()
     with pytest.raises(ChannelClosed):
         await waiting
+
+
+def test_a_plain_channel_may_take_input_after_the_end_of_its_output() -> None:
+    for has_pty in (False, True):
+        session = Session(QueueReceiver(), WriteGate(), has_pty, lambda *_: None)
+        assert session.eof_received() is not has_pty

@@ -131,6 +131,15 @@ async def test_accept_new_keeps_what_is_in_the_file(server: InProcessSsh, known_
     assert stat.S_IMODE(known_hosts.stat().st_mode) == 0o644
 
 
+async def test_accept_new_without_a_file_to_record_to_is_strict(server: InProcessSsh, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    machines_file = tmp_path / "global"
+    config.write_text(f"UserKnownHostsFile none\nGlobalKnownHostsFile {machines_file}\n")
+    error = await refused(server, HostKeys("accept_new"), config_path=str(config), use_openssh_config=True)
+    assert error.details["reason"] == "unknown"
+    assert not machines_file.exists()
+
+
 async def test_many_that_accept_at_once_record_once(server: InProcessSsh, known_hosts: Path) -> None:
     await asyncio.gather(*(open_with(server, HostKeys("accept_new", str(known_hosts))) for _ in range(5)))
     assert known_hosts.read_text() == server.known_hosts_line

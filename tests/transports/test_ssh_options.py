@@ -74,6 +74,13 @@ def test_what_is_no_jump_host_is_named(text: str) -> None:
         {"connect_timeout_s": 0},
         {"keepalive_s": -1},
         {"pty": Pty(cols=0)},
+        {"command": ""},
+        {"command": ()},
+        {"command": "a\0b"},
+        {"command": ("a", "\udcff")},
+        {"env": {"A": "\0"}},
+        {"env": {"A=B": ""}},
+        {"env": {"": "x"}},
         {"pty": Pty(rows=65536)},
         {"use_openssh_config": False, "config_path": "/x"},
         {"use_openssh_config": False, "host_keys": HostKeys("accept_new")},
@@ -159,6 +166,15 @@ def test_no_known_hosts_file_does_not_mean_that_any_key_will_do(home: Path) -> N
     (endpoint,) = resolve(SshOptions("sw1"))
     assert endpoint.known_hosts == ()
     assert endpoint.host_keys.policy == "strict"
+
+
+def test_new_keys_are_recorded_in_the_users_own_file(home: Path) -> None:
+    (endpoint,) = resolve(SshOptions("sw1"))
+    assert endpoint.record_to == str(home / ".ssh/known_hosts")
+    assert endpoint.known_hosts[-1].startswith("/etc/ssh/")
+    write_config(home, "Host *\n UserKnownHostsFile none\n")
+    (endpoint,) = resolve(SshOptions("sw1"))
+    assert endpoint.record_to is None
 
 
 def test_no_agent_may_be_configured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

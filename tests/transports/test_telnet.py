@@ -85,7 +85,7 @@ async def connect(listener: Listener) -> AsyncIterator[Connect]:
 async def answer(peer: Peer, asked: bytes) -> bytes:
     """What the channel answers to `asked`: a timing mark behind it tells that it has been handled."""
     peer.send(asked + IAC + DO + TM)
-    return (await peer.receive_until(IAC + WILL + TM)).removesuffix(IAC + WILL + TM)
+    return (await peer.receive_until(IAC + WONT + TM)).removesuffix(IAC + WONT + TM)
 
 
 # Opening

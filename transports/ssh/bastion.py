@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import asyncssh
 
@@ -48,9 +47,7 @@ class SshConnections:
     def __init__(self) -> None:
         self._bastions: dict[Route, Bastion] = {}
 
-    async def connect(
-        self, route: Route, keepalive_s: float, trail: Trail, on_lost: Callable[[], None] | None = None
-    ) -> Connection:
+    async def connect(self, route: Route, keepalive_s: float, trail: Trail) -> Connection:
         """A connection to the last endpoint of the route, through those before it.
 
         Raises:
@@ -59,7 +56,7 @@ class SshConnections:
         bastion = await self._join(route[:-1], keepalive_s, trail) if len(route) > 1 else None
         tunnel = bastion.tunnel if bastion is not None else None
         try:
-            ssh, attempt = await connect(route[-1], trail, keepalive_s=keepalive_s, tunnel=tunnel, on_lost=on_lost)
+            ssh, attempt = await connect(route[-1], trail, keepalive_s=keepalive_s, tunnel=tunnel)
         except BaseException:
             if bastion is not None:
                 bastion.leave()
@@ -89,12 +86,16 @@ class SshConnections:
 
 
 class Bastion:
-    """One jump host's connection: opened once for all who wait for it, closed when the last one has left."""
+    """One jump host's connection: opened once for all who wait for it, closed when the last one has left.
+
+    When it breaks, so do the connections through it: all leave, and the next one who comes finds none and makes a new one.
+    """
 
     def __init__(self, pool: SshConnections, route: Route, keepalive_s: float) -> None:
         self.route = route
         self._pool = pool
         self._users = 0
+        self._closing = False
         self._trail = Trail()
         self._connection: Connection | None = None
         self._tunnel: Tunnel | None = None
@@ -109,14 +110,7 @@ class Bastion:
         return self._tunnel
 
     async def _open(self, keepalive_s: float) -> None:
-        def lost() -> None:
-            self._pool.forget(self)
-
-        try:
-            self._connection = await self._pool.connect(self.route, keepalive_s, self._trail, lost)
-        finally:
-            if self._connection is None:
-                self._pool.forget(self)
+        self._connection = await self._pool.connect(self.route, keepalive_s, self._trail)
         self._tunnel = Tunnel(self._connection.ssh, self.route[-1].label)
 
     async def join(self, trail: Trail) -> None:
@@ -144,14 +138,15 @@ class Bastion:
 
     def close(self) -> None:
         """Begins to close the connection, or stops opening it."""
+        self._closing = True
         self._pool.forget(self)
         self._opening.cancel()
         if self._connection is not None:
             self._connection.close()
 
     async def settled(self) -> None:
-        """Waits until nothing is left of it, if nobody uses it any more."""
-        if self._users > 0:
+        """Waits until nothing is left of it, if it is being closed."""
+        if not self._closing:
             return
         await asyncio.wait([self._opening])
         if self._connection is not None:

@@ -59,6 +59,8 @@ class SshChannel(Channel):
         try:
             await self._opening
         except asyncio.CancelledError:
+            # It may have succeeded in the very moment in which it was given up.
+            await self._abandon()
             if not self._closing:
                 raise
             raise ChannelClosed("the channel was closed while it was being opened") from None
@@ -100,6 +102,7 @@ class SshChannel(Channel):
         return channel
 
     async def _abandon(self) -> None:
+        self._channel = None
         if self._session is not None:
             self._session.detach()
         await self._disconnect()
@@ -126,7 +129,8 @@ class SshChannel(Channel):
 
     def _live_channel(self) -> asyncssh.SSHClientChannel[bytes]:
         if self._over is not None:
-            raise self._over
+            # Its traceback would grow with each raise.
+            raise self._over.with_traceback(None)
         if self._channel is None or self._closing:
             raise ChannelClosed(f"the channel to {self._label} is not open")
         return self._channel

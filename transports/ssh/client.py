@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import asyncssh
 
@@ -14,7 +14,8 @@ from .attempt import Attempt, Stage
 _ASKS_PASSWORD = re.compile(r"pass(?:word|code|phrase)", re.IGNORECASE)
 _ASKS_ANOTHER = re.compile(r"\bnew\b|re-?type|re-?enter|repeat|again|confirm|one[- ]time|\botp\b", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
-_MAX_PROMPT = 80
+#: The most of a text of the far end that goes into a message, characters.
+MAX_TEXT = 80
 
 #: The methods in which a password may be given.
 _USES_PASSWORD = frozenset({"auto", "password"})
@@ -23,9 +24,8 @@ _USES_PASSWORD = frozenset({"auto", "password"})
 class Client(asyncssh.SSHClient):
     """Answers the server on behalf of one endpoint's credentials, and notes in the attempt how far it came."""
 
-    def __init__(self, attempt: Attempt, on_lost: Callable[[], None] | None = None) -> None:
+    def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._on_lost = on_lost
         self._connection: asyncssh.SSHClientConnection | None = None
         auth = attempt.endpoint.auth
         self._may_answer = auth.method in _USES_PASSWORD
@@ -39,8 +39,6 @@ class Client(asyncssh.SSHClient):
     def connection_lost(self, exc: Exception | None) -> None:
         self._attempt.lost = True
         self._note_version()
-        if self._on_lost is not None:
-            self._on_lost()
 
     def _note_version(self) -> None:
         if self._connection is not None:
@@ -108,7 +106,7 @@ def _asks_for_password(prompt: str) -> bool:
     return bool(_ASKS_PASSWORD.search(prompt)) and not _ASKS_ANOTHER.search(prompt)
 
 
-def printable(text: str) -> str:
-    """A text of the far end, for a message: without control characters, and not long."""
+def printable(text: str, limit: int = MAX_TEXT) -> str:
+    """A text of the far end, for a message: without control characters, and of at most `limit` characters."""
     text = " ".join(_UNPRINTABLE.sub(" ", text).split())
-    return text if len(text) <= _MAX_PROMPT else text[: _MAX_PROMPT - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

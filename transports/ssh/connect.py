@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import asyncssh
@@ -15,6 +15,7 @@ from .endpoint import Endpoint
 from .errors import translate
 from .hostkeys import HostKeyCheck
 from .keys import login_keys
+from .options import Auth
 from .tunnel import Tunnel
 
 #: Unanswered keepalives after which the far end is taken for dead, as in ssh(1).
@@ -27,7 +28,6 @@ async def connect(
     *,
     keepalive_s: float,
     tunnel: Tunnel | None = None,
-    on_lost: Callable[[], None] | None = None,
 ) -> tuple[asyncssh.SSHClientConnection, Attempt]:
     """A connection that is logged in, and what it told on the way. It has no time limit of its own.
 
@@ -40,7 +40,7 @@ async def connect(
             attempt = Attempt(endpoint, host_keys, via=tunnel.label if tunnel else None, keys=len(keys))
             trail.follow(attempt)
             try:
-                return await _connect(attempt, keys, keepalive_s, tunnel, on_lost), attempt
+                return await _connect(attempt, keys, keepalive_s, tunnel), attempt
             except Exception as error:  # asyncssh hands on whatever a hostile far end made it raise
                 if not _may_show_another_key(error, attempt):
                     raise translate(error, attempt) from error
@@ -55,7 +55,6 @@ async def _connect(
     keys: Sequence[asyncssh.SSHKeyPair],
     keepalive_s: float,
     tunnel: Tunnel | None,
-    on_lost: Callable[[], None] | None,
 ) -> asyncssh.SSHClientConnection:
     endpoint = attempt.endpoint
     return await asyncssh.connect(
@@ -63,17 +62,30 @@ async def _connect(
         endpoint.port,
         tunnel=tunnel,  # asyncssh needs nothing of it but create_connection
         config=list(endpoint.config) or None,
-        client_factory=lambda: Client(attempt, on_lost),
+        client_factory=lambda: Client(attempt),
         username=endpoint.username,
         client_keys=list(keys) or None,
-        public_key_auth=endpoint.auth.method != "auto" or (),
         known_hosts=attempt.host_keys.trusted(),
         server_host_key_algs=attempt.host_keys.algorithms(),
         keepalive_interval=keepalive_s,
         keepalive_count_max=_KEEPALIVE_MISSES,
+        **_methods(endpoint.auth),
         **transport_algorithms(endpoint.legacy_algorithms, endpoint.configured),
         **_FIXED,
     )
+
+
+def _methods(auth: Auth) -> dict[str, Any]:
+    """Credentials that were given are used whatever the configuration prefers; and a server tells its methods only to one
+    who is ready for any."""
+    if auth.method == "auto" and auth.password is None and not auth.names_a_key:
+        return {}
+    return {
+        "preferred_auth": ["publickey", "keyboard-interactive", "password"],
+        "public_key_auth": True,
+        "kbdint_auth": True,
+        "password_auth": True,
+    }
 
 
 #: Compression would let a few bytes on the wire fill our memory; GSSAPI, X.509 and host-based logins are not ours to offer;

@@ -28,7 +28,7 @@ class Endpoint:
 
     Args:
         name: as the user wrote it; asyncssh looks it up in the configuration files `config` once more.
-        known_hosts: the files to read. The first is the one to record to.
+        known_hosts: the files to read; `record_to`: the one that `accept_new` writes to, if there is one.
         identity_files: keys to try that were not named in `auth`; what is missing or encrypted is passed over.
         agent_path: the agent's socket, if one may be asked.
     """
@@ -42,6 +42,7 @@ class Endpoint:
     legacy_algorithms: bool
     is_hop: bool
     known_hosts: tuple[str, ...] = ()
+    record_to: str | None = None
     host_key_alias: str | None = None
     config: tuple[str, ...] = ()
     configured: frozenset[str] = frozenset()
@@ -89,6 +90,7 @@ def _endpoint(hop: Hop, options: SshOptions, *, is_hop: bool) -> Endpoint:
     config = _config_files(options)
     asked = _ask_asyncssh(hop, config)
     setting = asked.config.get
+    users_files, machines_files = _known_hosts(options, setting)
     endpoint = Endpoint(
         name=hop.host,
         host=asked.host,
@@ -98,7 +100,8 @@ def _endpoint(hop: Hop, options: SshOptions, *, is_hop: bool) -> Endpoint:
         host_keys=replace(options.host_keys, fingerprint=None) if is_hop else options.host_keys,
         legacy_algorithms=hop.legacy_algorithms,
         is_hop=is_hop,
-        known_hosts=_known_hosts(options, setting),
+        known_hosts=(*users_files, *machines_files),
+        record_to=next(iter(users_files), None),
         host_key_alias=asked.host_key_alias,
         config=config,
         configured=frozenset(name for name in _OVERRIDING if setting(name) is not None),
@@ -137,16 +140,15 @@ def _ask_asyncssh(hop: Hop, config: tuple[str, ...]) -> Any:
         raise InvalidOption(f"the settings for {hop.host} in {files} cannot be used: {error}") from error
 
 
-def _known_hosts(options: SshOptions, setting: Any) -> tuple[str, ...]:
-    """The user's files, then the machine's. `UserKnownHostsFile none` means that there are none, not that any key will do."""
+def _known_hosts(options: SshOptions, setting: Any) -> tuple[list[str], list[str]]:
+    """The user's files and the machine's. `UserKnownHostsFile none` means that there are none, not that any key will do."""
     if options.host_keys.known_hosts_path is not None:
-        return (_expand(options.host_keys.known_hosts_path),)
+        return [_expand(options.host_keys.known_hosts_path)], []
     if not options.use_openssh_config:
-        return ()
-    user = setting("UserKnownHostsFile")
-    machine = setting("GlobalKnownHostsFile")
-    files = [*(_USER_KNOWN_HOSTS if user is None else user), *(_GLOBAL_KNOWN_HOSTS if machine is None else machine)]
-    return tuple(_expand(path) for path in files)
+        return [], []
+    user = setting("UserKnownHostsFile", _USER_KNOWN_HOSTS)
+    machine = setting("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS)
+    return [_expand(path) for path in user], [_expand(path) for path in machine]
 
 
 def _agent_path(setting: Any) -> str | None:

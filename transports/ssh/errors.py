@@ -29,6 +29,8 @@ _HINTS = {
     Stage.TCP: "check that it is up, and address, route and firewall",
     Stage.VERSION: "check that the port is that of an SSH server, and that it takes more connections",
 }
+#: The most that an error lists of a server's algorithms, characters.
+_MAX_ALGORITHMS = 400
 _SLOW_HINT = "try again later, or allow a longer connect_timeout_ms"
 _LEGACY_HINT = "an old device may need legacy_algorithms true"
 _HOP_LEGACY_HINT = "an old jump host needs its algorithms (KexAlgorithms, Ciphers, HostKeyAlgorithms) in the SSH configuration"
@@ -152,10 +154,15 @@ def _host_key(error: Exception, attempt: Attempt) -> ChannelError:
     )
 
 
-def _no_algorithm(error: Exception, attempt: Attempt) -> ChannelError:
+def _key_exchange_failed(error: Exception, attempt: Attempt) -> ChannelError:
+    """asyncssh lists what was sent and received; what it received is what helps."""
+    what, _, received = str(error).partition(" and received ")
+    if not received:
+        return _failed(f"failed the key exchange: {_text(error)}", "see the server's log", attempt)
+    kind = printable(what.partition(",")[0])
     endpoint = attempt.endpoint
     hint = "see its SSH settings" if endpoint.legacy_algorithms else _HOP_LEGACY_HINT if endpoint.is_hop else _LEGACY_HINT
-    return _failed(f"has no algorithm in common with us: {printable(str(error))}", hint, attempt)
+    return _failed(f"and we have nothing in common: {kind}, it offers {printable(received, _MAX_ALGORITHMS)}", hint, attempt)
 
 
 def _not_ssh(error: Exception, attempt: Attempt) -> ChannelError:
@@ -216,7 +223,7 @@ _TABLE: tuple[tuple[type[Exception], Callable[[Exception, Attempt], ChannelError
     (ChannelError, _own),
     (asyncssh.PermissionDenied, _auth_failed),
     (asyncssh.HostKeyNotVerifiable, _host_key),
-    (asyncssh.KeyExchangeFailed, _no_algorithm),
+    (asyncssh.KeyExchangeFailed, _key_exchange_failed),
     (asyncssh.ProtocolNotSupported, _not_ssh),
     (asyncssh.ConnectionLost, _lost),
     (asyncssh.DisconnectError, _disconnected),

@@ -43,7 +43,8 @@ class WriteGate:
             ChannelError: the reason that `finish` was given.
         """
         if self._over is not None:
-            raise self._over
+            # Its traceback would grow with each raise.
+            raise self._over.with_traceback(None)
         if not self._paused and not self._waiters:
             # Even an open gate lets the others have a turn, or a long paste would hold up the event loop.
             await asyncio.sleep(0)

@@ -40,6 +40,10 @@ class HostKeyCheck:
         self.failure: HostKeyMismatch | None = None
 
     @property
+    def _accepts_new(self) -> bool:
+        return self._pinned is None and self._policy == "accept_new"
+
+    @property
     def _uses_authorities(self) -> bool:
         return self._pinned is None and self._policy != "disabled" and bool(self._known.authorities)
 
@@ -68,9 +72,7 @@ class HostKeyCheck:
     def may_show_another(self) -> bool:
         """Whether to connect again for a key of another type: a server with several shows one at a time, and a fingerprint
         does not tell the type of its key."""
-        if self.failure is None or self._pinned is None or self.algorithms() == ():
-            return False
-        return bool(self.algorithms())
+        return self.failure is not None and self._pinned is not None and bool(self.algorithms())
 
     def record(self) -> None:
         """Writes a key that `accept_new` took. To be called when the server has proved that the key is its own.
@@ -79,10 +81,10 @@ class HostKeyCheck:
             HostKeyMismatch: meanwhile the file has another key for this host.
             ConnectFailed: the file cannot be written.
         """
-        key = self._taken
-        if key is None or self._policy != "accept_new" or self._pinned is not None or self._is_known(key):
+        key, record_to = self._taken, self._endpoint.record_to
+        if key is None or record_to is None or not self._accepts_new or self._is_known(key):
             return
-        path = Path(self._endpoint.known_hosts[0])
+        path = Path(record_to)
         # Another session may have recorded one since the files were read.
         entries = known_hosts.entries_in_clear(path, self._name)
         if known_hosts.entry(key) in entries:
@@ -112,7 +114,7 @@ class HostKeyCheck:
             return None
         if self._known.keys:
             return self._mismatch("changed", key)
-        if self._policy == "strict" or not self._endpoint.known_hosts:
+        if self._policy == "strict" or self._endpoint.record_to is None:
             return self._mismatch("unknown", key)
         return None
 

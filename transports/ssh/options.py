@@ -127,6 +127,9 @@ class SshOptions:
         _check_address(self.host, self.port, "an SSH channel")
         if self.pty is not None and not (1 <= self.pty.cols <= MAX_CELLS and 1 <= self.pty.rows <= MAX_CELLS):
             raise InvalidOption(f"pty cols and rows are 1 to {MAX_CELLS} each")
+        if self.command is not None and not self.command:
+            raise InvalidOption("command is empty; leave it out to get the login shell")
+        _check_texts(self)
         if self.connect_timeout_s <= 0:
             raise InvalidOption("connect_timeout must be more than 0")
         if self.keepalive_s < 0:
@@ -142,3 +145,17 @@ def _check_address(host: str, port: int | None, what: str) -> None:
         raise InvalidOption(f"{what} needs a host name or address")
     if port is not None and not 1 <= port <= _MAX_PORT:
         raise InvalidOption(f"a port is 1 to {_MAX_PORT}, not {port}")
+
+
+def _check_texts(options: SshOptions) -> None:
+    """What is sent as it is: NUL would end it early at the server, and a surrogate is no UTF-8."""
+    command = options.command or ""
+    texts = [command if isinstance(command, str) else "".join(command), *options.env, *options.env.values()]
+    if any("\0" in text or not _is_utf8(text) for text in texts):
+        raise InvalidOption("command and env must be text without NUL")
+    if any(not name or "=" in name for name in options.env):
+        raise InvalidOption("the name of an environment variable is not empty and has no =")
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -139,7 +139,7 @@ class TelnetChannel(Channel):
 
 def _why(error: OSError | UnicodeError) -> str:
     """The system's own words: asyncio puts others in their place."""
-    if isinstance(error, OSError) and error.errno in errno.errorcode:
+    if isinstance(error, OSError) and error.errno is not None and error.errno in errno.errorcode:
         return os.strerror(error.errno)
     return getattr(error, "strerror", None) or str(error)
 

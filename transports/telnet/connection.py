@@ -113,12 +113,11 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             # RFC 854: CR NUL is a CR, and NUL anywhere else does nothing. Both are padding, so no CR need be remembered.
             text = event if self.negotiation.receives_binary else event.replace(b"\0", b"")
+            if text and not has_text:
+                has_text = self.has_data = True
+                self.negotiation.data_arrived()
             if text:
-                has_text = True
                 self._receiver.data_received(text)
-        if has_text:
-            self.has_data = True
-            self.negotiation.data_arrived()
 
     def _take_what_is_left(self) -> None:
         """Delivers what came before a reset. A write that meets the reset first ends the transport's reading too early."""

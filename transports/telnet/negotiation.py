@@ -12,13 +12,17 @@ from transports.channel import Pty
 
 from .nvt import IAC, Command, Subnegotiation
 
-#: A peer that goes on changing options while it sends no data is caught in a loop: it is not answered until a read brings
-#: some. telnetd's negotiation, the longest met, takes ten. Each change costs 20 us, so this bounds the cost of a read too.
+#: A peer that goes on changing options while it sends no data is caught in a loop: it is not answered until the next data.
+#: telnetd's negotiation, the longest met, takes ten. Each change costs 20 us, so this bounds the cost of a read too.
 MAX_CHANGES_WITHOUT_DATA = 100
 
 #: How a request is refused. Sent for WONT and DONT too: RFC 1143 has it confirmed that an option is off, and a peer that
 #: keeps count, as telnetd does, counts wrong without.
 _NO = {DO: WONT, DONT: WONT, WILL: DONT, WONT: DONT}
+
+#: RFC 860 has each one answered, and a WONT marks the time as well. telnetd takes a WILL for "kludge linemode", a client that
+#: edits lines: it would turn SGA off and on with each prompt.
+_TIMING_MARK = Command(DO, TM)
 
 
 class Negotiation:
@@ -26,7 +30,7 @@ class Negotiation:
 
     def __init__(self, transport: asyncio.Transport, *, binary: bool | None, pty: Pty | None, term: str) -> None:
         both = set() if binary is False else {BINARY}
-        self._ours = {SGA, TM} | both if pty is None else {SGA, TM, TTYPE, NAWS, NEW_ENVIRON} | both
+        self._ours = {SGA} | both if pty is None else {SGA, TTYPE, NAWS, NEW_ENVIRON} | both
         self._theirs = {SGA, ECHO} | both
         self._refused: set[Command] = set()
         self._changes = 0
@@ -63,7 +67,7 @@ class Negotiation:
             self._withdrawal(event)
 
     def data_arrived(self) -> None:
-        """A read has brought data: the peer is not caught in a loop."""
+        """The peer is not caught in a loop. Told once a read, or it would bound nothing."""
         self._changes = 0
 
     def resize(self, pty: Pty) -> None:
@@ -86,10 +90,13 @@ class Negotiation:
         self._writer.close()
 
     def _request(self, command: Command) -> None:
-        """What is on already needs no answer (RFC 1143), but a timing mark always does (RFC 860)."""
-        if command.option not in (self._ours if command.verb == DO else self._theirs):
+        """What is on already needs no answer (RFC 1143)."""
+        if command == _TIMING_MARK:
+            self._changes += 1
+            self._writer.send_iac(IAC + WONT + TM)
+        elif command.option not in (self._ours if command.verb == DO else self._theirs):
             self._refuse(command)
-        elif command.option == TM or not self._is_on(command):
+        elif not self._is_on(command):
             self._feed(IAC + command.verb + command.option)
 
     def _refuse(self, command: Command) -> None:

@@ -22,7 +22,7 @@ class Key(Enum):
 #: The keys that stop a running command.
 INTERRUPTS = frozenset({Key.CTRL_C, Key.ESCAPE})
 
-CR, LF, NUL, ESC = 0x0D, 0x0A, 0x00, 0x1B
+CR, LF, ESC = 0x0D, 0x0A, 0x1B
 
 CONTROLS = {
     CR: Key.ENTER,
@@ -62,8 +62,8 @@ class KeyDecoder:
 
     def _byte(self, byte: int) -> Key | str | None:
         before, self._state = self._state, _State.GROUND
-        if before is _State.AFTER_CR and byte in (LF, NUL):
-            return None
+        if before is _State.AFTER_CR and byte == LF:
+            return None  # the NUL of CR NUL is no key anyway
         if byte == ESC:
             self._state = _State.AFTER_ESC
             return None

@@ -1,0 +1,326 @@
+"""io read: by cursor and of the tail, and what ends a read."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+
+import pytest
+
+from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from tests.controller.acting import PATIENCE_MS, Open, heard, puppet, read, refused, say
+
+BYTES_OF_A_CHARACTER = "€".encode()
+
+
+async def test_every_field_of_a_read(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"hello\r\n", b"hello\n")
+    assert cursor == "6"
+    reply = await read(handle, cursor=cursor, timeout_ms=0)
+    assert reply.payload() == {
+        "action": "read",
+        "chunk": "hello\n",
+        "encoding": "utf-8",
+        "next_cursor": "12",
+        "buffer_start_cursor": "0",
+        "buffer_end_cursor": "12",
+        "matched": False,
+        "idle_reached": False,
+        "timed_out": False,
+        "eof": False,
+        "truncated": False,
+        "dropped_bytes": 0,
+        "buffered_bytes": 12,
+        "buffer_limit_bytes": 2 * 1024 * 1024,
+    }
+
+
+async def test_without_a_cursor_it_starts_at_the_end(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    reply = await read(handle, timeout_ms=50)
+    assert (reply.chunk, reply.timed_out, reply.next_cursor) == ("", True, "6")
+    waiting = asyncio.create_task(read(handle, timeout_ms=PATIENCE_MS))
+    await asyncio.sleep(0)
+    await say(handle, b"new")
+    reply = await waiting
+    assert reply.chunk
+    assert "new".startswith(reply.chunk)
+    assert not reply.timed_out
+
+
+async def test_with_no_condition_it_returns_what_is_there(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"x" * 100)
+    begun = time.monotonic()
+    assert (await read(handle, cursor=cursor, timeout_ms=PATIENCE_MS)).chunk == "x" * 100
+    assert time.monotonic() - begun < PATIENCE_MS / 2000
+
+
+async def test_a_chain_of_reads_misses_nothing(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    text = "".join(f"{number} é€😀\n" for number in range(3_000))
+    cursor = await heard(handle, text.encode())
+    seen = ""
+    while (reply := await read(handle, cursor=cursor, timeout_ms=0, max_bytes=777)).chunk:
+        assert len(reply.chunk.encode()) <= 777
+        assert int(reply.next_cursor or 0) == int(cursor) + len(reply.chunk.encode())
+        seen += reply.chunk
+        cursor = reply.next_cursor or ""
+    assert seen == text
+    assert reply.timed_out
+
+
+async def test_timeout_zero_never_waits(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    for fields in ({}, {"until_regex": "never"}):
+        begun = time.monotonic()
+        reply = await handle.read(timeout_ms=0, **fields)
+        assert (reply.chunk, reply.timed_out, reply.matched) == ("", True, False)
+        assert time.monotonic() - begun < 5
+
+
+async def test_until_regex_ends_with_the_match(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    waiting = asyncio.create_task(read(handle, cursor=handle.cursor, until_regex=r"b+\d", timeout_ms=PATIENCE_MS))
+    await say(handle, b"aaa", b"bb", b"b7 and more")
+    reply = await waiting
+    assert (reply.chunk, reply.matched, reply.timed_out, reply.idle_reached) == ("aaabbb7", True, False, False)
+    assert reply.next_cursor == str(6 + 7)
+    assert (await read(handle, cursor=reply.next_cursor, until_regex="more", timeout_ms=PATIENCE_MS)).chunk == " and more"
+
+
+async def test_without_the_match(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"before STOP after")
+    reply = await read(handle, cursor=cursor, until_regex="STOP", include_match=False, timeout_ms=PATIENCE_MS)
+    assert (reply.chunk, reply.matched, reply.next_cursor) == ("before ", True, str(int(cursor) + len("before STOP")))
+
+
+async def test_anchors_are_the_cursor_and_the_end(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"first\nsecond\nthird")
+
+    async def matches(pattern: str, at: int = 0) -> bool:
+        reply = await read(handle, cursor=str(int(cursor) + at), until_regex=pattern, timeout_ms=0)
+        return reply.matched is True
+
+    assert await matches("^first")
+    assert not await matches("^second")
+    assert await matches("(?m)^second$")
+    assert await matches("^cond", at=8)
+    assert await matches("third$")
+    assert not await matches("second$")
+    assert not await matches("first.second")
+    assert await matches("(?s)first.second")
+
+
+async def test_patterns_are_utf_8(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, "Größe: 5 €!".encode())
+    assert (await read(handle, cursor=cursor, until_regex="öß", timeout_ms=0)).chunk == "Größ"
+    assert (await read(handle, cursor=cursor, until_regex="5 .!", timeout_ms=0)).matched
+    assert (await read(handle, cursor=cursor, until_regex=r"(?i)GRÖSSE|GRÖßE", timeout_ms=0)).matched
+
+
+async def test_a_match_that_was_cut_anywhere(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    waiting = asyncio.create_task(read(handle, cursor=handle.cursor, until_regex="login: €$", timeout_ms=PATIENCE_MS))
+    for byte in b"noise login: lo" + b"\x1b[1m" + "gin: €".encode():
+        await say(handle, bytes([byte]))
+    assert (await waiting).chunk == "noise login: login: €"
+
+
+async def test_what_stands_before_the_cursor_is_not_matched(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"needle")
+    reply = await read(handle, cursor=str(int(cursor) + 1), until_regex="needle", timeout_ms=50)
+    assert (reply.matched, reply.timed_out, reply.chunk) == (False, True, "eedle")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts"),
+    [
+        ("(", ["until_regex", "'('"]),
+        ("a(?=b)", ["lookahead"]),
+        ("a(?!b)", ["lookahead"]),
+        ("(?<=a)b", ["lookbehind"]),
+        ("(?<!a)b", ["lookbehind"]),
+        (r"(a)\1", ["backreferences"]),
+        ("(?>a)", ["atomic"]),
+        ("(?P=name)", ["backreferences"]),
+        ("a**", ["until_regex"]),
+        ("[z-a]", ["until_regex"]),
+        ("x{2000}", ["until_regex"]),
+    ],
+)
+async def test_a_pattern_that_cannot_be(open_session: Open, pattern: str, parts: list[str]) -> None:
+    handle = await puppet(open_session)
+    with refused(ErrorCode.INVALID_ARGUMENT, *parts):
+        await read(handle, until_regex=pattern)
+
+
+async def test_a_pattern_cannot_stall_the_others(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"a" * 200_000)
+    begun = time.monotonic()
+    reply = await read(handle, cursor=cursor, until_regex="(a+)+b|(a|aa)+c", timeout_ms=0, max_bytes=300_000)
+    assert not reply.matched
+    assert time.monotonic() - begun < 5
+
+
+async def test_until_idle(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    waiting = asyncio.create_task(read(handle, cursor=handle.cursor, until_idle_ms=400, timeout_ms=PATIENCE_MS))
+    for _ in range(5):
+        await say(handle, b"tick ")
+        await asyncio.sleep(0.1)
+    reply = await waiting
+    assert (reply.chunk, reply.idle_reached, reply.matched, reply.timed_out) == ("tick " * 5, True, False, False)
+
+
+async def test_idle_counts_from_the_call_at_the_earliest(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    await asyncio.sleep(0.3)
+    begun = time.monotonic()
+    reply = await read(handle, until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    assert (reply.chunk, reply.idle_reached) == ("", True)
+    assert time.monotonic() - begun >= 0.19
+
+
+async def test_a_match_comes_before_idle(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"here it is")
+    reply = await read(handle, cursor=cursor, until_regex="it", until_idle_ms=1, timeout_ms=PATIENCE_MS)
+    assert (reply.matched, reply.idle_reached, reply.chunk) == (True, False, "here it")
+
+
+async def test_idle_that_cannot_be_reached(bash: SessionHandle) -> None:
+    with refused(ErrorCode.INVALID_ARGUMENT, "until_idle_ms", "500", "timeout_ms", "400"):
+        await read(bash, until_idle_ms=500, timeout_ms=400)
+    with refused(ErrorCode.INVALID_ARGUMENT, "until_idle_ms"):
+        await read(bash, until_idle_ms=56_000)
+
+
+async def test_max_bytes_ends_a_read(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"0123456789")
+    for fields in ({"until_idle_ms": 5_000}, {"until_regex": "9"}, {}):
+        reply = await read(handle, cursor=cursor, max_bytes=4, timeout_ms=PATIENCE_MS, **fields)
+        assert (reply.chunk, reply.matched, reply.timed_out, reply.next_cursor) == ("0123", False, False, str(int(cursor) + 4))
+
+
+async def test_a_match_within_max_bytes_counts(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"0123456789")
+    assert (await read(handle, cursor=cursor, max_bytes=4, until_regex="3", timeout_ms=0)).matched
+    assert not (await read(handle, cursor=cursor, max_bytes=4, until_regex="4", timeout_ms=0)).matched
+
+
+@pytest.mark.parametrize("max_bytes", [1, 2, 3, 4])
+async def test_a_chunk_never_ends_inside_a_character(open_session: Open, max_bytes: int) -> None:
+    handle = await puppet(open_session)
+    text = "a€b😀é"
+    cursor = await heard(handle, text.encode())
+    chunks = []
+    while (reply := await read(handle, cursor=cursor, max_bytes=max_bytes, timeout_ms=0)).chunk:
+        chunks.append(reply.chunk)
+        cursor = reply.next_cursor or ""
+    assert "".join(chunks) == text  # one that is larger than max_bytes comes all the same, or nobody got on
+
+
+async def test_half_a_character_is_waited_for(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    waiting = asyncio.create_task(read(handle, cursor=handle.cursor, timeout_ms=PATIENCE_MS))
+    await say(handle, BYTES_OF_A_CHARACTER[:1], BYTES_OF_A_CHARACTER[1:])
+    assert (await waiting).chunk == "€"
+
+
+async def test_half_a_character_behind_text_is_left_for_the_next_read(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    await say(handle, b"price: " + BYTES_OF_A_CHARACTER[:2])
+    first = await handle.read(timeout_ms=PATIENCE_MS)
+    assert first.chunk == "price: "
+    await say(handle, BYTES_OF_A_CHARACTER[2:])
+    assert (await handle.read(timeout_ms=PATIENCE_MS)).chunk == "€"
+
+
+async def test_an_old_half_of_a_character_is_replaced(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    cursor = await heard(handle, b"x" + BYTES_OF_A_CHARACTER[:2])
+    reply = await read(handle, cursor=cursor, until_idle_ms=300, timeout_ms=PATIENCE_MS)
+    assert (reply.chunk, reply.next_cursor) == ("x\ufffd", str(int(cursor) + 3))
+    begun = time.monotonic()
+    reply = await read(handle, cursor=str(int(cursor) + 1), timeout_ms=PATIENCE_MS)
+    assert reply.chunk == "\ufffd"
+    assert time.monotonic() - begun < PATIENCE_MS / 2000
+
+
+async def test_bytes_that_are_no_utf_8(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    raw = b"a\xff\xfe\x80b\xc3(\xe2\x28\xa1z"
+    cursor = await heard(handle, raw)
+    assert (await read(handle, cursor=cursor, timeout_ms=0)).chunk == raw.decode("utf-8", "replace")
+    reply = await read(handle, cursor=cursor, timeout_ms=0, encoding="base64")
+    assert (base64.b64decode(reply.chunk or ""), reply.encoding) == (raw, "base64")
+
+
+@pytest.mark.parametrize(
+    ("cursor", "part"),
+    [("ten", "no number"), ("", "no number"), ("1.5", "no number"), ("٣", "no number"), ("-1", "negative"), ("7", "past the end")],
+)
+async def test_a_cursor_that_cannot_be(open_session: Open, cursor: str, part: str) -> None:
+    handle = await puppet(open_session)
+    with refused(ErrorCode.INVALID_ARGUMENT, "cursor", part):
+        await read(handle, cursor=cursor, timeout_ms=0)
+    assert (await read(handle, cursor="6", timeout_ms=0)).chunk == ""
+
+
+async def test_the_tail(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    await heard(handle, b"one\ntwo\nthree\n$ ")
+
+    async def tail(**fields: object) -> str | None:
+        reply = await read(handle, mode="tail", **fields)
+        assert (reply.timed_out, reply.matched, reply.idle_reached, reply.truncated) == (False, False, False, False)
+        assert reply.next_cursor == reply.buffer_end_cursor
+        return reply.chunk
+
+    assert await tail() == "ready\none\ntwo\nthree\n$ "
+    assert await tail(max_lines=1) == "$ "
+    assert await tail(max_lines=3) == "two\nthree\n$ "
+    assert await tail(max_lines=1_000) == "ready\none\ntwo\nthree\n$ "
+    assert await tail(max_bytes=8) == "three\n$ "
+    assert await tail(max_lines=2, max_bytes=4) == "e\n$ "
+    await heard(handle, b"\n")
+    assert await tail(max_lines=2) == "three\n$ \n"
+    await heard(handle, "€".encode())
+    assert await tail(max_bytes=2) == ""  # what does not begin in there is not shown in part
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        ({"mode": "tail", "cursor": "0"}, ["tail", "cursor"]),
+        ({"max_lines": 5}, ["max_lines", "tail"]),
+        ({"mode": "head"}, ["mode"]),
+        ({"data": "x"}, ["read", "data"]),
+        ({"key": "enter"}, ["key"]),
+        ({"timeout_ms": -1}, ["timeout_ms"]),
+        ({"max_bytes": 0}, ["max_bytes"]),
+        ({"until_idle_ms": 0}, ["until_idle_ms"]),
+        ({"cursor": 5}, ["cursor"]),
+        ({"encoding": "latin-1"}, ["encoding"]),
+        ({"input_hints": {"wait_for_regexes": ["("]}}, ["input_hints.wait_for_regexes[0]"]),
+    ],
+)
+async def test_a_read_that_cannot_be(bash: SessionHandle, fields: dict[str, object], parts: list[str]) -> None:
+    with refused(ErrorCode.INVALID_ARGUMENT, *parts):
+        await read(bash, **{"timeout_ms": 0, **fields})
+
+
+async def test_the_screen_is_not_here_yet(bash: SessionHandle) -> None:
+    with refused(ErrorCode.UNSUPPORTED, "screen", "tail"):
+        await read(bash, mode="screen")

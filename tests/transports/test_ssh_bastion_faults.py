@@ -1,0 +1,191 @@
+"""Jump hosts that fail, hang, or come too late, and sessions that give up on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncssh
+import pytest
+
+from fixtures.servers.inprocess_ssh import HOST, USER, InProcessSsh, Login, running_ssh_server
+from fixtures.servers.relay import Relay
+from fixtures.ssh import Recorder, opened, options_for
+from transports.errors import AuthFailed, ChannelBroken, ChannelClosed, ChannelEnded, ConnectTimeout
+from transports.ssh import Auth, Hop, SshChannel, SshConnections, SshOptions
+
+PASSWORD = Login(password="pw")
+AUTH = Auth("password", "pw")
+
+
+@pytest.fixture
+async def gate() -> AsyncIterator[InProcessSsh]:
+    """A jump host."""
+    async with running_ssh_server(PASSWORD) as server:
+        yield server
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[InProcessSsh]:
+    async with running_ssh_server(PASSWORD) as server:
+        yield server
+
+
+def hop(server: InProcessSsh, auth: Auth | None = AUTH) -> Hop:
+    return Hop(HOST, server.port, USER, auth)
+
+
+def through(target: InProcessSsh, *hops: Hop, **more: Any) -> SshOptions:
+    return options_for(target.port, jump=hops, **more)
+
+
+async def gone(server: InProcessSsh, left: int = 0) -> None:
+    """Waits until the server has seen its connections end."""
+    await server.wait_until(lambda: len(server.live) == left)
+
+
+async def nothing_is_left() -> None:
+    """Waits for all tasks to end: those that stay make the test time out."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
+
+
+async def test_a_failed_jump_host_fails_all_who_wait_and_may_be_tried_again(gate: InProcessSsh, target: InProcessSsh) -> None:
+    connections = SshConnections()
+    gate.login = Login(password="later")
+    options = through(target, hop(gate))
+    opens = [SshChannel(options, connections).open(Recorder()) for _ in range(3)]
+    errors = await asyncio.gather(*opens, return_exceptions=True)
+    assert [type(error) for error in errors] == [AuthFailed] * 3
+    assert gate.connections == 1
+    gate.login = PASSWORD
+    async with opened(options, connections):
+        assert gate.connections == 2
+
+
+async def test_a_jump_host_that_says_nothing(target: InProcessSsh) -> None:
+    held: list[asyncio.StreamWriter] = []
+
+    async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+
+    async with await asyncio.start_server(hold, HOST, 0) as silent:
+        port = silent.sockets[0].getsockname()[1]
+        options = through(target, Hop(HOST, port, USER, AUTH), connect_timeout_s=0.2)
+        connections = SshConnections()
+        opens = [SshChannel(options, connections).open(Recorder()) for _ in range(2)]
+        errors = await asyncio.gather(*opens, return_exceptions=True)
+        for writer in held:
+            writer.close()
+    assert len(held) == 1
+    assert all(isinstance(error, ConnectTimeout) and f"jump host {HOST}:{port}" in error.message for error in errors)
+    await nothing_is_left()
+
+
+async def test_one_who_gives_up_does_not_disturb_the_others(gate: InProcessSsh, target: InProcessSsh) -> None:
+    async with Relay(gate.port) as relay:
+        relay.freeze()
+        connections = SshConnections()
+        options = through(target, Hop(HOST, relay.port, USER, AUTH))
+        channels = [SshChannel(options, connections) for _ in range(2)]
+        opens = [asyncio.ensure_future(channel.open(Recorder())) for channel in channels]
+        await gate.wait_until(lambda: gate.connections == 1)
+        opens[0].cancel()
+        await asyncio.wait(opens[:1])
+        assert opens[0].cancelled()
+        relay.thaw()
+        await opens[1]
+        assert gate.connections == 1
+        for channel in channels:
+            await channel.close()
+        await gone(gate)
+
+
+async def test_when_all_give_up_nothing_is_left(gate: InProcessSsh, target: InProcessSsh) -> None:
+    async with Relay(gate.port) as relay:
+        relay.freeze()
+        connections = SshConnections()
+        options = through(target, Hop(HOST, relay.port, USER, AUTH), hop(gate))
+        opens = [asyncio.ensure_future(SshChannel(options, connections).open(Recorder())) for _ in range(2)]
+        await gate.wait_until(lambda: gate.connections == 1)
+        for one in opens:
+            one.cancel()
+        await asyncio.wait(opens)
+        assert all(one.cancelled() for one in opens)
+        relay.thaw()
+        await gone(gate)
+    await nothing_is_left()
+
+
+async def test_a_channel_through_the_jump_host_that_comes_too_late_is_closed(target: InProcessSsh) -> None:
+    """asyncssh forgets the request of a cancelled open, and the jump host would keep its connection to the target."""
+    asked, granted = asyncio.Event(), asyncio.Event()
+
+    class SlowGate(asyncssh.SSHServer):
+        def begin_auth(self, username: str) -> bool:
+            return False
+
+        def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> Any:
+            asked.set()
+            return True if granted.is_set() else self._later(conn_of[self], dest_host, dest_port)
+
+        def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+            conn_of[self] = conn
+
+        async def _later(self, conn: asyncssh.SSHServerConnection, host: str, port: int) -> Any:
+            await granted.wait()
+            return await conn.forward_connection(host, port)
+
+    conn_of: dict[asyncssh.SSHServer, asyncssh.SSHServerConnection] = {}
+    granted.set()
+    key = target.host_key
+    acceptor = await asyncssh.listen(HOST, 0, server_factory=SlowGate, server_host_keys=[key], gss_host=None, config=None)
+    connections = SshConnections()
+    options = through(target, Hop(HOST, acceptor.get_port(), USER, AUTH))
+    async with opened(options, connections):
+        granted.clear()
+        asked.clear()
+        late = asyncio.ensure_future(SshChannel(options, connections).open(Recorder()))
+        await asked.wait()
+        late.cancel()
+        await asyncio.wait([late])
+        assert len(target.live) == 1
+        granted.set()
+        await target.wait_until(lambda: target.connections == 2)
+        await gone(target, 1)
+    acceptor.close()
+    await acceptor.wait_closed()
+    for conn in conn_of.values():
+        await conn.wait_closed()
+
+
+async def test_a_jump_host_that_breaks_is_made_anew(gate: InProcessSsh, target: InProcessSsh) -> None:
+    async with Relay(gate.port) as relay:
+        connections = SshConnections()
+        options = through(target, Hop(HOST, relay.port, USER, AUTH))
+        async with opened(options, connections) as (_, receiver):
+            relay.reset()
+            with pytest.raises(ChannelBroken):
+                await receiver.receive()
+            async with opened(options, connections) as (channel, again):
+                await channel.send(b"x")
+                assert await again.receive() == b"x"
+                assert gate.connections == 2
+
+
+async def test_a_pool_that_is_closed_closes_its_jump_hosts(gate: InProcessSsh, target: InProcessSsh) -> None:
+    connections = SshConnections()
+    async with opened(through(target, hop(gate)), connections) as (_, receiver):
+        await connections.aclose()
+        await gone(gate)
+        with pytest.raises((ChannelEnded, ChannelBroken)):
+            await receiver.receive()
+    async with Relay(gate.port) as relay:
+        relay.freeze()
+        late = SshChannel(through(target, Hop(HOST, relay.port, USER, AUTH)), connections)
+        opening = asyncio.ensure_future(late.open(Recorder()))
+        await gate.wait_until(lambda: gate.connections == 2)
+        await connections.aclose()
+        with pytest.raises(ChannelClosed):
+            await opening

@@ -1,0 +1,201 @@
+"""Logging in with keys: from a file, as text, from the agent, from the home."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import pytest
+
+from fixtures.servers.inprocess_ssh import InProcessSsh, Login, running_ssh_server
+from fixtures.servers.programs import require_program
+from fixtures.ssh import opened, options_for
+from transports.errors import AuthFailed, InvalidOption
+from transports.ssh import Auth
+
+PASSPHRASE = "correct horse"
+
+
+@pytest.fixture(scope="module")
+def key() -> asyncssh.SSHKey:
+    return asyncssh.generate_private_key("ssh-ed25519")
+
+
+async def refused(server: InProcessSsh, auth: Auth, **more: Any) -> AuthFailed:
+    with pytest.raises(AuthFailed) as caught:
+        async with opened(options_for(server.port, auth=auth, **more)):
+            pass
+    return caught.value
+
+
+def write_key(path: Path, key: asyncssh.SSHKey, passphrase: str | None = None, file_format: str = "openssh") -> str:
+    # One round of bcrypt, of which it warns: the tests are to be quick, not the keys to be safe.
+    with warnings.catch_warnings(action="ignore"):
+        key.write_private_key(path, file_format, passphrase, rounds=1)
+    path.chmod(0o600)
+    return str(path)
+
+
+@pytest.mark.parametrize("file_format", ["openssh", "pkcs8-pem"])
+@pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
+async def test_a_key(tmp_path: Path, key: asyncssh.SSHKey, file_format: str, passphrase: str | None) -> None:
+    path = write_key(tmp_path / "key", key, passphrase, file_format)
+    pem = Path(path).read_text()
+    async with running_ssh_server(Login(key=key)) as server:
+        for auth in (
+            Auth("private_key", private_key_path=path, passphrase=passphrase),
+            Auth("private_key", private_key_pem=pem, passphrase=passphrase),
+            Auth("auto", private_key_pem=pem.rstrip(), passphrase=passphrase),
+        ):
+            async with opened(options_for(server.port, auth=auth)):
+                pass
+
+
+@pytest.mark.parametrize("file_format", ["openssh", "pkcs8-pem"])
+async def test_an_encrypted_key_needs_its_passphrase(tmp_path: Path, key: asyncssh.SSHKey, file_format: str) -> None:
+    path = write_key(tmp_path / "key", key, PASSPHRASE, file_format)
+    async with running_ssh_server(Login(key=key)) as server:
+        error = await refused(server, Auth("private_key", private_key_path=path))
+        assert "encrypted; give its passphrase" in error.message
+        assert path in error.message
+        error = await refused(server, Auth("private_key", private_key_pem=Path(path).read_text(), passphrase="wr0ng"))
+        assert "passphrase is wrong" in error.message
+        assert "wr0ng" not in error.message
+        assert server.connections == 0
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        Auth("private_key", private_key_path="/nowhere/key"),
+        Auth("private_key", private_key_pem="no key"),
+        Auth("private_key", private_key_pem=""),
+        Auth("private_key"),
+    ],
+)
+async def test_what_is_no_key_is_an_invalid_option(auth: Auth) -> None:
+    async with running_ssh_server(Login(password="pw")) as server:
+        with pytest.raises(InvalidOption) as caught:
+            async with opened(options_for(server.port, auth=auth)):
+                pass
+    assert "no key" not in caught.value.message.replace("no key;", "")
+
+
+async def test_a_key_that_is_not_authorised(key: asyncssh.SSHKey) -> None:
+    other = asyncssh.generate_private_key("ssh-ed25519")
+    async with running_ssh_server(Login(key=other, password="pw")) as server:
+        pem = key.export_private_key().decode()
+        error = await refused(server, Auth("private_key", "pw", pem))
+        assert error.details["tried"] == ["publickey"]
+        assert not server.attempts
+        async with opened(options_for(server.port, auth=Auth("auto", "pw", pem))):
+            assert server.attempts == [("password", "pw")]
+
+
+@pytest.fixture
+def agent(tmp_path: Path, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An ssh-agent that has the key."""
+    path = str(tmp_path / "agent")
+    program, add = (require_program(name, "openssh-client") for name in ("ssh-agent", "ssh-add"))
+    process = subprocess.Popen([program, "-D", "-a", path], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        environment = {**os.environ, "SSH_AUTH_SOCK": path}
+        file = write_key(tmp_path / "in_agent", key)
+        subprocess.run([add, "-q", file], check=True, env=environment)
+        Path(file).unlink()
+        monkeypatch.setenv("SSH_AUTH_SOCK", path)
+        yield path
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+async def test_the_agent(agent: str, key: asyncssh.SSHKey) -> None:
+    async with running_ssh_server(Login(key=key)) as server:
+        for auth in (Auth(), Auth("agent")):
+            async with opened(options_for(server.port, auth=auth)):
+                pass
+            async with opened(options_for(server.port, auth=auth, use_openssh_config=True)):
+                pass
+
+
+async def test_the_agent_is_left_alone_by_the_other_methods(agent: str, key: asyncssh.SSHKey) -> None:
+    other = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
+    async with running_ssh_server(Login(key=key, password="pw")) as server:
+        assert (await refused(server, Auth("password", "wrong"))).details["tried"] == ["password"]
+        await refused(server, Auth("private_key", private_key_pem=other))
+
+
+async def test_the_agent_method_uses_the_agent_alone(agent: str, tmp_path: Path) -> None:
+    only_in_file = asyncssh.generate_private_key("ssh-ed25519")
+    path = write_key(tmp_path / "key", only_in_file)
+    async with running_ssh_server(Login(key=only_in_file, password="pw")) as server:
+        await refused(server, Auth("agent", "pw", private_key_path=path))
+        assert not server.attempts
+
+
+@pytest.mark.parametrize("path", [None, "/nowhere/agent"])
+async def test_no_agent(path: str | None, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    if path is not None:
+        monkeypatch.setenv("SSH_AUTH_SOCK", path)
+    async with running_ssh_server(Login(key=key, password="pw")) as server:
+        assert "ssh-add" in (await refused(server, Auth("agent"))).message
+        async with opened(options_for(server.port, auth=Auth("auto", "pw"))):
+            pass
+
+
+async def test_the_agent_of_the_configuration_and_only_its_identities(
+    agent: str, key: asyncssh.SSHKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    config, public = tmp_path / "config", tmp_path / "id.pub"
+    key.write_public_key(public)
+    async with running_ssh_server(Login(key=key)) as server:
+        config.write_text(f"IdentityAgent {agent}\nIdentitiesOnly yes\nIdentityFile {tmp_path}/id\n")
+        async with opened(options_for(server.port, auth=Auth(), use_openssh_config=True, config_path=str(config))):
+            pass
+        asyncssh.generate_private_key("ssh-ed25519").write_public_key(public)
+        await refused(server, Auth(), use_openssh_config=True, config_path=str(config))
+        public.unlink()
+        await refused(server, Auth(), use_openssh_config=True, config_path=str(config))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    return tmp_path
+
+
+async def test_keys_of_the_home_are_used_with_the_configuration_only(home: Path, key: asyncssh.SSHKey) -> None:
+    write_key(home / ".ssh" / "id_rsa", asyncssh.generate_private_key("ssh-ed25519"), PASSPHRASE)
+    (home / ".ssh" / "id_ecdsa").write_text("broken")
+    write_key(home / ".ssh" / "id_ed25519", key)
+    async with running_ssh_server(Login(key=key)) as server:
+        for auth in (Auth(), Auth("private_key")):
+            async with opened(options_for(server.port, auth=auth, use_openssh_config=True)):
+                pass
+        assert (await refused(server, Auth())).details["tried"] == []
+
+
+async def test_a_named_key_is_the_only_one_tried(home: Path, key: asyncssh.SSHKey) -> None:
+    write_key(home / ".ssh" / "id_ed25519", key)
+    other = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
+    async with running_ssh_server(Login(key=key)) as server:
+        await refused(server, Auth(private_key_pem=other), use_openssh_config=True)
+
+
+async def test_a_path_may_start_in_the_home(home: Path, key: asyncssh.SSHKey) -> None:
+    write_key(home / "key", key)
+    async with (
+        running_ssh_server(Login(key=key)) as server,
+        opened(options_for(server.port, auth=Auth("private_key", private_key_path="~/key"))),
+    ):
+        pass
