@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 _FOREIGN = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "ENV", "BASH_ENV", "ZDOTDIR", "PROMPT_COMMAND", "PS1", "HISTFILE", "TMUX")
 _FOREIGN_PREFIXES = ("PTYCTL_", "XDG_")
 _KEPT = frozenset({"PTYCTL_REQUIRE_SERVERS"})
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    """No garbage collection while a failure is explained, which parses source code.
+
+    A collection may warn of what a test left behind, and that warning's traceback is parsed as well. Python 3.11 counts the
+    depth of a parse for all of the interpreter: the outer one then ends in a SystemError, and pytest with it.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -44,7 +44,7 @@ _OPEN_CR = re.compile(rb"\r{1,2}\Z")
 @dataclass(frozen=True, slots=True)
 class Osc:
     """An operating system command, without its introducer and terminator. Offsets are in bytes: `raw_begin` and `raw_end`
-    enclose the sequence in the raw stream, `spool` is the size of the spool just before it."""
+    enclose the sequence in the raw stream, `spool` is where in the spool it stands: behind a CR that came before it."""
 
     payload: bytes
     raw_begin: int
@@ -104,7 +104,7 @@ class Normaliser:
             if found[1] is None:
                 self._set_modes(found[2], found[3] == b"h")
             else:
-                self.osc.append(Osc(found[1], raw + found.start(), raw + begin, self.spool))
+                self.osc.append(Osc(found[1], raw + found.start(), raw + begin, self.spool + bool(self._cr)))
         pieces.append(self._plain(_SEQUENCE.sub(b"", data[begin:])))
         return b"".join(pieces)
 

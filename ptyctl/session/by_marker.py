@@ -13,6 +13,8 @@ from .terminal import SETTLE_S, Terminal
 
 #: The last mark is looked for in so much of the raw end.
 _TAIL_BYTES = 128 * 1024
+#: The very prompt of before, with nothing behind it for so long, ends a run whose mark does not come.
+PROMPT_ALONE_S = 1.0
 
 
 class ByMarker:
@@ -34,11 +36,12 @@ class ByMarker:
                 watch.look(run, terminal)
             if stream.ended is not None:
                 terminal.finish(run, "eof")
-            elif run.interrupted and await self._prompt_is_back(run):
-                run.exit_code_reason = "interrupted"
-                terminal.finish(run, "cancelled")
+            elif (due := self._prompt_due(run)) is not None and terminal.now() >= due:
+                run.prompt_after = terminal.last_line()
+                run.exit_code_reason = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
+                terminal.finish(run, "cancelled" if run.interrupted else "prompt")
             if run.done_reason is None:
-                await stream.pulse.wait(stream.last_data + SETTLE_S if run.interrupted else None)
+                await stream.pulse.wait(due)
 
     def marked(self, run: Run, mark: Mark, raw_begin: int, raw_end: int, spool: int, now: float) -> None:
         """A mark of this session came by."""
@@ -50,15 +53,21 @@ class ByMarker:
             run.exit_code = mark.status
             run.finish("marker", now, raw_end=raw_begin, spool_end=spool)
 
-    async def _prompt_is_back(self, run: Run) -> bool:
-        """After an interrupt a shell drops the rest of the line, the second mark too (bash, zsh): its prompt tells the end."""
-        terminal = self._terminal
-        settled = terminal.now() >= terminal.stream.last_data + SETTLE_S
-        line = terminal.last_line()
-        if not settled or terminal.prompt.match(line, run.expect) is None:
-            return False
-        run.prompt_after = line
-        return True
+    def _prompt_due(self, run: Run) -> float | None:
+        """When the prompt, should it stay, tells the end; None while it is not there.
+
+        After an interrupt a shell drops the rest of the line, the second mark too (bash, dash, zsh). It does the same when a
+        command dies by SIGINT without our doing, and a shell within the shell never knew of the mark.
+        """
+        terminal, stream = self._terminal, self._terminal.stream
+        if run.interrupted:
+            there = terminal.prompt.match(terminal.last_line(), run.expect) is not None
+            return stream.last_data + SETTLE_S if there else None
+        learned = (terminal.prompt.learned or "").encode()
+        begin = stream.end - len(learned)
+        if not learned or run.spool_begin is None or begin < run.spool_begin or stream.read(begin, stream.end) != learned:
+            return None
+        return stream.last_data + PROMPT_ALONE_S if terminal.last_line().encode() == learned else None
 
 
 class _AsciiWatch:

@@ -28,8 +28,8 @@ def output_of(run: Run, stream: Stream, width: int, limit: int) -> Output:
         return Output("")
     end = stream.normaliser.raw if run.raw_end is None else run.raw_end
     log = stream.transcript.raw
-    if log.kept < end:  # past the quota only the window still has it
-        return _shortened(stream.read(run.spool_begin or 0, run.spool_end or stream.end).decode("utf-8", "replace"), limit, run)
+    if log.kept < end:
+        return _not_kept(run, stream, limit)
     part = _RAW_FACTOR * limit
     if end - run.raw_begin <= 2 * part:
         text = _rendered(run, log.read(run.raw_begin, end), width, head=True, tail=True)
@@ -39,6 +39,16 @@ def output_of(run: Run, stream: Stream, width: int, limit: int) -> Output:
     tail = _rendered(run, tail_raw[tail_raw.find(b"\n") + 1 :], width, head=False, tail=True)
     between = end - run.raw_begin - 2 * part
     return _joined(head, tail, limit, between + len(head.encode()) + len(tail.encode()), run)
+
+
+def _not_kept(run: Run, stream: Stream, limit: int) -> Output:
+    """Past the quota: the spool's text, of which the disk has the begin and the window the end."""
+    begin, end = run.spool_begin or 0, stream.end if run.spool_end is None else run.spool_end
+    if begin >= stream.window.start:
+        return _shortened(stream.read(begin, end).decode("utf-8", "replace"), limit, run)
+    head = stream.transcript.read_spool(begin, min(begin + limit, end))
+    tail = stream.window.read(max(begin + len(head), end - limit), end)
+    return _joined(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), limit, end - begin, run)
 
 
 def _rendered(run: Run, raw: bytes, width: int, *, head: bool, tail: bool) -> str:

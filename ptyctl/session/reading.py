@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Literal
+from typing import Any, Literal
 
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
@@ -45,12 +45,14 @@ async def read(stream: Stream, request: IoRequest, progress: Progress | None = N
     hints = compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
     if request.mode == "tail":
         begin = _tail_begin(stream, request)
-        return _reply(stream, request, begin, 0, "stopped", stream.read(begin, stream.end), stream.end, hints)
+        chunk = stream.read(begin, stream.end)
+        lost = stream.end - begin - len(chunk)
+        return _reply(stream, request, begin, lost, "stopped", chunk, stream.end, hints)
     asked = parse_cursor(request.cursor, stream.end) if request.cursor is not None else stream.end
     begin = asked
     if asked < stream.start and stream.window.start <= stream.start:
         begin = stream.window.character_start(stream.start)
-    begin = max(begin, stream.start)
+    begin = stream.readable(begin)
     wait = _wait(stream, request, begin)
     why = await wait.run(Reporter(stream, progress))
     end = wait.span.end if why == "matched" and wait.span else min(stream.end, begin + _max_bytes(request))
@@ -124,8 +126,13 @@ def _first_character(text: bytes) -> bytes:
     return text
 
 
+def _waits(shown: bytes, hints: list[Any]) -> bool:
+    """Whether a hint matches the last line: what was asked before it has been answered."""
+    return any(hint.search(shown, shown.rfind(b"\n") + 1) for hint in hints)
+
+
 def _reply(
-    stream: Stream, request: IoRequest, begin: int, dropped: int, why: Why, shown: bytes, next_cursor: int, hints: list[object]
+    stream: Stream, request: IoRequest, begin: int, dropped: int, why: Why, shown: bytes, next_cursor: int, hints: list[Any]
 ) -> IoReply:
     encoding: Literal["utf-8", "base64"] = request.encoding or "utf-8"
     chunk = shown.decode("utf-8", "replace") if encoding == "utf-8" else base64.b64encode(shown).decode()
@@ -140,7 +147,7 @@ def _reply(
         idle_reached=why == "idle",
         timed_out=why == "timeout",
         eof=stream.ended is not None and next_cursor >= stream.end,
-        waiting_for_input=any(hint.search(shown) for hint in hints) if hints else None,  # type: ignore[attr-defined]
+        waiting_for_input=_waits(shown, hints) if hints else None,
         truncated=dropped > 0,
         dropped_bytes=dropped,
         buffered_bytes=stream.end - stream.start,

@@ -83,6 +83,13 @@ class Stream(Receiver):
             return self.window.read(begin, end)
         return self.transcript.read_spool(begin, end)
 
+    def readable(self, offset: int) -> int:
+        """The first offset from there on whose text can be read: in the window, or after a close on disk, as far as it was
+        kept."""
+        begin = max(offset, self.start)
+        lost = begin < self.window.start and begin >= self.transcript.spool_kept
+        return self.end if lost else begin
+
     def searchable(self) -> Window:
         """The window, also after a close has freed it: then it is made again from disk."""
         if self.window.start <= self.start:

@@ -54,6 +54,11 @@ class Transcript:
         if self.gap_at is None:
             self._spool.append(text)
 
+    @property
+    def spool_kept(self) -> int:
+        """How many bytes of the spool are on disk, or on the way there."""
+        return self._spool.size + len(self._spool.batch)
+
     def read_spool(self, begin: int, end: int) -> bytes:
         """Text between two offsets, as far as it was kept."""
         return self._spool.read(begin, end)
@@ -96,31 +101,31 @@ class _Appender:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, _FILE_MODE)
-        self._batch = bytearray()
+        self.batch = bytearray()
         self.size = 0
         self.full = False
 
     @property
     def waiting(self) -> bool:
-        return bool(self._batch)
+        return bool(self.batch)
 
     def append(self, data: bytes) -> None:
         if self.full or self._fd < 0:
             return
-        self._batch += data
-        if len(self._batch) >= BATCH_BYTES:
+        self.batch += data
+        if len(self.batch) >= BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        while self._batch and not self.full:
+        while self.batch and not self.full:
             try:
-                written = os.write(self._fd, self._batch)
+                written = os.write(self._fd, self.batch)
             except OSError:
                 self.full = True
                 break
             self.size += written
-            del self._batch[:written]
-        self._batch.clear()
+            del self.batch[:written]
+        self.batch.clear()
 
     def read(self, begin: int, end: int) -> bytes:
         self.flush()

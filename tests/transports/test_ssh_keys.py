@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import warnings
@@ -12,11 +13,12 @@ from typing import Any
 import asyncssh
 import pytest
 
-from fixtures.servers.inprocess_ssh import InProcessSsh, Login, running_ssh_server
+from fixtures.servers.inprocess_ssh import USER, InProcessSsh, Login, running_ssh_server
+from fixtures.servers.openssh import running_sshd
 from fixtures.servers.programs import require_program
-from fixtures.ssh import opened, options_for
+from fixtures.ssh import Recorder, opened, options_for, options_for_sshd
 from transports.errors import AuthFailed, InvalidOption
-from transports.ssh import Auth
+from transports.ssh import Auth, SshChannel
 
 PASSPHRASE = "correct horse"
 
@@ -183,6 +185,26 @@ async def test_keys_of_the_home_are_used_with_the_configuration_only(home: Path,
             async with opened(options_for(server.port, auth=auth, use_openssh_config=True)):
                 pass
         assert (await refused(server, Auth())).details["tried"] == []
+
+
+def test_too_many_keys_for_the_server(home: Path) -> None:
+    for name in ("id_rsa", "id_ecdsa", "id_ed25519"):
+        write_key(home / ".ssh" / name, asyncssh.generate_private_key("ssh-ed25519"))
+    with running_sshd("MaxAuthTries 2") as sshd:
+        options = options_for_sshd(sshd, auth=Auth(), use_openssh_config=True)
+        with pytest.raises(AuthFailed, match="Too many authentication failures; of many keys name the one"):
+            asyncio.run(SshChannel(options).open(Recorder()))
+
+
+async def test_a_certificate_of_the_configuration(home: Path, key: asyncssh.SSHKey) -> None:
+    authority = asyncssh.generate_private_key("ssh-ed25519")
+    write_key(home / "key", key)
+    certificate = authority.generate_user_certificate(key, "user", principals=[USER])
+    certificate.write_certificate(home / "certificate")
+    (home / ".ssh" / "config").write_text("IdentityFile ~/key\nCertificateFile /nowhere\nCertificateFile ~/certificate\n")
+    login = Login(authority=authority)
+    async with running_ssh_server(login) as server, opened(options_for(server.port, auth=Auth(), use_openssh_config=True)):
+        pass
 
 
 async def test_a_named_key_is_the_only_one_tried(home: Path, key: asyncssh.SSHKey) -> None:

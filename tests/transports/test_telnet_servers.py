@@ -12,6 +12,7 @@ import pytest
 
 from fixtures.servers.frr import Zebra, running_zebra
 from fixtures.servers.telnetd import Telnetd, running_telnetd
+from fixtures.telnet import TERMINAL
 from transports.channel import Pty
 from transports.errors import ChannelEnded
 from transports.receiver import QueueReceiver
@@ -51,7 +52,7 @@ class Terminal:
 
 
 @asynccontextmanager
-async def terminal(server: Telnetd | Zebra, pty: Pty | None = Pty(80, 24), **options: Any) -> AsyncIterator[Terminal]:  # noqa: B008
+async def terminal(server: Telnetd | Zebra, pty: Pty | None = TERMINAL, **options: Any) -> AsyncIterator[Terminal]:
     channel = TelnetChannel(TelnetOptions(server.host, server.port, **options), pty)
     opened = Terminal(channel)
     await channel.open(opened.receiver)

@@ -10,16 +10,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.telnet import (
+    BINARY,
+    DO,
+    DONT,
+    ECHO,
+    IAC,
+    MCCP1,
+    MCCP2,
+    MCCP3,
+    NAWS,
+    NEW_ENVIRON,
+    SB,
+    SE,
+    SGA,
+    TM,
+    TTYPE,
+    WILL,
+    WONT,
+)
 from transports.channel import Pty
 from transports.errors import ChannelError
 from transports.receiver import Receiver
 from transports.telnet.connection import Connection
 from transports.telnet.negotiation import MAX_CHANGES_WITHOUT_DATA, Negotiation
 
-IAC, SB, SE = b"\xff", b"\xfa", b"\xf0"
-WILL, WONT, DO, DONT = b"\xfb", b"\xfc", b"\xfd", b"\xfe"
-BINARY, ECHO, SGA, TM, TTYPE, NAWS, NEW_ENVIRON = b"\x00", b"\x01", b"\x03", b"\x06", b"\x18", b"\x1f", b"\x27"
-MCCP1, MCCP2, MCCP3 = b"\x55", b"\x56", b"\x57"
 ALL_OPTIONS = [bytes([number]) for number in range(256)]
 
 

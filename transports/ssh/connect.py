@@ -89,10 +89,12 @@ def _methods(auth: Auth) -> dict[str, Any]:
 
 
 #: Compression would let a few bytes on the wire fill our memory; GSSAPI, X.509 and host-based logins are not ours to offer;
-#: agents and displays are not forwarded into a terminal that several share. The caller limits the time.
+#: agents and displays are not forwarded into a terminal that several share. Agent and certificates are among the keys that
+#: are given. The caller limits the time.
 _FIXED: dict[str, Any] = {
     "agent_path": None,
     "agent_forwarding": False,
+    "client_certs": [],
     "compression_algs": None,
     "connect_timeout": None,
     "gss_host": None,

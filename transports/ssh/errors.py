@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable
 
@@ -31,6 +32,8 @@ _HINTS = {
 }
 #: The most that an error lists of a server's algorithms, characters.
 _MAX_ALGORITHMS = 400
+#: asyncssh lists what was sent, too: what it received is what helps.
+_NO_ALGORITHM = re.compile(r"No matching (.+?) algorithm found, sent .* and received (.*)", re.DOTALL)
 _SLOW_HINT = "try again later, or allow a longer connect_timeout_ms"
 _LEGACY_HINT = "an old device may need legacy_algorithms true"
 _HOP_LEGACY_HINT = "an old jump host needs its algorithms (KexAlgorithms, Ciphers, HostKeyAlgorithms) in the SSH configuration"
@@ -135,7 +138,7 @@ def _disconnected(error: Exception, attempt: Attempt) -> ChannelError:
         return _failed(f"ended the connection: {_text(error)}", "see the server's log", attempt)
     return AuthFailed(
         f"{attempt.endpoint.label} ended the login of user {attempt.endpoint.username}: {_text(error)}; "
-        "with many keys in the agent, name the one to use as private_key_path",
+        'of many keys name the one to use: auth method "private_key" with private_key_path',
         username=attempt.endpoint.username,
         offered=list(attempt.offered),
         **attempt.details,
@@ -155,14 +158,14 @@ def _host_key(error: Exception, attempt: Attempt) -> ChannelError:
 
 
 def _key_exchange_failed(error: Exception, attempt: Attempt) -> ChannelError:
-    """asyncssh lists what was sent and received; what it received is what helps."""
-    what, _, received = str(error).partition(" and received ")
-    if not received:
+    match = _NO_ALGORITHM.match(str(error))
+    if match is None:
         return _failed(f"failed the key exchange: {_text(error)}", "see the server's log", attempt)
-    kind = printable(what.partition(",")[0])
+    kind, offered = match.groups()
     endpoint = attempt.endpoint
     hint = "see its SSH settings" if endpoint.legacy_algorithms else _HOP_LEGACY_HINT if endpoint.is_hop else _LEGACY_HINT
-    return _failed(f"and we have nothing in common: {kind}, it offers {printable(received, _MAX_ALGORITHMS)}", hint, attempt)
+    offered = printable(offered, _MAX_ALGORITHMS)
+    return _failed(f"has no {kind} algorithm in common with us, as it offers {offered}", hint, attempt)
 
 
 def _not_ssh(error: Exception, attempt: Attempt) -> ChannelError:

@@ -111,8 +111,15 @@ def _import_failure(what: str, auth: Auth, error: Exception) -> AuthFailed | Inv
 
 def _key_if_usable(path: str, endpoint: Endpoint) -> Sequence[asyncssh.SSHKeyPair]:
     """As in ssh(1), a key that nobody named is passed over when it is missing, broken, or needs a passphrase."""
+    certificates = [certificate for file in endpoint.certificate_files for certificate in _certificates(file)]
     try:
-        certificates = asyncssh.load_certificates([Path(file) for file in endpoint.certificate_files])
         return asyncssh.load_keypairs(Path(path), endpoint.auth.passphrase, certificates)
+    except (OSError, ValueError):
+        return ()
+
+
+def _certificates(path: str) -> Sequence[asyncssh.SSHCertificate]:
+    try:
+        return asyncssh.load_certificates(Path(path))
     except (OSError, ValueError):
         return ()

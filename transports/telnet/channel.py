@@ -57,12 +57,14 @@ class TelnetChannel(Channel):
 
     async def open(self, receiver: Receiver) -> None:
         check(self._options, self._pty)
-        self._connection = await self._connect(receiver)
-        try:
-            await _settle(self._connection)
-        except asyncio.CancelledError:
-            self._connection.transport.abort()
-            raise
+        connection = Connection(receiver, self._negotiate, self._peer)
+        with contextlib.ExitStack() as undo:
+            undo.callback(connection.abandon)
+            transport = await self._connect(connection)
+            undo.callback(transport.abort)
+            self._connection = connection
+            await _settle(connection)
+            undo.pop_all()
 
     @property
     def enter(self) -> bytes:
@@ -115,18 +117,16 @@ class TelnetChannel(Channel):
             raise connection.reason.with_traceback(None)
         return connection
 
-    async def _connect(self, receiver: Receiver) -> Connection:
+    def _negotiate(self, transport: asyncio.Transport) -> Negotiation:
+        term = self._options.term or (self._pty.term if self._pty else "")
+        return Negotiation(transport, binary=self._options.binary, pty=self._pty, term=term)
+
+    async def _connect(self, connection: Connection) -> asyncio.Transport:
         options = self._options
-
-        def negotiate(transport: asyncio.Transport) -> Negotiation:
-            term = options.term or (self._pty.term if self._pty else "")
-            return Negotiation(transport, binary=options.binary, pty=self._pty, term=term)
-
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(options.connect_timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(receiver, negotiate, self._peer), options.host, options.port
+                transport, _ = await asyncio.get_running_loop().create_connection(
+                    lambda: connection, options.host, options.port
                 )
         except TimeoutError:
             raise ConnectTimeout(
@@ -134,7 +134,7 @@ class TelnetChannel(Channel):
             ) from None
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that IDNA cannot encode
             raise ConnectFailed(f"cannot connect to {self._peer}: {_why(error)}; check host and port") from error
-        return connection
+        return transport
 
 
 def _why(error: OSError | UnicodeError) -> str:

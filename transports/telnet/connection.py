@@ -14,8 +14,8 @@ from transports.receiver import Receiver
 from .negotiation import Negotiation
 from .nvt import Scanner
 
-#: What one read may bring: enough for GB a second, and so little that a peer whose bytes are all commands, at 1 us each, does
-#: not hold up other sessions.
+#: What one read may bring: enough for GB a second, and so little that a peer whose bytes are all commands holds up other
+#: sessions for 35 ms at most.
 READ_BYTES = 65536
 #: What one write takes at most. Nothing more is taken until the kernel has it, so a ctrl_c has little before it.
 WRITE_BYTES = 16384
@@ -43,6 +43,7 @@ class Connection(asyncio.BufferedProtocol):
         self._peer = peer
         self._scanner = Scanner()
         self._buffer = bytearray()
+        self._is_abandoned = False
         #: Why it is over, once it is: nothing can be written from then on.
         self.reason: ChannelError | None = None
         #: Set when the peer has sent something, or is gone; whoever waits clears it.
@@ -82,7 +83,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(exc, OSError) and self.reason is None:
             self._take_what_is_left()
-        self._receiver.channel_ended(self._end(_broken(self._peer, exc) if exc else _closed(self._peer)))
+        reason = self._end(_broken(self._peer, exc) if exc else _closed(self._peer))
+        if not self._is_abandoned:
+            self._receiver.channel_ended(reason)
         self.negotiation.close()
         self.heard.set()
         self.lost.set()
@@ -104,6 +107,11 @@ class Connection(asyncio.BufferedProtocol):
         """Reads no more; what was written is still sent."""
         self._end(_closed(self._peer))
         self.transport.close()
+
+    def abandon(self) -> None:
+        """The open failed or was cancelled: whoever asked for it knows, so the receiver is not told of an end."""
+        self._is_abandoned = True
+        self._end(_closed(self._peer))
 
     def _take(self, data: bytes) -> None:
         has_text = False

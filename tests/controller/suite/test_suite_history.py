@@ -134,13 +134,15 @@ async def test_a_quota_that_is_used_up(make_controller: MakeController, open_ses
     end = 6 + len(head) + len(middle) + len(tail)
     reply = await read(handle, cursor=cursor, timeout_ms=0)  # the session goes on, and so do its cursors
     assert (reply.next_cursor, reply.truncated, reply.dropped_bytes) == (str(end), True, end - WINDOW - int(cursor))
-    assert any("gap" in notice for notice in reply.notices or [])
+    assert any("gap" in notice for notice in (await read(handle, timeout_ms=0, task_id="newcomer")).notices or [])
     (entry,) = (await session(handle.controller, "list")).sessions or []
     assert entry.state == "open"
     assert entry.spool_size == end
     assert entry.disk_bytes < 3 * 64 * 1024
     folder = Path(os.environ["PTYCTL_STATE_DIR"]) / "sessions" / handle.session_id
-    assert [line for line in (folder / "timeline.jsonl").read_text().splitlines() if '"gap"' in line]
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while '"kind":"gap"' not in (folder / "timeline.jsonl").read_text():
+            await asyncio.sleep(0.01)
     assert (folder / "output.raw").stat().st_size <= 64 * 1024
 
 

@@ -1,0 +1,278 @@
+"""exec in a shell: exact output, exact exit codes, whatever the command is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from tests.controller.acting import PATIENCE_MS, Open, execute, read, refused
+
+
+async def test_every_field_of_an_exec(bash: SessionHandle) -> None:
+    before = time.time() * 1000
+    reply = await bash.exec("echo hi")
+    payload = reply.payload()
+    sequence, _, begun = str(payload.pop("block_id")).partition("_")
+    assert sequence == "1"
+    assert before - 1 <= int(begun) <= time.time() * 1000
+    assert 0 <= int(str(payload.pop("duration_ms"))) < PATIENCE_MS
+    begin, end = str(payload.pop("cursor")), str(payload.pop("next_cursor"))
+    assert payload == {
+        "stdout": "hi\n",
+        "stderr": "",
+        "exit_code": 0,
+        "done_reason": "marker",
+        "prompt_detected": False,
+        "error_hints": [],
+        "timed_out": False,
+        "output_truncated": False,
+    }
+    chunk = (await read(bash, cursor=begin, max_bytes=int(end) - int(begin), timeout_ms=0)).chunk
+    assert chunk == "hi\n"  # the cursors enclose the run's text
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 42, 126, 127, 128, 130, 254, 255])
+async def test_exit_codes(bash: SessionHandle, code: int) -> None:
+    assert (await bash.exec(f"(exit {code})")).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("true", 0),
+        ("false", 1),
+        ("no_such_command_at_all 2>/dev/null", 127),
+        ("/etc/passwd 2>/dev/null", 126),
+        ("sh -c 'kill -TERM $$'", 143),
+        ("sh -c 'kill -9 $$'", 137),
+        ("true | false", 1),
+        ("false; true", 0),
+        ("false && echo no", 1),
+        ("! false", 0),
+        ("echo x >/no/such/dir/x", 1),
+        ("f() { return 9; }; f", 9),
+        ("sleep 0 &", 0),
+        ("", 0),
+        ("   ", 0),
+        ("# nothing but a comment", 0),
+        ("if true; then", 2),
+        ("echo 'unclosed", 2),
+        (") (", 2),
+        ("set -e; true; set +e", 0),
+    ],
+)
+async def test_codes_of_commands(bash: SessionHandle, command: str, code: int) -> None:
+    reply = await bash.exec(command)
+    if code in (1, 2) and reply.exit_code != code:
+        assert reply.exit_code in (1, 2)  # which of the two a shell gives is its own affair
+    else:
+        assert reply.exit_code == code
+    assert reply.done_reason == "marker"
+    assert (await bash.exec("echo after")).stdout == "after\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("printf x", "x"),
+        ("printf 'a\\nb'", "a\nb"),
+        ("printf ''", ""),
+        ("echo", "\n"),
+        ("printf '\\n\\n'", "\n\n"),
+        ("echo ' blanks  at both ends '", " blanks  at both ends \n"),
+        ("echo \"it's\" 'a \"quote\"' \\'", "it's a \"quote\" '\n"),
+        ("echo '$HOME' \"\\$HOME\" \\$HOME '!!' \"`echo back`\"", "$HOME $HOME $HOME !! back\n"),
+        ("echo 'é € 😀 中文'", "é € 😀 中文\n"),
+        ("echo one\necho two\necho three", "one\ntwo\nthree\n"),
+        ("for i in 1 2 3\ndo\n  echo $i\ndone", "1\n2\n3\n"),
+        ("f() {\n\techo tabbed\n}\nf", "tabbed\n"),
+        ("cat <<'END'\nline $one\n\tline two\n\nEND", "line $one\n\tline two\n\n"),
+        ("cat <<END\n$((6*7))\nEND\necho behind", "42\nbehind\n"),
+        ("echo 'a\nb'", "a\nb\n"),
+        ("echo a \\\n  b", "a b\n"),
+        ("echo a\tb\t\tc", "a b c\n"),
+        ("printf '%s' '\t'", "\t"),
+        ("printf '%s|' '\x01\x02\x1b[1m\x7f' | od -An -tx1", " 01 02 1b 5b 31 6d 7f 7c\n"),
+        ("echo err >&2; echo out", "err\nout\n"),
+        ("echo a; # comment", "a\n"),
+        ("echo a;", "a\n"),
+        ("echo a\n", "a\n"),
+        ("\necho a", "a\n"),
+        ("echo '#'; echo a#b", "#\na#b\n"),
+        ("echo -n; echo '%s %d %%'", "%s %d %%\n"),
+        ("printf 'a\\rb\\n'", "b\n"),
+        ("printf 'ab\\b\\bX\\n'", "Xb\n"),
+        ("printf '\\033[1;31mred\\033[0m\\n'", "red\n"),
+        ("stty size", "40 120\n"),
+        ("echo $TERM; tty >/dev/null && echo on a terminal", "xterm-256color\non a terminal\n"),
+        ("seq -s ' ' 1 40", " ".join(map(str, range(1, 41))) + "\n"),
+        ("printf '%0.s=' $(seq 1 300); echo", "=" * 300 + "\n"),
+    ],
+)
+async def test_output_is_exact(bash: SessionHandle, command: str, output: str) -> None:
+    reply = await bash.exec(command)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, "marker")
+
+
+async def test_the_markers_own_text_is_output_like_any_other(bash: SessionHandle) -> None:
+    await bash.exec("true")
+    shown = (await read(bash, cursor="0", timeout_ms=0)).chunk or ""
+    marker = next(line for line in shown.split("\n") if "7717" in line).partition("# ")[2]
+    quoted = marker.replace("'", "'\\''")
+    reply = await bash.exec(f"echo '{quoted}'")
+    assert (reply.stdout, reply.exit_code) == (f"{marker}\n", 0)
+    nonce = marker.split(" begin")[0].split("'")[2].split()[0]
+    for text in ("__PTYCTL_", f"7717;{nonce};1;end;5", f"__PTYCTL_{nonce}.3.end.5__"):
+        reply = await bash.exec(f"echo '{text}'; false")
+        assert (reply.stdout, reply.exit_code) == (f"{text}\n", 1)
+
+
+async def test_marks_of_other_runs_and_sessions_end_nothing(bash: SessionHandle, open_session: Open) -> None:
+    other = await open_session()
+    await other.exec("true")
+    shown = (await read(other, cursor="0", timeout_ms=0)).chunk or ""
+    nonce = shown.split("printf")[1].split("'")[2].split()[0]
+    forged = f"printf '\\033]7717;{nonce};1;begin\\007\\033]7717;{nonce};1;end;9\\007'"
+    assert (await bash.exec(f"{forged}; echo still; (exit 4)")).exit_code == 4
+    reply = await bash.exec("printf '\\033]7717;x;1;end;9\\007\\033]7717;;;\\007'; echo 'fine'")
+    assert (reply.stdout, reply.exit_code) == ("fine\n", 0)
+
+
+async def test_what_was_printed_before_a_run_is_not_its_output(bash: SessionHandle) -> None:
+    await bash.exec("(sleep 0.2; echo late; sleep 0.2; echo later) & disown")
+    reply = await bash.exec("sleep 0.6; echo mine", timeout_ms=PATIENCE_MS)
+    assert reply.stdout.endswith("mine\n")  # what a background job prints meanwhile is in between
+    assert "echo late" not in reply.stdout
+
+
+@pytest.mark.parametrize("command", ["sh -c 'echo so far; kill -INT $$'; :", "echo so far; bash --norc --noprofile", "echo so far; exec bash --norc"])
+async def test_a_shell_that_comes_back_without_a_mark(bash: SessionHandle, command: str) -> None:
+    await bash.exec("true")
+    reply = await bash.exec(command, timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
+    assert reply.exit_code_reason
+    assert reply.stdout.strip() == "so far"
+    reply = await bash.exec("echo after; (exit 7)")
+    assert (reply.stdout, reply.exit_code) == ("after\n", 7)
+
+
+async def test_the_shell_keeps_its_state(bash: SessionHandle) -> None:
+    await bash.exec("cd /tmp; x='a b'; f() { echo \"f $1\"; }; export Y=1; set -u")
+    assert (await bash.exec('pwd; echo "$x $Y"; f 2; [[ -o nounset ]]')).stdout == "/tmp\na b 1\nf 2\n"
+    assert (await bash.exec("false")).exit_code == 1
+    assert (await bash.exec("echo $?")).stdout.strip().isdigit()
+
+
+@pytest.mark.parametrize("setting", ["set -e", "set -u", "set -f", "IFS=x", "set -o pipefail", "PS1='> '", "PS1=''"])
+async def test_a_shell_that_was_set_up_otherwise(bash: SessionHandle, setting: str) -> None:
+    await bash.exec(setting)
+    assert (await bash.exec("echo one two")).stdout == "one two\n"
+    assert (await bash.exec("echo three; true")).stdout == "three\n"
+
+
+async def test_xtrace_does_not_hide_the_end(bash: SessionHandle) -> None:
+    await bash.exec("set -x")
+    reply = await bash.exec("echo traced; (exit 3)")
+    assert reply.exit_code == 3
+    assert "traced\n" in reply.stdout
+    assert (await bash.exec("set +x")).exit_code == 0
+    assert (await bash.exec("echo plain")).stdout == "plain\n"
+
+
+async def test_a_prompt_that_changes_each_time(bash: SessionHandle) -> None:
+    await bash.exec(r"PS1='[\!:$RANDOM:\w]\$ '")
+    for number in range(5):
+        assert (await bash.exec(f"echo {number}")).stdout == f"{number}\n"
+
+
+async def test_two_hundred_in_a_row(bash: SessionHandle) -> None:
+    begun = time.monotonic()
+    for number in range(200):
+        reply = await bash.exec(f"echo run {number}; (exit {number})")
+        assert (reply.stdout, reply.exit_code) == (f"run {number}\n", number)
+        assert reply.block_id.startswith(f"{number + 1}_")
+    assert time.monotonic() - begun < 60
+
+
+async def test_a_long_command_line(bash: SessionHandle) -> None:
+    words = " ".join(f"word{number}" for number in range(3_000))
+    assert (await bash.exec(f"echo {words}", timeout_ms=PATIENCE_MS)).stdout == f"{words}\n"
+
+
+async def test_a_long_script(bash: SessionHandle) -> None:
+    script = "\n".join(f"echo 'line {number} of a script that has many of them'" for number in range(1_000))
+    reply = await bash.exec(script, timeout_ms=PATIENCE_MS, max_output_bytes=100_000)
+    assert reply.stdout == "".join(f"line {number} of a script that has many of them\n" for number in range(1_000))
+
+
+async def test_a_very_long_output_comes_as_head_and_tail(bash: SessionHandle) -> None:
+    reply = await bash.exec("seq 1 300000", timeout_ms=PATIENCE_MS, max_output_bytes=2_000)
+    size = sum(len(f"{number}\r\n") for number in range(1, 300_001))
+    assert reply.output_truncated
+    head, told, tail = reply.stdout.partition("[... ")
+    told, _, tail = tail.partition(" ...]\n")
+    assert head == "".join(f"{number}\n" for number in range(1, head.count("\n") + 1))
+    assert tail.endswith("299999\n300000\n")
+    assert len(head) + len(tail) <= 2_000
+    assert reply.omitted_bytes is not None
+    assert told.startswith(f"{reply.omitted_bytes} bytes")
+    assert f"cursor={reply.cursor}" in told
+    assert 0.7 * size < reply.omitted_bytes <= size
+    again = await read(bash, cursor=reply.cursor, timeout_ms=0, max_bytes=6)
+    assert again.chunk == "1\n2\n3\n"
+
+
+async def test_output_just_within_the_limit_is_whole(bash: SessionHandle) -> None:
+    reply = await bash.exec("head -c 999 /dev/zero | tr '\\0' x; echo", max_output_bytes=1_000)
+    assert (reply.stdout, reply.output_truncated, reply.omitted_bytes) == ("x" * 999 + "\n", False, None)
+    reply = await bash.exec("head -c 1000 /dev/zero | tr '\\0' x; echo", max_output_bytes=1_000)
+    assert (reply.output_truncated, (reply.omitted_bytes or 0) > 0) == (True, True)
+
+
+async def test_exit_ends_the_session_with_its_code(bash: SessionHandle) -> None:
+    reply = await bash.exec("echo bye; exit 3")
+    assert (reply.exit_code, reply.done_reason, reply.stdout.startswith("bye\n")) == (3, "eof", True)
+    assert reply.exit_code_reason is None
+    assert (await bash.status()).state == "eof"
+    with refused(ErrorCode.REMOTE_CLOSED, "exited with 3"):
+        await bash.exec("echo more")
+    assert (await execute(bash, block_id=reply.block_id)).exit_code == 3
+
+
+async def test_a_shell_that_is_killed(bash: SessionHandle) -> None:
+    reply = await bash.exec("echo last words; kill -9 $$")
+    assert (reply.exit_code, reply.done_reason, reply.stdout) == (137, "eof", "last words\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        ({}, ["exactly one", "cmd", "lines", "block_id"]),
+        ({"cmd": "x", "lines": ["y"]}, ["exactly one", "cmd and lines"]),
+        ({"cmd": "x", "block_id": "1_1"}, ["exactly one"]),
+        ({"lines": []}, ["lines"]),
+        ({"cmd": "x", "on_error": "stop"}, ["on_error", "lines"]),
+        ({"cmd": "x", "until_idle_ms": 2_000, "timeout_ms": 1_000}, ["until_idle_ms", "timeout_ms"]),
+        ({"cmd": "x", "until_regex": "("}, ["until_regex"]),
+        ({"cmd": "x", "responses": [{"match": "(?!a)", "send": "b"}]}, ["responses", "lookahead"]),
+        ({"cmd": "x", "responses": [{"match": "a"}]}, ["responses", "send"]),
+        ({"cmd": "x", "expect": {"prompt_regex": "["}}, ["expect.prompt_regex"]),
+        ({"cmd": "x", "timeout_ms": -1}, ["timeout_ms"]),
+        ({"cmd": "x", "max_output_bytes": 10}, ["max_output_bytes"]),
+        ({"cmd": "x", "rc_mode": {"enabled": "maybe"}}, ["rc_mode"]),
+        ({"cmd": ["x"]}, ["cmd"]),
+    ],
+)
+async def test_an_exec_that_cannot_be(bash: SessionHandle, fields: dict[str, object], parts: list[str]) -> None:
+    with refused(ErrorCode.INVALID_ARGUMENT, *parts):
+        await execute(bash, **fields)
+    assert (await bash.status()).mode == "idle"
+
+
+@pytest.mark.parametrize("field", [{"mode": "config"}, {"parse": True}])
+async def test_what_needs_a_platform(bash: SessionHandle, field: dict[str, object]) -> None:
+    with refused(ErrorCode.UNSUPPORTED, *field):
+        await bash.exec("x", **field)

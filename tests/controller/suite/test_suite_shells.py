@@ -1,0 +1,163 @@
+"""exec in each shell that is installed: the same commands, the same answers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl.api.handle import SessionHandle
+from tests.controller.acting import PATIENCE_MS, Open, execute, read
+
+SHELLS = {
+    "bash": ("bash", "--norc", "--noprofile"),
+    "bash without a line editor": ("bash", "--norc", "--noprofile", "--noediting"),
+    "bash as sh": ("bash", "--posix", "--norc"),
+    "dash": ("dash",),
+    "zsh": ("zsh", "-f"),
+    "fish": ("fish", "--no-config"),
+    "busybox": ("busybox", "sh"),
+    "ksh": ("ksh",),
+    "mksh": ("mksh",),
+}
+#: Not a POSIX shell: these are the others.
+POSIX = [name for name in SHELLS if name != "fish"]
+
+
+@pytest.fixture
+async def shell(open_session: Open, request: pytest.FixtureRequest) -> SessionHandle:
+    command = SHELLS[request.param]
+    require_program(command[0], command[0])
+    return await open_session(command=command, env={"HISTFILE": "/dev/null"})
+
+
+in_each = pytest.mark.parametrize("shell", SHELLS, indirect=True)
+in_each_posix = pytest.mark.parametrize("shell", POSIX, indirect=True)
+
+
+@in_each
+async def test_exit_codes(shell: SessionHandle) -> None:
+    for code in (0, 1, 3, 127, 255):
+        assert (await shell.exec(f"sh -c 'exit {code}'")).exit_code == code
+    assert (await shell.exec("true")).exit_code == 0
+    assert (await shell.exec("false")).exit_code == 1
+    assert (await shell.exec("sh -c 'kill -9 $$'")).exit_code in (137, 265)  # ksh adds 256 and the signal
+
+
+@in_each
+async def test_output_is_exact(shell: SessionHandle) -> None:
+    for command, output in (
+        ("echo hi", "hi\n"),
+        ("printf 'no newline'", "no newline"),
+        ("printf ''", ""),
+        ("echo 'é € 😀'", "é € 😀\n"),
+        ("echo \"it's\" 'a \"quote\"'", "it's a \"quote\"\n"),
+        ("echo 'back\\slash' '%s' '#' '!' '~' '*'", "back\\slash %s # ! ~ *\n"),
+        ("printf 'a\\nb\\n'", "a\nb\n"),
+        ("printf '%s' 'two  blanks '", "two  blanks "),
+    ):
+        reply = await shell.exec(command)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, "marker"), command
+
+
+@in_each
+async def test_several_lines(shell: SessionHandle) -> None:
+    reply = await shell.exec("echo one\necho two\n\necho three\n")
+    assert (reply.stdout, reply.exit_code) == ("one\ntwo\nthree\n", 0)
+    assert (await shell.exec("false\nsh -c 'exit 5'")).exit_code == 5
+
+
+@in_each
+async def test_a_tab_completes_nothing(shell: SessionHandle) -> None:
+    reply = await shell.exec("printf '%s|' 'a\tb' '\t\t' '/et\t'")
+    assert (reply.stdout, reply.exit_code) == ("a\tb|\t\t|/et\t|", 0)
+
+
+@in_each
+async def test_control_characters_are_taken_literally(shell: SessionHandle) -> None:
+    reply = await shell.exec("printf '%s' 'a\x01b\x03c\x04d\x0fe\x15f\x1ag\x1b[Ah\x7fi' | od -An -tx1 | tr -d ' \n'; echo")
+    assert (reply.stdout, reply.exit_code) == ("6101620363046 40f6515661a671b5b41687f69\n".replace(" ", ""), 0)
+
+
+@in_each_posix
+async def test_here_documents(shell: SessionHandle) -> None:
+    reply = await shell.exec("x=5; cat <<END\nx is $x\n\ttabbed\nEND\ncat <<'END'\nx is $x\nEND")
+    assert (reply.stdout, reply.exit_code) == ("x is 5\n\ttabbed\nx is $x\n", 0)
+
+
+@in_each
+async def test_a_syntax_error_is_an_exit_code(shell: SessionHandle) -> None:
+    reply = await shell.exec("echo )", timeout_ms=PATIENCE_MS)
+    assert (reply.exit_code or 0) > 0
+    assert reply.done_reason == "marker"
+    assert (await shell.exec("echo after")).stdout == "after\n"
+
+
+@in_each
+async def test_a_long_line(shell: SessionHandle) -> None:
+    """A terminal in canonical mode cuts a line at 4095 bytes (Linux termios(3)); fish, zsh and readline have none."""
+    words = " ".join(f"wörd'{number}'" for number in range(1_500))
+    reply = await shell.exec(f"echo {words}", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == (words.replace("'", "") + "\n", 0)
+
+
+@in_each
+async def test_a_long_script(shell: SessionHandle) -> None:
+    reply = await shell.exec("\n".join(f"echo line {number}" for number in range(300)), timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("".join(f"line {number}\n" for number in range(300)), 0)
+
+
+@in_each
+async def test_ctrl_c_ends_a_run(shell: SessionHandle) -> None:
+    running = asyncio.create_task(shell.exec("echo begun; sleep 60; echo never", timeout_ms=PATIENCE_MS))
+    assert (await read(shell, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)).matched
+    await shell.key("ctrl_c")
+    reply = await running
+    assert reply.stdout.startswith("begun\n")
+    assert "never" not in reply.stdout
+    assert reply.done_reason in ("cancelled", "marker")
+    assert reply.exit_code in (None, 130)
+    reply = await shell.exec("echo after")
+    assert (reply.stdout, reply.exit_code) == ("after\n", 0)
+
+
+@in_each
+async def test_twenty_in_a_row(shell: SessionHandle) -> None:
+    for number in range(20):
+        reply = await shell.exec(f"echo {number}; sh -c 'exit {number}'")
+        assert (reply.stdout, reply.exit_code) == (f"{number}\n", number)
+
+
+@in_each
+async def test_what_is_waited_for_is_not_the_echo(shell: SessionHandle) -> None:
+    reply = await shell.exec("sleep 0.3; echo done", until_regex="done", timeout_ms=PATIENCE_MS)
+    assert reply.stdout.strip() == "done"
+    assert reply.duration_ms >= 300
+
+
+@in_each
+async def test_input_for_a_command(shell: SessionHandle) -> None:
+    reply = await shell.exec(
+        "sh -c 'printf \"name? \"; read x; echo \"<$x>\"'",
+        responses=[{"match": r"name\? $", "send": "wörld\n"}],
+        timeout_ms=PATIENCE_MS,
+    )
+    assert reply.stdout.endswith("<wörld>\n")
+    assert reply.exit_code == 0
+
+
+@in_each
+async def test_exit_ends_the_session(shell: SessionHandle) -> None:
+    await shell.exec("true")
+    reply = await shell.exec("exit 3", timeout_ms=PATIENCE_MS)
+    assert (reply.exit_code, reply.done_reason) == (3, "eof")
+
+
+@in_each_posix
+async def test_the_ascii_form_of_the_marker(shell: SessionHandle, tmp_path: Path) -> None:
+    mode = {"marker_prefix": "<<<'RC:", "marker_suffix": ":$END>>>"}
+    for command, output, code in (("echo hi", "hi\n", 0), ("printf x; (exit 4)", "x", 4), ("echo '<<<RC:'", "<<<RC:\n", 0)):
+        reply = await execute(shell, cmd=command, rc_mode=mode, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, code, "marker")

@@ -1,0 +1,151 @@
+"""How a Telnet channel ends and how it takes what is written; and a hundred of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from fixtures.servers.scripted import Peer
+from fixtures.ssh import Recorder
+from fixtures.telnet import DO, ECHO, IAC, NAWS, SB, SE, SGA, TM, TTYPE, WILL, TelnetLine, fill, telnet_line
+from transports.channel import Pty
+from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError
+from transports.telnet import TelnetChannel, TelnetOptions
+from transports.telnet.connection import UNSENT_BYTES, WRITE_BYTES
+
+
+def kinds(receiver: Recorder) -> list[type[ChannelError]]:
+    return [type(reason) for reason in receiver.ends]
+
+
+# Ending
+
+
+@pytest.mark.parametrize(("end", "reason"), [(Peer.finish, ChannelEnded), (Peer.reset, ChannelBroken)])
+async def test_the_end_comes_once_and_after_the_last_byte(end: Callable[[Peer], None], reason: type[ChannelError]) -> None:
+    async with telnet_line() as line:
+        line.peer.send(b"x" * 30000 + IAC + DO + TM + b"last")
+        end(line.peer)
+        assert await line.receiver.receive_all() == b"$ " + b"x" * 30000 + b"last"
+        await line.channel.close()
+        assert kinds(line.receiver) == [reason]
+        for _ in range(2):
+            with pytest.raises(reason):
+                line.channel.write(b"x")
+            with pytest.raises(reason):
+                await line.channel.drain()
+            with pytest.raises(reason):
+                await line.channel.send_break()
+        line.channel.resize(80, 24)
+
+
+async def test_a_write_that_meets_a_reset_first_loses_nothing() -> None:
+    async with telnet_line() as line:
+        line.peer.send(b"last words")
+        line.peer.reset()
+        line.channel.write(b"x")  # fails in the kernel before the loop has read what came
+        assert await line.receiver.receive_all() == b"$ last words"
+        assert kinds(line.receiver) == [ChannelBroken]
+
+
+async def test_close_sends_what_was_written_and_ends_once() -> None:
+    async with telnet_line() as line:
+        await line.channel.send(b"exit\r\0")
+        await line.channel.close()
+        await line.channel.close(force=True)
+        assert kinds(line.receiver) == [ChannelClosed]
+        assert await line.peer.receive_to_end() == b"exit\r\0"
+        with pytest.raises(ChannelClosed):
+            line.channel.write(b"x")
+
+
+async def test_a_channel_that_is_not_open_takes_nothing() -> None:
+    channel = TelnetChannel(TelnetOptions("127.0.0.1"), Pty())
+    with pytest.raises(ChannelClosed, match="not open"):
+        channel.write(b"x")
+    await channel.close()
+
+
+# Writing to a peer that does not read
+
+
+@pytest.fixture
+async def stuck() -> AsyncIterator[TelnetLine]:
+    async with telnet_line(receive_buffer=4096) as line:
+        yield line
+
+
+async def test_little_waits_before_a_key(stuck: TelnetLine) -> None:
+    taken = await fill(stuck)
+    assert stuck.channel.write(b"\x03") == 0
+    # In the peer's kernel, in ours unsent, in ours on the way, in the process.
+    assert taken < 4 * UNSENT_BYTES + WRITE_BYTES + 65536
+    waiting = [asyncio.create_task(stuck.channel.send(b"\x03")) for _ in range(10)]
+    assert await stuck.peer.receive_until(b"\x03" * 10) == b"x" * taken + b"\x03" * 10
+    await asyncio.gather(*waiting)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"), [(Peer.reset, ChannelBroken), (Peer.finish_sending, ChannelEnded), (None, ChannelClosed)]
+)
+async def test_all_who_wait_to_write_hear_of_the_end(
+    stuck: TelnetLine, end: Callable[[Peer], None] | None, reason: type[ChannelError]
+) -> None:
+    await fill(stuck)
+    waiting = [asyncio.create_task(stuck.channel.drain()) for _ in range(10)]
+    await asyncio.sleep(0)
+    if end is not None:
+        end(stuck.peer)
+    else:
+        await stuck.channel.close()  # ends though the peer never reads
+    assert [type(result) for result in await asyncio.gather(*waiting, return_exceptions=True)] == [reason] * 10
+    await stuck.receiver.receive_all()
+    assert kinds(stuck.receiver) == [reason]
+
+
+async def test_a_peer_that_reads_no_answer_is_left(stuck: TelnetLine) -> None:
+    await fill(stuck)
+    await stuck.peer.send_all(IAC + DO + TTYPE)
+    with contextlib.suppress(ConnectionError):
+        while not stuck.receiver.ends:
+            await stuck.peer.send_all(b"data" + (IAC + SB + TTYPE + b"\x01" + IAC + SE) * 100)
+    assert kinds(stuck.receiver) == [ChannelBroken]
+
+
+# Many
+
+
+async def _echo_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Asks for the usual options, and gives each line back as it came: IAC doubled, CR padded."""
+    writer.write(IAC + WILL + ECHO + IAC + WILL + SGA + IAC + DO + NAWS)
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        await reader.readuntil(IAC + SE)
+        while True:
+            writer.write(await reader.readuntil(b"\r\0"))
+    writer.close()
+
+
+async def _converse(port: int, number: int) -> None:
+    channel, receiver = TelnetChannel(TelnetOptions("127.0.0.1", port), Pty(80, 24)), Recorder()
+    await channel.open(receiver)
+    chance = random.Random(number)
+    said = [f"{number}:{line}:".encode() + chance.randbytes(300).translate(None, b"\r\n\0") for line in range(20)]
+    for line in said:
+        await channel.send(line + channel.enter)
+    expected = b"".join(line + b"\r" for line in said)
+    heard = b""
+    while len(heard) < len(expected):
+        heard += await receiver.receive()
+    assert heard == expected
+    await channel.close()
+
+
+async def test_a_hundred_at_once_do_not_mix() -> None:
+    server = await asyncio.start_server(_echo_server, "127.0.0.1", 0, backlog=128)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        await asyncio.gather(*(_converse(port, number) for number in range(100)))
