@@ -12,7 +12,7 @@ from typing import Self
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import PtyctlError, invalid, unsupported
+from ptyctl.api.errors import invalid, unsupported
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
@@ -235,6 +235,3 @@ def _task(request: SessionRequest) -> str:
 
 def _ttl_s(request: SessionRequest) -> float:
     return (request.lock_ttl_ms or DEFAULT_LOCK_TTL_MS) / 1000
-
-
-__all__ = ["LocalController", "PtyctlError"]
