@@ -70,6 +70,7 @@ class ByPrompt:
             seen = stream.transcript.raw.read(typed.raw, min(typed.raw + _ECHO_BYTES, stream.normaliser.raw))
             echo = seen[: seen.find(b"\n") + 1]
             run.spool_begin = typed.spool + len(Normaliser().feed(echo))
+            stream.pulse.beat()  # whoever waits for the output to begin heard only of its bytes
 
     async def _prompt_is_there(self, run: Run, typed: _Typed) -> bool:
         terminal = self._terminal
