@@ -12,7 +12,7 @@ from typing import Self
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import invalid, unsupported
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
@@ -122,7 +122,12 @@ class LocalController:
         try:
             folder = self.settings.sessions_dir()
             session_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
-            session = Session(session_id, spec, folder / session_id, self.settings.limits)
+            try:
+                session = Session(session_id, spec, folder / session_id, self.settings.limits)
+            except OSError as error:
+                raise PtyctlError(
+                    ErrorCode.IO_ERROR, f"cannot keep a transcript in {folder}: {error.strerror}; make room there, or close sessions"
+                ) from None
             try:
                 await session.connect(self._channel(request))
             except BaseException:  # also a cancelled open leaves nothing behind

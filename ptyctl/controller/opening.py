@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
+from ptyctl.core.marker import answering_program
 from ptyctl.core.prompt import Expectations
 from ptyctl.session.spec import Spec
 from transports import ssh, telnet
@@ -81,7 +82,7 @@ def _program(request: SessionRequest, pty: PtyOptions) -> str | None:
     """The program that answers, where that is known: a local one, or a shell without a terminal, which shows no prompt."""
     if request.protocol == "local":
         argv = _argv(request.command)
-        name = argv[0] if argv else user_shell()
+        name = answering_program(argv) if argv else user_shell()
         return shutil.which(name) or name
     return "sh" if request.protocol == "ssh" and not pty.enabled and request.command is None else None
 

@@ -7,7 +7,6 @@ BS = b"\x08"
 HT = b"\x09"
 LF = b"\x0a"
 CR = b"\x0d"
-LNEXT = b"\x16"  # Ctrl-V: the next character is literal (termios VLNEXT; also readline and zle)
 CAN = b"\x18"
 SUB = b"\x1a"
 ESC = b"\x1b"

@@ -7,10 +7,11 @@ no screen shows and no spool keeps; where something on the way swallows it, an A
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .control import LNEXT, PASTE_BEGIN, PASTE_END
+from .control import PASTE_BEGIN, PASTE_END
 
 Dialect = Literal["posix", "zsh", "fish"]
 MarkKind = Literal["begin", "end"]
@@ -22,12 +23,39 @@ _SHELLS: dict[str, Dialect] = {
     "zsh": "zsh",
     "fish": "fish",
 }
-_TAKEN_LITERALLY = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_OPTIONS_WITH_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+#: What a terminal or a line editor acts upon instead of taking it in, however it is quoted.
+_ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+#: What would not pass through a printf format in single quotes; `!` since history is expanded inside double ones (bash).
+_NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f'\\%!]|^-")
+#: A terminal in canonical mode cuts a line at 4095 bytes (Linux termios(3)), a small shell's editor at 1024 (busybox): so many
+#: characters of up to four bytes are typed in one line, whose quotes are then closed and opened again.
+_LONG_LINE = re.compile(r"((?:'\\''|[^'\n]){150})(?=[^\n])")
 
 
 def shell_dialect(program: str) -> Dialect | None:
     """How to speak to the shell of that path, or None for what is no shell that we know."""
     return _SHELLS.get(program.rpartition("/")[2].lstrip("-"))
+
+
+def answering_program(argv: Sequence[str]) -> str:
+    """The program that will answer what is typed: of `sh -c script` what the script runs first, of a shell with a file the
+    file, of busybox its applet."""
+    name, *arguments = argv
+    if name.rpartition("/")[2] == "busybox" and arguments:
+        return answering_program(arguments)
+    if shell_dialect(name) is None:
+        return name
+    options = iter(arguments)
+    for option in options:
+        if option in _OPTIONS_WITH_A_VALUE:
+            next(options, None)
+        elif option[:1] not in ("-", "+"):
+            return option
+        elif "c" in option and not option.startswith("--"):
+            words = next(options, "").removeprefix("exec ").split()
+            return answering_program(words) if words else name
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +78,11 @@ class Marker:
         """One logical line that runs `command` between two marks, with the command's own status kept for the second.
 
         The leading blank keeps it out of the history where the shell is asked for that (HISTCONTROL, HIST_IGNORE_SPACE).
-        `command eval` outlives a syntax error in shells for which eval is a special built-in (POSIX 2.8.1).
         """
         status = "$status" if self.dialect == "fish" else '"$?"'
-        evaluate = "command eval" if self.dialect == "posix" else "eval"
         begin, end = self._printf(run, "begin", ""), self._printf(run, "end", f" {status}")
-        return f" {begin}; {evaluate} {self._quote(command)}; {end}"
+        evaluate = self._evaluate(command.replace("\r\n", "\n"))
+        return f" {begin}; {evaluate}; {end}"
 
     def osc(self, payload: bytes) -> Mark | None:
         """The mark in an OSC payload, or None when it is none of ours."""
@@ -70,10 +97,24 @@ class Marker:
         format_ = f"\\033]{OSC_NUMBER};%s;%s;{kind}" + (";%s" if status else "") + "\\007"
         return f"printf '{format_}' {self.nonce} {run}{status}"
 
-    def _quote(self, command: str) -> str:
+    def _evaluate(self, command: str) -> str:
+        """Runs `command`; its control characters are told to the shell in a form that can be typed.
+
+        `command eval` outlives a syntax error in shells for which eval is a special built-in (POSIX 2.8.1).
+        """
         if self.dialect == "fish":
-            return "'" + command.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        return "'" + command.replace("'", "'\\''") + "'"
+            return f"eval {self._quote(command)}"
+        evaluate = "command eval" if self.dialect == "posix" else "eval"
+        if not _ACTED_UPON.search(command):
+            return f"{evaluate} {self._quote(command)}"
+        format_ = _NOT_IN_A_FORMAT.sub(lambda found: f"\\{ord(found[0]):03o}", command)
+        return f'{evaluate} "$(printf {self._quote(format_)})"'
+
+    def _quote(self, text: str) -> str:
+        if self.dialect == "fish":
+            quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+            return "'" + _ACTED_UPON.sub(lambda found: f"'\\x{ord(found[0]):02x}'", quoted) + "'"
+        return "'" + _LONG_LINE.sub("\\1'\\\n'", text.replace("'", "'\\''")) + "'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +139,8 @@ def _literal(text: str) -> str:
 
 
 def typed(line: str, bracketed: bool) -> str:
-    """`line` as it must be typed so that a line editor takes every character for itself: a tab completes nothing."""
-    if bracketed and PASTE_END.decode() not in line and ("\n" in line or _TAKEN_LITERALLY.search(line)):
-        return f"{PASTE_BEGIN.decode()}{line}{PASTE_END.decode()}"
-    return _TAKEN_LITERALLY.sub(lambda found: LNEXT.decode() + found[0], line)
+    """A marker's line as it is typed: where it has several, a line editor takes them as one paste if it can."""
+    return f"{PASTE_BEGIN.decode()}{line}{PASTE_END.decode()}" if bracketed and "\n" in line else line
 
 
 def probe(left: int, right: int) -> tuple[str, str]:

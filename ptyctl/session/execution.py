@@ -50,27 +50,27 @@ class _Call:
     ) -> None:
         self._session = session
         self._run = run
-        self._pattern = pattern
         self._fence = fence
         self._reporter = Reporter(session.stream, progress)
         self._until = Until(
             deadline=asyncio.get_running_loop().time() + min(request.timeout_ms, MAX_WAIT_MS) / 1000,
+            pattern=pattern,
             idle_s=None if request.until_idle_ms is None else request.until_idle_ms / 1000,
         )
 
     async def wait(self) -> DoneReason:
         stream, run = self._session.stream, self._run
-        wait = Wait(stream, stream.end, self._until)
-        searching = False
+        wait = Wait(stream, stream.end, Until(self._until.deadline))
+        begun = False
         while run.done_reason is None:
-            if self._pattern is not None and not searching and run.spool_begin is not None:
-                searching = True
-                wait = Wait(stream, run.spool_begin, Until(self._until.deadline, self._pattern, self._until.idle_s))
+            if not begun and run.spool_begin is not None:  # neither the echo nor the quiet before it is meant
+                begun = True
+                wait = Wait(stream, run.spool_begin, self._until)
             why = wait.look()
             if why == "matched" and wait.span is not None:
                 self._session.runs.end_by_caller(run, "until_regex", wait.span.end)
                 return "until_regex"
-            if why == "idle" and run.spool_begin is not None:
+            if why == "idle":
                 self._session.runs.end_by_caller(run, "until_idle", stream.end)
                 return "until_idle"
             if why == "timeout":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -29,10 +29,14 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who types: a caller's task, or the session itself (login, pager keys), which needs no lease."""
+    """Who types: a caller's task, or the session itself (login, pager keys), which needs no lease.
+
+    `deadline` is on the loop's clock: what the far end has not taken by then is not sent.
+    """
 
     task_id: str | None = None
     system: bool = False
+    deadline: float | None = None
 
 
 SYSTEM = Writer(system=True)
@@ -87,7 +91,7 @@ class Gate:
     async def _write_all(self, pieces: Iterator[_Piece], writer: Writer) -> int:
         fence = self.check(writer)
         written = 0
-        async with self._order:
+        async with self._turn(writer):
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(asyncio.get_running_loop().time() + PACE_S)
@@ -107,6 +111,8 @@ class Gate:
                     raise PtyctlError(
                         ErrorCode.LOCK_LOST, "the lock was lost and taken again in between; look before writing on"
                     )
+                if writer.deadline is not None and asyncio.get_running_loop().time() >= writer.deadline:
+                    raise _too_slow()
                 taken = self._channel().write(out.data[out.sent :])
                 self.bytes_sent += taken
                 out.sent += taken
@@ -114,6 +120,18 @@ class Gate:
                     await self._room()
         except ChannelError as error:
             raise from_channel(error) from None
+
+    @asynccontextmanager
+    async def _turn(self, writer: Writer) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout_at(writer.deadline):
+                await self._order.acquire()
+        except TimeoutError:
+            raise _too_slow() from None
+        try:
+            yield
+        finally:
+            self._order.release()
 
     async def _room(self) -> None:
         """Until the channel takes more, or it is time to look at the lease again: it can change hands meanwhile."""
@@ -154,6 +172,14 @@ def _typed(text: str, size: int) -> Iterator[_Piece]:
             yield _Piece(data[:size], 0, 0)
             data = data[size:]
         yield _Piece(data, 1 if newline else 0, newline)
+
+
+def _too_slow() -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.IO_ERROR,
+        "the far end takes no more input now, and the rest was not sent; read what it does, and write on when it takes some",
+        {"bytes_written": 0},
+    )
 
 
 def _cut_short(error: PtyctlError, written: int) -> PtyctlError:

@@ -162,8 +162,10 @@ class Runs:
         terminal = self._terminal
         spoken = shell_dialect(self._program) if self._program is not None else None
         if spoken is not None or forced:
-            if terminal.prompts and not terminal.stream.end:
-                await terminal.quiet(FIRST_OUTPUT_QUIET_S, terminal.now() + FIRST_OUTPUT_WAIT_S)
+            if terminal.prompts:
+                patience = NEXT_PROMPT_WAIT_S if terminal.stream.end else FIRST_OUTPUT_WAIT_S
+                await terminal.quiet(FIRST_OUTPUT_QUIET_S, terminal.now() + patience)
+                self._learn_prompt(run)
             await self._next_prompt(run)
             return Shell(Marker(self._nonce, spoken or "posix"))
         if not self._probing:
@@ -183,8 +185,12 @@ class Runs:
             if learned is not None and terminal.last_line().endswith(learned):
                 return
             await terminal.stream.pulse.wait(deadline)
-        if terminal.prompt.match(terminal.last_line(), run.expect) is not None:
-            terminal.prompt.learn(terminal.last_line())
+        self._learn_prompt(run)
+
+    def _learn_prompt(self, run: Run) -> None:
+        line = self._terminal.last_line()
+        if self._terminal.prompt.match(line, run.expect) is not None:
+            self._terminal.prompt.learn(line)
 
     async def _answer(self, run: Run, writer: Writer, pattern: object, text: str) -> None:
         """Sends `text` each time the pattern appears behind what was answered before, as long as the run's writer may."""

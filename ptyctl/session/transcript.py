@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,16 @@ class Transcript:
     def __init__(self, folder: Path, quota_bytes: int, on_gap: Callable[[], None]) -> None:
         folder.mkdir(mode=_DIRECTORY_MODE, parents=True)
         self.folder = folder
-        self.raw = RawLog(folder / "output.raw", quota_bytes)
+        with ExitStack() as undo:  # should one of them not open, none stays open
+            self.raw = RawLog(folder / "output.raw", quota_bytes)
+            undo.callback(self.raw.close)
+            self._spool = _Appender(folder / "output.spool")
+            undo.callback(self._spool.close)
+            self._timeline = _Appender(folder / "timeline.jsonl")
+            undo.pop_all()
         self.spool_size = 0
         self.gap_at: int | None = None
         self._on_gap = on_gap
-        self._spool = _Appender(folder / "output.spool")
-        self._timeline = _Appender(folder / "timeline.jsonl")
         self._row_due_ms = 0
 
     def arrived(self, raw: int, spool: int, ts: int) -> None:

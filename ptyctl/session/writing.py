@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 
 from ptyctl.api.errors import invalid
-from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.control import DECCKM, ETX
 from ptyctl.core.keys import BREAK, INTERRUPTS, key_bytes, key_name
 
@@ -18,9 +19,10 @@ async def write(session: Session, request: IoRequest) -> IoReply:
     """Answers a write request; `next_cursor` is the spool's end before it, so that the answer can be read from there.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, UNSUPPORTED.
+        PtyctlError: INVALID_ARGUMENT, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, UNSUPPORTED;
+            IO_ERROR where the far end has not taken all of it within the time that a call may last.
     """
-    writer = Writer(request.task_id)
+    writer = Writer(request.task_id, deadline=asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000)
     session.gate.check(writer)
     cursor = session.stream.end
     written = await (_key(session, request.key, writer) if request.key is not None else _data(session, request, writer))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.marker import AsciiMarker, Mark, Marker, shell_dialect, typed
+from ptyctl.core.marker import AsciiMarker, Dialect, Mark, Marker, answering_program, shell_dialect, typed
 from ptyctl.core.normalise import Normaliser
 from ptyctl.core.prompt import Expectations, Prompt, shown, without_echo, without_prompt
 from ptyctl.core.search import compile_pattern
@@ -44,11 +44,41 @@ def test_shells_by_their_names(path: str, dialect: str | None) -> None:
     assert shell_dialect(path) == dialect
 
 
-def test_control_characters_are_typed_so_that_a_line_editor_leaves_them_alone() -> None:
-    assert typed("a\tb\x1b", bracketed=False) == "a\x16\tb\x16\x1b"
-    assert typed("a\tb\nc", bracketed=True) == "\x1b[200~a\tb\nc\x1b[201~"
+@pytest.mark.parametrize(
+    ("argv", "program"),
+    [
+        (("bash",), "bash"),
+        (("/bin/bash", "--norc", "-i"), "/bin/bash"),
+        (("bash", "--rcfile", "rc", "-o", "vi"), "bash"),
+        (("bash", "script.sh"), "script.sh"),
+        (("sh", "-c", "cat file"), "cat"),
+        (("sh", "-ec", "exec bash --norc"), "bash"),
+        (("sh", "-c", "bash script.sh"), "script.sh"),
+        (("sh", "-c", "make; bash"), "make;"),
+        (("sh", "-c", ""), "sh"),
+        (("sh", "-c"), "sh"),
+        (("busybox", "ash"), "ash"),
+        (("busybox", "cat"), "cat"),
+        (("busybox",), "busybox"),
+        (("python3", "-c", "code"), "python3"),
+    ],
+)
+def test_the_program_that_answers(argv: tuple[str, ...], program: str) -> None:
+    assert answering_program(argv) == program
+
+
+@given(st.text(max_size=600), st.sampled_from(["posix", "zsh", "fish"]))
+def test_no_control_character_is_typed_and_no_line_is_long(command: str, dialect: Dialect) -> None:
+    line = Marker("n0nce", dialect).line(command, "r1")
+    assert not [character for character in line if character != "\n" and (character < " " or character == "\x7f")]
+    if dialect != "fish":
+        assert max(len(part.encode("utf-8", "replace")) for part in line.split("\n")) < 1024
+
+
+def test_several_lines_are_one_paste() -> None:
+    assert typed("a\nb", bracketed=True) == "\x1b[200~a\nb\x1b[201~"
+    assert typed("a\nb", bracketed=False) == "a\nb"
     assert typed("plain", bracketed=True) == "plain"
-    assert typed("x\t\x1b[201~", bracketed=True) == "x\x16\t\x16\x1b[201~"
 
 
 @pytest.mark.parametrize(

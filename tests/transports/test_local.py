@@ -74,7 +74,7 @@ async def test_it_leads_a_session_and_has_a_controlling_terminal_of_that_size(st
 
 
 async def test_resize_is_seen_and_signalled(start: Start) -> None:
-    channel, receiver = await start("bash", "-c", "trap 'stty size' WINCH; echo ready; while :; do read -r line; done")
+    channel, receiver = await start("bash", "-c", "trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done")
     await receiver.receive_until(b"ready")
     channel.resize(77, 33)
     assert b"33 77" in await receiver.receive_until(b"33 77")

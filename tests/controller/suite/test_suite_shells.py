@@ -19,8 +19,6 @@ SHELLS = {
     "zsh": ("zsh", "-f"),
     "fish": ("fish", "--no-config"),
     "busybox": ("busybox", "sh"),
-    "ksh": ("ksh",),
-    "mksh": ("mksh",),
 }
 #: Not a POSIX shell: these are the others.
 POSIX = [name for name in SHELLS if name != "fish"]
@@ -43,7 +41,7 @@ async def test_exit_codes(shell: SessionHandle) -> None:
         assert (await shell.exec(f"sh -c 'exit {code}'")).exit_code == code
     assert (await shell.exec("true")).exit_code == 0
     assert (await shell.exec("false")).exit_code == 1
-    assert (await shell.exec("sh -c 'kill -9 $$'")).exit_code in (137, 265)  # ksh adds 256 and the signal
+    assert (await shell.exec("sh -c 'kill -9 $$'")).exit_code == 137
 
 
 @in_each
@@ -78,7 +76,7 @@ async def test_a_tab_completes_nothing(shell: SessionHandle) -> None:
 @in_each
 async def test_control_characters_are_taken_literally(shell: SessionHandle) -> None:
     reply = await shell.exec("printf '%s' 'a\x01b\x03c\x04d\x0fe\x15f\x1ag\x1b[Ah\x7fi' | od -An -tx1 | tr -d ' \n'; echo")
-    assert (reply.stdout, reply.exit_code) == ("6101620363046 40f6515661a671b5b41687f69\n".replace(" ", ""), 0)
+    assert (reply.stdout, reply.exit_code) == ("610162036304640f6515661a671b5b41687f69\n", 0)
 
 
 @in_each_posix
@@ -88,16 +86,25 @@ async def test_here_documents(shell: SessionHandle) -> None:
 
 
 @in_each
+async def test_no_history_is_looked_up(shell: SessionHandle) -> None:
+    reply = await shell.exec("echo 'wow!' !\necho '!!' '!x' \"a!\"\necho '\t!-1'")
+    assert (reply.stdout, reply.exit_code) == ("wow! !\n!! !x a!\n\t!-1\n", 0)
+
+
+@in_each
+async def test_lines_that_end_as_on_windows(shell: SessionHandle) -> None:
+    assert (await shell.exec("echo one\r\necho two\r\n")).stdout == "one\ntwo\n"
+
+
+@in_each
 async def test_a_syntax_error_is_an_exit_code(shell: SessionHandle) -> None:
     reply = await shell.exec("echo )", timeout_ms=PATIENCE_MS)
     assert (reply.exit_code or 0) > 0
-    assert reply.done_reason == "marker"
     assert (await shell.exec("echo after")).stdout == "after\n"
 
 
 @in_each
 async def test_a_long_line(shell: SessionHandle) -> None:
-    """A terminal in canonical mode cuts a line at 4095 bytes (Linux termios(3)); fish, zsh and readline have none."""
     words = " ".join(f"wörd'{number}'" for number in range(1_500))
     reply = await shell.exec(f"echo {words}", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code) == (words.replace("'", "") + "\n", 0)
@@ -112,7 +119,8 @@ async def test_a_long_script(shell: SessionHandle) -> None:
 @in_each
 async def test_ctrl_c_ends_a_run(shell: SessionHandle) -> None:
     running = asyncio.create_task(shell.exec("echo begun; sleep 60; echo never", timeout_ms=PATIENCE_MS))
-    assert (await read(shell, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)).matched
+    begun = await read(shell, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)
+    await read(shell, cursor=begun.next_cursor, until_idle_ms=300, timeout_ms=PATIENCE_MS)  # sleep has to be there
     await shell.key("ctrl_c")
     reply = await running
     assert reply.stdout.startswith("begun\n")

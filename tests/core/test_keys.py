@@ -1,0 +1,78 @@
+"""Keys by name: one name for each, however it is written, and the bytes of a VT220 or xterm."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.keys import BREAK, ENTER, INTERRUPTS, KEYS, key_bytes, key_name
+
+WANTED = [
+    *"enter tab backspace delete home end esc ctrl_backslash up down left right page_up page_down break".split(),
+    *(f"ctrl_{letter}" for letter in string.ascii_lowercase),
+    *(f"f{number}" for number in range(1, 13)),
+]
+
+
+def test_every_key_of_the_contract_is_there() -> None:
+    assert set(WANTED) <= set(KEYS)
+
+
+@given(st.sampled_from(KEYS), st.sampled_from("_-+ "), st.sampled_from([str.lower, str.upper, str.title]))
+def test_a_name_in_any_spelling(key: str, separator: str, case: object) -> None:
+    assert key_name(f" {case(key.replace('_', separator))} ") == key  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("alias", "key"),
+    [
+        ("ctrl+c", "ctrl_c"),
+        ("arrow-up", "up"),
+        ("arrow_down", "down"),
+        ("escape", "esc"),
+        ("return", "enter"),
+        ("PgUp", "page_up"),
+        ("pagedown", "page_down"),
+        ("del", "delete"),
+        ("ctrl+\\", "ctrl_backslash"),
+        ("ctrl-]", "ctrl_right_bracket"),
+    ],
+)
+def test_aliases(alias: str, key: str) -> None:
+    assert key_name(alias) == key
+
+
+@given(st.text(max_size=12))
+def test_anything_else_is_refused_with_the_names(text: str) -> None:
+    try:
+        assert key_name(text) in KEYS
+    except PtyctlError as error:
+        assert error.code is ErrorCode.INVALID_ARGUMENT
+        assert "enter" in error.message
+        assert "ctrl_a to ctrl_z" in error.message
+
+
+def test_bytes() -> None:
+    assert key_bytes("enter", b"\r\x00", False) == b"\r\x00"  # what Enter is, the channel knows
+    for letter in string.ascii_lowercase:
+        assert key_bytes(f"ctrl_{letter}", b"\r", False) == bytes([ord(letter) & 0x1F])
+    assert key_bytes("ctrl_backslash", b"\r", False) == b"\x1c"
+    assert key_bytes("backspace", b"\r", False) == b"\x7f"
+    assert key_bytes("up", b"\r", False) == b"\x1b[A"
+    assert key_bytes("up", b"\r", True) == b"\x1bOA"
+    assert key_bytes("f1", b"\r", True) == key_bytes("f1", b"\r", False) == b"\x1bOP"
+    assert key_bytes("f12", b"\r", False) == b"\x1b[24~"
+
+
+def test_each_key_sends_something_of_its_own() -> None:
+    sent = {key: key_bytes(key, b"\r", False) for key in KEYS if key != BREAK}
+    same = {frozenset(key for key in sent if sent[key] == data) for data in sent.values()}
+    assert {keys for keys in same if len(keys) > 1} == {frozenset({"tab", "ctrl_i"}), frozenset({ENTER, "ctrl_m"})}
+
+
+def test_what_interrupts() -> None:
+    assert {"ctrl_c", "ctrl_backslash", BREAK} == INTERRUPTS
