@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from .control import BS
 from .render import render
 from .search import compile_all, compile_pattern
 
@@ -85,8 +86,8 @@ class Prompt:
 
 
 def shown(line: bytes) -> str:
-    """One line as a terminal shows it: what a pager erased is gone."""
-    return render(line, _ENDLESS)
+    """One line of the spool as a terminal shows it: what a pager erased is gone."""
+    return render(line, _ENDLESS) if BS in line else line.decode("utf-8", "replace")
 
 
 def without_echo(text: str, prompt: str, command: str) -> str:

@@ -111,18 +111,19 @@ async def _at_a_boundary(stream: Stream, chunk: bytes, begin: int, request: IoRe
     if begin + len(chunk) < stream.end:  # cut by max_bytes: what is missing is there
         return chunk[:whole] or _first_character(stream.read(begin, begin + UTF8_MAX_BYTES))
     loop = asyncio.get_running_loop()
-    while stream.ended is None and not whole and (left := stream.last_data + INCOMPLETE_CHARACTER_S) > loop.time():
-        await stream.pulse.wait(left)
+    due = stream.last_data + INCOMPLETE_CHARACTER_S
+    while stream.ended is None and not whole and loop.time() < due:
+        await stream.pulse.wait(due)
         chunk = stream.read(begin, min(stream.end, begin + UTF8_MAX_BYTES))
         whole = whole_characters(chunk)
-    old = stream.ended is not None or stream.last_data + INCOMPLETE_CHARACTER_S <= loop.time()
+    old = stream.ended is not None or loop.time() >= due
     return chunk if old else chunk[:whole]
 
 
 def _first_character(text: bytes) -> bytes:
     for size in range(1, len(text) + 1):
-        if whole_characters(text[:size]) == size:
-            return text[:size]
+        if whole := whole_characters(text[:size]):
+            return text[:whole]
     return text
 
 

@@ -45,8 +45,8 @@ class Transcript:
         if ts >= self._row_due_ms:
             self._row_due_ms = ts + ROW_INTERVAL_MS
             self._row(raw, spool, ts, "data")
-        if self.gap_at is None and not self.raw.keeping:
-            self.gap_at = spool
+        if self.gap_at is None and not (self.raw.keeping and self._spool.growing and self._timeline.growing):
+            self.gap_at = min(spool, self.spool_kept)
             self._row(raw, spool, ts, "gap")
             self._on_gap()
 
@@ -108,25 +108,25 @@ class _Appender:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, _FILE_MODE)
         self.batch = bytearray()
         self.size = 0
-        self.full = False
+        self.growing = True
 
     @property
     def waiting(self) -> bool:
         return bool(self.batch)
 
     def append(self, data: bytes) -> None:
-        if self.full or self._fd < 0:
+        if not self.growing or self._fd < 0:
             return
         self.batch += data
         if len(self.batch) >= BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        while self.batch and not self.full:
+        while self.batch and self.growing:
             try:
                 written = os.write(self._fd, self.batch)
             except OSError:
-                self.full = True
+                self.growing = False
                 break
             self.size += written
             del self.batch[:written]

@@ -1,0 +1,43 @@
+"""Sessions on scripted channels, for what no real program does on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ptyctl.api import ExecReply, ExecRequest, IoReply, IoRequest
+from ptyctl.session.execution import execute
+from ptyctl.session.reading import read
+from ptyctl.session.session import Session
+from ptyctl.session.spec import Limits, Spec
+from ptyctl.session.stream import Stream
+from ptyctl.session.writing import write
+from transports.channel import Channel
+
+PATIENCE_MS = 20_000
+
+
+async def connected(folder: Path, channel: Channel, *, limits: Limits | None = None, **fields: Any) -> Session:
+    """A session of that spec, open on the channel."""
+    session = Session("s", Spec(**{"protocol": "telnet", "host": "scripted", **fields}), folder / "s", limits or Limits())
+    await session.connect(channel)
+    return session
+
+
+async def read_from(stream: Stream, **fields: Any) -> IoReply:
+    return await read(stream, IoRequest.of({"session_id": "s", "action": "read", "timeout_ms": 0, **fields}))
+
+
+async def write_to(session: Session, **fields: Any) -> IoReply:
+    return await write(session, IoRequest.of({"session_id": "s", "action": "write", **fields}))
+
+
+async def run_in(session: Session, cmd: str, **fields: Any) -> ExecReply:
+    return await execute(session, ExecRequest.of({"session_id": "s", "cmd": cmd, "timeout_ms": PATIENCE_MS, **fields}), None)
+
+
+def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
+    """`data` in pieces, none empty, cut at those places."""
+    ends = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
+    return [data[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]

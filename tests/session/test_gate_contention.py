@@ -1,0 +1,141 @@
+"""Fifty tasks and one console: never two writers in one write, every refusal names the holder, observers see every byte."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.session.session import Session
+from tests.session.acting import PATIENCE_MS, connected, read_from, write_to
+from transports.channel import ExitStatus
+from transports.memory import MemoryChannel
+
+TASKS = string.ascii_letters[:50]
+ROUNDS = 4
+LENGTH = 400  # several chunks, so that a lease can be lost in the middle
+_RUN = re.compile(rb"<([A-Za-z])\1*>?")
+
+
+class SlowConsole(MemoryChannel):
+    """Takes a few bytes at a time, echoes them, and asks who may write at that very moment."""
+
+    def __init__(self) -> None:
+        super().__init__(on_write=lambda data: data)
+        self.session: Session | None = None
+        self.strangers: list[tuple[str, bytes]] = []
+        self._chance = random.Random(7)
+
+    def write(self, data: bytes) -> int:
+        assert self.session is not None
+        lease = self.session.lease()
+        taken = super().write(data[: self._chance.randrange(0, 40)])
+        wrote = {chr(byte) for byte in data[:taken]} - {"<", ">"}
+        if wrote and lease is not None and wrote != {lease.holder}:  # it may have run out since the gate looked
+            self.strangers.append((lease.holder, data[:taken]))
+        return taken
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+
+class Contender:
+    """Locks, writes, and lets go or forgets to; counts what went out and what it was told."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.session = session
+        self.name = name
+        self.sent = 0
+        self.whole = 0
+        self.refusals: list[PtyctlError] = []
+        self._chance = random.Random(name)
+
+    async def contend(self) -> None:
+        for _ in range(ROUNDS):
+            await self._lock()
+            try:
+                reply = await write_to(self.session, task_id=self.name, data=f"<{self.name * LENGTH}>")
+            except PtyctlError as error:
+                self.refusals.append(error)
+                self.sent += error.details.get("bytes_written", 0)
+            else:
+                self.sent += reply.bytes_written or 0
+                self.whole += 1
+                if self._chance.random() < 0.7:  # else it is left to run out
+                    self._unlock()
+
+    def _unlock(self) -> None:
+        try:
+            self.session.leases.release(self.name, asyncio.get_running_loop().time())
+        except PtyctlError as error:
+            self.refusals.append(error)
+
+    async def _lock(self) -> None:
+        while True:
+            try:
+                ttl = self._chance.choice([0.0005, 0.002, 0.02])
+                self.session.leases.acquire(self.name, ttl, asyncio.get_running_loop().time())
+            except PtyctlError as error:
+                self.refusals.append(error)
+                await asyncio.sleep(self._chance.random() * 0.01)
+            else:
+                return
+
+
+async def observe(session: Session) -> bytes:
+    """Everything from the start to the end, by cursor."""
+    seen, cursor = b"", "0"
+    while True:
+        reply = await read_from(session.stream, cursor=cursor, encoding="base64", timeout_ms=PATIENCE_MS, max_bytes=1_000)
+        seen += base64.b64decode(reply.chunk or "")
+        cursor = reply.next_cursor or ""
+        if reply.eof:
+            return seen
+
+
+async def test_fifty_tasks_contend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptyctl.session.gate.PACE_S", 0.0)  # the console echoes at once
+    channel = SlowConsole()
+    channel.session = session = await connected(tmp_path, channel, session_type="console", device_id="rack-1")
+    observers = [asyncio.create_task(observe(session)) for _ in range(3)]
+    contenders = [Contender(session, name) for name in TASKS]
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(contender.contend() for contender in contenders))
+    channel.end(status=ExitStatus(0))
+    written = bytes(channel.written)
+
+    assert channel.strangers == []
+    runs = _RUN.findall(written)
+    assert b"".join(found[0] for found in _RUN.finditer(written)) == written  # no writer's byte within another's write
+    assert len(written) == sum(contender.sent for contender in contenders) == session.gate.bytes_sent
+    assert written.count(b">") == sum(contender.whole for contender in contenders)
+    for name in TASKS:
+        assert runs.count(name.encode()) <= ROUNDS
+
+    refusals = [error for contender in contenders for error in contender.refusals]
+    codes = {code: sum(error.code is code for error in refusals) for code in ErrorCode}
+    assert codes[ErrorCode.LOCKED] > 0
+    assert codes[ErrorCode.LOCK_LOST] > 0
+    for error in refusals:
+        assert error.code in (ErrorCode.LOCKED, ErrorCode.LOCK_LOST, ErrorCode.LOCK_REQUIRED)
+        if error.code is ErrorCode.LOCKED:
+            assert error.details["lock_holder"] in TASKS
+            assert f"Session locked by task {error.details['lock_holder']}" in error.message
+
+    assert [await observer for observer in observers] == [written] * 3
+    await session.close()
+
+
+async def test_writes_without_a_lock_are_whole_too(tmp_path: Path) -> None:
+    channel = SlowConsole()
+    channel.session = session = await connected(tmp_path, channel, protocol="ssh")
+    await asyncio.gather(*(write_to(session, data=f"<{name * LENGTH}>", task_id=name) for name in TASKS))
+    assert sorted(_RUN.findall(bytes(channel.written))) == sorted(name.encode() for name in TASKS)
+    assert len(channel.written) == len(TASKS) * (LENGTH + 2)
+    await session.close()

@@ -1,0 +1,214 @@
+"""What is kept and what is read: the same bytes, however they came and however they are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptyctl.core.normalise import Normaliser
+from ptyctl.core.search import compile_pattern
+from ptyctl.session.raw_log import FIRST_EXTENT_BYTES
+from ptyctl.session.stream import Stream
+from tests.session.acting import cut, read_from
+from transports.errors import ChannelEnded
+
+raw_bytes = st.lists(
+    st.one_of(
+        st.sampled_from([b"\r", b"\n", b"\r\n", b"\r\r\n", b"\x1b", b"\x1b[", b"\x1b]", b"\x1b\\", b"\x07", b"plain text\r\n"]),
+        st.sampled_from([b"\x1b[1;3m", b"\x1b]0;t\x07", b"\x1bPx\x1b\\", "é€😀".encode(), "€".encode() * 9, b"\x00", b"\xe2\x82"]),
+        st.binary(max_size=12),
+    ),
+    max_size=40,
+).map(b"".join)
+places = st.lists(st.integers(0, 1_000), max_size=12)
+sizes = st.lists(st.integers(1, 60), min_size=1, max_size=30)
+
+
+def normalised(raw: bytes) -> bytes:
+    machine = Normaliser()
+    return machine.feed(raw) + machine.flush()
+
+
+def on_a_stream(
+    work: Callable[[Stream], Coroutine[Any, Any, None]], *, window: int = 1 << 20, quota: int = 1 << 30
+) -> tuple[bytes, bytes, list[dict[str, Any]]]:
+    """Runs `work` on a new stream. Returns what is on disk afterwards: raw, spool, timeline."""
+
+    async def run() -> tuple[bytes, bytes, list[dict[str, Any]]]:
+        with tempfile.TemporaryDirectory() as folder:
+            stream = Stream(Path(folder) / "s", window, quota)
+            await work(stream)
+            stream.close()
+            kept = Path(folder) / "s"
+            rows = [json.loads(line) for line in (kept / "timeline.jsonl").read_text().splitlines()]
+            return (kept / "output.raw").read_bytes(), (kept / "output.spool").read_bytes(), rows
+
+    return asyncio.run(run())
+
+
+@settings(max_examples=150)
+@given(raw_bytes, places)
+def test_the_files_hold_what_came_and_what_it_became(raw: bytes, places: list[int]) -> None:
+    async def work(stream: Stream) -> None:
+        for piece in pieces:
+            stream.data_received(piece)
+        stream.channel_ended(ChannelEnded("end"))
+
+    pieces = cut(raw, places)
+    with pytest.MonkeyPatch.context() as patch:  # a row for each piece
+        patch.setattr("ptyctl.session.transcript.ROW_INTERVAL_MS", 0)
+        kept, spool, rows = on_a_stream(work)
+    assert kept == raw
+    assert spool == normalised(raw)
+    assert [row["raw"] for row in rows] == [len(b"".join(pieces[:number])) for number in range(len(pieces))]
+    for row in rows:
+        assert row["spool"] == len(Normaliser().feed(raw[: row["raw"]]))
+
+
+@settings(max_examples=150)
+@given(raw_bytes, places, sizes)
+def test_a_chain_of_reads_is_the_spool(raw: bytes, places: list[int], sizes: list[int]) -> None:
+    """Reads fall between the pieces, and afterwards until the end: no byte twice, none missing."""
+
+    async def work(stream: Stream) -> None:
+        seen, cursor, number = b"", "0", 0
+
+        async def read_once() -> bool:
+            nonlocal seen, cursor, number
+            number += 1
+            reply = await read_from(stream, cursor=cursor, encoding="base64", max_bytes=sizes[number % len(sizes)])
+            chunk = base64.b64decode(reply.chunk or "")
+            assert reply.next_cursor == str(int(cursor) + len(chunk))
+            assert not reply.truncated
+            seen, cursor = seen + chunk, reply.next_cursor
+            return bool(reply.eof)
+
+        for piece in cut(raw, places):
+            stream.data_received(piece)
+            await read_once()
+        stream.channel_ended(ChannelEnded("end"))
+        while not await read_once():
+            pass
+        assert seen == normalised(raw)
+
+    with pytest.MonkeyPatch.context() as patch:  # what is incomplete is not waited for: the examples would take long
+        patch.setattr("ptyctl.session.reading.INCOMPLETE_CHARACTER_S", 0.0)
+        on_a_stream(work)
+
+
+@settings(max_examples=150)
+@given(raw_bytes, sizes)
+def test_a_chain_of_texts_is_the_text(raw: bytes, sizes: list[int]) -> None:
+    async def work(stream: Stream) -> None:
+        stream.data_received(raw) if raw else None
+        stream.channel_ended(ChannelEnded("end"))
+        text, cursor, number, eof = "", "0", 0, False
+        while not eof:
+            number += 1
+            reply = await read_from(stream, cursor=cursor, max_bytes=sizes[number % len(sizes)])
+            text, cursor, eof = text + (reply.chunk or ""), reply.next_cursor or "", bool(reply.eof)
+        assert text == normalised(raw).decode("utf-8", "replace")
+
+    on_a_stream(work)
+
+
+@settings(max_examples=150)
+@given(raw_bytes, places, sizes, st.integers(16, 64))
+def test_what_a_small_window_dropped_is_counted_exactly(raw: bytes, places: list[int], sizes: list[int], window: int) -> None:
+    async def work(stream: Stream) -> None:
+        spool, cursor = normalised(raw), 0
+        for piece in [*cut(raw, places), None]:
+            stream.channel_ended(ChannelEnded("end")) if piece is None else stream.data_received(piece)
+            reply = await read_from(stream, cursor=str(cursor), encoding="base64", max_bytes=sizes[0])
+            chunk = base64.b64decode(reply.chunk or "")
+            begin = cursor + (reply.dropped_bytes or 0)
+            assert reply.truncated == (reply.dropped_bytes != 0)
+            assert chunk == spool[begin : begin + len(chunk)]
+            assert begin >= int(reply.buffer_start_cursor or 0)
+            cursor = begin + len(chunk)
+            assert reply.next_cursor == str(cursor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ptyctl.session.reading.INCOMPLETE_CHARACTER_S", 0.0)
+        on_a_stream(work, window=window)
+
+
+@settings(max_examples=30)
+@given(raw_bytes, st.lists(st.integers(1, 3 * FIRST_EXTENT_BYTES), min_size=2, max_size=6))
+def test_pieces_larger_than_an_extent(raw: bytes, lengths: list[int]) -> None:
+    everything = b"".join((raw or b"x") * (length // max(len(raw), 1) + 1) for length in lengths)
+
+    async def work(stream: Stream) -> None:
+        rest = everything
+        for length in lengths:
+            stream.data_received(rest[:length])
+            rest = rest[length:]
+        stream.data_received(rest) if rest else None
+        stream.channel_ended(ChannelEnded("end"))
+        assert stream.transcript.raw.read(0, len(everything)) == everything
+
+    kept, spool, _ = on_a_stream(work)
+    assert kept == everything
+    assert spool == normalised(everything)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 5 * FIRST_EXTENT_BYTES), st.lists(st.integers(1, 90_000), min_size=3, max_size=12))
+def test_past_the_quota_the_counting_goes_on(quota: int, lengths: list[int]) -> None:
+    line = b"0123456789abcde\r\n"
+    everything = line * (sum(lengths) // len(line) + 1)
+
+    async def work(stream: Stream) -> None:
+        gaps: list[str] = []
+        stream.on_gap = lambda: gaps.append("gap")
+        rest = everything
+        for length in lengths:
+            stream.data_received(rest[:length])
+            rest = rest[length:]
+        stream.data_received(rest) if rest else None
+        stream.channel_ended(ChannelEnded("end"))
+        assert stream.end == len(normalised(everything))
+        assert stream.normaliser.raw == len(everything)
+        assert len(gaps) == (0 if stream.transcript.raw.kept == len(everything) else 1)
+
+    kept, spool, rows = on_a_stream(work, quota=quota)
+    assert len(kept) <= quota
+    assert kept == everything[: len(kept)]
+    assert spool == normalised(everything)[: len(spool)]
+    assert [row["kind"] for row in rows].count("gap") == (len(kept) < len(everything))
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from([b"ab", b"a", b"b", b"\n", "é".encode(), b"\x1b[1m", b"\r"]), max_size=30).map(b"".join),
+    places,
+    st.sampled_from(["ab", "(?m)^b", "é[ab]", "^a", "b\nb?a"]),
+)
+def test_a_read_that_waits_finds_a_match_however_it_came(raw: bytes, places: list[int], pattern: str) -> None:
+    async def work(stream: Stream) -> None:
+        waiting = asyncio.create_task(read_from(stream, cursor="0", until_regex=pattern, timeout_ms=20_000))
+        for piece in cut(raw, places):
+            await asyncio.sleep(0)
+            stream.data_received(piece)
+        stream.channel_ended(ChannelEnded("end"))
+        reply = await waiting
+        spool = normalised(raw)
+        found = await read_from(stream, cursor="0", until_regex=pattern)
+        assert reply.matched == found.matched
+        if reply.matched:
+            end = int(reply.next_cursor or 0)
+            assert (reply.chunk or "").encode() == spool[:end]
+            assert compile_pattern(f"(?:{pattern})$", "pattern").search(spool[:end])
+        else:
+            assert (reply.chunk or "").encode() == spool
+
+    on_a_stream(work)
