@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .io import MAX_WAIT_MS
-from .model import Reply, Request, Value
+from .model import Reply, Request, Text, Value
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -28,14 +28,14 @@ class Response(Value):
     """An answer that is sent once each time `match` appears while the run waits."""
 
     match: str = Field(min_length=1)
-    send: str
+    send: Text
     sensitive: bool = False
 
 
 class ExecRequest(Request):
     session_id: str = Field(min_length=1)
-    cmd: str | None = None
-    lines: tuple[str, ...] | None = Field(None, min_length=1, description="config lines, each checked")
+    cmd: Text | None = None
+    lines: tuple[Text, ...] | None = Field(None, min_length=1, description="config lines, each checked")
     block_id: str | None = Field(None, description="wait again for a run that goes on")
     timeout_ms: int = Field(DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"how long this call waits, at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(None, ge=1)

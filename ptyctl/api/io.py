@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .fields import check_fields, fields
-from .model import Reply, Request, Value
+from .model import Reply, Request, Text, Value
 
 Encoding = Literal["utf-8", "base64"]
 
@@ -32,7 +32,7 @@ class InputHints(Value):
 class IoRequest(Request):
     session_id: str = Field(min_length=1)
     action: Literal["write", "read"]
-    data: str | None = Field(None, description="in utf-8 data \\n is Enter")
+    data: Text | None = Field(None, description="in utf-8 data \\n is Enter")
     key: str | None = Field(None, description="enter, ctrl_c, up, f1, break, ...")
     encoding: Encoding | None = None
     sensitive: bool | None = Field(None, description="a secret: only its length is kept")

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from .errors import PtyctlError, invalid
+
+
+def _is_text(text: str) -> str:
+    """JSON can hold half of a surrogate pair (RFC 8259, 8.2), UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half of a surrogate pair, which is no text") from None
+    return text
+
+
+def _is_word(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("holds a NUL, which no program can be given")
+    return _is_text(text)
+
+
+def _is_name(text: str) -> str:
+    if not text or "=" in text:
+        raise ValueError("is no name of an environment variable")
+    return _is_word(text)
+
+
+#: What is typed: any text.
+Text = Annotated[str, AfterValidator(_is_text)]
+#: What a program is started with (execve(2)).
+Word = Annotated[str, AfterValidator(_is_word)]
+Name = Annotated[str, AfterValidator(_is_name)]
 
 
 class Value(BaseModel):

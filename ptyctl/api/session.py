@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from .fields import check_fields, fields
-from .model import Reply, Request, Value
+from .model import Name, Reply, Request, Value, Word
 
 Protocol_ = Literal["local", "ssh", "telnet"]
 SessionType = Literal["normal", "console"]
@@ -102,9 +102,9 @@ class SessionRequest(Request):
     timeouts: Timeouts | None = None
     ssh_options: SshOptions | None = None
     telnet_options: TelnetOptions | None = None
-    command: str | tuple[str, ...] | None = Field(None, description="runs instead of the login shell")
-    cwd: str | None = None
-    env: dict[str, str] | None = None
+    command: Word | tuple[Word, ...] | None = Field(None, description="runs instead of the login shell")
+    cwd: Word | None = None
+    env: dict[Name, Word] | None = None
     expect: Expect | None = None
     platform: str | None = None
     session_type: SessionType | None = None

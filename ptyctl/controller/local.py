@@ -126,7 +126,8 @@ class LocalController:
                 session = Session(session_id, spec, folder / session_id, self.settings.limits)
             except OSError as error:
                 raise PtyctlError(
-                    ErrorCode.IO_ERROR, f"cannot keep a transcript in {folder}: {error.strerror}; make room there, or close sessions"
+                    ErrorCode.IO_ERROR,
+                    f"cannot keep a transcript in {folder}: {error.strerror}; make room there, or close sessions",
                 ) from None
             try:
                 await session.connect(self._channel(request))

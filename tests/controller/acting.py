@@ -48,9 +48,7 @@ async def read(handle: SessionHandle, **fields: Any) -> IoReply:
 
 async def write(handle: SessionHandle, task_id: str | None = None, **fields: Any) -> IoReply:
     who = {"task_id": task_id} if task_id else {}
-    return await handle.controller.io(
-        IoRequest.of({"session_id": handle.session_id, "action": "write", **who, **fields})
-    )
+    return await handle.controller.io(IoRequest.of({"session_id": handle.session_id, "action": "write", **who, **fields}))
 
 
 async def execute(handle: SessionHandle, **fields: Any) -> ExecReply:
@@ -99,6 +97,22 @@ async def heard(handle: SessionHandle, data: bytes, text: bytes | None = None) -
     await say(handle, data)
     await until_at(handle, end + len(data if text is None else text))
     return str(end)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Waits for what no call of a Controller can wait for."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while True:
+            if await holds():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def until_ended(handle: SessionHandle) -> None:
+    """Waits for the end of the far end."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while not (await read(handle, until_regex="never", timeout_ms=1_000)).eof:
+            pass
 
 
 async def until_at(handle: SessionHandle, end: int) -> None:

@@ -12,7 +12,8 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.keys import BREAK, ENTER, INTERRUPTS, KEYS, key_bytes, key_name
 
 WANTED = [
-    *"enter tab backspace delete home end esc ctrl_backslash up down left right page_up page_down break".split(),
+    *("enter", "tab", "backspace", "delete", "home", "end", "esc", "ctrl_backslash", "break"),
+    *("up", "down", "left", "right", "page_up", "page_down"),
     *(f"ctrl_{letter}" for letter in string.ascii_lowercase),
     *(f"f{number}" for number in range(1, 13)),
 ]
@@ -46,14 +47,11 @@ def test_aliases(alias: str, key: str) -> None:
     assert key_name(alias) == key
 
 
-@given(st.text(max_size=12))
+@given(st.text(max_size=12).map(lambda text: f"x{text}"))
 def test_anything_else_is_refused_with_the_names(text: str) -> None:
-    try:
-        assert key_name(text) in KEYS
-    except PtyctlError as error:
-        assert error.code is ErrorCode.INVALID_ARGUMENT
-        assert "enter" in error.message
-        assert "ctrl_a to ctrl_z" in error.message
+    with pytest.raises(PtyctlError, match=r"enter.*ctrl_a to ctrl_z") as caught:
+        key_name(text)
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
 def test_bytes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ def in_pieces(pattern: str, text: bytes, cuts: list[int], cursor: int = 0, limit
     window = Window(limit)
     search = Search(compile_pattern(pattern, "pattern"), cursor)
     places = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
-    for begin, end in zip(places, places[1:], strict=False):
+    for begin, end in pairwise(places):
         window.append(text[begin:end])
         found = search.search(window)
         if found is not None:
@@ -34,8 +35,8 @@ def at_once(pattern: str, text: bytes, cursor: int = 0) -> Span | None:
 
 #: Patterns whose match is decided by the bytes in it, so that it does not matter what follows.
 FIXED = ["ab", "b+a", "(?i)A", "^ab", "(?m)^b", "a.b", "[^a]b", r"\bab", "(ab|ba)b", "é", "a€", "(?s)\n.", "aab|b"]
-alphabet = st.sampled_from([b"a", b"b", b"\n", "é".encode(), "€".encode(), b"ab", b" ", b"\xff", b"\x80"])
-texts = st.lists(alphabet, max_size=40).map(b"".join)
+ALPHABET = [b"a", b"b", b"\n", "é".encode(), "€".encode(), b"ab", b" ", b"\xff", b"\x80"]
+texts = st.lists(st.sampled_from(ALPHABET), max_size=40).map(b"".join)
 cuts = st.lists(st.integers(0, 200), max_size=12)
 
 
@@ -44,20 +45,29 @@ def least_end(pattern: str, text: bytes, cursor: int) -> int:
     return next(end for end in range(cursor, len(text) + 1) if at_once(pattern, text[:end], cursor))
 
 
-@settings(max_examples=600)
-@given(st.sampled_from(FIXED), texts, cuts, st.integers(0, 20), st.sampled_from([8, MATCH_LIMIT_BYTES]))
-def test_the_leftmost_match_of_the_first_piece_that_has_one(
-    pattern: str, text: bytes, cuts: list[int], cursor: int, limit: int
-) -> None:
+def first_that_has_one(pattern: str, text: bytes, cuts: list[int], cursor: int) -> Span | None:
+    """The leftmost match in the shortest prefix, among those that are looked at, that has one."""
+    for place in sorted({cut % (len(text) + 1) for cut in cuts} | {len(text)}):
+        if place >= cursor and (found := at_once(pattern, text[:place], cursor)):
+            return found
+    return None
+
+
+@given(st.sampled_from(FIXED), texts, cuts, st.integers(0, 20))
+def test_the_leftmost_match_of_the_first_piece_that_has_one(pattern: str, text: bytes, cuts: list[int], cursor: int) -> None:
     cursor = min(cursor, len(text))
-    places = sorted({cut % (len(text) + 1) for cut in cuts} | {len(text)})
-    expected = None
-    for place in places:
-        if place >= cursor and (expected := at_once(pattern, text[:place], cursor)):
-            break
-    with pytest.MonkeyPatch.context() as patch:  # the bound is reached with short texts too: no pattern here matches more
-        patch.setattr("ptyctl.core.search.MATCH_LIMIT_BYTES", limit)
-        assert in_pieces(pattern, text, cuts, cursor) == expected
+    assert in_pieces(pattern, text, cuts, cursor) == first_that_has_one(pattern, text, cuts, cursor)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_where_the_bound_is_reached(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptyctl.core.search.MATCH_LIMIT_BYTES", 8)  # no pattern here matches more
+    chance = random.Random(seed)
+    for _ in range(4_000):
+        text = b"".join(chance.choices(ALPHABET, k=chance.randrange(10, 50)))
+        cuts = [chance.randrange(len(text)) for _ in range(chance.randrange(12))]
+        pattern, cursor = chance.choice(FIXED), chance.randrange(len(text))
+        assert in_pieces(pattern, text, cuts, cursor) == first_that_has_one(pattern, text, cuts, cursor), (pattern, text, cuts)
 
 
 @settings(max_examples=300)

@@ -75,6 +75,8 @@ class StubController:
             stdout = "told"
         if word == "hang":
             await self._hang()
+        if word == "torn":
+            stdout = "\ud800"  # half of a surrogate pair, which no UTF-8 can hold
         if word == "big":
             stdout = "x" * int(rest)
         return ExecReply(stdout=stdout, done_reason="prompt", duration_ms=1, block_id="1_1", cursor="0", next_cursor="9")

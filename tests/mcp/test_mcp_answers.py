@@ -94,4 +94,4 @@ async def test_a_bug_of_ours_has_a_trace_id_and_no_text(capsys: pytest.CaptureFi
 
 
 async def test_a_reply_that_cannot_be_sent_is_a_bug_of_ours() -> None:
-    assert (await executed("echo \ud800")).structured_content["error_code"] == "INTERNAL"
+    assert (await executed("torn")).structured_content["error_code"] == "INTERNAL"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,4 +41,4 @@ async def run_in(session: Session, cmd: str, **fields: Any) -> ExecReply:
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
     """`data` in pieces, none empty, cut at those places."""
     ends = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
-    return [data[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+    return [data[begin:end] for begin, end in pairwise(ends)]

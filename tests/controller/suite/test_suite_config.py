@@ -102,9 +102,7 @@ async def test_pagers_are_answered(open_session: Open, tmp_path_factory: pytest.
         ("paint", {}, ["action"]),
     ],
 )
-async def test_a_config_that_cannot_be(
-    bash: SessionHandle, action: str, fields: dict[str, object], parts: list[str]
-) -> None:
+async def test_a_config_that_cannot_be(bash: SessionHandle, action: str, fields: dict[str, object], parts: list[str]) -> None:
     before = (await config(bash, "get")).payload()
     with refused(ErrorCode.INVALID_ARGUMENT, *parts):
         await config(bash, action, **fields)

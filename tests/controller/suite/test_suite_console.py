@@ -8,7 +8,7 @@ import pytest
 
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.acting import BASH, PATIENCE_MS, Open, read, refused, session
+from tests.controller.acting import BASH, PATIENCE_MS, Open, read, refused, session, until_ended
 
 CONSOLE = {"session_type": "console", "device_id": "rack-1"}
 
@@ -115,8 +115,7 @@ async def test_a_reconnect_ends_what_lived_on_without_a_terminal(open_session: O
     script = "echo $$; exec >/dev/null 2>&1 </dev/null; exec sleep 60"
     one = await open_session(**CONSOLE, command=("sh", "-c", script))
     first = (await one.read(until_regex=r"\d+\n", timeout_ms=PATIENCE_MS)).chunk or ""
-    while not (await one.read(until_regex="never", timeout_ms=PATIENCE_MS)).eof:
-        pass
+    await until_ended(one)
     two = await open_session(**CONSOLE)
     await lock(two)
     assert "No such process" in (await two.exec(f"kill -0 {first.strip()}")).stdout
@@ -124,8 +123,7 @@ async def test_a_reconnect_ends_what_lived_on_without_a_terminal(open_session: O
 
 async def test_a_reconnect_that_fails_can_be_tried_again(open_session: Open, controller: Controller) -> None:
     one = await open_session(**CONSOLE, command=("sh", "-c", "echo once"))
-    while not (await one.read(until_regex="never", timeout_ms=PATIENCE_MS)).eof:
-        pass
+    await until_ended(one)
     for _ in range(2):
         with refused(ErrorCode.CONNECT_FAILED):
             await session(controller, "open", protocol="local", command=("no-such-program",), **CONSOLE)
@@ -138,8 +136,7 @@ async def test_a_reconnect_that_fails_can_be_tried_again(open_session: Open, con
 
 async def test_output_of_both_incarnations_is_one_history(open_session: Open) -> None:
     one = await open_session(**CONSOLE, command=("sh", "-c", r"printf 'torn \033[3'"))
-    while not (await one.read(until_regex="never", timeout_ms=PATIENCE_MS)).eof:
-        pass
+    await until_ended(one)
     await open_session(**CONSOLE, command=("sh", "-c", "echo 1mnew"))
     reply = await read(one, cursor="0", until_regex="new\n", timeout_ms=PATIENCE_MS)
     assert reply.chunk == "torn 1mnew\n"  # the sequence that was torn off does not reach into the new terminal

@@ -148,10 +148,10 @@ async def test_what_was_printed_before_a_run_is_not_its_output(bash: SessionHand
     assert "echo late" not in reply.stdout
 
 
-@pytest.mark.parametrize("command", ["sh -c 'echo so far; kill -INT $$'; :", "echo so far; bash --norc --noprofile", "echo so far; exec bash --norc"])
+@pytest.mark.parametrize("command", ["sh -c 'kill -INT $$'; :", "bash --norc --noprofile", "exec bash --norc"])
 async def test_a_shell_that_comes_back_without_a_mark(bash: SessionHandle, command: str) -> None:
     await bash.exec("true")
-    reply = await bash.exec(command, timeout_ms=PATIENCE_MS)
+    reply = await bash.exec(f"echo so far; {command}", timeout_ms=PATIENCE_MS)
     assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
     assert reply.exit_code_reason
     assert reply.stdout.strip() == "so far"
@@ -264,6 +264,9 @@ async def test_a_shell_that_is_killed(bash: SessionHandle) -> None:
         ({"cmd": "x", "max_output_bytes": 10}, ["max_output_bytes"]),
         ({"cmd": "x", "rc_mode": {"enabled": "maybe"}}, ["rc_mode"]),
         ({"cmd": ["x"]}, ["cmd"]),
+        ({"cmd": "echo \udfff"}, ["cmd", "surrogate"]),
+        ({"lines": ["ok", "\ud800"]}, ["lines", "surrogate"]),
+        ({"cmd": "x", "responses": [{"match": "a", "send": "\udfff"}]}, ["responses", "surrogate"]),
     ],
 )
 async def test_an_exec_that_cannot_be(bash: SessionHandle, fields: dict[str, object], parts: list[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.acting import PATIENCE_MS, MakeController, Open, heard, puppet, read, refused, say, session
+from tests.controller.acting import PATIENCE_MS, MakeController, Open, heard, puppet, read, refused, say, session, until
 
 WINDOW = 4096
 
@@ -18,12 +18,6 @@ WINDOW = 4096
 async def with_window(make_controller: MakeController, open_session: Open, **settings: int) -> SessionHandle:
     controller = await make_controller(**{"window_bytes": WINDOW, **settings})
     return await puppet(open_session, on=controller)
-
-
-async def until_ended(handle: SessionHandle) -> None:
-    async with asyncio.timeout(PATIENCE_MS / 1000):
-        while not (await read(handle, until_regex="never", timeout_ms=1_000)).eof:
-            pass
 
 
 async def everything(handle: SessionHandle, cursor: str = "0", **fields: object) -> str:
@@ -140,9 +134,11 @@ async def test_a_quota_that_is_used_up(make_controller: MakeController, open_ses
     assert entry.spool_size == end
     assert entry.disk_bytes < 3 * 64 * 1024
     folder = Path(os.environ["PTYCTL_STATE_DIR"]) / "sessions" / handle.session_id
-    async with asyncio.timeout(PATIENCE_MS / 1000):
-        while '"kind":"gap"' not in (folder / "timeline.jsonl").read_text():
-            await asyncio.sleep(0.01)
+
+    async def told() -> bool:
+        return '"kind":"gap"' in (folder / "timeline.jsonl").read_text()
+
+    await until(told)
     assert (folder / "output.raw").stat().st_size <= 64 * 1024
 
 

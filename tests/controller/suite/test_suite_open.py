@@ -11,7 +11,19 @@ import pytest
 
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.acting import BASH, PATIENCE_MS, MakeController, Open, config, puppet, read, refused, session, write
+from tests.controller.acting import (
+    BASH,
+    PATIENCE_MS,
+    MakeController,
+    Open,
+    config,
+    puppet,
+    read,
+    refused,
+    session,
+    until,
+    write,
+)
 
 
 async def test_open_answers_with_all_it_knows(controller: Controller) -> None:
@@ -78,6 +90,10 @@ async def test_a_command_line_is_run_by_a_shell(open_session: Open) -> None:
         ({"protocol": "local", "colour": "blue"}, ["colour"]),
         ({"protocol": "local", "expect": {"prompt_regex": "(?=x)"}}, ["prompt_regex", "lookahead"]),
         ({"protocol": "local", "cwd": "/nowhere/at/all"}, ["/nowhere/at/all"]),
+        ({"protocol": "local", "cwd": "/tmp\0"}, ["cwd", "NUL"]),
+        ({"protocol": "local", "command": ["echo", "a\0b"]}, ["command", "NUL"]),
+        ({"protocol": "local", "env": {"A=B": "c"}}, ["env", "environment variable"]),
+        ({"protocol": "local", "env": {"A": "\ud800"}}, ["env", "surrogate"]),
     ],
 )
 async def test_an_open_that_cannot_be(controller: Controller, fields: dict[str, object], parts: list[str]) -> None:
@@ -266,9 +282,11 @@ async def test_a_session_that_nobody_uses_is_closed(open_session: Open, controll
         await read(handle, until_regex="never", timeout_ms=150)
     reply = await handle.exec("sleep 0.5; echo used")
     assert reply.stdout == "used\n"
-    async with asyncio.timeout(PATIENCE_MS / 1000):
-        while (await session(controller, "list")).sessions:
-            await asyncio.sleep(0.02)
+
+    async def gone() -> bool:
+        return not (await session(controller, "list")).sessions
+
+    await until(gone)
     with refused(ErrorCode.ALREADY_CLOSED):
         await handle.exec("echo late")
     assert "used" in ((await read(handle, cursor="0", timeout_ms=0)).chunk or "")

@@ -269,7 +269,7 @@ async def test_bytes_that_are_no_utf_8(open_session: Open) -> None:
 
 @pytest.mark.parametrize(
     ("cursor", "part"),
-    [("ten", "no number"), ("", "no number"), ("1.5", "no number"), ("٣", "no number"), ("-1", "negative"), ("7", "past the end")],
+    [*((cursor, "no number") for cursor in ("ten", "", "1.5", "٣", "-")), ("-1", "negative"), ("7", "past the end")],
 )
 async def test_a_cursor_that_cannot_be(open_session: Open, cursor: str, part: str) -> None:
     handle = await puppet(open_session)

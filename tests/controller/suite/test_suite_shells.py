@@ -51,7 +51,7 @@ async def test_output_is_exact(shell: SessionHandle) -> None:
         ("printf 'no newline'", "no newline"),
         ("printf ''", ""),
         ("echo 'é € 😀'", "é € 😀\n"),
-        ("echo \"it's\" 'a \"quote\"'", "it's a \"quote\"\n"),
+        ('echo "it\'s" \'a "quote"\'', 'it\'s a "quote"\n'),
         ("echo 'back\\slash' '%s' '#' '!' '~' '*'", "back\\slash %s # ! ~ *\n"),
         ("printf 'a\\nb\\n'", "a\nb\n"),
         ("printf '%s' 'two  blanks '", "two  blanks "),
@@ -148,7 +148,7 @@ async def test_what_is_waited_for_is_not_the_echo(shell: SessionHandle) -> None:
 @in_each
 async def test_input_for_a_command(shell: SessionHandle) -> None:
     reply = await shell.exec(
-        "sh -c 'printf \"name? \"; read x; echo \"<$x>\"'",
+        'sh -c \'printf "name? "; read x; echo "<$x>"\'',
         responses=[{"match": r"name\? $", "send": "wörld\n"}],
         timeout_ms=PATIENCE_MS,
     )

@@ -11,7 +11,7 @@ import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.acting import PATIENCE_MS, Open, execute, key_log, puppet, read, refused, write
+from tests.controller.acting import PATIENCE_MS, Open, execute, key_log, puppet, read, refused, until_ended, write
 
 ESC = "\x1b"
 #: What each key sends (VT220; xterm control sequences, PC-style function keys).
@@ -155,6 +155,7 @@ async def test_the_answer_can_be_read_from_the_writes_cursor(bash: SessionHandle
         ({"data": "x", "cursor": "0"}, ["write", "cursor"]),
         ({"data": "x", "until_regex": "x"}, ["until_regex"]),
         ({"data": 7}, ["data"]),
+        ({"data": "half \ud83d"}, ["data", "surrogate"]),
         ({"data": "x", "speed": 9600}, ["speed"]),
     ],
 )
@@ -165,8 +166,7 @@ async def test_a_write_that_cannot_be(bash: SessionHandle, fields: dict[str, obj
 
 async def test_a_write_after_the_end(open_session: Open) -> None:
     handle = await open_session(command=("sh", "-c", "exit 4"))
-    while not (await handle.read(until_regex="never", timeout_ms=PATIENCE_MS)).eof:
-        pass
+    await until_ended(handle)
     for call in (lambda: handle.write("x"), lambda: handle.key("enter"), lambda: handle.exec("x"), lambda: handle.resize(9, 9)):
         with refused(ErrorCode.REMOTE_CLOSED, "exited with 4"):
             await call()
@@ -177,7 +177,7 @@ async def test_a_long_paste_does_not_hold_up_a_ctrl_c(open_session: Open) -> Non
     paste = asyncio.create_task(write(handle, "t", data="line\n" * 20_000))
     assert (await handle.read(until_regex="6c696e650d", timeout_ms=PATIENCE_MS)).matched
     await handle.key("ctrl_c")
-    assert (await handle.read(until_regex="03>", timeout_ms=PATIENCE_MS, max_bytes=1_000_000)).matched
+    assert (await handle.read(until_regex="03", timeout_ms=PATIENCE_MS, max_bytes=1_000_000)).matched
     assert not paste.done()
     paste.cancel()
     assert isinstance((await asyncio.gather(paste, return_exceptions=True))[0], asyncio.CancelledError)
@@ -188,7 +188,8 @@ async def test_a_long_paste_does_not_hold_up_a_ctrl_c(open_session: Open) -> Non
 async def test_a_paste_into_a_shell_that_echoes_it(bash: SessionHandle, tmp_path: Path) -> None:
     kept = tmp_path / "kept"  # what is echoed meanwhile stands between the lines of the output
     await bash.exec("true")
-    await bash.write("\n".join([*(f"echo line {number} of a long paste >>{kept}" for number in range(1_000)), "echo 'the' end\n"]))
+    await bash.write("".join(f"echo line {number} of a long paste >>{kept}\n" for number in range(1_000)))
+    await bash.write("echo 'the' end\n")
     assert (await bash.read(until_regex="the end\n", timeout_ms=PATIENCE_MS, max_bytes=1_000_000)).matched
     assert kept.read_text() == "".join(f"line {number} of a long paste\n" for number in range(1_000))
 

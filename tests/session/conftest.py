@@ -1,0 +1,37 @@
+"""What the tests of sessions share: a controller, sessions that are closed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptyctl.controller import LocalController
+from ptyctl.session.session import Session
+from tests.session.acting import connected
+from transports.channel import Channel
+
+Connect = Callable[..., Awaitable[Session]]
+
+
+@pytest.fixture
+async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
+    """Opens sessions on scripted channels; all are closed when the test is over."""
+    opened: list[Session] = []
+
+    async def connect_one(channel: Channel, **fields: Any) -> Session:
+        session = await connected(tmp_path / str(len(opened)), channel, **fields)
+        opened.append(session)
+        return session
+
+    yield connect_one
+    for session in opened:
+        await session.close(force=True)
+
+
+@pytest.fixture
+async def controller() -> AsyncIterator[LocalController]:
+    async with LocalController() as controller:
+        yield controller

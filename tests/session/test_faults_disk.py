@@ -1,0 +1,188 @@
+"""A full disk, a missing folder, a killed server: the session goes on, and what was received is there."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.api.handle import SessionHandle
+from ptyctl.controller import LocalController
+from ptyctl.session.raw_log import FIRST_EXTENT_BYTES
+from ptyctl.session.session import Session
+from tests.session.acting import read_from
+from tests.session.conftest import Connect
+from transports.memory import MemoryChannel
+
+LINE = b"a line of output\r\n"
+TEXT = b"a line of output\n"
+
+
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def rows_of(session: Session) -> list[dict[str, object]]:
+    session.stream.flush()
+    return [json.loads(line) for line in (session.stream.transcript.folder / "timeline.jsonl").read_text().splitlines()]
+
+
+async def test_no_room_for_the_next_extent(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(LINE * 1_000)
+    monkeypatch.setattr("os.posix_fallocate", full)
+    for _ in range(20):
+        channel.feed(LINE * 1_000)
+    assert session.state == "open"
+    assert session.stream.end == len(TEXT) * 21_000
+    assert session.stream.transcript.raw.kept == FIRST_EXTENT_BYTES
+    reply = await read_from(session.stream, cursor=str(session.stream.end - 17))
+    assert reply.chunk == TEXT.decode()
+    assert [notice[:3] for notice in session.notices.take("anybody") or []] == ["gap"]
+    (gap,) = [row for row in rows_of(session) if row["kind"] == "gap"]
+    assert gap["raw"] == FIRST_EXTENT_BYTES
+    await session.close()
+    assert (session.stream.transcript.folder / "output.raw").read_bytes() == (LINE * 21_000)[:FIRST_EXTENT_BYTES]
+
+
+async def test_no_room_for_the_first_extent(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.posix_fallocate", full)
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(LINE)
+    assert (await read_from(session.stream, cursor="0")).chunk == TEXT.decode()
+    assert session.notices.take("anybody")
+    await session.close()
+    reply = await read_from(session.stream, cursor="0")
+    assert (reply.chunk, reply.truncated, reply.dropped_bytes, reply.eof) == ("", True, len(TEXT), True)
+
+
+async def test_no_room_for_the_text(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(LINE)
+    session.stream.flush()
+    monkeypatch.setattr("os.write", full)
+    channel.feed(LINE)
+    session.stream.flush()
+    channel.feed(LINE)
+    monkeypatch.undo()
+    channel.feed(LINE)
+    assert (await read_from(session.stream, cursor="0")).chunk == TEXT.decode() * 4
+    assert [notice[:3] for notice in session.notices.take("anybody") or []] == ["gap"]
+    await session.close()
+    assert (session.stream.transcript.folder / "output.spool").read_bytes() == TEXT  # whole up to its end
+    assert (session.stream.transcript.folder / "output.raw").read_bytes() == LINE * 4  # from which the rest can be made
+    reply = await read_from(session.stream, cursor="0")
+    assert reply.chunk == TEXT.decode()
+    reply = await read_from(session.stream, cursor=reply.next_cursor)
+    assert (reply.chunk, reply.dropped_bytes, reply.eof) == ("", 3 * len(TEXT), True)
+    tail = await read_from(session.stream, mode="tail")
+    assert (tail.chunk, tail.truncated) == (TEXT.decode(), True)
+
+
+async def test_half_of_a_batch_had_room(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    write, room = os.write, [40]
+
+    def nearly_full(fd: int, data: bytes) -> int:
+        size = min(len(data), room[0])
+        room[0] -= size
+        return write(fd, bytes(data[:size])) if size else full()
+
+    monkeypatch.setattr("os.write", nearly_full)
+    channel.feed(LINE * 10)
+    session.stream.flush()
+    assert session.stream.transcript.spool_kept == 40
+    monkeypatch.undo()
+    await session.close()
+    reply = await read_from(session.stream, cursor="0")
+    assert (reply.chunk, reply.eof) == ((TEXT * 10)[:40].decode(), False)
+
+
+async def test_no_room_for_the_description(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    before = (session.stream.transcript.folder / "meta.json").read_bytes()
+    monkeypatch.setattr(Path, "write_text", full)
+    channel.end()
+    assert session.state == "eof"
+    assert (session.stream.transcript.folder / "meta.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["output.raw", "output.spool", "timeline.jsonl"])
+async def test_a_transcript_that_cannot_be_begun(
+    controller: LocalController, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    opened, closed, real_open, real_close = [], [], os.open, os.close
+
+    def no_handles(path: str | Path, *rest: int) -> int:
+        if str(path).endswith(name):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        opened.append(real_open(path, *rest))
+        return opened[-1]
+
+    def note_close(fd: int) -> None:
+        closed.append(fd)
+        real_close(fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.open", no_handles)
+        patch.setattr("os.close", note_close)
+        with pytest.raises(PtyctlError, match="Too many open files") as caught:
+            await SessionHandle.open(controller, protocol="local", command=("true",))
+    assert caught.value.code is ErrorCode.IO_ERROR
+    assert sorted(opened) == sorted(closed)
+    assert (await (await SessionHandle.open(controller, protocol="local", command=("true",))).status()).session_id
+
+
+_SERVER = """
+import asyncio, sys
+from ptyctl.api import SessionRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.controller import LocalController
+
+COUNTER = "i=0; stty -opost; while :; do i=$((i+1)); echo $i; done"
+
+async def serve():
+    controller = LocalController()
+    handle = await SessionHandle.open(controller, protocol="local", command=("sh", "-c", COUNTER))
+    print(handle.session_id, flush=True)
+    while True:
+        await asyncio.sleep(0)
+        (entry,) = (await controller.session(SessionRequest.of({"action": "list"}))).sessions
+        print(entry.bytes_received, flush=True)
+
+asyncio.run(serve())
+"""
+
+
+@pytest.mark.parametrize("attempt", range(5))
+async def test_kill_9_under_output_loses_nothing_that_was_read(tmp_path: Path, attempt: int) -> None:
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", _SERVER, stdout=asyncio.subprocess.PIPE)
+    assert server.stdout is not None
+    session_id = (await server.stdout.readline()).decode().strip()
+    read = 0
+    async with asyncio.timeout(30):
+        while read < 3_000 + attempt * 40_000:
+            read = int(await server.stdout.readline())
+    os.kill(server.pid, signal.SIGKILL)
+    await server.wait()
+    rest = (await server.stdout.read()).decode().rpartition("\n")[0].split("\n")
+    read = max([read, *(int(told) for told in rest if told)])
+    kept = (Path(os.environ["PTYCTL_STATE_DIR"]) / "sessions" / session_id / "output.raw").read_bytes()
+    kept, _, after = kept.partition(b"\0")
+    assert set(after) <= {0}  # what was received ends where the zeros begin
+    assert len(kept) >= read
+    lines = kept.decode().split("\n")
+    assert lines[:-1] == [str(number) for number in range(1, len(lines))]
+    assert str(len(lines)).startswith(lines[-1])
