@@ -105,7 +105,9 @@ def test_the_learned_line_is_exact() -> None:
 @pytest.mark.parametrize(
     "line",
     [" --More-- ", "--More--", "  ---- More ----", "---(more 40%)---", "---(more)---", "<--- More --->",
-     "Press any key to continue (Q to quit)", "-- MORE --, next page: Space, next line: Enter, quit: Control-C", "[Q quit|D dump|right|down]",
+     "Press any key to continue (Q to quit)",
+     "-- MORE --, next page: Space, next line: Enter, quit: Control-C",
+     "[Q quit|D dump|right|down]",
      "--More-- (50%)",
      "the first part of a lo --More-- "],
 )  # fmt: skip

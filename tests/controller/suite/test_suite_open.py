@@ -210,7 +210,7 @@ async def test_observers_are_those_who_read_and_do_not_hold_the_lock(bash: Sessi
 
 async def test_close_ends_the_program_and_keeps_the_history(controller: Controller, bash: SessionHandle) -> None:
     pid = int((await bash.exec("echo $$")).stdout)
-    end = (await read(bash, timeout_ms=0)).buffer_end_cursor
+    end = (await bash.read(until_regex=r"\n\d+\n.*[$#] $", timeout_ms=PATIENCE_MS)).buffer_end_cursor
     assert (await session(controller, "close", session_id=bash.session_id)).payload() == {
         "action": "close",
         "success": True,
