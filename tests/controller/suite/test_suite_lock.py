@@ -197,7 +197,7 @@ async def test_a_run_whose_holder_lost_the_lock_can_be_waited_for(bash: SessionH
     await lock(bash, "task-1", lock_ttl_ms=300)
     bash.task_id = "task-1"
     with refused(ErrorCode.LOCK_LOST) as caught:
-        await bash.exec("sleep 1; echo all the same", timeout_ms=PATIENCE_MS)
+        await bash.exec("sleep 0.6; echo all the same", timeout_ms=PATIENCE_MS)
     reply = await bash.wait(caught.value.details["block_id"], timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code) == ("all the same\n", 0)
 

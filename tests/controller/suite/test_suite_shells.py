@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import random
 
 import pytest
 
@@ -20,6 +20,19 @@ SHELLS = {
     "fish": ("fish", "--no-config"),
     "busybox": ("busybox", "sh"),
 }
+#: What quoting, history, line editors and terminals trip over.
+NASTY = [
+    *"\"'$`\\!%#*~{}[]()<>|&;= \n\t\r\x01\x03\x04\x1a\x1b\x7f",
+    "é",
+    "€",
+    "😀",
+    "a",
+    "-n",
+    "$(id)",
+    "${x",
+    "\x1b[201~",
+    "x" * 200,
+]
 #: Not a POSIX shell: these are the others.
 POSIX = [name for name in SHELLS if name != "fish"]
 
@@ -77,6 +90,18 @@ async def test_a_tab_completes_nothing(shell: SessionHandle) -> None:
 async def test_control_characters_are_taken_literally(shell: SessionHandle) -> None:
     reply = await shell.exec("printf '%s' 'a\x01b\x03c\x04d\x0fe\x15f\x1ag\x1b[Ah\x7fi' | od -An -tx1 | tr -d ' \n'; echo")
     assert (reply.stdout, reply.exit_code) == ("610162036304640f6515661a671b5b41687f69\n", 0)
+
+
+@in_each
+async def test_any_text_reaches_the_command_as_it_is(shell: SessionHandle, request: pytest.FixtureRequest) -> None:
+    chance = random.Random(5)
+    backslash = "\\\\" if "fish" in request.node.name else "\\"  # the only other character that fish quotes inside '...'
+    for _ in range(30):
+        text = "".join(chance.choice(NASTY) for _ in range(chance.randrange(1, 60))).replace("\r\n", "\n")
+        quoted = text.replace("\\", backslash).replace("'", "'\"'\"'")
+        reply = await shell.exec(f"printf %s '{quoted}' | od -An -v -tx1 | tr -d ' \n'", timeout_ms=PATIENCE_MS)
+        assert bytes.fromhex(reply.stdout).decode() == text
+        assert reply.exit_code == 0
 
 
 @in_each_posix
@@ -163,9 +188,13 @@ async def test_exit_ends_the_session(shell: SessionHandle) -> None:
     assert (reply.exit_code, reply.done_reason) == (3, "eof")
 
 
-@in_each_posix
-async def test_the_ascii_form_of_the_marker(shell: SessionHandle, tmp_path: Path) -> None:
+@in_each
+async def test_the_ascii_form_of_the_marker(shell: SessionHandle) -> None:
     mode = {"marker_prefix": "<<<'RC:", "marker_suffix": ":$END>>>"}
-    for command, output, code in (("echo hi", "hi\n", 0), ("printf x; (exit 4)", "x", 4), ("echo '<<<RC:'", "<<<RC:\n", 0)):
+    for command, output, code in (
+        ("echo hi", "hi\n", 0),
+        ("printf x; sh -c 'exit 4'", "x", 4),
+        ("echo '<<<RC:'", "<<<RC:\n", 0),
+    ):
         reply = await execute(shell, cmd=command, rc_mode=mode, timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, code, "marker")

@@ -1,0 +1,45 @@
+"""Settings: from PTYCTL_* variables, then from the file that PTYCTL_CONFIG names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.controller.settings import load_settings
+
+
+def test_variables_come_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(os.environ["PTYCTL_CONFIG"]).write_text("max_sessions = 7\nwindow_bytes = 8192\n[inventory]\nlater = true\n")
+    monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "9")
+    settings = load_settings()
+    assert (settings.max_sessions, settings.window_bytes) == (9, 8192)
+    assert settings.limits.window_bytes == 8192
+    assert str(settings.state_dir) == os.environ["PTYCTL_STATE_DIR"]
+
+
+def test_without_any_of_them_the_defaults_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PTYCTL_STATE_DIR")
+    monkeypatch.delenv("PTYCTL_CONFIG")
+    settings = load_settings()
+    assert settings.max_sessions == 400
+    assert settings.limits.window_bytes == 2 * 1024 * 1024
+    assert settings.limits.quota_bytes == 1024**3
+    assert settings.state_dir.is_relative_to(Path.home())
+
+
+@pytest.mark.parametrize(("name", "value"), [("MAX_SESSIONS", "many"), ("MAX_SESSIONS", "0"), ("WINDOW_BYTES", "10")])
+def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"PTYCTL_{name}", value)
+    with pytest.raises(PtyctlError, match=name.lower()) as caught:
+        load_settings()
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+
+
+def test_a_file_that_is_none() -> None:
+    Path(os.environ["PTYCTL_CONFIG"]).write_text("max_sessions = \n")
+    with pytest.raises(PtyctlError, match="PTYCTL_CONFIG") as caught:
+        load_settings()
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
