@@ -16,6 +16,7 @@ MAX_WAIT_MS = 55_000
 DEFAULT_READ_BYTES = 65_536
 
 _READ = "mode cursor timeout_ms max_bytes max_lines until_regex include_match until_idle_ms input_hints encoding"
+_NO_TAIL = ("cursor", "until_regex", "include_match", "until_idle_ms")
 _ACTIONS = {
     "write": fields(optional="data key encoding sensitive"),
     "read": fields(optional=_READ),
@@ -56,8 +57,10 @@ class IoRequest(Request):
             raise ValueError("encoding goes with data, not with key")
         if self.max_lines is not None and self.mode != "tail":
             raise ValueError('max_lines needs mode "tail"')
-        if self.mode == "tail" and self.cursor is not None:
-            raise ValueError('mode "tail" takes no cursor')
+        if self.mode == "tail":
+            given = [name for name in _NO_TAIL if getattr(self, name) is not None]
+            if given:
+                raise ValueError(f'mode "tail" is a snapshot and takes no {", ".join(given)}')
         return self
 
 

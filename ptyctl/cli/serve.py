@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import sys
@@ -72,6 +73,7 @@ def run(
     from ptyctl.api import PtyctlError
     from ptyctl.mcp.access import AccessError
 
+    _allow_many_files()
     try:
         plan = _plan(transport, listen, toolsets, token_file)
         with plan.http.listener if plan.http else nullcontext():
@@ -83,6 +85,12 @@ def run(
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return 0
+
+
+def _allow_many_files() -> None:
+    """A session holds five files: the usual soft limit of 1024 would end at the 203rd. The hard limit is the user's to set."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _say(text: str) -> None:

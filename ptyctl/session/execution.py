@@ -51,6 +51,7 @@ class _Call:
         self._session = session
         self._run = run
         self._fence = fence
+        self._request = request
         self._reporter = Reporter(session.stream, progress)
         self._until = Until(
             deadline=asyncio.get_running_loop().time() + min(request.timeout_ms, MAX_WAIT_MS) / 1000,
@@ -68,10 +69,10 @@ class _Call:
                 wait = Wait(stream, run.spool_begin, self._until)
             why = wait.look()
             if why == "matched" and wait.span is not None:
-                self._session.runs.end_by_caller(run, "until_regex", wait.span.end)
+                self._end_as("until_regex", wait.span.end)
                 return "until_regex"
             if why == "idle":
-                self._session.runs.end_by_caller(run, "until_idle", stream.end)
+                self._end_as("until_idle", stream.end)
                 return "until_idle"
             if why == "timeout":
                 return "timeout"
@@ -80,6 +81,11 @@ class _Call:
             else:
                 await self._pause(wait)
         return run.done_reason
+
+    def _end_as(self, reason: DoneReason, spool_end: int) -> None:
+        """What the one who began the run waits for may be its end; who only waits along must not end it for others."""
+        if self._request.block_id is None:
+            self._session.runs.end_by_caller(self._run, reason, spool_end)
 
     async def _pause(self, wait: Wait) -> None:
         due = [self._reporter.due()]
