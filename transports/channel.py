@@ -97,6 +97,10 @@ class Channel(ABC):
         """Whether the far end is known to take a secret now (a local PTY with ICANON on and ECHO off)."""
         return False
 
+    def kill_foreground(self) -> bool:
+        """Kills the program in front of the shell (SIGKILL to the terminal's foreground group); False where that cannot be."""
+        return False
+
     @abstractmethod
     def resize(self, cols: int, rows: int) -> None:
         """Tells the far end the new window size. On a channel that has ended it does nothing.

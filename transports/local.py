@@ -111,6 +111,15 @@ class LocalChannel(Channel):
         if self._reason is not None:
             raise self._reason
 
+    def kill_foreground(self) -> bool:
+        """Not the shell itself: that would end the session."""
+        with contextlib.suppress(OSError):
+            group = os.tcgetpgrp(self._master)
+            if group not in (0, self._pid):
+                os.killpg(group, signal.SIGKILL)
+                return True
+        return False
+
     def resize(self, cols: int, rows: int) -> None:
         if self._master >= 0:  # a PTY that has ended has no size to change
             set_winsize(self._master, cols, rows)

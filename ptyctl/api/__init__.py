@@ -5,9 +5,12 @@ from .controller import Controller, Progress
 from .errors import ErrorCode, PtyctlError
 from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
+from .pty import PtyRequest
+from .pty_replies import BlocksReply, PtyReply
 from .session import SessionReply, SessionRequest
 
 __all__ = [
+    "BlocksReply",
     "ConfigReply",
     "ConfigRequest",
     "Controller",
@@ -17,6 +20,8 @@ __all__ = [
     "IoReply",
     "IoRequest",
     "Progress",
+    "PtyReply",
+    "PtyRequest",
     "PtyctlError",
     "SessionReply",
     "SessionRequest",

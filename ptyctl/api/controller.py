@@ -8,6 +8,8 @@ from typing import Protocol
 from .config import ConfigReply, ConfigRequest
 from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
+from .pty import PtyRequest
+from .pty_replies import BlocksReply, PtyReply
 from .session import SessionReply, SessionRequest
 
 #: Told during a long wait: bytes received since the call began, and seconds passed.
@@ -35,6 +37,10 @@ class Controller(Protocol):
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
         """ptyctl_session_config."""
+        ...
+
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply:
+        """pty_* and blocks_*, by the type of the request. Here a PtyctlError is a reply too, with `ok` false."""
         ...
 
     async def aclose(self) -> None:

@@ -151,6 +151,8 @@ class SessionEntry(Reply):
     username: str | None = None
     session_type: SessionType
     device_id: str | None = None
+    conversation_id: str | None = None
+    client_id: str | None = None
     platform: str | None = None
     state: State
     mode: Mode

@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
+from weakref import WeakKeyDictionary
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.pty import PtyRequest
+from ptyctl.api.pty_replies import BlocksReply, PtyReply
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
 from ptyctl.core.lease import Lease
 from ptyctl.session.errors import from_channel
@@ -27,7 +30,10 @@ from transports.channel import Channel
 from transports.errors import ChannelError
 
 from .capabilities import CAPABILITIES
-from .opening import channel_opener, spec_of
+from .conversations import CONVERSATION, SERVER_ENDED, Conversations
+from .opening import channel_opener, marked_start, spec_of
+from .pty import PtySurface
+from .recovered import recovered
 from .registry import Registry
 from .settings import Settings, load_settings
 
@@ -39,8 +45,12 @@ class LocalController:
         self, settings: Settings | None = None, open_channel: Callable[[SessionRequest], Channel] | None = None
     ) -> None:
         self.settings = settings or load_settings()
-        self._registry = Registry(self.settings.max_sessions)
+        self._registry = Registry(self.settings.max_sessions, self._recall)
         self._open_channel = open_channel or channel_opener()
+        self._opened_with: WeakKeyDictionary[Session, SessionRequest] = WeakKeyDictionary()
+        self._pty = PtySurface(
+            Conversations(self._registry, self._make, self._channel_again, self.settings.state_dir / "sessions")
+        )
         self._actions = {
             "open": self._open,
             "close": self._close,
@@ -61,7 +71,7 @@ class LocalController:
 
     async def aclose(self) -> None:
         """Closes all sessions; their transcripts stay."""
-        await asyncio.gather(*(session.close(why="the server ended") for session in self._registry.known()))
+        await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in self._registry.known()))
 
     async def session(self, request: SessionRequest) -> SessionReply:
         return await self._actions[request.action](request)
@@ -71,7 +81,7 @@ class LocalController:
             raise unsupported('mode "screen" is not here yet; read the text with mode cursor or tail', field="mode")
         reading = request.action == "read"
         session = self._registry.find(request.session_id) if reading else self._registry.find_live(request.session_id)
-        with session.in_use(request.task_id, reading=reading):
+        with session.usage.in_use(request.task_id, reading=reading):
             if not reading:
                 return await write(session, request)
             reply = await read(session.stream, request, progress)
@@ -81,12 +91,12 @@ class LocalController:
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
         find = self._registry.find_live if request.block_id is None else self._registry.find
         session = find(request.session_id)
-        with session.in_use(request.task_id):
+        with session.usage.in_use(request.task_id):
             return await execute(session, request, progress)
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
         session = self._registry.find_live(request.session_id)
-        with session.in_use(request.task_id):
+        with session.usage.in_use(request.task_id):
             if request.action == "mode":
                 raise unsupported("modes belong to a platform, and this session has none that names any", field="mode")
             if request.action == "resize":
@@ -107,6 +117,9 @@ class LocalController:
                 notices=session.notices.take(request.task_id),
             )
 
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply:
+        return await self._pty.answer(request, progress)
+
     async def _open(self, request: SessionRequest) -> SessionReply:
         spec = spec_of(request)
         if spec.device_id is None:
@@ -118,6 +131,12 @@ class LocalController:
             return await self._open_present(request, spec, present)
 
     async def _open_new(self, request: SessionRequest, spec: Spec) -> SessionReply:
+        session = await self._make(request, spec)
+        lease = self._lease(session, request) if request.acquire_lock else None
+        return self._told_open(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
+
+    async def _make(self, request: SessionRequest, spec: Spec) -> Session:
+        """A session that is open, and can be found."""
         self._registry.reserve()
         try:
             folder = self.settings.sessions_dir()
@@ -130,7 +149,7 @@ class LocalController:
                     f"cannot keep a transcript in {folder}: {error.strerror}; make room there, or close sessions",
                 ) from None
             try:
-                await session.connect(self._channel(request))
+                await session.connect(self._channel(request, session))
             except BaseException:  # also a cancelled open leaves nothing behind
                 await session.close(force=True, why="it could not be opened")
                 shutil.rmtree(folder / session_id, ignore_errors=True)
@@ -138,9 +157,9 @@ class LocalController:
             self._registry.add(session)
         finally:
             self._registry.release()
-        session.watch_idleness()
-        lease = self._lease(session, request) if request.acquire_lock else None
-        return self._opened(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
+        self._opened_with[session] = request
+        session.usage.watch()
+        return session
 
     async def _open_present(self, request: SessionRequest, spec: Spec, session: Session) -> SessionReply:
         old = session.spec
@@ -151,21 +170,33 @@ class LocalController:
                 existing_session_id=session.session_id,
             )
         if session.state in ("eof", "lost"):
-            await session.connect(self._channel(request))
+            await session.connect(self._channel(request, session))
+            self._opened_with[session] = request
             session.notices.post(f"reconnected: incarnation {session.incarnation}; what was running before is gone")
-        reply = self._opened(session, session.lease(), next_cursor=session.stream.end)
+        reply = self._told_open(session, session.lease(), next_cursor=session.stream.end)
         reply.existing_session_id = session.session_id
         reply.lock_acquired = False
         reply.notices = session.notices.take(request.task_id)
         return reply
 
-    def _channel(self, request: SessionRequest) -> Channel:
+    def _recall(self, session_id: str) -> Session | None:
+        sessions = self.settings.state_dir / "sessions"
+        return recovered(self.settings.sessions_dir(), session_id, self.settings.limits) if sessions.is_dir() else None
+
+    def _channel(self, request: SessionRequest, session: Session) -> Channel:
         try:
-            return self._open_channel(request)
+            return self._open_channel(marked_start(request, session.hooks_nonce) if session.spec.hooked else request)
         except ChannelError as error:
             raise from_channel(error) from None
 
-    def _opened(self, session: Session, lease: Lease | None, next_cursor: int) -> SessionReply:
+    def _channel_again(self, session: Session) -> Channel:
+        """Another channel for a session, as it was opened; one that an earlier process opened is known by what it is."""
+        request = self._opened_with.get(session, CONVERSATION if session.spec.conversation_id is not None else None)
+        if request is None:
+            raise unsupported(f"session {session.session_id} was opened by an earlier server; open it again instead")
+        return self._channel(request, session)
+
+    def _told_open(self, session: Session, lease: Lease | None, next_cursor: int) -> SessionReply:
         channel = session.channel
         assert channel is not None
         reply = self._reply("open", session, lease)
@@ -199,18 +230,18 @@ class LocalController:
             if getattr(request, name):
                 raise unsupported(f"{name} is not here yet; try again when the lock is free", field=name)
         session = self._registry.find_live(request.session_id)
-        with session.in_use(request.task_id):
+        with session.usage.in_use(request.task_id):
             return self._reply("lock", session, self._lease(session, request))
 
     async def _heartbeat(self, request: SessionRequest) -> SessionReply:
         session = self._registry.find_live(request.session_id)
-        with session.in_use(request.task_id):
+        with session.usage.in_use(request.task_id):
             now = asyncio.get_running_loop().time()
             return self._reply("heartbeat", session, session.leases.heartbeat(_task(request), _ttl_s(request), now))
 
     async def _unlock(self, request: SessionRequest) -> SessionReply:
         session = self._registry.find_live(request.session_id)
-        with session.in_use(request.task_id):
+        with session.usage.in_use(request.task_id):
             session.leases.release(_task(request), asyncio.get_running_loop().time())
             return self._reply("unlock", session, None)
 

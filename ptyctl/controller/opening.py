@@ -12,6 +12,7 @@ from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
 from ptyctl.core.marker import answering_program
 from ptyctl.core.prompt import Expectations
+from ptyctl.session.shells import with_marks
 from ptyctl.session.spec import Spec
 from transports import ssh, telnet
 from transports.channel import Channel, Pty
@@ -55,6 +56,7 @@ def spec_of(request: SessionRequest) -> Spec:
         platform=request.platform,
         program=_program(request, pty),
         probing=request.protocol != "local" and posix and (not console or request.platform == "linux"),
+        hooked=_is_hooked(request),
         idle_timeout_s=(request.timeouts or Timeouts()).idle_timeout_ms / 1000,
         pty=pty,
         expect=expect,
@@ -85,6 +87,19 @@ def _program(request: SessionRequest, pty: PtyOptions) -> str | None:
         name = answering_program(argv) if argv else user_shell()
         return shutil.which(name) or name
     return "sh" if request.protocol == "ssh" and not pty.enabled and request.command is None else None
+
+
+def marked_start(request: SessionRequest, nonce: str) -> SessionRequest:
+    """The same request, for a local shell that is to send marks."""
+    start = with_marks(_argv(request.command) or (user_shell(),), nonce, request.env or {})
+    assert start is not None
+    return request.model_copy(update={"command": start.argv, "env": {**(request.env or {}), **start.env}})
+
+
+def _is_hooked(request: SessionRequest) -> bool:
+    if request.protocol != "local" or request.shell_integration == "off":
+        return False
+    return with_marks(_argv(request.command) or (user_shell(),), "", {}) is not None
 
 
 def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.session import Session
@@ -13,11 +14,12 @@ KEPT_CLOSED = 1000
 
 
 class Registry:
-    """`opening` serialises the opens of one device: they make one connection."""
+    """`opening` serialises the opens of one device: they make one connection. `recall` looks on disk for what is not here."""
 
-    def __init__(self, max_sessions: int) -> None:
+    def __init__(self, max_sessions: int, recall: Callable[[str], Session | None] = lambda session_id: None) -> None:
         self.opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._max = max_sessions
+        self._recall = recall
         self._pending = 0
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
@@ -29,12 +31,14 @@ class Registry:
         return [session for session in self._sessions.values() if session.state != "closed"]
 
     def find(self, session_id: str | None) -> Session:
-        """A session that is or was here.
+        """A session that is or was here, or that an earlier server has left on disk.
 
         Raises:
-            PtyctlError: NOT_FOUND.
+            PtyctlError: NOT_FOUND; POLICY_DENIED, BUSY or IO_ERROR for one on disk that may or can not be opened.
         """
         session = self._sessions.get(session_id or "")
+        if session is None and session_id and (session := self._recall(session_id)) is not None:
+            self.add(session)
         if session is None:
             raise PtyctlError(
                 ErrorCode.NOT_FOUND, f"no session {session_id}; ptyctl_session action=list names those that are open"
@@ -54,6 +58,12 @@ class Registry:
 
     def console(self, device_id: str) -> Session | None:
         return next((session for session in self.live() if session.spec.device_id == device_id), None)
+
+    def conversation(self, conversation_id: str, client_id: str) -> Session | None:
+        """Its terminal, also a closed one; the last, where an earlier server has left others."""
+        key = (conversation_id, client_id)
+        sessions = reversed(self._sessions.values())
+        return next((session for session in sessions if (session.spec.conversation_id, session.spec.client_id) == key), None)
 
     def reserve(self) -> None:
         """Room for one more.

@@ -1,7 +1,7 @@
 """Way 2 to know a run's end: the command is wrapped in two printfs of a marker of its own (design, section 6).
 
-What is typed holds the marker only in pieces, so the echo never contains it. The first form is a private OSC sequence, which
-no screen shows and no spool keeps; where something on the way swallows it, an ASCII form does the same as text.
+What is typed holds the marker only in pieces, so the echo never contains it. The first form is the marks' own OSC sequence
+(core.marks), which no screen shows and no spool keeps; where something on the way swallows it, an ASCII form does it as text.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .control import PASTE_BEGIN, PASTE_END
+from .marks import OSC_NUMBER
 
 Dialect = Literal["posix", "zsh", "fish"]
-MarkKind = Literal["begin", "end"]
-
-#: Our private OSC number; what follows it is `;nonce;run;begin` or `;nonce;run;end;status`.
-OSC_NUMBER = "7717"
+#: The shell function that sends a mark. It lives as long as the shell, and in its memory only.
+FUNCTION = "__ptyctl"
 _SHELLS: dict[str, Dialect] = {
     **dict.fromkeys(("sh", "bash", "dash", "ash", "ksh", "mksh", "busybox"), "posix"),
     "zsh": "zsh",
@@ -31,6 +30,16 @@ _NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f'\\%!]|^-")
 #: A terminal in canonical mode cuts a line at 4095 bytes (Linux termios(3)), a small shell's editor at 1024 (busybox): so many
 #: characters of up to four bytes are typed in one line, whose quotes are then closed and opened again.
 _LONG_LINE = re.compile(r"((?:'\\''|[^'\n]){150})(?=[^\n])")
+
+#: Words, quoted ones too, in pipelines and lists.
+_WORD = r"""(?:[\w./:@%+,~-]|=(?=\w)|'[^'!\x00-\x1f\x7f\\]*'|"[^"!`$\x00-\x1f\x7f\\]*")+"""
+_PLAIN = re.compile(rf"{_WORD}(?: +(?:(?:\|\||&&|[|;]) +)?{_WORD}|; +{_WORD})*")
+#: A word of the shell's grammar may want more to follow.
+_RESERVED = re.compile(
+    r"(?:^|[ ;|&])(?:if|then|elif|else|fi|for|foreach|do|done|while|until|repeat|case|esac|select|switch|function|coproc|time|"
+    r"begin|end|and|or|not|nocorrect|noglob)(?:$|[ ;])"
+)
+_PLAIN_LIMIT = 1000
 
 
 def shell_dialect(program: str) -> Dialect | None:
@@ -59,49 +68,34 @@ def answering_program(argv: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A marker that was seen. `status` is the command's exit status, with `end`."""
-
-    run: str
-    kind: MarkKind
-    status: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Marker:
-    """The markers of one session; `nonce` keeps those of others, and of old output, apart."""
+    """Wraps commands for one shell; `nonce` is the session's, as of its marks."""
 
     nonce: str
     dialect: Dialect = "posix"
 
-    def line(self, command: str, run: str) -> str:
-        """One logical line that runs `command` between two marks, with the command's own status kept for the second.
+    def line(self, command: str, counter: int, *, define: bool = True) -> str:
+        """One logical line that runs `command` between a begin mark (`counter`) and an end mark (`counter` + 1).
 
-        The leading blank keeps it out of the history where the shell is asked for that (HISTCONTROL, HIST_IGNORE_SPACE).
+        `define` brings the function that sends a mark; a shell keeps it, and a short line is echoed in a third of the time.
+        The leading blank keeps the line out of the history where the shell is asked for that (HISTCONTROL, HIST_IGNORE_SPACE).
         """
-        status = "$status" if self.dialect == "fish" else '"$?"'
-        begin, end = self._printf(run, "begin", ""), self._printf(run, "end", f" {status}")
-        evaluate = self._evaluate(command.replace("\r\n", "\n"))
-        return f" {begin}; {evaluate}; {end}"
+        status = "$status" if self.dialect == "fish" else "$?"
+        definition = f"{self._definition()}; " if define else ""
+        return f" {definition}{FUNCTION} '{counter};B';{self.evaluated(command)};{FUNCTION} \"{counter + 1};E;{status}\""
 
-    def osc(self, payload: bytes) -> Mark | None:
-        """The mark in an OSC payload, or None when it is none of ours."""
-        parts = payload.decode("ascii", "replace").split(";")
-        if len(parts) < 4 or parts[:2] != [OSC_NUMBER, self.nonce]:
-            return None
-        if parts[3] == "end" and len(parts) == 5 and parts[4].isdigit():
-            return Mark(parts[2], "end", int(parts[4]))
-        return Mark(parts[2], "begin") if parts[3] == "begin" and len(parts) == 4 else None
+    def _definition(self) -> str:
+        body = f"printf '\\033]{OSC_NUMBER.decode()};{self.nonce};%s\\007'"
+        if self.dialect == "fish":
+            return f"function {FUNCTION}; {body} $argv[1]; end"
+        return f'{FUNCTION}(){{ {body} "$1";}}'
 
-    def _printf(self, run: str, kind: str, status: str) -> str:
-        format_ = f"\\033]{OSC_NUMBER};%s;%s;{kind}" + (";%s" if status else "") + "\\007"
-        return f"printf '{format_}' {self.nonce} {run}{status}"
-
-    def _evaluate(self, command: str) -> str:
-        """Runs `command`; its control characters are told to the shell in a form that can be typed.
+    def evaluated(self, command: str) -> str:
+        """Runs `command`, however many lines it has; its control characters are told to the shell in a form that can be typed.
 
         `command eval` outlives a syntax error in shells for which eval is a special built-in (POSIX 2.8.1).
         """
+        command = command.replace("\r\n", "\n")
         if self.dialect == "fish":
             return f"eval {self._quote(command)}"
         evaluate = "command eval" if self.dialect == "posix" else "eval"
@@ -124,18 +118,29 @@ class AsciiMarker(Marker):
     prefix: str = "__PTYCTL_"
     suffix: str = "__"
 
-    def pattern(self, run: str, kind: MarkKind) -> str:
+    def pattern(self, kind: Literal["B", "E"], counter: int) -> str:
         """An RE2 pattern of that mark; the status is its first group."""
-        body = f"{self.nonce}.{run}.{kind}" + (r"\.(\d+)" if kind == "end" else "")
-        return f"{_literal(self.prefix)}{body.replace('.', '[.]', 2)}{_literal(self.suffix)}"
+        body = f"{self.nonce};{counter};{kind}" + (r";(\d+)" if kind == "E" else "")
+        return f"{_literal(self.prefix)}{body}{_literal(self.suffix)}"
 
-    def _printf(self, run: str, kind: str, status: str) -> str:
-        format_ = "%s%s" + (".%s" if status else "") + "%s"
-        return f"printf '{format_}' {self._quote(self.prefix)} {self.nonce}.{run}.{kind}{status} {self._quote(self.suffix)}"
+    def _definition(self) -> str:
+        body = f"printf '%s%s%s' {self._quote(self.prefix)} '{self.nonce};'"
+        if self.dialect == "fish":
+            return f"function {FUNCTION}; {body}$argv[1] {self._quote(self.suffix)}; end"
+        return f'{FUNCTION}(){{ {body}"$1" {self._quote(self.suffix)};}}'
 
 
 def _literal(text: str) -> str:
     return "".join(f"\\x{{{ord(character):x}}}" for character in text)
+
+
+def plain(command: str) -> bool:
+    """Whether a command can be typed as it is, in bash and zsh.
+
+    Nothing may act upon it (a line editor, the history, a terminal's limit), and it can be neither incomplete nor a syntax
+    error: a shell answers those by a prompt of another kind, or with the status of the command before.
+    """
+    return len(command) < _PLAIN_LIMIT and _PLAIN.fullmatch(command) is not None and not _RESERVED.search(command)
 
 
 def typed(line: str, bracketed: bool) -> str:

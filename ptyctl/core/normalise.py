@@ -11,9 +11,9 @@ of a bound.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from .control import ESC
+from .marks import MarkReader, PlacedMark, sentinel
 
 #: An OSC, DCS, APC, PM or SOS longer than this is given up: an unterminated one must not swallow a session.
 STRING_LIMIT_BYTES = 1 << 20
@@ -41,39 +41,35 @@ _NEWLINE = re.compile(rb"\r?\r\n|\r")
 _OPEN_CR = re.compile(rb"\r{1,2}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Osc:
-    """An operating system command, without its introducer and terminator. Offsets are in bytes: `raw_begin` and `raw_end`
-    enclose the sequence in the raw stream, `spool` is where in the spool it stands: behind a CR that came before it."""
-
-    payload: bytes
-    raw_begin: int
-    raw_end: int
-    spool: int
-
-
 class Normaliser:
     """Feeds on raw bytes, gives spool text. `raw` and `spool` count what was taken in and given out.
 
     `line_feeds` counts LF as received: a CR alone repaints a line, only a LF leaves it. `modes` holds the DEC private modes
-    that the far end has set; `osc` gathers operating system commands until they are taken.
+    that the far end has set; `marks` gathers the marks of `reader` until they are taken.
     """
 
-    def __init__(self, raw: int = 0, spool: int = 0) -> None:
+    def __init__(self, raw: int = 0, spool: int = 0, reader: MarkReader | None = None, *, in_line: bool = False) -> None:
         self.raw = raw
         self.spool = spool
+        self.reader = reader
         self.line_feeds = 0
         self.modes: set[int] = set()
-        self.osc: list[Osc] = []
+        self.marks: list[PlacedMark] = []
         self._held = b""  # the start of a short sequence whose end has not come
         self._string = bytearray()  # the start of a string (OSC, DCS ...) whose end has not come
         self._cr = b""  # one or two CR of which it is open whether a LF follows
+        self._in_line = in_line  # whether the spool ends within a line
+        self._ts = 0
 
-    def feed(self, data: bytes) -> bytes:
-        """The text that `data` adds to the spool. A sequence or a CR whose meaning is still open is held back."""
+    def feed(self, data: bytes, ts: int = 0) -> bytes:
+        """The text that `data` adds to the spool. A sequence or a CR whose meaning is still open is held back.
+
+        `ts` (epoch ms) is the time of marks that bring none.
+        """
         if len(data) > STRING_LIMIT_BYTES:
             half = len(data) // 2
-            return self.feed(data[:half]) + self.feed(data[half:])
+            return self.feed(data[:half], ts) + self.feed(data[half:], ts)
+        self._ts = ts
         self.raw += len(data)
         if ESC not in data and not self._held and not self._string:
             return self._plain(data)
@@ -83,10 +79,7 @@ class Normaliser:
         """Settles what is open as the stream ends here: a held CR is a line's end, a torn sequence is dropped."""
         self._held = b""
         self._string.clear()
-        text = b"\n" * len(self._cr)
-        self._cr = b""
-        self.spool += len(text)
-        return text
+        return self._settle_cr()
 
     def _escaped(self, data: bytes) -> bytes:
         data = self._held + data
@@ -104,9 +97,31 @@ class Normaliser:
             if found[1] is None:
                 self._set_modes(found[2], found[3] == b"h")
             else:
-                self.osc.append(Osc(found[1], raw + found.start(), raw + begin, self.spool + bool(self._cr)))
+                pieces.append(self._mark(found[1], raw + found.start(), raw + begin))
         pieces.append(self._plain(_SEQUENCE.sub(b"", data[begin:])))
         return b"".join(pieces)
+
+    def _mark(self, payload: bytes, raw_begin: int, raw_end: int) -> bytes:
+        """The text that an OSC leaves: a line of its own where it is a prompt mark, nothing else."""
+        mark = self.reader.read(payload) if self.reader is not None else None
+        if mark is None:
+            return b""
+        before, line = self._settle_cr(), b""  # a CR before a mark is over: what stands behind the mark is another's
+        if mark.kind == "prompt":
+            if self._in_line:
+                before, self.spool = before + b"\n", self.spool + 1
+            line = sentinel(mark, self._ts)
+            self._in_line = False
+        self.marks.append(PlacedMark(mark, raw_begin, raw_end, self.spool, self.spool + len(line)))
+        self.spool += len(line)
+        return before + line
+
+    def _settle_cr(self) -> bytes:
+        text = b"\n" * len(self._cr)
+        self._cr = b""
+        self.spool += len(text)
+        self._in_line = self._in_line and not text
+        return text
 
     def _hold_open(self, data: bytes) -> bytes:
         """`data` without the sequence at its end that is not whole yet."""
@@ -152,7 +167,9 @@ class Normaliser:
             text = self._newlines(text, crs)
         else:
             self._cr = b""
-        self.spool += len(text)
+        if text:
+            self.spool += len(text)
+            self._in_line = text[-1] != 10
         return text
 
     def _newlines(self, text: bytes, crs: int) -> bytes:

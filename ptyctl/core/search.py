@@ -10,6 +10,7 @@ import re2
 
 from ptyctl.api.errors import invalid
 
+from .leaving_out import Hidden, LeavingOut, nothing_hidden
 from .window import Window
 
 #: A match of up to this size is found however it was cut; what a failed search must look at again is bounded by it.
@@ -64,15 +65,16 @@ class Span:
 
 
 class Search:
-    """One search from a cursor over a spool that still grows. `^` is the cursor.
+    """One search from a cursor over a spool that still grows. `^` is the cursor. What is `hidden` is not seen at all.
 
     Each call looks only at what came since the last one and at the 64 KiB before it, so that the whole is linear.
     """
 
-    def __init__(self, pattern: Any, cursor: int) -> None:
+    def __init__(self, pattern: Any, cursor: int, hidden: Hidden = nothing_hidden) -> None:
         self.cursor = cursor
         self.scanned = cursor
         self._pattern = pattern
+        self._hidden = hidden
 
     def cost(self) -> int:
         """How many bytes, seen before, the next call has to look at again."""
@@ -80,12 +82,36 @@ class Search:
 
     def search(self, window: Window) -> Span | None:
         """The leftmost match in what the window holds now, or None."""
-        begin = max(self.cursor, self.scanned - MATCH_LIMIT_BYTES, window.start)
+        begin = max(self._again_from(), window.start)
         context = begin
         if begin > self.cursor:  # what stands before it decides on ^, \b and (?m)^; and a character is not cut
-            context = window.character_start(max(begin - 4, self.cursor))
+            context = self._context(begin, window)
             begin = max(begin - 3, context + (context > self.cursor))
-        text = window.read(context, window.end)
+        seen = LeavingOut(window.read(context, window.end), context, self._hidden(context, window.end))
         self.scanned = window.end
-        found = self._pattern.search(text, begin - context)
-        return None if found is None else Span(context + found.start(), context + found.end())
+        found = self._pattern.search(seen.text, seen.place(begin))
+        if found is None:
+            return None
+        end = seen.end_offset(found.end())
+        return Span(min(seen.offset(found.start()), end), end)
+
+    def _again_from(self) -> int:
+        """Where a match that was not whole at the last call may begin."""
+        begin = max(self.cursor, self.scanned - MATCH_LIMIT_BYTES)
+        while True:
+            hidden = sum(end - start for start, end in self._hidden(begin, self.scanned))
+            earlier = max(self.cursor, self.scanned - MATCH_LIMIT_BYTES - hidden)
+            if earlier >= begin:
+                return begin
+            begin = earlier
+
+    def _context(self, begin: int, window: Window) -> int:
+        """An offset a few bytes that are seen before `begin`, or the cursor where there are none."""
+        while True:
+            context = window.character_start(max(begin - 4, self.cursor))
+            hidden = self._hidden(context, begin)
+            if not hidden:
+                return context
+            begin = max(hidden[0][0], self.cursor)
+            if begin == self.cursor or begin <= window.start:
+                return max(begin, window.start)

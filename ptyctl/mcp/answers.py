@@ -25,9 +25,13 @@ async def answer(tool: Tool, controller: Controller, arguments: dict[str, Any], 
         reply = await tool.call(controller, request, progress)
         return _success(reply.payload())
     except PtyctlError as error:
-        return _failure(error)
+        return _refusal(tool, error)
     except Exception as error:  # noqa: BLE001 - the outer edge: what escapes here would reach the client as raw text
-        return _failure(_internal(tool.name, error))
+        return _refusal(tool, _internal(tool.name, error))
+
+
+def _refusal(tool: Tool, error: PtyctlError) -> CallToolResult:
+    return _failure(error) if tool.refused is None else _success(tool.refused(error).payload())
 
 
 def _success(payload: dict[str, Any]) -> CallToolResult:

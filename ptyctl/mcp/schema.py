@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import chain
 from typing import Any
 
@@ -30,6 +30,13 @@ def input_schema(model: type[BaseModel]) -> Schema:
     """What a tool takes: the root closed, definitions inlined, null left out (an absent field says the same)."""
     small = _Compactor(model, nullable=False).schema
     return {**small, "additionalProperties": False}
+
+
+def told_schema(model: type[BaseModel], told: Collection[str]) -> Schema:
+    """What a tool answers that tells errors in the reply itself (`ok` false): these fields of the model. None is ever null."""
+    small = _Compactor(model, nullable=False).schema
+    properties = {name: field for name, field in small["properties"].items() if name in told}
+    return {"type": "object", "properties": properties, "required": ["ok"]}
 
 
 def output_schema(model: type[BaseModel]) -> Schema:

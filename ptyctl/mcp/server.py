@@ -17,7 +17,7 @@ from ptyctl.api import Controller
 
 from .answers import answer
 from .progress import Reporter
-from .schema import input_schema, output_schema
+from .schema import input_schema, output_schema, told_schema
 from .tool import Tool
 
 INSTRUCTIONS = """\
@@ -70,7 +70,7 @@ def definition(tool: Tool) -> types.Tool:
         name=tool.name,
         description=tool.description,
         input_schema=input_schema(tool.request),
-        output_schema=output_schema(tool.reply),
+        output_schema=output_schema(tool.reply) if tool.told is None else told_schema(tool.reply, tool.told),
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=tool.read_only,

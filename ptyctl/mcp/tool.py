@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ptyctl.api import Controller, Progress
+from ptyctl.api import Controller, Progress, PtyctlError
 from ptyctl.api.model import Reply, Request
 
 #: Performs a request of the tool's own type; the progress callback is None when the client did not ask for it.
@@ -17,6 +17,9 @@ Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 class Tool:
     """The hints are those of MCP's ToolAnnotations: `destructive`, it may change or end what is there; `idempotent`, the same
     call made again changes nothing more. Every tool may reach a device, so all have openWorldHint.
+
+    `told` names the fields of the reply that the tool fills, where it shares the reply's model with others. `refused` makes the
+    reply to an error, where the surface answers errors as it answers all else; without it they are errors of MCP's.
     """
 
     name: str
@@ -28,3 +31,5 @@ class Tool:
     read_only: bool = False
     destructive: bool = True
     idempotent: bool = False
+    told: tuple[str, ...] | None = None
+    refused: Callable[[PtyctlError], Reply] | None = None

@@ -1,9 +1,10 @@
-"""Way 2: two marks around the command; what is between them is the output, exactly (design, section 6)."""
+"""Way 2: two marks typed around the command; what is between them is the output, exactly (design, section 6)."""
 
 from __future__ import annotations
 
 from ptyctl.core.control import BRACKETED_PASTE
-from ptyctl.core.marker import AsciiMarker, Mark, Marker, typed
+from ptyctl.core.marker import AsciiMarker, Marker, typed
+from ptyctl.core.marks import PlacedMark
 from ptyctl.core.search import Search, compile_pattern
 
 from .gate import Writer
@@ -18,66 +19,84 @@ PROMPT_ALONE_S = 1.0
 
 
 class ByMarker:
-    """Way 2: two marks around the command; what is between them is the output, exactly."""
+    """Wraps the command; the shell sends the marks around it."""
 
-    def __init__(self, terminal: Terminal, marker: Marker) -> None:
+    def __init__(self, terminal: Terminal, marker: Marker, *, defined: bool, inner: bool = False) -> None:
+        """`defined`: the shell knows how to send a mark. `inner`: it runs in a shell that announces itself."""
         self._terminal = terminal
-        self.marker = marker
+        self._marker = marker
+        self._counter = 0
+        self._inner = inner
+        self.defined = defined
 
     async def drive(self, run: Run, writer: Writer) -> None:
         terminal, stream = self._terminal, self._terminal.stream
-        key = run.block_id.partition("_")[0]
-        line = self.marker.line(run.command, key)
+        self._counter = stream.next_counter(self._marker.nonce)
+        line = self._marker.line(run.command, self._counter, define=not self.defined)
+        run.prompt_before = terminal.last_line()
+        run.raw_sent, run.spool_sent, feeds = stream.normaliser.raw, stream.end, stream.normaliser.line_feeds
         text = typed(line, BRACKETED_PASTE in stream.normaliser.modes)
-        watch = _AsciiWatch(self.marker, key, stream) if isinstance(self.marker, AsciiMarker) else None
+        watch = _AsciiWatch(self._marker, self._counter, stream) if isinstance(self._marker, AsciiMarker) else None
         await terminal.type(run, text + "\n", writer)
         while run.done_reason is None:
             if watch is not None:
                 watch.look(run, terminal)
             if stream.ended is not None:
                 terminal.finish(run, "eof")
-            elif (due := self._prompt_due(run)) is not None and terminal.now() >= due:
+            elif (due := self._prompt_due(run, feeds)) is not None and terminal.now() >= due:
+                self.defined = False
                 run.prompt_after = terminal.last_line()
+                if run.raw_begin is None:
+                    run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
                 run.exit_code_reason = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
                 terminal.finish(run, "cancelled" if run.interrupted else "prompt")
             if run.done_reason is None:
                 await stream.pulse.wait(due)
 
-    def marked(self, run: Run, mark: Mark, raw_begin: int, raw_end: int, spool: int, now: float) -> None:
+    def marked(self, run: Run, placed: PlacedMark) -> None:
         """A mark of this session came by."""
-        if mark.run != run.block_id.partition("_")[0]:
+        mark = placed.mark
+        if mark.nonce != self._marker.nonce:
+            self._outer_prompt(run, placed)
             return
-        if mark.kind == "begin":
-            run.raw_begin, run.spool_begin = raw_end, spool
-        elif run.raw_begin is not None:
+        if mark.kind == "begin" and mark.counter == self._counter:
+            self.defined = True
+            run.raw_begin, run.spool_begin = placed.raw_end, placed.spool_end
+        elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
             run.exit_code = mark.status
-            run.finish("marker", now, raw_end=raw_begin, spool_end=spool)
+            run.finish("marker", self._terminal.now(), raw_end=placed.raw_begin, spool_end=placed.spool_begin)
 
-    def _prompt_due(self, run: Run) -> float | None:
+    def _outer_prompt(self, run: Run, placed: PlacedMark) -> None:
+        """A shell that announces itself is back: the one within it, to which the command was typed, has ended."""
+        if placed.mark.kind == "prompt" and run.sent and self._inner:
+            run.exit_code = placed.mark.status
+            if run.raw_begin is None:
+                run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
+            run.finish("marks", self._terminal.now(), raw_end=placed.raw_begin, spool_end=placed.spool_begin)
+
+    def _prompt_due(self, run: Run, feeds: int) -> float | None:
         """When the prompt, should it stay, tells the end; None while it is not there.
 
         After an interrupt a shell drops the rest of the line, the second mark too (bash, dash, zsh). It does the same when a
-        command dies by SIGINT without our doing, and a shell within the shell never knew of the mark.
+        command dies by SIGINT without our doing; a shell within the shell never knew of the mark, nor of how to send one.
         """
         terminal, stream = self._terminal, self._terminal.stream
         if run.interrupted:
             there = terminal.prompt.match(terminal.last_line(), run.expect) is not None
             return stream.last_data + SETTLE_S if there else None
-        learned = (terminal.prompt.learned or "").encode()
-        begin = stream.end - len(learned)
-        if not learned or run.spool_begin is None or begin < run.spool_begin or stream.read(begin, stream.end) != learned:
+        if stream.normaliser.line_feeds == feeds or terminal.prompt.learned is None:
             return None
-        return stream.last_data + PROMPT_ALONE_S if terminal.last_line().encode() == learned else None
+        return stream.last_data + PROMPT_ALONE_S if terminal.last_line() == terminal.prompt.learned else None
 
 
 class _AsciiWatch:
     """Finds the marks of the ASCII form in the spool."""
 
-    def __init__(self, marker: AsciiMarker, key: str, stream: Stream) -> None:
+    def __init__(self, marker: AsciiMarker, counter: int, stream: Stream) -> None:
         self._stream = stream
-        self._begin = Search(compile_pattern(marker.pattern(key, "begin"), "marker"), stream.end)
+        self._begin = Search(compile_pattern(marker.pattern("B", counter), "marker"), stream.end)
         self._end: Search | None = None
-        self._end_pattern = compile_pattern(marker.pattern(key, "end"), "marker")
+        self._end_pattern = compile_pattern(marker.pattern("E", counter + 1), "marker")
         self._raw = stream.normaliser.raw
 
     def look(self, run: Run, terminal: Terminal) -> None:
@@ -85,21 +104,19 @@ class _AsciiWatch:
             found = self._begin.search(self._stream.window)
             if found is None:
                 return
+            text = self._stream.read(found.start, found.end)
+            log = self._stream.transcript.raw
             run.spool_begin = found.end
-            run.raw_begin = self._raw_place(self._stream.read(found.start, found.end), first=True, end=True)
+            run.raw_begin = self._raw + max(log.read(self._raw, log.size).find(text), 0) + len(text)
             self._end = Search(self._end_pattern, found.end)
         found = self._end.search(self._stream.window)
         if found is not None:
             text = self._stream.read(found.start, found.end)
-            status = self._end_pattern.search(text)
-            run.exit_code = int(status.group(1))
-            place = self._raw_place(text, first=False, end=False)
-            run.finish("marker", terminal.now(), raw_end=place, spool_end=found.start)
+            run.exit_code = int(self._end_pattern.search(text).group(1))
+            run.finish("marker", terminal.now(), raw_end=self._raw_end(text), spool_end=found.start)
 
-    def _raw_place(self, mark: bytes, *, first: bool, end: bool) -> int:
-        """Where the mark stands in output.raw. printf writes it in one piece, so nothing stands within it."""
+    def _raw_end(self, mark: bytes) -> int:
+        """Where the end mark stands in output.raw: printf writes it in one piece, so nothing stands within it."""
         log = self._stream.transcript.raw
-        raw = log.read(self._raw, log.size) if first else log.read(max(self._raw, log.size - _TAIL_BYTES), log.size)
-        base = self._raw if first else max(self._raw, log.size - _TAIL_BYTES)
-        at = raw.find(mark) if first else raw.rfind(mark)
-        return base + max(at, 0) + (len(mark) if end else 0)
+        begin = max(self._raw, log.size - _TAIL_BYTES)
+        return begin + max(log.read(begin, log.size).rfind(mark), 0)

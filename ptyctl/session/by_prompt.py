@@ -104,7 +104,7 @@ class ByPrompt:
 
     def _refused(self, run: Run, line: str, typed: _Typed) -> bool:
         """Whether to stop after a line that the device refused; that is asked of several lines only."""
-        if run.request.lines is None:
+        if run.request is None or run.request.lines is None:
             return False
         stream = self._terminal.stream
         said = Normaliser().feed(stream.transcript.raw.read(typed.raw, stream.normaliser.raw))

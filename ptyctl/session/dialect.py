@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 
 from ptyctl.core.marker import AsciiMarker, Dialect, Marker, probe
+from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import QUESTION, Expectations
 from ptyctl.core.search import compile_pattern
 
@@ -72,12 +73,11 @@ async def ask(terminal: Terminal, expect: Expectations, nonce: str, writer: Writ
         return Shell(None, "no POSIX shell answered here")
     dialect: Dialect = "zsh" if len(first) > len(answer) else "posix"
     marker = Marker(nonce, dialect)
-    seen: list[bytes] = []
-    terminal.osc_seen = seen.append
-    await _answer(terminal, expect, marker.line(":", "probe"), writer)
-    terminal.osc_seen = lambda payload: None
-    passes = any(marker.osc(payload) is not None for payload in seen)
-    return Shell(marker if passes else AsciiMarker(nonce, dialect))
+    seen: list[PlacedMark] = []
+    terminal.mark_seen = seen.append
+    await _answer(terminal, expect, marker.line(":", terminal.stream.next_counter(nonce)), writer)
+    terminal.mark_seen = lambda placed: None
+    return Shell(marker if seen else AsciiMarker(nonce, dialect))
 
 
 async def _answer(terminal: Terminal, expect: Expectations, line: str, writer: Writer) -> list[str]:

@@ -35,7 +35,8 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
     fence = None
     if request.block_id is None:
         fence = session.gate.check(writer)
-        run = await session.runs.begin(request, session.expectations(request.expect), writer)
+        command = request.cmd if request.cmd is not None else "\n".join(request.lines or ())
+        run = await session.runs.begin(command, session.expectations(request.expect), writer, request)
     else:
         run = session.runs.find(request.block_id)
     why = await _Call(session, run, request, pattern, fence, progress).wait()
@@ -99,7 +100,7 @@ class _Call:
 
     def _lock_lost(self, holder: str | None) -> PtyctlError:
         now = f"task {holder} holds it now" if holder else "nobody holds it now"
-        details = _reply(self._session, self._run, self._run.request, "timeout").payload()
+        details = _reply(self._session, self._run, self._request, "timeout").payload()
         return PtyctlError(
             ErrorCode.LOCK_LOST,
             f"the lock ran out while block {self._run.block_id} ran ({now}); it goes on: heartbeat at half the TTL, "

@@ -31,11 +31,13 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 class Writer:
     """Who types: a caller's task, or the session itself (login, pager keys), which needs no lease.
 
-    `deadline` is on the loop's clock: what the far end has not taken by then is not sent.
+    What is `sensitive` is recorded with its length only. `deadline` is on the loop's clock: what the far end has not taken by
+    then is not sent.
     """
 
     task_id: str | None = None
     system: bool = False
+    sensitive: bool = False
     deadline: float | None = None
 
 
@@ -53,6 +55,9 @@ class Gate:
         self._console = console
         self._paced = paced
         self._order = asyncio.Lock()
+        self._rest: asyncio.Future[None] | None = None
+        self.on_secret: Callable[[bytes], None] = lambda data: None
+        self.on_input: Callable[[Writer, bytes, bool], None] = lambda writer, data, secret: None
 
     def check(self, writer: Writer) -> int | None:
         """The fence of the writer's lease, or None where it needs none.
@@ -80,6 +85,21 @@ class Gate:
         self.check(writer)
         await self._send(_Outgoing(data), writer, None)
         return len(data)
+
+    def type_now(self, text: str, writer: Writer) -> None:
+        """Types text in this very step, before all that waits; what the channel does not take now goes next, in order.
+
+        Raises:
+            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED; then nothing was typed.
+        """
+        self.check(writer)
+        out = _Outgoing(b"".join(piece.data + self._channel().enter * piece.enters for piece in _typed(text, CHUNK_BYTES)))
+        try:
+            self._hand_over(out, writer)
+        except ChannelError as error:
+            raise from_channel(error) from None
+        if out.sent < len(out.data):
+            self._rest = asyncio.ensure_future(self._send(out, writer, None))
 
     async def send_break(self, writer: Writer) -> None:
         self.check(writer)
@@ -113,13 +133,25 @@ class Gate:
                     )
                 if writer.deadline is not None and asyncio.get_running_loop().time() >= writer.deadline:
                     raise _too_slow()
-                taken = self._channel().write(out.data[out.sent :])
-                self.bytes_sent += taken
-                out.sent += taken
+                self._hand_over(out, writer)
                 if out.sent < len(out.data):
                     await self._room()
         except ChannelError as error:
             raise from_channel(error) from None
+
+    def _hand_over(self, out: _Outgoing, writer: Writer) -> None:
+        """What the channel takes now. Whether it is secret is asked before: a program that has it may show its echo again."""
+        channel = self._channel()
+        secret = writer.sensitive or channel.echo_off
+        rest = out.data[out.sent :]
+        if secret and not out.secret:
+            out.secret = True
+            self.on_secret(rest)
+        taken = channel.write(rest)
+        self.bytes_sent += taken
+        out.sent += taken
+        if taken:
+            self.on_input(writer, rest[:taken], secret)
 
     @asynccontextmanager
     async def _turn(self, writer: Writer) -> AsyncIterator[None]:
@@ -142,10 +174,11 @@ class Gate:
 
 @dataclass(slots=True)
 class _Outgoing:
-    """Bytes on their way to the transport, of which `sent` are there."""
+    """Bytes on their way to the transport, of which `sent` are there; `secret` once their echo is to be masked."""
 
     data: bytes
     sent: int = 0
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ kill the file's real end is where the zeros of its last extent begin.
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 from pathlib import Path
@@ -17,14 +18,17 @@ _FILE_MODE = 0o600
 
 
 class RawLog:
-    """An append-only file with a buffer at its end. `size` is how many bytes were received, kept or not."""
+    """An append-only file with a buffer at its end. `size` is how many bytes were received, kept or not.
+
+    Whoever has it open owns the session: the file is locked (flock(2)) until `close`, or until the process ends.
+    """
 
     def __init__(self, path: Path, quota_bytes: int) -> None:
-        self.size = 0
-        self.kept = 0
+        """Raises BlockingIOError where another owns the file, and other OSErrors."""
         self._path = path
         self._quota = quota_bytes
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        self._fd = _opened(path)
+        self.size = self.kept = os.fstat(self._fd).st_size
         self._map: mmap.mmap | None = None
         self._base = 0  # where the present extent begins in the file
         self._view: memoryview | None = None
@@ -63,6 +67,16 @@ class RawLog:
         """The kept bytes between two offsets; fewer where some were not kept."""
         return read_between(self._fd, self._path, begin, min(end, self.kept))
 
+    def cut(self, end: int) -> None:
+        """What was received ends there; what stands behind it never was."""
+        os.ftruncate(self._fd, end)
+        self.size = self.kept = end
+
+    def lost_until(self, size: int) -> None:
+        """So many bytes were received, and the last of them not kept; nor is anything from now on."""
+        self.size = size
+        self._scratch = bytearray(FIRST_EXTENT_BYTES)
+
     def close(self) -> None:
         """Cuts the file to what was received, and lets go of it."""
         if self._fd < 0:
@@ -74,17 +88,19 @@ class RawLog:
         self._scratch = self._scratch or bytearray(FIRST_EXTENT_BYTES)
 
     def _extend(self) -> None:
-        length = min(self._next_extent, self._quota - self.size) // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        base = _whole_pages(self.size)  # it is smaller where a recovered file is gone on with
+        length = _whole_pages(min(self._next_extent, self._quota - base))
         self._unmap()
         try:
-            if length <= 0:
+            if base + length <= self.size:
                 raise OSError("quota reached")
-            os.posix_fallocate(self._fd, self.size, length)  # now, or writing to the map would be a SIGBUS on a full disk
-            self._map = mmap.mmap(self._fd, length, offset=self.size)
+            os.posix_fallocate(self._fd, base, length)  # now, or writing to the map would be a SIGBUS on a full disk
+            self._map = mmap.mmap(self._fd, length, offset=base)
         except OSError:
+            os.ftruncate(self._fd, self.size)  # what was found of the room is no output
             self._scratch = bytearray(FIRST_EXTENT_BYTES)
             return
-        self._base = self.size
+        self._base = base
         self._next_extent = min(self._next_extent * 2, LAST_EXTENT_BYTES)
 
     def _release_view(self) -> None:
@@ -97,6 +113,20 @@ class RawLog:
         if self._map is not None:
             self._map.close()
             self._map = None
+
+
+def _opened(path: Path) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _whole_pages(size: int) -> int:
+    return size // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
 
 
 def read_between(fd: int, path: Path, begin: int, end: int) -> bytes:

@@ -1,4 +1,7 @@
-"""Reads by cursor and of the tail (CONTRACTS, ptyctl_session_io). Reading needs no lock and never drives the transport."""
+"""Reads by cursor and of the tail (CONTRACTS, ptyctl_session_io). Reading needs no lock and never drives the transport.
+
+The lines of prompt marks are left out of what is shown; cursors and sizes count them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any, Literal
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import DEFAULT_READ_BYTES, MAX_WAIT_MS, IoReply, IoRequest
+from ptyctl.core.leaving_out import LeavingOut
 from ptyctl.core.search import compile_all, compile_pattern
 from ptyctl.core.window import UTF8_MAX_BYTES, whole_characters
 
@@ -47,7 +51,7 @@ async def read(stream: Stream, request: IoRequest, progress: Progress | None = N
         begin = _tail_begin(stream, request)
         chunk = stream.read(begin, stream.end)
         lost = stream.end - begin - len(chunk)
-        return _reply(stream, request, begin, lost, "stopped", chunk, stream.end, hints)
+        return _reply(stream, request, begin, lost, "stopped", _seen(stream, chunk, begin), stream.end, hints)
     asked = parse_cursor(request.cursor, stream.end) if request.cursor is not None else stream.end
     begin = asked
     if asked < stream.start and stream.window.start <= stream.start:
@@ -65,7 +69,7 @@ async def read(stream: Stream, request: IoRequest, progress: Progress | None = N
     shown = chunk
     if why == "matched" and request.include_match is False and wait.span is not None:
         shown = chunk[: max(wait.span.start - begin, 0)]
-    return _reply(stream, request, begin, begin - asked, why, shown, begin + len(chunk), hints)
+    return _reply(stream, request, begin, begin - asked, why, _seen(stream, shown, begin), begin + len(chunk), hints)
 
 
 def _wait(stream: Stream, request: IoRequest, begin: int) -> Wait:
@@ -79,7 +83,8 @@ def _wait(stream: Stream, request: IoRequest, begin: int) -> Wait:
         deadline=asyncio.get_running_loop().time() + timeout_ms / 1000,
         pattern=pattern,
         idle_s=None if idle_ms is None else idle_ms / 1000,
-        full_at=begin + (_max_bytes(request) if conditional else 1),
+        full_at=begin + _max_bytes(request),
+        any_text=not conditional,
     )
     return Wait(stream, begin, until)
 
@@ -94,13 +99,17 @@ def _tail_begin(stream: Stream, request: IoRequest) -> int:
         begin = stream.window.character_start(begin)
     if request.max_lines is None:
         return begin
-    text = stream.read(begin, stream.end)
-    at = len(text)
-    for _ in range(request.max_lines + (text.endswith(b"\n"))):
-        at = text.rfind(b"\n", 0, at)
+    seen = LeavingOut(stream.read(begin, stream.end), begin, stream.prompts.within(begin, stream.end))
+    at = len(seen.text)
+    for _ in range(request.max_lines + (seen.text.endswith(b"\n"))):
+        at = seen.text.rfind(b"\n", 0, at)
         if at < 0:
             return begin
-    return begin + at + 1
+    return seen.offset(at + 1)
+
+
+def _seen(stream: Stream, chunk: bytes, begin: int) -> bytes:
+    return LeavingOut(chunk, begin, stream.prompts.within(begin, begin + len(chunk))).text
 
 
 async def _at_a_boundary(stream: Stream, chunk: bytes, begin: int, request: IoRequest) -> bytes:

@@ -5,25 +5,37 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.prompt import Expectations
 
+#: Started by exec, started to be talked to, or typed by somebody at the terminal.
+Origin = Literal["exec", "interactive", "typed"]
+
 
 @dataclass(slots=True)
 class Run:
-    """Offsets are bytes: `raw_begin`/`raw_end` enclose what the output is rendered from, `spool_begin`/`spool_end` its text.
-
-    They are None as long as the run has not come so far. `echoed` says that the output begins with the prompt and the echo.
+    """Offsets are bytes: `raw_begin`/`raw_end` enclose what the output is rendered from, `spool_begin`/`spool_end` its text;
+    `raw_sent`/`spool_sent` are where it stood when the command was typed. They are None as long as the run has not come so far.
+    `echoed` says that the output begins with the prompt and the echo. `submitted` is the command as its caller gave it, where
+    more is typed: a change to the directory `cwd`.
     """
 
-    block_id: str
-    request: ExecRequest
+    seq: int
+    command: str
     expect: Expectations
     begun: float
+    request: ExecRequest | None = None
+    origin: Origin = "exec"
+    task_id: str | None = None
+    submitted: str | None = None
+    cwd: str | None = None
     begun_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     sent: bool = False
+    raw_sent: int | None = None
+    spool_sent: int | None = None
     raw_begin: int | None = None
     raw_end: int | None = None
     spool_begin: int | None = None
@@ -33,6 +45,7 @@ class Run:
     prompt_after: str = ""
     pages: int = 0
     interrupted: bool = False
+    reason: str | None = None
     done_reason: DoneReason | None = None
     exit_code: int | None = None
     exit_code_reason: str | None = None
@@ -42,8 +55,9 @@ class Run:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def command(self) -> str:
-        return self.request.cmd if self.request.cmd is not None else "\n".join(self.request.lines or ())
+    def block_id(self) -> str:
+        """`<seq>_<ts>`, unique in its session (CONTRACTS)."""
+        return f"{self.seq}_{self.begun_ms}"
 
     def finish(self, reason: DoneReason, now: float, *, raw_end: int, spool_end: int) -> None:
         """The run is over; a second time changes nothing."""

@@ -3,48 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import Expect, SessionEntry
 from ptyctl.core.lease import Lease, Leases
-from ptyctl.core.prompt import Expectations
+from ptyctl.core.prompt import Expectations, shown
+from ptyctl.core.search import Span
 from ptyctl.core.states import State, next_state
 from transports.channel import Channel
-from transports.errors import ChannelEnded, ChannelError, Unsupported
+from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
 
+from .blocks import Blocks
+from .driving import Driver
 from .errors import from_channel
-from .gate import Gate
+from .events import Events
+from .gate import Gate, Writer
+from .input_log import InputLog
 from .notices import Notices
+from .recovery import Kept
+from .run import Run
 from .runs import Runs
-from .spec import Limits, Spec
+from .spec import SPECS, Limits, Spec
 from .stream import Stream
 from .terminal import Terminal
-
-#: A task that read within this time is an observer.
-OBSERVER_S = 60.0
+from .usage import Usage
 
 
 class Session:
     """Owns one terminal. Doors call it through the controller; it never calls them."""
 
-    def __init__(self, session_id: str, spec: Spec, folder: Path, limits: Limits) -> None:
+    def __init__(self, session_id: str, spec: Spec, folder: Path, limits: Limits, kept: Kept | None = None) -> None:
+        """`kept` is what a killed server left in the folder (recovery); `recall` then says the rest."""
         self.session_id = session_id
         self.spec = spec
         self.state: State = "opening"
-        self.incarnation = 0
+        self.incarnation = kept.incarnation if kept is not None else 0
         self.closed_why = ""
         self.expect = spec.expect
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
         self.channel: Channel | None = None
         self.created_at = int(time.time() * 1000)
-        self.last_activity_at = self.created_at
         self.leases = Leases()
         self.notices = Notices()
-        self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes)
+        self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
         self.stream.on_end = self._channel_ended
         self.stream.on_gap = self._gap
         self.gate = Gate(
@@ -54,13 +59,23 @@ class Session:
             console=spec.console,
             paced=spec.console or spec.protocol == "telnet",
         )
+        self.input_log = InputLog(folder)
+        self.gate.on_input = self._typed
+        self.gate.on_secret = self.stream.arm
+        self.events = Events(folder, self.stream, session_id)
+        self.events.conversation_id = spec.conversation_id or session_id
+        self.blocks = Blocks(session_id, folder, self.stream)
+        self.events.catch_up(self.blocks.all())
         terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
-        self.runs = Runs(terminal, program=spec.program, probing=spec.probing)
-        self.stream.on_osc = self.runs.osc
-        self._readers: dict[str, float] = {}
-        self._users = 0
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._closing: asyncio.Task[None] | None = None
+        terminal.width = lambda: self.cols
+        self._driver = Driver(terminal, program=spec.program, probing=spec.probing)
+        self.runs = Runs(terminal, self._driver, first_seq=self.blocks.last_seq() + 1)
+        self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))
+        self.runs.on_end = self._run_ended
+        self.stream.on_mark = self.runs.marked
+        self.hooks_nonce = new_nonce()
+        self.usage = Usage(spec.idle_timeout_s, self._close_as_idle)
+        self._closing: asyncio.Future[None] | None = None
 
     async def connect(self, channel: Channel) -> None:
         """Takes a channel and opens it: the first, or a new incarnation after the last has ended.
@@ -70,12 +85,14 @@ class Session:
         """
         if self.incarnation:
             self._to("reconnect")
-            self.runs.new_incarnation()
         if self.channel is not None:
             await self.channel.close(force=True)  # its program may live on, without its terminal
         self.incarnation += 1
-        self.stream.begin_incarnation(self.incarnation)
+        typed_nonce = new_nonce()
+        self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.hooks_nonce))
+        self._driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
         self.channel = channel
+        self.write_meta()
         try:
             await channel.open(self.stream)
         except ChannelError as error:
@@ -138,10 +155,11 @@ class Session:
         when they go away."""
         await asyncio.shield(self._begin_close(force, why))
 
-    def _begin_close(self, force: bool, why: str) -> asyncio.Task[None]:
+    def _begin_close(self, force: bool, why: str) -> asyncio.Future[None]:
         if self._closing is None:
             self._to("close")
-            self._stop_idleness()
+            self.closed_why = why
+            self.usage.end()
             self._closing = asyncio.create_task(self._close(force, why), name=f"close {self.session_id}")
         return self._closing
 
@@ -149,40 +167,52 @@ class Session:
         await self.runs.close()
         if self.channel is not None:
             await self.channel.close(force=force)
-        self.write_meta(closed_reason=why)
+        self.write_meta()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.blocks.close()
+        self.input_log.close()
+        self.events.close()
         self.stream.close()
+
+    def recall(self, meta: dict[str, Any]) -> None:
+        """What its meta.json says of a session that an earlier process had: it was closed, or is lost with that process."""
+        self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
+        self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
+        self.gate.bytes_sent = meta["bytes_sent"]
+        self.stream.ended = ChannelBroken("the server that held its terminal has ended")
+        if meta["state"] != "closed":
+            self._to("broke")
+            return
+        self._to("close")
+        self.closed_why = meta["closed_reason"]
+        self._closing = asyncio.get_running_loop().create_future()
+        self._closing.set_result(None)
+        self._let_go()
 
     def lease(self) -> Lease | None:
         return self.leases.current(asyncio.get_running_loop().time())
 
-    @contextmanager
-    def in_use(self, task_id: str | None, *, reading: bool = False) -> Iterator[None]:
-        """A call uses the session: as long as one does, it is not idle."""
-        now = asyncio.get_running_loop().time()
-        self.last_activity_at = int(time.time() * 1000)
-        self._users += 1
-        self._stop_idleness()
-        if reading:
-            self._readers[task_id or ""] = now
-        try:
-            yield
-        finally:
-            self._users -= 1
-            self.watch_idleness()
-
-    def watch_idleness(self) -> None:
-        """Starts anew to count the time until an unused session is closed."""
-        self._stop_idleness()
-        if self.spec.idle_timeout_s and not self._users and self.state != "closed":
-            loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(self.spec.idle_timeout_s, self._close_as_idle)
-
     def observers(self) -> int:
-        """How many others than the lock's holder have read within the last minute; those without a task_id count as one."""
-        now = asyncio.get_running_loop().time()
+        """See Usage.observers."""
         lease = self.lease()
-        self._readers = {task: at for task, at in self._readers.items() if now - at < OBSERVER_S}
-        return len(self._readers.keys() - ({lease.holder} if lease else set()))
+        return self.usage.observers(lease.holder if lease else None)
+
+    def learned_prompt(self, cursor: int) -> Span | None:
+        """The prompt at the end of the spool, where no mark tells it (a device): its place, if it begins at or behind a cursor.
+
+        Only while nothing runs: what ended the last run was the prompt.
+        """
+        line = self.stream.last_line()
+        begin = self.stream.end - len(line)
+        if self.runs.mode != "idle" or self._driver.has_marks or begin < cursor:
+            return None
+        return Span(begin, self.stream.end) if self.prompt_shown(line) else None
+
+    def prompt_shown(self, line: bytes) -> bool:
+        """Whether a line, as it stands in the spool, shows the session's prompt."""
+        return self._driver.prompt.match(shown(line), self.expectations()) is not None
 
     def exit_code(self) -> int | None:
         status = self.channel.exit_status if self.channel is not None else None
@@ -199,6 +229,8 @@ class Session:
             username=spec.username,
             session_type=spec.session_type,
             device_id=spec.device_id,
+            conversation_id=spec.conversation_id,
+            client_id=spec.client_id,
             platform=spec.platform,
             state=self.state,
             mode=self.runs.mode,
@@ -207,7 +239,7 @@ class Session:
             lock_expires_at=epoch_ms(lease.expires_at) if lease else None,
             observers=self.observers(),
             created_at=self.created_at,
-            last_activity_at=self.last_activity_at,
+            last_activity_at=self.usage.last_activity_at,
             bytes_received=self.stream.normaliser.raw,
             bytes_sent=self.gate.bytes_sent,
             spool_size=self.stream.end,
@@ -217,26 +249,39 @@ class Session:
 
     def write_meta(self, **more: object) -> None:
         """meta.json: what the session is and how far its files go."""
-        self.stream.transcript.write_meta({**self.entry().payload(), **more})
+        spec = SPECS.dump_python(self.spec, mode="json", exclude_defaults=True)
+        if self.state == "closed":
+            more["closed_reason"] = self.closed_why
+        self.stream.transcript.write_meta({**self.entry().payload(), "spec": spec, **more})
 
     def _channel_ended(self, reason: ChannelError) -> None:
         if self.state != "closed":
             self._to("ended" if isinstance(reason, ChannelEnded) else "broke")
+            self.runs.ended()
             self.write_meta(ended_reason=reason.message)
+
+    def _run_ended(self, run: Run) -> None:
+        if run.done_reason == "eof" and run.exit_code is None:
+            run.exit_code = self.exit_code()  # the command has ended the shell, and its exit code is the shell's
+        self.events.end(self.blocks.end(run))
 
     def _to(self, event: str) -> None:
         self.state = next_state(self.state, event)  # type: ignore[arg-type]
 
+    def _typed(self, writer: Writer, data: bytes, secret: bool) -> None:
+        self.runs.typing()
+        self.input_log.record(writer, data, secret)
+
     def _gap(self) -> None:
         self.notices.post("gap: the disk or the quota is full; output from here on is kept in memory only, and not for long")
 
-    def _stop_idleness(self) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
-
     def _close_as_idle(self) -> None:
         self._begin_close(False, "idle_timeout_ms passed without use")
+
+
+def new_nonce() -> str:
+    """Keeps one source of marks apart from all others."""
+    return secrets.token_hex(8)
 
 
 def epoch_ms(monotonic_s: float) -> int:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pydantic import TypeAdapter
+
 from ptyctl.api.session import Expect, Protocol_, PtyOptions, SessionType
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """`program` is the local program's path; `probing` says whether it may be asked if it is a POSIX shell."""
+    """`program` is the local program's path; `probing` says whether it may be asked if it is a POSIX shell; `hooked` that it is
+    a shell which is started with marks. A conversation's own terminal names it, and the client that it belongs to."""
 
     protocol: Protocol_
     host: str | None = None
@@ -20,13 +23,20 @@ class Spec:
     platform: str | None = None
     program: str | None = None
     probing: bool = False
+    hooked: bool = False
     idle_timeout_s: float = 0.0
+    conversation_id: str | None = None
+    client_id: str | None = None
     pty: PtyOptions = field(default_factory=PtyOptions)
     expect: Expect = field(default_factory=Expect)
 
     @property
     def console(self) -> bool:
         return self.session_type == "console"
+
+
+#: Specs as JSON, for meta.json.
+SPECS = TypeAdapter(Spec)
 
 
 @dataclass(frozen=True, slots=True)

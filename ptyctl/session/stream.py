@@ -10,36 +10,51 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ptyctl.core.normalise import Normaliser, Osc
+from ptyctl.core.marks import Mark, MarkReader, PlacedMark
+from ptyctl.core.masking import Masking
+from ptyctl.core.normalise import Normaliser
 from ptyctl.core.window import Window
 from transports.errors import ChannelError
 from transports.receiver import Receiver
 
 from .pulse import Pulse
+from .recovery import Kept, new_folder
 from .transcript import Transcript
 
 #: How long derived text may wait in memory before it is written.
 FLUSH_S = 0.05
+#: What may be the begin of a secret's echo waits so long for the rest.
+HOLD_S = 0.2
+_UNMASKED_BYTES = 64 * 1024
 
 
 class Stream(Receiver):
     """One for all incarnations of a session: offsets only grow.
 
     `end` is the spool's size, `start` the oldest offset that a cursor may have; `last_data` is on the loop's clock.
+    `kept` is what an earlier process left in the folder; without it the folder is made.
     """
 
-    def __init__(self, folder: Path, window_bytes: int, quota_bytes: int) -> None:
-        self.transcript = Transcript(folder, quota_bytes, self._gap)
-        self.window = Window(window_bytes)
-        self.normaliser = Normaliser()
+    def __init__(self, folder: Path, window_bytes: int, quota_bytes: int, kept: Kept | None = None) -> None:
+        kept = kept or new_folder(folder, quota_bytes)
+        self.transcript = Transcript(folder, kept, self._gap)
+        self.window = Window(window_bytes, kept.spool)
+        self.normaliser = Normaliser(kept.raw.size, kept.spool)
+        self.prompts = kept.prompts
+        self.last_prompt: Mark | None = kept.last_prompt
         self.pulse = Pulse()
         self.ended: ChannelError | None = None
         self.last_data = 0.0
-        self.on_osc: Callable[[Osc], None] = lambda osc: None
+        self.on_mark: Callable[[PlacedMark], None] = lambda placed: None
+        self.watchers: list[Callable[[], None]] = []
+        self.on_text: Callable[[], None] = lambda: None
         self.on_end: Callable[[ChannelError], None] = lambda reason: None
         self.on_gap: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
+        self._masking = Masking()
+        self._unmasked: bytearray | None = None
+        self._hold_timer: asyncio.TimerHandle | None = None
         self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]  # straight to the file, no hop
 
     @property
@@ -51,31 +66,61 @@ class Stream(Receiver):
         return max(0, self.window.end - self.window.limit)
 
     def get_buffer(self) -> memoryview:
-        return self.transcript.raw.get_buffer()
+        """While a secret may be echoed it is memory: what was not masked yet must not be on disk, should we be killed now."""
+        return self.transcript.raw.get_buffer() if self._unmasked is None else memoryview(self._unmasked)
+
+    def arm(self, secret: bytes) -> None:
+        """This is typed now, and nobody may see it: if the far end echoes it, the echo is masked."""
+        self._masking.arm(secret, self._loop.time())
+        if self._unmasked is None and self._masking.armed:
+            self._unmasked = bytearray(_UNMASKED_BYTES)
+            del self.get_buffer  # no longer straight to the file
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._unmasked is None:
+            self._received(nbytes)
+            return
+        self._stop_holding()
+        self._put(self._masking.feed(bytes(self._unmasked[:nbytes]), self._loop.time()))
+        if self._masking.held:
+            self._hold_timer = self._loop.call_later(HOLD_S, self._let_go)
+        elif not self._masking.armed:
+            self._unmask()
+
+    def _received(self, nbytes: int) -> None:
         data = self.transcript.raw.take(nbytes)
         self.last_data = self._loop.time()
-        self.transcript.arrived(self.normaliser.raw, self.end, int(time.time() * 1000))
-        self._keep(self.normaliser.feed(data))
-        if self.normaliser.osc:
-            events, self.normaliser.osc = self.normaliser.osc, []
-            for osc in events:
-                self.on_osc(osc)
+        now_ms = int(time.time() * 1000)
+        self.transcript.arrived(self.normaliser.raw, self.end, now_ms)
+        self._keep(self.normaliser.feed(data, self.transcript.row_ts))
+        if self.normaliser.marks:
+            placed, self.normaliser.marks = self.normaliser.marks, []
+            for mark in placed:
+                if mark.mark.kind == "prompt":
+                    self.prompts.add(mark.spool_begin, mark.spool_end)
+                    self.last_prompt = mark.mark
+                self.on_mark(mark)
+        for watch in list(self.watchers):
+            watch()
+        self.on_text()
         self.pulse.beat()
 
     def channel_ended(self, reason: ChannelError) -> None:
+        self._unmask()
         self._keep(self.normaliser.flush())
         self.ended = reason
         self.flush()
         self.on_end(reason)
         self.pulse.beat()
 
-    def begin_incarnation(self, number: int) -> None:
-        """The spool goes on with a fresh terminal: nothing torn in the old one reaches into the new."""
-        self.normaliser = Normaliser(self.normaliser.raw, self.end)
+    def begin_incarnation(self, number: int, nonces: tuple[str, ...]) -> None:
+        """The spool goes on with a fresh terminal: nothing torn in the old one reaches into the new, nor any of its marks."""
+        if self.transcript.gap_at is None:
+            self.window = self.searchable()  # after a recovery it was left on disk
+        in_line = self.end > 0 and self.read(self.end - 1, self.end) != b"\n"  # a first prompt still gets a line of its own
+        self.normaliser = Normaliser(self.normaliser.raw, self.end, MarkReader(*nonces), in_line=in_line)
         self.ended = None
-        self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number)
+        self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
 
     def read(self, begin: int, end: int) -> bytes:
         """Spool text between two offsets: from the window, or from disk where that holds it no longer."""
@@ -98,9 +143,14 @@ class Stream(Receiver):
         again.append(self.transcript.read_spool(self.start, self.end))
         return again
 
+    def next_counter(self, nonce: str) -> int:
+        """For a mark that is typed."""
+        assert self.normaliser.reader is not None
+        return self.normaliser.reader.next_counter(nonce)
+
     def last_line(self) -> bytes:
         """What stands behind the last newline of the spool, as far as a prompt could be long."""
-        return self.window.read(self.end - 4096, self.end).rpartition(b"\n")[2]
+        return self.read(max(self.end - 4096, 0), self.end).rpartition(b"\n")[2]
 
     def flush(self) -> None:
         if self._flush_timer is not None:
@@ -110,6 +160,7 @@ class Stream(Receiver):
 
     def close(self) -> None:
         """Lets go of files and memory; `read` still works, from disk."""
+        self._unmask()
         self.flush()
         self.transcript.close()
         self.window.release()
@@ -119,6 +170,36 @@ class Stream(Receiver):
         self.transcript.append(text)
         if self._flush_timer is None:
             self._flush_timer = self._loop.call_later(FLUSH_S, self.flush)
+
+    def _put(self, data: bytes) -> None:
+        """Takes bytes that were not read into the file's own buffer."""
+        rest = memoryview(data)
+        while rest:
+            buffer = self.transcript.raw.get_buffer()
+            size = min(len(buffer), len(rest))
+            buffer[:size] = rest[:size]
+            self._received(size)
+            rest = rest[size:]
+
+    def _let_go(self) -> None:
+        """The rest of what may have been an echo did not come."""
+        self._stop_holding()
+        self._put(self._masking.flush())
+        if not self._masking.armed:
+            self._unmask()
+
+    def _unmask(self) -> None:
+        """No echo is expected (any more): bytes go straight to the file again."""
+        if self._unmasked is not None:
+            self._stop_holding()
+            self._put(self._masking.clear())
+            self._unmasked = None
+            self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]
+
+    def _stop_holding(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
 
     def _gap(self) -> None:
         self.on_gap()

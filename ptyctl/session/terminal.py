@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
+from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Prompt, shown
 
 from .gate import Gate, Writer
@@ -15,18 +16,20 @@ from .stream import Stream
 
 #: A prompt that only its pattern tells must stay the end for so long (design, section 6).
 SETTLE_S = 0.15
+_ENDLESS = 1 << 30
 
 
 class Terminal:
-    """`prompts` says whether one is to be expected: a shell without a terminal shows none. `osc_seen` is told of each
-    operating system command that comes by."""
+    """`prompts` says whether one is to be expected: a shell without a terminal shows none. `mark_seen` is told of each mark.
+    `width` is the columns of the screen."""
 
     def __init__(self, stream: Stream, gate: Gate, *, prompts: bool = True) -> None:
         self.stream = stream
         self.gate = gate
         self.prompt = Prompt()
         self.prompts = prompts
-        self.osc_seen: Callable[[bytes], object] = lambda payload: None
+        self.width: Callable[[], int] = lambda: _ENDLESS
+        self.mark_seen: Callable[[PlacedMark], object] = lambda placed: None
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()

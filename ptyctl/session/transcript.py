@@ -1,47 +1,45 @@
 """A session on disk (design, section 9): output.raw is the truth, output.spool and timeline.jsonl are derived from it.
 
-What is derived is written in batches: a crash costs nothing that could not be made again from output.raw.
+The spool is written in batches: a crash costs nothing that could not be made again from output.raw.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .raw_log import RawLog, read_between
+from .appender import Appender
+from .recovery import Kept
 
 #: At most 20 data rows a second in the timeline (design, section 3).
 ROW_INTERVAL_MS = 50
-#: Spool text waits in memory up to this size before it is written, or until `flush`.
-BATCH_BYTES = 64 * 1024
-_DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
 
 
 class Transcript:
     """The files of one session. Nothing here raises when a disk is full: `keeping` tells, and a gap is noted once."""
 
-    def __init__(self, folder: Path, quota_bytes: int, on_gap: Callable[[], None]) -> None:
-        folder.mkdir(mode=_DIRECTORY_MODE, parents=True)
+    def __init__(self, folder: Path, kept: Kept, on_gap: Callable[[], None]) -> None:
         self.folder = folder
         with ExitStack() as undo:  # should one of them not open, none stays open
-            self.raw = RawLog(folder / "output.raw", quota_bytes)
+            self.raw = kept.raw
             undo.callback(self.raw.close)
-            self._spool = _Appender(folder / "output.spool")
+            self._spool = Appender(folder / "output.spool")
             undo.callback(self._spool.close)
-            self._timeline = _Appender(folder / "timeline.jsonl")
+            self._timeline = Appender(folder / "timeline.jsonl")
             undo.pop_all()
-        self.spool_size = 0
-        self.gap_at: int | None = None
+        self.spool_size = kept.spool
+        self.gap_at = kept.gap_at
+        self.row_ts = 0
         self._on_gap = on_gap
         self._row_due_ms = 0
 
     def arrived(self, raw: int, spool: int, ts: int) -> None:
-        """Bytes came at `ts` (epoch ms) and begin at these offsets; at most one row each 50 ms is kept."""
+        """Bytes came at `ts` (epoch ms) and begin at these offsets; at most one row each 50 ms is kept. `row_ts` is the time of
+        the last one, so that the same is known after a crash."""
         if ts >= self._row_due_ms:
             self._row_due_ms = ts + ROW_INTERVAL_MS
             self._row(raw, spool, ts, "data")
@@ -80,11 +78,10 @@ class Transcript:
 
     @property
     def dirty(self) -> bool:
-        return self._spool.waiting or self._timeline.waiting
+        return self._spool.waiting
 
     def flush(self) -> None:
         self._spool.flush()
-        self._timeline.flush()
 
     def disk_bytes(self) -> int:
         return self.raw.kept + self._spool.size + self._timeline.size
@@ -96,48 +93,7 @@ class Transcript:
         self.raw.close()
 
     def _row(self, raw: int, spool: int, ts: int, kind: str, **more: object) -> None:
+        self.row_ts = ts
         row = {"raw": raw, "spool": spool, "ts": ts, "kind": kind, **more}
         self._timeline.append(json.dumps(row, separators=(",", ":")).encode() + b"\n")
-
-
-class _Appender:
-    """A file that grows at its end, in batches. A full disk ends the growing: what is there stays whole."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, _FILE_MODE)
-        self.batch = bytearray()
-        self.size = 0
-        self.growing = True
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self.batch)
-
-    def append(self, data: bytes) -> None:
-        if not self.growing or self._fd < 0:
-            return
-        self.batch += data
-        if len(self.batch) >= BATCH_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        while self.batch and self.growing:
-            try:
-                written = os.write(self._fd, self.batch)
-            except OSError:
-                self.growing = False
-                break
-            self.size += written
-            del self.batch[:written]
-        self.batch.clear()
-
-    def read(self, begin: int, end: int) -> bytes:
-        self.flush()
-        return read_between(self._fd, self._path, begin, end)
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            self.flush()
-            os.close(self._fd)
-            self._fd = -1
+        self._timeline.flush()  # at once, as it cannot be made again; the spool can, with its times and nonces

@@ -19,12 +19,14 @@ Why = Literal["matched", "idle", "timeout", "eof", "full", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """What ends a wait. `deadline` is on the loop's clock; `full_at` is a spool offset, `idle_s` seconds without a byte."""
+    """What ends a wait. `deadline` is on the loop's clock; `full_at` is a spool offset, `idle_s` seconds without a byte;
+    with `any_text` a byte is enough."""
 
     deadline: float
     pattern: Any = None
     idle_s: float | None = None
     full_at: int | None = None
+    any_text: bool = False
 
 
 class Reporter:
@@ -49,13 +51,14 @@ class Reporter:
 
 
 class Wait:
-    """One wait from a cursor. `span` is the match, once `run` has returned "matched"."""
+    """One wait from a cursor; prompt marks' lines are not seen. `span` is the match, once `run` has returned "matched"."""
 
     def __init__(self, stream: Stream, cursor: int, until: Until) -> None:
         self.span: Span | None = None
         self._stream = stream
+        self._cursor = cursor
         self._until = until
-        self._search = Search(until.pattern, cursor) if until.pattern is not None else None
+        self._search = Search(until.pattern, cursor, stream.prompts.within) if until.pattern is not None else None
         self._begun = asyncio.get_running_loop().time()
         self._seen = -1
 
@@ -85,6 +88,8 @@ class Wait:
 
     def _over(self) -> Why | None:
         if self._until.full_at is not None and self._stream.end >= self._until.full_at:
+            return "full"
+        if self._until.any_text and self._stream.prompts.shown_size(self._cursor, self._stream.end):
             return "full"
         if self._stream.ended is not None:
             return "eof"

@@ -22,7 +22,9 @@ async def write(session: Session, request: IoRequest) -> IoReply:
         PtyctlError: INVALID_ARGUMENT, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, UNSUPPORTED;
             IO_ERROR where the far end has not taken all of it within the time that a call may last.
     """
-    writer = Writer(request.task_id, deadline=asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000)
+    writer = Writer(
+        request.task_id, sensitive=bool(request.sensitive), deadline=asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000
+    )
     session.gate.check(writer)
     cursor = session.stream.end
     written = await (_key(session, request.key, writer) if request.key is not None else _data(session, request, writer))

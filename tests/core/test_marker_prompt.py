@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.marker import AsciiMarker, Dialect, Mark, Marker, answering_program, shell_dialect, typed
+from ptyctl.core.marker import AsciiMarker, Dialect, Marker, answering_program, plain, shell_dialect, typed
+from ptyctl.core.marks import MarkReader
 from ptyctl.core.normalise import Normaliser
 from ptyctl.core.prompt import Expectations, Prompt, shown, without_echo, without_prompt
 from ptyctl.core.search import compile_pattern
@@ -14,24 +15,20 @@ from ptyctl.core.search import compile_pattern
 EXPECT = Expectations.of(None, None, None)
 
 
-@given(st.text(max_size=60))
-def test_the_echo_of_a_wrapped_command_holds_no_marker(command: str) -> None:
-    line = Marker("n0nce").line(command, "r1")
-    machine = Normaliser()
+@given(st.text(max_size=60), st.sampled_from(["posix", "zsh", "fish"]), st.booleans())
+def test_the_echo_of_a_wrapped_command_holds_no_marker(command: str, dialect: Dialect, define: bool) -> None:
+    line = Marker("0123abcd", dialect).line(command, 1, define=define)
+    machine = Normaliser(reader=MarkReader("0123abcd"))
     machine.feed(line.encode("utf-8", "replace"))
-    assert not [osc for osc in machine.osc if Marker("n0nce").osc(osc.payload)]
-    ascii_line = AsciiMarker("n0nce").line(command, "r1")
-    for kind in ("begin", "end"):
-        assert not compile_pattern(AsciiMarker("n0nce").pattern("r1", kind), "p").search(ascii_line.encode("utf-8", "replace"))
+    assert not machine.marks
+    marker = AsciiMarker("0123abcd", dialect)
+    text = marker.line(command, 1, define=define).encode("utf-8", "replace")
+    assert not compile_pattern(marker.pattern("B", 1), "p").search(text)
+    assert not compile_pattern(marker.pattern("E", 2), "p").search(text)
 
 
-def test_marks_are_read_back() -> None:
-    marker = Marker("n")
-    assert marker.osc(b"7717;n;r;begin") == Mark("r", "begin")
-    assert marker.osc(b"7717;n;r;end;137") == Mark("r", "end", 137)
-    for other in (b"7717;other;r;begin", b"7717;n;r;end;x", b"7717;n;r", b"0;title", b"7717;n;r;begin;0", b"\xff"):
-        assert marker.osc(other) is None
-    found = compile_pattern(AsciiMarker("n").pattern("r", "end"), "p").search(b"x__PTYCTL_n.r.end.3__")
+def test_the_ascii_form_is_found() -> None:
+    found = compile_pattern(AsciiMarker("n").pattern("E", 7), "p").search(b"x__PTYCTL_n;7;E;3__")
     assert found
     assert found.group(1) == b"3"
 
@@ -69,7 +66,7 @@ def test_the_program_that_answers(argv: tuple[str, ...], program: str) -> None:
 
 @given(st.text(max_size=600), st.sampled_from(["posix", "zsh", "fish"]))
 def test_no_control_character_is_typed_and_no_line_is_long(command: str, dialect: Dialect) -> None:
-    line = Marker("n0nce", dialect).line(command, "r1")
+    line = Marker("n0nce", dialect).line(command, 1)
     assert not [character for character in line if character != "\n" and (character < " " or character == "\x7f")]
     if dialect != "fish":
         assert max(len(part.encode("utf-8", "replace")) for part in line.split("\n")) < 1024
@@ -136,3 +133,22 @@ def test_echo_and_prompt_are_taken_off() -> None:
     assert without_prompt("R1# ", "R1# ") == ""
     assert without_prompt("one\ntwo", "R1# ") == "one\ntwo"
     assert shown(b" --More-- " + b"\b" * 10 + b" " * 10 + b"\b" * 10 + b"R1# ") == "R1# "
+
+
+@pytest.mark.parametrize(
+    "command", ["ls", "ls -l /tmp", "git log --oneline", "a=1 b", "echo 'x y' | wc -l && true; pwd", "cd ~/x", "é"]
+)
+def test_commands_that_are_typed_as_they_are(command: str) -> None:
+    assert plain(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "", " ls", "ls ", "ls |", "ls &&", "ls;", "; ls", "if true", "ls; while x", "time", "echo 'a", 'echo "a', "echo a!",
+        'echo "$x"', "a\nb", "a\tb", "a # b", "a &", "(a)", "{ a; }", "a\\", "echo $x", "a <<b", "a\x03", "^a^b", "x" * 1000,
+        "[[ a", "a `b", "a || | b",
+    ],
+)  # fmt: skip
+def test_commands_that_are_not(command: str) -> None:
+    assert not plain(command)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptyctl.core.marks import MarkReader
 from ptyctl.core.normalise import STRING_LIMIT_BYTES, Normaliser
 
 
@@ -67,7 +68,7 @@ def test_any_cut_gives_the_same_text_and_the_same_events(raw: bytes, places: lis
     ends = sorted({min(place, len(raw)) for place in places} | {len(raw)})
     pieces = [raw[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
     assert b"".join(cut.feed(piece) for piece in pieces) + cut.flush() == text
-    assert (cut.osc, cut.modes, cut.raw, cut.spool) == (whole.osc, whole.modes, len(raw), len(text))
+    assert (cut.marks, cut.modes, cut.raw, cut.spool) == (whole.marks, whole.modes, len(raw), len(text))
 
 
 @given(raw_bytes)
@@ -80,12 +81,30 @@ def test_plain_text_passes_unchanged(text: str) -> None:
     assert normalise(text.replace("\n", "\r\n").encode()) == text.encode()
 
 
-def test_an_osc_is_told_with_its_place() -> None:
-    machine = Normaliser()
-    machine.feed(b"ab\r\n\x1b]7717;x")
-    machine.feed(b"y\x07c")
-    (osc,) = machine.osc
-    assert (osc.payload, osc.raw_begin, osc.raw_end, osc.spool) == (b"7717;xy", 4, 14, 3)
+MARKED = b"out\x1b]7717;n;1;E;3\x07\x1b]7717;n;2;P;3;1700000000000;/a%20b\x07$ ls\r\n\x1b[?2004l\r\x1b]7717;n;3;B\x07x\r\n"
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+def test_marks_are_told_with_their_places_at_every_cut(size: int) -> None:
+    machine = Normaliser(reader=MarkReader("n"))
+    text = b"".join(machine.feed(MARKED[at : at + size]) for at in range(0, len(MARKED), size))
+    assert text == b"out\n__FWS_PROMPT__ ts=1700000000000 cwd_b64=L2EgYg== exit=3\n$ ls\n\nx\n"
+    end, prompt, begin = machine.marks
+    assert (end.mark.kind, end.mark.status, end.raw_begin, end.raw_end, end.spool_begin) == ("end", 3, 3, 18, 3)
+    assert text[prompt.spool_begin : prompt.spool_end].startswith(b"__FWS_PROMPT__ ")
+    assert (prompt.mark.status, prompt.mark.cwd, prompt.mark.ts) == (3, b"/a b", 1700000000000)
+    assert text[begin.spool_begin :] == b"x\n"
+
+
+def test_old_marks_and_those_of_others_say_nothing() -> None:
+    machine = Normaliser(reader=MarkReader("n"))
+    machine.feed(MARKED)
+    machine.marks.clear()
+    assert machine.feed(MARKED.replace(b"\r\n", b"")).count(b"__FWS") == 0
+    assert (
+        machine.feed(b"\x1b]7717;other;9;B\x07\x1b]7717;n;x;B\x07\x1b]7717;n;9;E\x07\x1b]7717;n;9;E;-1\x07\x1b]7717\x07") == b""
+    )
+    assert not machine.marks
 
 
 def test_private_modes_are_kept() -> None:

@@ -2,17 +2,26 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.mcp.core_tools import TOOLS
+from ptyctl.api.pty import PTY_REQUESTS
+from ptyctl.controller.capabilities import CAPABILITIES
+from ptyctl.mcp import blocks_tools, core_tools, pty_tools
 from ptyctl.mcp.toolsets import ALL, DEFAULT, TOOLSETS, choose
 
+EVERY = core_tools.TOOLS + pty_tools.TOOLS + blocks_tools.TOOLS
 
-@pytest.mark.parametrize("names", ["core", "all", "core,all", " core ,", "core,core"])
+
+@pytest.mark.parametrize("names", ["core", " core ,", "core,core"])
 def test_each_tool_comes_once(names: str) -> None:
-    assert choose(names) == TOOLS
+    assert choose(names) == core_tools.TOOLS
+
+
+@pytest.mark.parametrize("names", ["all", "core,all", "core,pty,blocks", "blocks,pty,core"])
+def test_all_tools_come_in_one_order(names: str) -> None:
+    assert choose(names) == EVERY
 
 
 def test_the_default_is_there() -> None:
-    assert choose(DEFAULT) == TOOLS
+    assert choose(DEFAULT) == core_tools.TOOLS
 
 
 @pytest.mark.parametrize("names", ["cores", "core,pty2", ""])
@@ -30,3 +39,11 @@ def test_names_of_tools_are_unique_and_allowed() -> None:
     names = [tool.name for tools in TOOLSETS.values() for tool in tools]
     assert len(set(names)) == len(names)
     assert all(name.replace("_", "").replace("-", "").isalnum() for name in names)
+
+
+def test_every_request_of_the_pty_surface_has_its_tool() -> None:
+    assert {tool.name: tool.request for tool in pty_tools.TOOLS + blocks_tools.TOOLS} == PTY_REQUESTS
+
+
+def test_the_controller_tells_of_the_toolsets() -> None:
+    assert CAPABILITIES.toolsets == list(TOOLSETS)

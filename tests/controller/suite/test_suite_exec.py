@@ -11,7 +11,12 @@ from ptyctl.api.handle import SessionHandle
 from tests.controller.acting import PATIENCE_MS, Open, execute, read, refused
 
 
-async def test_every_field_of_an_exec(bash: SessionHandle) -> None:
+@pytest.fixture(params=["marks", "marker"])
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def test_every_field_of_an_exec(bash: SessionHandle, way: str) -> None:
     before = time.time() * 1000
     reply = await bash.exec("echo hi")
     payload = reply.payload()
@@ -24,7 +29,7 @@ async def test_every_field_of_an_exec(bash: SessionHandle) -> None:
         "stdout": "hi\n",
         "stderr": "",
         "exit_code": 0,
-        "done_reason": "marker",
+        "done_reason": way,
         "prompt_detected": False,
         "error_hints": [],
         "timed_out": False,
@@ -64,13 +69,13 @@ async def test_exit_codes(bash: SessionHandle, code: int) -> None:
         ("set -e; true; set +e", 0),
     ],
 )
-async def test_codes_of_commands(bash: SessionHandle, command: str, code: int) -> None:
+async def test_codes_of_commands(bash: SessionHandle, way: str, command: str, code: int) -> None:
     reply = await bash.exec(command)
     if code in (1, 2) and reply.exit_code != code:
         assert reply.exit_code in (1, 2)  # which of the two a shell gives is its own affair
     else:
         assert reply.exit_code == code
-    assert reply.done_reason == "marker"
+    assert reply.done_reason == way
     assert (await bash.exec("echo after")).stdout == "after\n"
 
 
@@ -112,12 +117,13 @@ async def test_codes_of_commands(bash: SessionHandle, command: str, code: int) -
         ("printf '%0.s=' $(seq 1 300); echo", "=" * 300 + "\n"),
     ],
 )
-async def test_output_is_exact(bash: SessionHandle, command: str, output: str) -> None:
+async def test_output_is_exact(bash: SessionHandle, way: str, command: str, output: str) -> None:
     reply = await bash.exec(command)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, "marker")
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, way)
 
 
-async def test_the_markers_own_text_is_output_like_any_other(bash: SessionHandle) -> None:
+async def test_the_markers_own_text_is_output_like_any_other(open_session: Open) -> None:
+    bash = await open_session(shell_integration="off")
     await bash.exec("true")
     shown = (await read(bash, cursor="0", timeout_ms=0)).chunk or ""
     marker = next(line for line in shown.split("\n") if "7717" in line).partition("# ")[2]
@@ -131,7 +137,7 @@ async def test_the_markers_own_text_is_output_like_any_other(bash: SessionHandle
 
 
 async def test_marks_of_other_runs_and_sessions_end_nothing(bash: SessionHandle, open_session: Open) -> None:
-    other = await open_session()
+    other = await open_session(shell_integration="off")
     await other.exec("true")
     shown = (await read(other, cursor="0", timeout_ms=0)).chunk or ""
     nonce = shown.split("printf")[1].split("'")[2].split()[0]
@@ -148,12 +154,17 @@ async def test_what_was_printed_before_a_run_is_not_its_output(bash: SessionHand
     assert "echo late" not in reply.stdout
 
 
-@pytest.mark.parametrize("command", ["sh -c 'kill -INT $$'; :", "bash --norc --noprofile", "exec bash --norc"])
-async def test_a_shell_that_comes_back_without_a_mark(bash: SessionHandle, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["sh -c 'echo so far; kill -INT $$'; :", "echo so far; bash --norc --noprofile", "echo so far; exec bash --norc"]
+)
+async def test_a_shell_that_comes_back_without_a_mark(bash: SessionHandle, way: str, command: str) -> None:
     await bash.exec("true")
-    reply = await bash.exec(f"echo so far; {command}", timeout_ms=PATIENCE_MS)
-    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
-    assert reply.exit_code_reason
+    reply = await bash.exec(command, timeout_ms=PATIENCE_MS)
+    if way == "marks" and "INT" in command:  # the shell itself was there all the time
+        assert (reply.done_reason, reply.exit_code, reply.exit_code_reason) == ("marks", 130, None)
+    else:
+        assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
+        assert reply.exit_code_reason
     assert reply.stdout.strip() == "so far"
     reply = await bash.exec("echo after; (exit 7)")
     assert (reply.stdout, reply.exit_code) == ("after\n", 7)

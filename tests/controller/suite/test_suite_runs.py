@@ -12,7 +12,12 @@ from ptyctl.api.handle import SessionHandle
 from tests.controller.acting import PATIENCE_MS, Open, execute, read, refused
 
 
-async def test_a_timeout_leaves_the_run_going(bash: SessionHandle) -> None:
+@pytest.fixture(params=["marks", "marker"])
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def test_a_timeout_leaves_the_run_going(bash: SessionHandle, way: str) -> None:
     first = await bash.exec("echo begun; sleep 0.6; echo ended; (exit 5)", timeout_ms=300)
     assert (first.done_reason, first.timed_out, first.exit_code, first.stdout) == ("timeout", True, None, "begun\n")
     assert first.exit_code_reason
@@ -20,7 +25,7 @@ async def test_a_timeout_leaves_the_run_going(bash: SessionHandle) -> None:
     second = await bash.wait(first.block_id, timeout_ms=50)
     assert (second.done_reason, second.stdout, second.block_id) == ("timeout", "begun\n", first.block_id)
     third = await bash.wait(first.block_id, timeout_ms=PATIENCE_MS)
-    assert (third.done_reason, third.timed_out, third.exit_code) == ("marker", False, 5)
+    assert (third.done_reason, third.timed_out, third.exit_code) == (way, False, 5)
     assert third.stdout == "begun\nended\n"
     assert third.cursor == first.cursor
     assert third.duration_ms >= 600
@@ -79,16 +84,16 @@ async def test_a_call_that_waits_when_the_session_is_closed(bash: SessionHandle)
     assert (reply.done_reason, reply.stdout, reply.exit_code) == ("cancelled", "begun\n", None)
 
 
-async def test_cancel_after_interrupts(bash: SessionHandle) -> None:
+async def test_cancel_after_interrupts(bash: SessionHandle, way: str) -> None:
     reply = await bash.exec("echo begun; sleep 60; echo never", cancel_after_ms=500, timeout_ms=PATIENCE_MS)
     assert reply.done_reason == "cancelled"
-    assert reply.exit_code is None
-    assert reply.exit_code_reason == "interrupted"
+    expected = (130, None) if way == "marks" else (None, "interrupted")
+    assert (reply.exit_code, reply.exit_code_reason) == expected
     assert reply.stdout.startswith("begun\n")
     assert "never" not in reply.stdout
     assert 500 <= reply.duration_ms < PATIENCE_MS
     reply = await bash.exec("echo quick", cancel_after_ms=5_000)
-    assert (reply.stdout, reply.done_reason) == ("quick\n", "marker")
+    assert (reply.stdout, reply.done_reason) == ("quick\n", way)
 
 
 async def test_cancel_after_counts_also_when_nobody_waits(bash: SessionHandle) -> None:
@@ -97,7 +102,7 @@ async def test_cancel_after_counts_also_when_nobody_waits(bash: SessionHandle) -
     assert reply.done_reason == "cancelled"
 
 
-async def test_a_command_that_takes_the_interrupt_goes_on(bash: SessionHandle) -> None:
+async def test_a_command_that_takes_the_interrupt_goes_on(bash: SessionHandle, way: str) -> None:
     running = asyncio.create_task(
         bash.exec("sh -c 'trap \"echo caught\" INT; echo ready; sleep 1; echo ended; exit 6'", timeout_ms=PATIENCE_MS)
     )
@@ -105,7 +110,7 @@ async def test_a_command_that_takes_the_interrupt_goes_on(bash: SessionHandle) -
     await read(bash, cursor=ready.next_cursor, until_idle_ms=200, timeout_ms=PATIENCE_MS)
     await bash.key("ctrl_c")
     reply = await running
-    assert (reply.done_reason, reply.exit_code) == ("marker", 6)
+    assert (reply.done_reason, reply.exit_code) == (way, 6)
     assert reply.stdout.endswith("caught\nended\n")
 
 
@@ -121,32 +126,30 @@ async def test_waiting_for_a_command_that_ignored_the_interrupt_costs_nothing(ba
     assert time.process_time() - before < 0.7
 
 
-async def test_until_regex_is_not_found_in_the_echo(bash: SessionHandle) -> None:
+async def test_until_regex_is_not_found_in_the_echo(bash: SessionHandle, way: str) -> None:
     reply = await bash.exec("sleep 0.5 && echo done", until_regex="done", timeout_ms=PATIENCE_MS)
-    assert reply.done_reason in ("until_regex", "marker")  # its end may come with the match
+    assert reply.done_reason in ("until_regex", way)  # its end may come with the match
     assert reply.stdout.strip() == "done"
     assert reply.duration_ms >= 500
     assert reply.timed_out is False
 
 
-async def test_until_regex_begins_where_the_output_begins(bash: SessionHandle) -> None:
+async def test_until_regex_begins_where_the_output_begins(bash: SessionHandle, way: str) -> None:
     for pattern in ("^hi", "^h", "(?m)^hi$"):
         reply = await bash.exec("echo hi; sleep 0.3", until_regex=pattern, timeout_ms=PATIENCE_MS)
         assert reply.done_reason == "until_regex"
         await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)
     reply = await bash.exec("echo hi", until_regex="^never", timeout_ms=PATIENCE_MS)
-    assert (reply.done_reason, reply.exit_code) == ("marker", 0)  # the run's end ends the wait too
+    assert (reply.done_reason, reply.exit_code) == (way, 0)  # the run's end ends the wait too
 
 
-async def test_until_regex_in_a_run_that_still_goes_on(bash: SessionHandle) -> None:
-    reply = await bash.exec(
-        "echo listening; sleep 0.6; echo closed; (exit 4)", until_regex="listening\n", timeout_ms=PATIENCE_MS
-    )
+async def test_until_regex_in_a_run_that_still_goes_on(bash: SessionHandle, way: str) -> None:
+    reply = await bash.exec("echo listening; sleep 1; echo closed; (exit 4)", until_regex="listening\n", timeout_ms=PATIENCE_MS)
     assert (reply.done_reason, reply.stdout, reply.exit_code) == ("until_regex", "listening\n", None)
     with refused(ErrorCode.BUSY, reply.block_id):
         await bash.exec("echo other")
     reply = await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("listening\nclosed\n", 4, "marker")
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("listening\nclosed\n", 4, way)
 
 
 async def test_until_idle(bash: SessionHandle) -> None:
@@ -172,8 +175,14 @@ async def test_responses_are_sent_each_time_their_match_appears(bash: SessionHan
         timeout_ms=PATIENCE_MS,
     )
     assert reply.exit_code == 0
-    rest = "".join(line for line in reply.stdout.splitlines(keepends=True) if not line.startswith("go on"))
-    assert rest == "yes\nyes\nyes\nPassword: \n6\n"
+    assert [line for line in reply.stdout.split("\n") if not line.startswith("go on")] == [
+        "yes",
+        "yes",
+        "yes",
+        "Password: ",
+        "6",
+        "",
+    ]
 
 
 async def test_a_response_is_not_for_the_echo(bash: SessionHandle) -> None:
@@ -276,11 +285,19 @@ async def test_a_program_without_a_prompt_is_taken_by_its_silence(open_session: 
     assert (reply.exit_code, reply.stdout) == (None, "echo; this is no command\n")
 
 
-@pytest.mark.parametrize("command", ["bash --norc --noprofile", "exec bash --norc --noprofile", ("/bin/bash", "--norc", "-i")])
-async def test_shells_however_they_were_started(open_session: Open, command: object) -> None:
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("bash --norc --noprofile", "marker"),
+        ("exec bash --norc --noprofile", "marker"),
+        (("/bin/bash", "--norc", "-i"), "marks"),
+        (("/bin/bash", "--norc", "-l"), "marker"),
+    ],
+)
+async def test_shells_however_they_were_started(open_session: Open, command: object, reason: str) -> None:
     handle = await open_session(command=command)
     reply = await handle.exec("echo hi; (exit 3)", timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("hi\n", 3, "marker")
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("hi\n", 3, reason)
 
 
 async def test_who_waits_long_hears_of_progress(bash: SessionHandle, open_session: Open) -> None:

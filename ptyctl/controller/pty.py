@@ -1,0 +1,129 @@
+"""The pty_* and blocks_* surface: each request finds its terminal and what is done there, in one table (CONTRACTS)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from ptyctl.api import pty
+from ptyctl.api.controller import Progress
+from ptyctl.api.errors import PtyctlError
+from ptyctl.api.pty_replies import BlocksReply, PtyReply, refused
+from ptyctl.session import block_reading, dialogue, ending, terminal_model
+from ptyctl.session.block_search import blocks_search
+from ptyctl.session.session import Session
+from ptyctl.session.stream import Stream
+from ptyctl.session.waiting import PROGRESS_S, Reporter
+
+from .conversations import Conversations
+
+T = TypeVar("T")
+Answer = PtyReply | BlocksReply
+Does = Callable[[Session, Any], Awaitable[Answer]]
+
+_CTRL_D = b"\x04"
+
+
+class PtySurface:
+    """Answers every request of the surface; an error is an answer too."""
+
+    def __init__(self, conversations: Conversations) -> None:
+        self._conversations = conversations
+        self._reader = block_reading.BlockReader()
+        self._table: dict[type[pty.PtyRequest], Does] = {
+            pty.PtyExecBlock: terminal_model.exec_block,
+            pty.PtyExecInteractive: terminal_model.exec_interactive,
+            pty.PtyExecInteractiveExpect: dialogue.exec_interactive_expect,
+            pty.PtyWaitFor: terminal_model.wait_for,
+            pty.PtyWaitPrompt: terminal_model.wait_prompt,
+            pty.PtyExpectSend: dialogue.expect_send,
+            pty.PtySend: terminal_model.send,
+            pty.PtyCtrlC: lambda session, request: terminal_model.interrupt(session, request.task_id),
+            pty.PtyCtrlD: lambda session, request: terminal_model.press(session, _CTRL_D, request.task_id),
+            pty.PtyEnter: _enter,
+            pty.PtyReadSpool: _at_once(terminal_model.read_spool),
+            pty.PtyStatus: _at_once(lambda session, request: terminal_model.status(session)),
+            pty.PtyEndSession: lambda session, request: ending.end_session(session, request.force, request.task_id),
+            pty.PtyReset: self._reset,
+            pty.PtyResize: _at_once(_resize),
+            pty.PtyClose: _close,
+            pty.BlocksSince: _at_once(block_reading.blocks_since),
+            pty.BlocksGet: _at_once(block_reading.blocks_get),
+            pty.BlocksRead: self._reader.read,
+            pty.BlocksSearch: blocks_search,
+        }
+
+    async def answer(self, request: pty.PtyRequest, progress: Progress | None) -> Answer:
+        try:
+            session = await self._find(request)
+            with session.usage.in_use(request.task_id, reading=request.TOOL in pty.READING):
+                async with _told(session.stream, progress):
+                    reply = await self._table[type(request)](session, request)
+        except PtyctlError as error:
+            return refused(error)
+        if isinstance(reply, PtyReply):
+            reply.notices = session.notices.take(request.task_id)
+        return reply
+
+    async def _find(self, request: pty.PtyRequest) -> Session:
+        if request.TOOL in pty.CREATING:
+            return await _whole(self._conversations.find_or_make(request))
+        if request.TOOL in pty.HISTORY:
+            return self._conversations.find(request)
+        return self._conversations.find_live(request)
+
+    async def _reset(self, session: Session, request: pty.PtyReset) -> PtyReply:
+        ending.may_end(session, request.task_id)
+        cursor = await _whole(self._conversations.reset(session))
+        return PtyReply(session_id=session.session_id, incarnation=session.incarnation, resume_cursor=cursor)
+
+
+def _at_once(function: Callable[[Session, Any], Answer]) -> Does:
+    async def does(session: Session, request: pty.PtyRequest) -> Answer:
+        return function(session, request)
+
+    return does
+
+
+async def _enter(session: Session, request: pty.PtyEnter) -> PtyReply:
+    return await terminal_model.press(session, session.open_channel().enter, request.task_id)
+
+
+def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
+    ending.may_end(session, request.task_id)
+    session.resize(request.cols, request.rows)
+    return PtyReply(cols=session.cols, rows=session.rows)
+
+
+async def _close(session: Session, request: pty.PtyClose) -> PtyReply:
+    if session.state != "closed" and not request.force:
+        ending.may_end(session, request.task_id)
+    await session.close(force=request.force)
+    return PtyReply()
+
+
+async def _whole(work: Coroutine[Any, Any, T]) -> T:
+    """A shell that is being started gets whole even when its caller goes away: others may wait for it."""
+    return await asyncio.shield(asyncio.ensure_future(work))
+
+
+@asynccontextmanager
+async def _told(stream: Stream, progress: Progress | None) -> AsyncIterator[None]:
+    """As long as a call waits, its caller hears once a second that it goes on."""
+    if progress is None:
+        yield
+        return
+    task = asyncio.create_task(_tell(Reporter(stream, progress)))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _tell(reporter: Reporter) -> None:
+    while True:
+        await asyncio.sleep(PROGRESS_S)
+        reporter.report()

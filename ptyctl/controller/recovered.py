@@ -1,0 +1,79 @@
+"""Sessions of earlier servers, found by id in the state directory: their history is served, whatever ended the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.session.recovery import recover
+from ptyctl.session.session import Session
+from ptyctl.session.spec import SPECS, Limits
+
+#: An id is the name of a folder, and never a way to another one.
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def recovered(sessions: Path, session_id: str, limits: Limits) -> Session | None:
+    """The session of that id: closed, where it was closed in order, and lost otherwise; None where there is no such folder.
+
+    Raises:
+        PtyctlError: POLICY_DENIED where it is another user's or open to others; BUSY where it is alive in another server;
+            IO_ERROR.
+    """
+    folder = sessions / session_id
+    if not _SESSION_ID.fullmatch(session_id) or not os.path.lexists(folder):
+        return None
+    try:
+        _check(folder)
+        meta = _meta(folder)
+        if meta is None:
+            return None
+        spec = SPECS.validate_python(meta["spec"])
+        kept = recover(folder, meta, limits.quota_bytes)
+    except BlockingIOError:
+        raise PtyctlError(
+            ErrorCode.BUSY,
+            f"session {session_id} is alive in another server on this machine; use it there, or end that server first",
+            {"session_id": session_id},
+        ) from None
+    except OSError as error:
+        raise PtyctlError(
+            ErrorCode.IO_ERROR, f"the transcript in {folder} cannot be read: {error.strerror}; look at its files"
+        ) from None
+    except (ValueError, KeyError):
+        raise PtyctlError(
+            ErrorCode.IO_ERROR, f"{folder / 'meta.json'} does not say what the session was; its other files can be read by hand"
+        ) from None
+    session = Session(session_id, spec, folder, limits, kept)
+    session.recall(meta)
+    return session
+
+
+def _meta(folder: Path) -> dict[str, Any] | None:
+    """It is replaced as a whole, so it is there and whole, or the session never was."""
+    try:
+        meta: dict[str, Any] = json.loads((folder / "meta.json").read_bytes())
+    except FileNotFoundError:
+        return None
+    return meta
+
+
+def _check(folder: Path) -> None:
+    """Nothing of another user's is opened, nor what others can read or could have put there."""
+    for path in (folder, *folder.iterdir()):
+        status = path.lstat()
+        if status.st_uid != os.geteuid():
+            raise PtyctlError(ErrorCode.POLICY_DENIED, f"{path} belongs to another user; nothing of it is read")
+        if stat.S_ISLNK(status.st_mode):
+            raise PtyctlError(ErrorCode.POLICY_DENIED, f"{path} is a link, and transcripts have none; remove it")
+        if status.st_mode & 0o077:
+            raise PtyctlError(
+                ErrorCode.POLICY_DENIED,
+                f"{path} can be read by others, and transcripts hold what devices print; run: chmod go= {path}",
+                {"path": str(path)},
+            )

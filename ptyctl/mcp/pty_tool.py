@@ -1,0 +1,46 @@
+"""How a tool of the pty_* and blocks_* surface is made from its request: all go the same way through the controller."""
+
+from __future__ import annotations
+
+from ptyctl.api import Controller, Progress, PtyReply, PtyRequest
+from ptyctl.api.model import Reply
+from ptyctl.api.pty_replies import refused
+
+from .tool import Tool
+
+#: What every answer may have.
+_COMMON = ("ok", "error", "message")
+#: What tells more of an error, and what a task was not told yet.
+_PTY = ("notices", "mode", "active_block_id", "lock_holder")
+
+
+def pty_tool(
+    request: type[PtyRequest],
+    title: str,
+    description: str,
+    told: str = "",
+    *,
+    reply: type[Reply] = PtyReply,
+    read_only: bool = False,
+    destructive: bool = True,
+    idempotent: bool = False,
+) -> Tool:
+    """`told` names the fields of the reply that this tool fills."""
+    extra = _PTY if reply is PtyReply else ()
+    return Tool(
+        request.TOOL,
+        title,
+        description,
+        request,
+        reply,
+        _call,
+        read_only=read_only,
+        destructive=destructive and not read_only,
+        idempotent=idempotent or read_only,
+        told=tuple(dict.fromkeys((*_COMMON, *told.split(), *extra))),
+        refused=refused,
+    )
+
+
+async def _call(controller: Controller, request: PtyRequest, progress: Progress | None) -> Reply:
+    return await controller.pty(request, progress)

@@ -1,0 +1,204 @@
+"""blocks.jsonl and blocks/*.out: every run of a session, on disk from its begin (design, section 9).
+
+A block has two rows, one when it begins and one when it ends; the later one holds. A block without an end was cut off by a
+crash, and the next start closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from ptyctl.api.blocks import Block, BlockStatus
+
+from .appender import Appender
+from .run import Run
+from .stream import Stream
+
+_FILE_MODE = 0o600
+#: Making a file takes as long as a whole command: it is done when no other has begun for so long, or so many wait for it.
+OUTPUT_S = 0.05
+MOST_WAITING = 256
+_COPY_BYTES = 1 << 20
+
+
+class Blocks:
+    """All blocks of a session, oldest first. `rows` counts the rows of the file: the cursor of `since`."""
+
+    def __init__(self, session_id: str, folder: Path, stream: Stream) -> None:
+        self._session_id = session_id
+        self._folder = folder
+        self._stream = stream
+        self._file = Appender(folder / "blocks.jsonl")
+        self._blocks: dict[str, Block] = {}
+        self._rows: list[str] = []
+        self._without_output: list[Block] = []
+        self._timer: asyncio.TimerHandle | None = None
+        (folder / "blocks").mkdir(mode=0o700, exist_ok=True)
+        self._load()
+
+    @property
+    def rows(self) -> int:
+        return len(self._rows)
+
+    def last_seq(self) -> int:
+        return max((block.seq for block in self._blocks.values()), default=0)
+
+    def all(self) -> list[Block]:
+        return list(self._blocks.values())
+
+    def get(self, block_id: str) -> Block | None:
+        return self._blocks.get(block_id)
+
+    def since(self, cursor: int, limit: int) -> tuple[list[Block], int]:
+        """The blocks that began or ended at or behind a cursor, each once and as it is now; and the cursor behind them."""
+        ids: dict[str, None] = {}
+        at = max(cursor, 0)
+        while at < len(self._rows) and (len(ids) < limit or self._rows[at] in ids):
+            ids[self._rows[at]] = None
+            at += 1
+        return [self._blocks[block_id] for block_id in ids], at
+
+    def begin(self, run: Run) -> Block:
+        """A run has begun."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        stream = self._stream
+        block = Block(
+            block_id=run.block_id,
+            seq=run.seq,
+            session_id=self._session_id,
+            origin=run.origin,
+            cmd=run.command if run.submitted is None else run.submitted,
+            cwd=self._cwd() if run.cwd is None else run.cwd,
+            ts_begin=run.begun_ms,
+            status="interactive" if run.origin == "interactive" else "running",
+            output_path=self._output_path(run.block_id),
+            raw_begin=stream.normaliser.raw,
+            spool_begin=stream.end,
+            task_id=run.task_id,
+        )
+        self._write(block)
+        return block
+
+    def end(self, run: Run) -> Block:
+        """A run has ended; its output is put into a file of its own."""
+        status, reason = _outcome(run)
+        begun = self._blocks[run.block_id]
+        block = begun.model_copy(
+            update={
+                "ts_end": int(time.time() * 1000),
+                "status": status,
+                "reason": reason,
+                "exit_code": run.exit_code,
+                "prompt_before": run.prompt_before if run.echoed else None,
+                "prompt_after": run.prompt_after or None,
+                "raw_begin": begun.raw_begin if run.raw_begin is None else run.raw_begin,
+                "raw_end": run.raw_end,
+                "spool_begin": begun.spool_begin if run.spool_begin is None else run.spool_begin,
+                "spool_end": run.spool_end,
+            }
+        )
+        self._write(block)
+        self._without_output.append(block)
+        if len(self._without_output) >= MOST_WAITING:
+            self.write_outputs()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(OUTPUT_S, self.write_outputs)
+        return block
+
+    def write_outputs(self) -> None:
+        """Puts the output of ended blocks into files of their own; after a crash the next start does."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for block in self._without_output:
+            self._write_output(block)
+        self._without_output.clear()
+
+    def close(self) -> None:
+        self.write_outputs()
+        self._file.close()
+
+    def disk_bytes(self) -> int:
+        return self._file.size
+
+    def _output_path(self, block_id: str) -> str:
+        return str(self._folder / "blocks" / f"{Path(block_id).name}.out")
+
+    def _cwd(self) -> str | None:
+        """Where the last prompt was shown."""
+        last = self._stream.last_prompt
+        return None if last is None or last.cwd is None else os.fsdecode(last.cwd)
+
+    def _write(self, block: Block) -> None:
+        self._blocks[block.block_id] = block
+        self._rows.append(block.block_id)
+        self._file.append(block.json_bytes() + b"\n")
+        self._file.flush()
+
+    def _write_output(self, block: Block) -> None:
+        """On a full disk there is none; the bytes are in output.raw as far as they were kept."""
+        assert block.raw_end is not None
+        log = self._stream.transcript.raw
+        try:
+            fd = os.open(block.output_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+        except OSError:
+            return
+        with os.fdopen(fd, "wb") as file:
+            try:
+                for begin in range(block.raw_begin, block.raw_end, _COPY_BYTES):
+                    file.write(log.read(begin, min(begin + _COPY_BYTES, block.raw_end)))
+            except OSError:
+                return
+
+    def _load(self) -> None:
+        """What an earlier process left: a torn last line is not counted, a block without an end was cancelled."""
+        path = self._folder / "blocks.jsonl"
+        for line in path.read_bytes().split(b"\n"):
+            try:
+                block = Block.model_validate_json(line)
+            except ValueError:
+                continue
+            block.output_path = self._output_path(block.block_id)  # the folder may have been moved
+            self._blocks[block.block_id] = block
+            self._rows.append(block.block_id)
+        for block in list(self._blocks.values()):
+            if block.ts_end is None:
+                self._close_open(block)
+            elif not self._has_output(block):
+                self._write_output(block)
+
+    def _has_output(self, block: Block) -> bool:
+        """Whether the file is whole: a server may have been killed while it wrote it."""
+        assert block.raw_end is not None
+        size = max(min(block.raw_end, self._stream.transcript.raw.kept) - block.raw_begin, 0)
+        path = Path(block.output_path)
+        return path.exists() and path.stat().st_size == size
+
+    def _close_open(self, block: Block) -> None:
+        end = self._stream.normaliser.raw
+        closed = block.model_copy(
+            update={
+                "ts_end": int(time.time() * 1000),
+                "status": "cancelled",
+                "reason": "the server ended while it ran",
+                "raw_end": max(end, block.raw_begin),
+                "spool_end": max(self._stream.end, block.spool_begin),
+            }
+        )
+        self._write_output(closed)
+        self._write(closed)
+
+
+def _outcome(run: Run) -> tuple[BlockStatus, str | None]:
+    if run.done_reason == "eof":
+        return ("completed", None) if run.exit_code is not None else ("failed", "the far end closed")
+    if run.failure is not None:
+        return "failed", run.failure.message
+    if run.done_reason == "cancelled":
+        return "cancelled", run.reason or "interrupted"
+    return "completed", None

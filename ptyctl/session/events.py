@@ -1,0 +1,138 @@
+"""events.jsonl, and the same as a stream in the process: what begins, goes on and ends in a session (CONTRACTS, blocks)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from ptyctl.api.blocks import Block
+
+from .appender import Appender
+from .pulse import Pulse
+from .recovery import rows
+from .stream import Stream
+
+#: Deltas of one block are gathered for so long: a flood makes a few large ones.
+DELTA_S = 0.05
+#: A delta carries at most so much text; the rest is read by its offsets.
+DELTA_BYTES = 64 * 1024
+#: Events that a reader may still be behind.
+KEPT_EVENTS = 1024
+
+
+class Events:
+    """Each event has a number; a reader asks for what came `since` one. In the file a delta keeps its offsets only."""
+
+    def __init__(self, folder: Path, stream: Stream, session_id: str) -> None:
+        self.pulse = Pulse()
+        self.conversation_id = session_id
+        self._session_id = session_id
+        self._stream = stream
+        self._path = folder / "events.jsonl"
+        self._file = Appender(self._path)
+        self._kept: deque[dict[str, Any]] = deque(maxlen=KEPT_EVENTS)
+        self._count = sum(1 for _ in rows(self._path))
+        self._block: Block | None = None
+        self._raw = 0
+        self._spool = 0
+        self._timer: asyncio.TimerHandle | None = None
+        stream.on_text = self._text_came
+
+    @property
+    def cursor(self) -> int:
+        """The number of the next event."""
+        return self._count
+
+    def since(self, cursor: int) -> tuple[list[dict[str, Any]], int]:
+        """The events from a number on, as far as they are kept, and the number behind them."""
+        first = self._count - len(self._kept)
+        events = [_shown(event) for number, event in enumerate(self._kept, first) if number >= cursor]
+        return events, self._count
+
+    def begin(self, block: Block) -> None:
+        self._flush_delta()
+        self._block, self._raw, self._spool = block, block.raw_begin, block.spool_begin
+        self._block_event("agent_block_begin", block)
+
+    def end(self, block: Block) -> None:
+        self._flush_delta(block.raw_end, block.spool_end)
+        self._block = None
+        self._block_event("agent_block_end", block)
+
+    def catch_up(self, blocks: list[Block]) -> None:
+        """Tells what a killed server had no time to tell: each block has one begin and one end, as its rows say."""
+        begun: dict[str, int] = {}
+        ended = set()
+        for row in rows(self._path):
+            if row["type"] == "agent_block_begin":
+                begun[row["block"]["block_id"]] = row["block"]["raw_begin"]
+            elif row["type"] == "agent_block_delta":
+                begun[row["block_id"]] = row["raw_to"]
+            elif row["type"] == "agent_block_end":
+                ended.add(row["block"]["block_id"])
+        for block in blocks:
+            if block.block_id not in begun:
+                self.begin(block)
+            if block.block_id not in ended:
+                self._block, self._raw, self._spool = block, begun.get(block.block_id, block.raw_begin), self._stream.end
+                self.end(block)
+        self._file.flush()
+
+    def note(self, kind: str, **more: Any) -> None:
+        """Something else happened to the session: a reset, a reconnect."""
+        self._emit({"type": kind, **self._who(), **more})
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._file.close()
+
+    def disk_bytes(self) -> int:
+        return self._file.size
+
+    def _text_came(self) -> None:
+        if self._block is not None and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._flush_delta()
+        self._file.flush()
+
+    def _flush_delta(self, raw_to: int | None = None, spool_to: int | None = None) -> None:
+        """Tells what came since the last delta, up to the block's end where that is known."""
+        raw = self._stream.normaliser.raw if raw_to is None else raw_to
+        spool = self._stream.end if spool_to is None else spool_to
+        if self._block is None or raw <= self._raw:
+            return
+        text = self._stream.window.read(self._spool, min(spool, self._spool + DELTA_BYTES))
+        where = {"block_id": self._block.block_id, "raw_from": self._raw, "raw_to": raw}
+        self._raw, self._spool = raw, spool
+        self._emit({"type": "agent_block_delta", **self._who(), **where}, delta=text.decode("utf-8", "replace"))
+
+    def _block_event(self, kind: str, block: Block) -> None:
+        head = json.dumps({"type": kind, **self._who()}, ensure_ascii=False, separators=(",", ":")).encode()
+        self._file.append(b'%s,"block":%s}\n' % (head[:-1], block.json_bytes()))
+        self._keep({"type": kind, **self._who(), "block": block})
+
+    def _emit(self, event: dict[str, Any], **shown: Any) -> None:
+        self._file.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        self._keep({**event, **shown})
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        self._kept.append(event)
+        self._count += 1
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._tick)
+        self.pulse.beat()
+
+    def _who(self) -> dict[str, str]:
+        return {"conversation_id": self.conversation_id, "session_id": self._session_id}
+
+
+def _shown(event: dict[str, Any]) -> dict[str, Any]:
+    block = event.get("block")
+    return {**event, "block": block.payload()} if isinstance(block, Block) else event

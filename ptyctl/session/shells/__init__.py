@@ -1,0 +1,54 @@
+"""How a local shell is started so that it sends marks (design, section 5): its own files are read, its prompt left alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_NONCE = "PTYCTL_NONCE"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A program's arguments, and what is added to its environment."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
+def with_marks(argv: Sequence[str], nonce: str, env: Mapping[str, str]) -> Start | None:
+    """How to start this shell with marks, or None: it is no shell that we know, or no interactive one, or a login shell.
+
+    `env` is what its starter wants to add to the environment.
+    """
+    name = argv[0].rpartition("/")[2]
+    known = _SHELLS.get(name)
+    if known is None or not all(option.startswith("-") and option not in _OTHER_USES for option in argv[1:]):
+        return None
+    return known(tuple(argv), nonce, env)
+
+
+def _bash(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start:
+    rest = tuple(option for option in argv[1:] if option != "--norc")
+    norc = {"PTYCTL_NORC": ""} if "--norc" in argv else {}
+    return Start((argv[0], "--rcfile", str(_HERE / "bash.bash"), *rest), {_NONCE: nonce, **norc})
+
+
+def _zsh(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start | None:
+    if "-f" in argv or "--no-rcs" in argv:
+        return None  # it reads no file that could bring the marks
+    hooks = str(_HERE / "zsh")
+    own = env.get("ZDOTDIR", os.environ.get("ZDOTDIR", ""))
+    return Start(argv, {_NONCE: nonce, "PTYCTL_ZDOTDIR": own, "PTYCTL_HOOKS": hooks, "ZDOTDIR": hooks})
+
+
+def _fish(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start:
+    return Start((*argv, "--init-command", f"source {_HERE / 'fish.fish'}"), {_NONCE: nonce})
+
+
+#: Options with which a shell reads other files, or a script.
+_OTHER_USES = frozenset({"-c", "-l", "--login", "--posix", "--rcfile", "--init-file", "-s", "--restricted", "-r"})
+_SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}

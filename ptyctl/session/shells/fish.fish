@@ -1,0 +1,20 @@
+# ptyctl's marks for fish (ptyctl/core/marks.py tells their form), read behind the user's own configuration.
+set -g __ptyctl_nonce $PTYCTL_NONCE
+set -e PTYCTL_NONCE
+set -g __ptyctl_count 0
+
+function __ptyctl_send
+    set -g __ptyctl_count (math $__ptyctl_count + 1)
+    printf '\e]7717;%s;%s;%s\a' $__ptyctl_nonce $__ptyctl_count (string join ';' $argv)
+end
+function __ptyctl_preexec --on-event fish_preexec
+    __ptyctl_send B (string sub --length 4096 -- "$argv[1]" | string collect | string escape --style=url)
+end
+function __ptyctl_postexec --on-event fish_postexec
+    set -g __ptyctl_status $status
+    __ptyctl_send E $__ptyctl_status
+end
+set -g __ptyctl_status 0
+function __ptyctl_prompt --on-event fish_prompt
+    __ptyctl_send P $__ptyctl_status '' (string escape --style=url -- $PWD)
+end

@@ -1,0 +1,60 @@
+"""Who uses a session: calls keep it from being idle, and those who read are its observers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+#: A task that read within this time is an observer.
+OBSERVER_S = 60.0
+
+
+class Usage:
+    """`on_idle` is called when nobody has used the session for `idle_timeout_s`; 0 is never."""
+
+    def __init__(self, idle_timeout_s: float, on_idle: Callable[[], None]) -> None:
+        self.last_activity_at = int(time.time() * 1000)
+        self._idle_timeout_s = idle_timeout_s
+        self._on_idle = on_idle
+        self._readers: dict[str, float] = {}
+        self._users = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._over = False
+
+    @contextmanager
+    def in_use(self, task_id: str | None, *, reading: bool = False) -> Iterator[None]:
+        """A call uses the session: as long as one does, it is not idle."""
+        self.last_activity_at = int(time.time() * 1000)
+        self._users += 1
+        self._stop_timer()
+        if reading:
+            self._readers[task_id or ""] = asyncio.get_running_loop().time()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self.watch()
+
+    def watch(self) -> None:
+        """Starts anew to count the time until an unused session is idle."""
+        self._stop_timer()
+        if self._idle_timeout_s and not self._users and not self._over:
+            self._timer = asyncio.get_running_loop().call_later(self._idle_timeout_s, self._on_idle)
+
+    def end(self) -> None:
+        """The session is closed: nothing is counted any more."""
+        self._over = True
+        self._stop_timer()
+
+    def observers(self, holder: str | None) -> int:
+        """How many others than the lock's holder have read within the last minute; those without a task_id count as one."""
+        now = asyncio.get_running_loop().time()
+        self._readers = {task: at for task, at in self._readers.items() if now - at < OBSERVER_S}
+        return len(self._readers.keys() - {holder})
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,57 @@
+"""What tests do with the pty_* and blocks_* surface of a Controller: calls by the tool's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptyctl.api import Controller
+from ptyctl.api.pty import PTY_REQUESTS
+
+PATIENCE_MS = 20_000
+
+
+class Pty:
+    """A terminal by its address; `call` gives what a door would send."""
+
+    def __init__(self, controller: Controller, **address: Any) -> None:
+        self.controller = controller
+        self.address = address or {"conversation_id": "c1"}
+
+    def at(self, **address: Any) -> Pty:
+        return Pty(self.controller, **address)
+
+    async def call(self, tool: str, **fields: Any) -> dict[str, Any]:
+        request = PTY_REQUESTS[tool].of({**self.address, **fields})
+        return (await self.controller.pty(request)).payload()
+
+    async def good(self, tool: str, **fields: Any) -> dict[str, Any]:
+        reply = await self.call(tool, **fields)
+        assert reply["ok"], reply
+        return reply
+
+    async def refused(self, error: str, tool: str, *parts: str, **fields: Any) -> dict[str, Any]:
+        """The call is answered by that error, and a message that holds all `parts`."""
+        reply = await self.call(tool, **fields)
+        assert (reply["ok"], reply.get("error")) == (False, error), reply
+        assert [part for part in parts if part not in reply["message"]] == [], reply["message"]
+        return reply
+
+    async def run(self, cmd: str, **fields: Any) -> dict[str, Any]:
+        """Runs a command to its end; the block, with its text."""
+        begun = await self.good("pty_exec_block", cmd=cmd, **fields)
+        await self.prompt(begun["resume_cursor"])
+        return await self.block(begun["block_id"])
+
+    async def prompt(self, cursor: int) -> dict[str, Any]:
+        return await self.good("pty_wait_prompt", from_cursor=cursor, timeout_ms=PATIENCE_MS)
+
+    async def match(self, text: str, cursor: int, **fields: Any) -> dict[str, Any]:
+        return await self.good("pty_wait_for", match=text, from_cursor=cursor, **{"timeout_ms": PATIENCE_MS, **fields})
+
+    async def block(self, block_id: str) -> dict[str, Any]:
+        block = (await self.good("blocks_get", block_id=block_id))["block"]
+        return {**block, "text": (await self.good("blocks_read", block_id=block_id))["data"]}
+
+    async def end(self) -> int:
+        """The end of the output so far."""
+        return int((await self.good("pty_status"))["resume_cursor"])

@@ -1,0 +1,64 @@
+"""What a client is told of the pty_* and blocks_* tools, and how errors reach it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.api.pty_replies import refused
+from ptyctl.mcp.answers import answer
+from ptyctl.mcp.blocks_tools import TOOLS as BLOCKS
+from ptyctl.mcp.pty_tools import TOOLS as PTY
+from ptyctl.mcp.server import definition
+from ptyctl.mcp.tool import Tool
+from tests.mcp.stub_controller import StubController
+
+TOOLS = PTY + BLOCKS
+SECRET = "hunter2-Geheim"
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_definitions_are_valid_and_honest(tool: Tool) -> None:
+    told = definition(tool)
+    for schema in (told.input_schema, told.output_schema):
+        assert schema is not None
+        Draft202012Validator.check_schema(schema)
+    assert set(told.input_schema["properties"]) == set(tool.request.model_fields)
+    assert tool.told is not None
+    assert told.output_schema is not None
+    assert set(told.output_schema["properties"]) == set(tool.told)
+    assert "next_cursor" not in str(told)
+    assert told.annotations is not None
+    assert not (told.annotations.read_only_hint and told.annotations.destructive_hint)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("code", ErrorCode)
+def test_an_error_is_an_answer_that_fits(tool: Tool, code: ErrorCode) -> None:
+    payload = refused(PtyctlError(code, "why", {"mode": "idle", "block_id": "1_1", "resume_cursor": 3})).payload()
+    Draft202012Validator(definition(tool).output_schema).validate(payload)
+    assert payload["ok"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "named"),
+    [
+        ("pty_status", {}, "conversation_id"),
+        ("pty_status", {"conversation_id": "c", "session_id": "s"}, "not both"),
+        ("pty_wait_for", {"conversation_id": "c", "match": "", "from_cursor": 0}, "must not be empty"),
+        ("pty_wait_for", {"conversation_id": "c", "match": "x", "from_cursor": -1}, "from_cursor"),
+        ("pty_send", {"conversation_id": "c", "data": {"v": SECRET}, "sensitive": True}, "data"),
+        ("blocks_read", {"conversation_id": "c", "block_id": "1_1", "next_cursor": SECRET}, "next_cursor"),
+    ],
+)
+async def test_bad_arguments_are_named_and_never_repeated(name: str, arguments: dict[str, Any], named: str) -> None:
+    (tool,) = [tool for tool in TOOLS if tool.name == name]
+    result = await answer(tool, StubController(), arguments, None)  # type: ignore[arg-type]
+    assert not result.is_error
+    assert result.structured_content is not None
+    assert (result.structured_content["ok"], result.structured_content["error"]) == (False, "invalid_argument")
+    assert named in result.structured_content["message"]
+    assert SECRET not in result.model_dump_json()

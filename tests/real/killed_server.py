@@ -1,0 +1,51 @@
+"""A server to be killed: shells that print and run commands, and a file that tells how much of each was received.
+
+    python killed_server.py <state dir> <file> <sessions>
+
+The file holds 16 bytes for each session: its raw and its spool size, after each read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+import struct
+import sys
+from pathlib import Path
+
+from ptyctl.api.exec import ExecRequest
+from ptyctl.api.session import SessionRequest
+from ptyctl.controller import LocalController
+from ptyctl.controller.settings import Settings
+
+COUNT = 'i=0; while :; do echo "line $i"; i=$((i+1)); done'
+STEADY = 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 0.001; done'
+
+
+async def main(state: Path, told: Path, sessions: int) -> None:
+    controller = LocalController(Settings(state_dir=state))
+    with told.open("r+b") as file:
+        sizes = mmap.mmap(file.fileno(), 16 * sessions)
+    workers = []
+    for number in range(sessions):
+        request = {"action": "open", "protocol": "local", "command": ["bash", "--norc", "--noprofile"]}
+        session_id = (await controller.session(SessionRequest.of(request))).session_id
+        stream = controller._registry.find(session_id).stream
+        stream.watchers.append(
+            lambda at=16 * number, stream=stream: struct.pack_into("<QQ", sizes, at, stream.normaliser.raw, stream.end)
+        )
+        print(session_id, flush=True)
+        workers.append(asyncio.create_task(work(controller, session_id, number)))
+    print("ready", flush=True)
+    await asyncio.gather(*workers)
+
+
+async def work(controller: LocalController, session_id: str, number: int) -> None:
+    """The first floods, the second prints steadily, all others run one command after the other."""
+    while True:
+        command = COUNT if number == 0 else STEADY if number == 1 else "for i in 1 2 3; do echo line $i; done; (exit 3)"
+        await controller.exec(ExecRequest.of({"session_id": session_id, "cmd": command, "timeout_ms": 50_000}))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))

@@ -1,0 +1,180 @@
+"""kill -9 of the server at any moment: the next one serves all that had been read, and nothing that had not."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.exec import ExecRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.api.io import IoRequest
+from ptyctl.controller import LocalController
+from ptyctl.controller.settings import Settings
+from ptyctl.session.session import Session
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = int(os.environ.get("PTYCTL_KILLS", "15"))
+SESSIONS = 3
+_MARK = re.compile(rb"\x1b\]7717;[^\x07]*\x07")
+
+
+def killed_server(folder: Path, seed: int) -> dict[str, tuple[int, int]]:
+    """Starts a server, kills it at some moment, each fourth time while it opens sessions. Returns how much it had of each: raw
+    and spool."""
+    told = folder / "told"
+    told.write_bytes(bytes(16 * SESSIONS))
+    server = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("killed_server.py")), str(folder / "state"), str(told), str(SESSIONS)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert server.stdout is not None
+    chance = random.Random(seed)
+    with server, server.stdout:
+        ids = []
+        for line in server.stdout:
+            if line != "ready\n":
+                ids.append(line.strip())
+            if line == "ready\n" or seed % 4 == 0:
+                break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(chance.uniform(0.0, 0.02 if seed % 4 == 0 else 0.5))
+        server.kill()
+        ids += [line.strip() for line in server.stdout if line != "ready\n"]
+    return dict(zip(ids, struct.iter_unpack("<QQ", told.read_bytes()), strict=False))
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+async def text_of(controller: LocalController, session_id: str, end: int) -> bytes:
+    text, cursor = b"", 0
+    while cursor < end:
+        request = {"session_id": session_id, "action": "read", "cursor": str(cursor), "encoding": "base64", "timeout_ms": 0}
+        reply = await controller.io(IoRequest.of({**request, "max_bytes": 1 << 20}))
+        text += base64.b64decode(reply.chunk or "")
+        cursor = int(reply.next_cursor or 0)
+    return text
+
+
+def check_files(session: Session, before: bytes, raw_size: int, spool_size: int) -> None:
+    folder = session.stream.transcript.folder
+    raw, spool = (folder / "output.raw").read_bytes(), (folder / "output.spool").read_bytes()
+    assert len(raw) >= raw_size, "bytes that had been read are lost"
+    assert len(spool) == session.stream.end >= spool_size
+    assert spool.startswith(before)
+    assert b"\0" not in raw
+    counted = [int(number) for number in re.findall(rb"(?m)^line (\d+)\n", spool)]
+    counting = list(range(len(counted))) if counted[:1] == [0] else [1 + place % 3 for place in range(len(counted))]
+    assert counted == counting
+    assert [int(number) for number in re.findall(rb"line (\d+)\r", raw)] == counted
+    for name in ("timeline", "blocks", "events", "input"):
+        lines(folder / f"{name}.jsonl")
+    check_blocks(session, raw)
+
+
+def check_blocks(session: Session, raw: bytes) -> None:
+    events = lines(session.stream.transcript.folder / "events.jsonl")
+    for block in session.blocks.all():
+        told = [event["type"] for event in events if (event.get("block") or event).get("block_id") == block.block_id]
+        assert (told[0], told[-1], set(told[1:-1]) - {"agent_block_delta"}) == ("agent_block_begin", "agent_block_end", set())
+        assert block.status in ("completed", "cancelled")
+        assert block.raw_end is not None
+        assert block.raw_end <= len(raw)
+        assert Path(block.output_path).read_bytes() == raw[block.raw_begin : block.raw_end]
+        if block.status == "completed":
+            assert (block.exit_code, _MARK.sub(b"", raw[block.raw_begin : block.raw_end])) == (
+                3,
+                b"line 1\r\nline 2\r\nline 3\r\n",
+            )
+        else:
+            assert block.reason == "the server ended while it ran"
+
+
+@pytest.mark.timeout(30 + 10 * ROUNDS)
+async def test_kill_in_a_loop(tmp_path: Path) -> None:
+    ran = 0
+    for seed in range(ROUNDS):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        sizes = await asyncio.to_thread(killed_server, folder, seed)
+        sessions = folder / "state/sessions"
+        known = [path.parent.name for path in sessions.glob("*/meta.json")]
+        spools = {session_id: (sessions / session_id / "output.spool").read_bytes() for session_id in known}
+        assert set(sizes) <= set(known)
+        async with LocalController(Settings(state_dir=folder / "state")) as controller:
+            for session_id in known:
+                raw_size, spool_size = sizes.get(session_id, (0, 0))
+                session = controller._registry.find(session_id)
+                assert session.state == "lost"
+                check_files(session, spools[session_id], raw_size, spool_size)
+                text = await text_of(controller, session_id, session.stream.end)
+                assert b"__FWS_PROMPT__" not in text
+                assert len(text) + sum(end - begin for begin, end in session.stream.prompts.within(0, 1 << 40)) == len(
+                    (sessions / session_id / "output.spool").read_bytes()
+                )
+                ran += len(session.blocks.all())
+                with pytest.raises(PtyctlError) as refused:
+                    await controller.exec(ExecRequest.of({"session_id": session_id, "cmd": "true"}))
+                assert refused.value.code is ErrorCode.REMOTE_CLOSED
+        shutil.rmtree(folder)
+    assert ran > ROUNDS
+
+
+async def test_a_session_that_another_server_holds(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path / "state")
+    async with LocalController(settings) as first, LocalController(settings) as second:
+        shell = await SessionHandle.open(first, protocol="local", command=["bash", "--norc"])
+        read = IoRequest.of({"session_id": shell.session_id, "action": "read", "mode": "tail"})
+        with pytest.raises(PtyctlError) as refused:
+            await second.io(read)
+        assert refused.value.code is ErrorCode.BUSY
+        done = await first.exec(ExecRequest.of({"session_id": shell.session_id, "cmd": "echo hi"}))
+        assert done.stdout == "hi\n"
+        await shell.close()
+        assert "hi\n" in ((await second.io(read)).chunk or "")
+        with pytest.raises(PtyctlError) as refused:
+            await second.exec(ExecRequest.of({"session_id": shell.session_id, "cmd": "true"}))
+        assert refused.value.code is ErrorCode.ALREADY_CLOSED
+
+
+async def test_printing_its_own_files_changes_nothing(tmp_path: Path) -> None:
+    """`cat` of spool and raw: neither what looks like a prompt nor a mark that was seen before is one, now or later."""
+    settings = Settings(state_dir=tmp_path / "state")
+    async with LocalController(settings) as controller:
+        shell = await SessionHandle.open(controller, protocol="local", command=["bash", "--norc", "--noprofile"])
+        folder = settings.state_dir / "sessions" / shell.session_id
+        await shell.exec("echo one")
+        session = controller._registry.find(shell.session_id)
+        session.stream.flush()
+        for name in ("output.spool", "output.raw"):
+            done = await shell.exec(f"cp {folder}/{name} {tmp_path}/copy; cat {tmp_path}/copy; (exit 4)")
+            assert (done.exit_code, done.done_reason) == (4, "marks")
+        assert session.runs._task is not None
+        await session.runs._task  # the reply comes a moment before the block's row
+        prompts, end = session.stream.prompts.within(0, 1 << 40), session.stream.end
+        assert len(prompts) == 4
+        shutil.copytree(folder, tmp_path / "left/sessions" / shell.session_id)
+    for path in (tmp_path / "left", tmp_path / "left/sessions"):
+        path.chmod(0o700)
+    async with LocalController(Settings(state_dir=tmp_path / "left")) as controller:
+        session = controller._registry.find(shell.session_id)
+        assert session.stream.end == end
+        assert session.stream.prompts.within(0, 1 << 40) == prompts
+        assert [block.exit_code for block in session.blocks.all()] == [0, 4, 4]

@@ -1,0 +1,156 @@
+"""Secrets: their lengths are logged, and nothing that is kept or shown holds them, whoever echoes them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl.controller.recovered import recovered
+from ptyctl.session.gate import SYSTEM, Writer
+from ptyctl.session.session import Session
+from ptyctl.session.spec import Limits
+from tests.session.acting import PATIENCE_MS, connected, read_from, run_in, write_to
+from transports.channel import Pty
+from transports.local import LocalChannel, LocalOptions
+from transports.memory import MemoryChannel
+
+SECRET = "s3cret-Wörd"
+
+
+def inputs(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "input.jsonl").read_bytes().splitlines()]
+
+
+def holding(folder: Path, secret: str = SECRET) -> list[str]:
+    """The files that hold a secret, as text, as JSON, or as base64 at any of its three places."""
+    data = secret.encode()
+    forms = [data, json.dumps(secret)[1:-1].encode()]
+    for shift in range(3):
+        coded = base64.b64encode(b"\0" * shift + data)
+        forms.append(coded[4 if shift else 0 : -4])  # what does not depend on its neighbours
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if any(form in path.read_bytes() for form in forms)]
+
+
+async def test_an_echo_is_masked_in_all_that_is_kept(tmp_path: Path) -> None:
+    channel = MemoryChannel(lambda data: data)
+    session = await connected(tmp_path, channel)
+    channel.feed(b"Password: ")
+    await write_to(session, data=f"{SECRET}\n", sensitive=True)
+    channel.feed(b"\nwelcome\r\n> ")
+    await write_to(session, data="next\n")
+    assert (await read_from(session.stream, cursor="0")).chunk == f"Password: {'*' * len(SECRET.encode())}\nwelcome\n> next"
+    folder = session.stream.transcript.folder
+    first, second = inputs(folder)
+    assert (first["bytes"], first["sensitive"]) == (len(SECRET.encode()) + 1, True)
+    assert "data" not in first
+    assert second["data"] == "next\r"
+    await session.close()
+    assert holding(folder) == []
+
+
+async def test_an_echo_that_comes_in_pieces_is_never_on_disk(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    session = await connected(tmp_path, channel)
+    await write_to(session, data=SECRET, sensitive=True)
+    folder = session.stream.transcript.folder
+    for byte in b"> " + SECRET.encode():
+        channel.feed(bytes([byte]))
+        assert SECRET[0].encode() not in (folder / "output.raw").read_bytes()
+    channel.feed(b"!")
+    assert (await read_from(session.stream, cursor="0")).chunk == f"> {'*' * len(SECRET.encode())}!"
+    before = session.stream.get_buffer
+    assert before == session.stream.transcript.raw.get_buffer  # straight to the file again
+    await session.close()
+    assert (folder / "output.raw").read_bytes() == b"> %s!" % (b"*" * len(SECRET.encode()))
+
+
+async def test_what_only_looked_like_an_echo_comes_after_a_moment(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    session = await connected(tmp_path, channel)
+    await write_to(session, data=SECRET, sensitive=True)
+    channel.feed(b"yes")
+    assert (await read_from(session.stream, cursor="0", until_regex="yes", timeout_ms=PATIENCE_MS)).matched
+    channel.feed(b" s3c")
+    assert (await read_from(session.stream, cursor="0")).chunk == "yes "
+    channel.end()
+    assert (await read_from(session.stream, cursor="0")).chunk == "yes s3c"
+    await session.close()
+
+
+async def test_a_long_secret_that_goes_out_in_parts(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    session = await connected(tmp_path, channel)
+    secret = "".join(f"{number:04}" for number in range(100))
+    channel.capacity = 7
+    writing = asyncio.create_task(session.gate.type(secret, Writer(sensitive=True)))
+    await asyncio.sleep(0.01)
+    channel.unblock()
+    assert await writing == len(secret)
+    channel.feed(secret.encode())
+    folder = session.stream.transcript.folder
+    assert sum(row["bytes"] for row in inputs(folder)) == len(secret)
+    await session.close()
+    assert (folder / "output.raw").read_bytes() == b"*" * len(secret)
+
+
+async def test_typed_at_once_is_logged_once(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    session = await connected(tmp_path, channel)
+    channel.capacity = 3
+    session.gate.type_now("abcdef", SYSTEM)
+    channel.unblock()
+    assert session.gate._rest is not None
+    await session.gate._rest
+    rows = inputs(session.stream.transcript.folder)
+    assert "".join(row["data"] for row in rows) == "abcdef"
+    assert {row["by"] for row in rows} == {"system"}
+    await session.close()
+
+
+async def local(tmp_path: Path, *argv: str) -> Session:
+    return await connected(tmp_path, LocalChannel(LocalOptions(argv), Pty()), protocol="local", host=None, program=argv[0])
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+async def test_a_password_that_a_program_reads_without_echo(tmp_path: Path, shell: str) -> None:
+    """Nobody said that it is one: the terminal did, as with sudo. Then the program shows it."""
+    require_program(shell, shell)
+    script = 'stty -echo; printf "[sudo] password: "; IFS= read -r x; stty echo; echo; echo "got $x"; read -r y; echo "and $y"'
+    session = await local(tmp_path, shell, "-c", script)
+    assert (await read_from(session.stream, cursor="0", until_regex="password: $", timeout_ms=PATIENCE_MS)).matched
+    await write_to(session, data=f"{SECRET}\n")
+    assert (await read_from(session.stream, cursor="0", until_regex="got .*\n", timeout_ms=PATIENCE_MS)).matched
+    await write_to(session, data="plain\n")
+    assert (await read_from(session.stream, cursor="0", until_regex="and plain\n", timeout_ms=PATIENCE_MS)).matched
+    assert f"got {'*' * len(SECRET.encode())}\n" in ((await read_from(session.stream, cursor="0")).chunk or "")
+    folder = session.stream.transcript.folder
+    assert [row.get("data") for row in inputs(folder)] == [None, "plain\r"]
+    await session.close()
+    assert holding(folder) == []
+
+
+async def test_read_s_in_a_shell_and_what_blocks_and_events_keep(tmp_path: Path) -> None:
+    session = await local(tmp_path, "bash", "--norc", "--noprofile")
+    reply = run_in(session, 'read -rsp "Secret? " x; echo; echo "it was $x"')
+    run = asyncio.create_task(reply)
+    assert (await read_from(session.stream, cursor="0", until_regex="(?m)^Secret\\? $", timeout_ms=PATIENCE_MS)).matched
+    await write_to(session, data=f"{SECRET}\n", sensitive=True)
+    done = await run
+    assert done.stdout.endswith(f"it was {'*' * len(SECRET.encode())}\n")
+    folder = session.stream.transcript.folder
+    left = tmp_path / "left" / "s"
+    shutil.copytree(folder, left)
+    await session.close()
+    assert holding(folder) == []
+    again = recovered(tmp_path / "left", "s", Limits())
+    assert again is not None
+    await again.close()
+    assert holding(left) == []
