@@ -54,9 +54,8 @@ async def settled(handle: SessionHandle) -> None:
 async def block_of(handle: SessionHandle, number: int) -> Block:
     """That block, once it has ended."""
     async with asyncio.timeout(PATIENCE_MS / 1000):
-        # noqa below: the Controller protocol has no event to await
         while len(found := await blocks(handle)) < number or found[number - 1].ts_end is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # the Controller protocol has no event to await
     return found[number - 1]
 
 
