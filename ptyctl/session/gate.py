@@ -55,6 +55,7 @@ class Gate:
         self._console = console
         self._paced = paced
         self._order = asyncio.Lock()
+        self._front: _Outgoing | None = None
         self._rest: asyncio.Future[None] | None = None
         self.on_secret: Callable[[bytes], None] = lambda data: None
         self.on_input: Callable[[Writer, bytes, bool], None] = lambda writer, data, secret: None
@@ -83,7 +84,7 @@ class Gate:
     async def interrupt(self, data: bytes, writer: Writer) -> int:
         """Writes a few bytes at once, before all that waits."""
         self.check(writer)
-        await self._send(_Outgoing(data), writer, None)
+        await self._send(_Outgoing(data, urgent=True), writer, None)
         return len(data)
 
     def type_now(self, text: str, writer: Writer) -> None:
@@ -99,7 +100,16 @@ class Gate:
         except ChannelError as error:
             raise from_channel(error) from None
         if out.sent < len(out.data):
-            self._rest = asyncio.ensure_future(self._send(out, writer, None))
+            self._front = out
+            self._rest = asyncio.ensure_future(self._send_front(out, writer))
+
+    async def _send_front(self, out: _Outgoing, writer: Writer) -> None:
+        """The rest of what had to go at once: until it is gone only an interrupt passes it."""
+        with suppress(PtyctlError):  # the lock was lost, or the far end is gone: the rest is dropped
+            try:
+                await self._send(out, writer, None)
+            finally:
+                self._front = None
 
     async def send_break(self, writer: Writer) -> None:
         self.check(writer)
@@ -133,7 +143,10 @@ class Gate:
                     )
                 if writer.deadline is not None and asyncio.get_running_loop().time() >= writer.deadline:
                     raise _too_slow()
-                self._hand_over(out, writer)
+                if self._front is None or self._front is out or out.urgent:
+                    self._hand_over(out, writer)
+                else:
+                    await asyncio.sleep(0)
                 if out.sent < len(out.data):
                     await self._room()
         except ChannelError as error:
@@ -174,11 +187,13 @@ class Gate:
 
 @dataclass(slots=True)
 class _Outgoing:
-    """Bytes on their way to the transport, of which `sent` are there; `secret` once their echo is to be masked."""
+    """Bytes on their way to the transport, of which `sent` are there; `secret` once their echo is to be masked, `urgent` for
+    an interrupt."""
 
     data: bytes
     sent: int = 0
     secret: bool = False
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
