@@ -16,6 +16,8 @@ from .window import Window
 #: A match of up to this size is found however it was cut; what a failed search must look at again is bounded by it.
 MATCH_LIMIT_BYTES = 64 * 1024
 
+#: A search is put off until so many times what it must look at again has come in, or nothing more comes.
+_GATHER = 4
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # or it writes to stderr
 
@@ -75,6 +77,10 @@ class Search:
         self.scanned = cursor
         self._pattern = pattern
         self._hidden = hidden
+
+    def worth(self, end: int) -> bool:
+        """Whether so much is new that looking again at what was seen costs little beside it."""
+        return end - self.scanned >= _GATHER * self.cost()
 
     def cost(self) -> int:
         """How many bytes, seen before, the next call has to look at again."""

@@ -20,7 +20,9 @@ from .stream import Stream
 _FILE_MODE = 0o600
 #: Making a file takes as long as a whole command: it is done when no other has begun for so long, or so many wait for it.
 OUTPUT_S = 0.05
-MOST_WAITING = 256
+MOST_WAITING = 4096
+#: So many are made before others get their turn.
+AT_ONCE = 16
 _COPY_BYTES = 1 << 20
 
 
@@ -63,9 +65,7 @@ class Blocks:
 
     def begin(self, run: Run) -> Block:
         """A run has begun."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timer()
         stream = self._stream
         block = Block(
             block_id=run.block_id,
@@ -104,24 +104,34 @@ class Blocks:
         )
         self._write(block)
         self._without_output.append(block)
-        if len(self._without_output) >= MOST_WAITING:
-            self.write_outputs()
-        else:
-            self._timer = asyncio.get_running_loop().call_later(OUTPUT_S, self.write_outputs)
+        self._write_outputs_later()
         return block
 
-    def write_outputs(self) -> None:
+    def close(self) -> None:
+        self._stop_timer()
+        self._write_outputs(len(self._without_output))
+        self._file.close()
+
+    def _write_outputs_later(self) -> None:
+        self._stop_timer()
+        late = len(self._without_output) >= MOST_WAITING
+        self._timer = asyncio.get_running_loop().call_later(0 if late else OUTPUT_S, self._write_some_outputs)
+
+    def _write_some_outputs(self) -> None:
+        self._write_outputs(AT_ONCE)
+        if self._without_output:
+            self._timer = asyncio.get_running_loop().call_later(0, self._write_some_outputs)
+
+    def _write_outputs(self, count: int) -> None:
         """Puts the output of ended blocks into files of their own; after a crash the next start does."""
+        for block in self._without_output[:count]:
+            self._write_output(block)
+        del self._without_output[:count]
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for block in self._without_output:
-            self._write_output(block)
-        self._without_output.clear()
-
-    def close(self) -> None:
-        self.write_outputs()
-        self._file.close()
 
     def disk_bytes(self) -> int:
         return self._file.size

@@ -95,7 +95,7 @@ class Expecting:
         if self._search is None:
             return True
         settled, self._seen = self._seen == self._stream.end, self._stream.end
-        return settled or self._stream.end - self._search.scanned >= self._search.cost()
+        return settled or self._search.worth(self._stream.end)
 
     def _look(self) -> None:
         if self._span is None:

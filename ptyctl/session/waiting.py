@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ptyctl.api.controller import Progress
-from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, Span
+from ptyctl.core.search import Search, Span
 
 from .stream import Stream
 
@@ -108,7 +108,7 @@ class Wait:
         """A search is worth its cost when it sees as much new as it must see again, or when nothing more came in meanwhile."""
         new = self._stream.end - search.scanned
         settled, self._seen = self._seen == self._stream.end, self._stream.end
-        return new > 0 and (last or settled or new >= min(search.cost(), MATCH_LIMIT_BYTES))
+        return new > 0 and (last or settled or search.worth(self._stream.end))
 
     def _quiet_since(self) -> float:
         return max(self._begun, self._stream.last_data)

@@ -11,7 +11,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import exec_local, exec_ssh, exec_telnet, idle_sessions, ingest_local, ingest_ssh, ingest_telnet, tool_call
+from . import (
+    blocks_search,
+    exec_local,
+    exec_ssh,
+    exec_telnet,
+    idle_sessions,
+    ingest_local,
+    ingest_ssh,
+    ingest_telnet,
+    tool_call,
+    wait_for,
+)
 from .contest import Plan, Result, Unavailable
 from .table import Row, show
 
@@ -22,6 +33,8 @@ ROWS = (
     ingest_local.ROW,
     ingest_ssh.ROW,
     ingest_telnet.ROW,
+    *wait_for.ROWS,
+    blocks_search.ROW,
     tool_call.ROW,
     *idle_sessions.ROWS,
 )
