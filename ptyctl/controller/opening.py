@@ -57,6 +57,7 @@ def spec_of(request: SessionRequest) -> Spec:
         program=_program(request, pty),
         probing=request.protocol != "local" and posix and (not console or request.platform == "linux"),
         hooked=_is_hooked(request),
+        hooking=request.protocol != "local" and request.shell_integration == "auto",
         idle_timeout_s=(request.timeouts or Timeouts()).idle_timeout_ms / 1000,
         pty=pty,
         expect=expect,

@@ -67,7 +67,7 @@ async def ask(terminal: Terminal, expect: Expectations, nonce: str, writer: Writ
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
     line, answer = probe(left, right)
-    said = await _answer(terminal, expect, line, writer)
+    said = await answer_to(terminal, expect, line, writer)
     first = next((text for text in said if text.startswith(answer)), None)
     if first is None:
         return Shell(None, "no POSIX shell answered here")
@@ -75,12 +75,12 @@ async def ask(terminal: Terminal, expect: Expectations, nonce: str, writer: Writ
     marker = Marker(nonce, dialect)
     seen: list[PlacedMark] = []
     terminal.mark_seen = seen.append
-    await _answer(terminal, expect, marker.line(":", terminal.stream.next_counter(nonce)), writer)
+    await answer_to(terminal, expect, marker.line(":", terminal.stream.next_counter(nonce)), writer)
     terminal.mark_seen = lambda placed: None
     return Shell(marker if seen else AsciiMarker(nonce, dialect))
 
 
-async def _answer(terminal: Terminal, expect: Expectations, line: str, writer: Writer) -> list[str]:
+async def answer_to(terminal: Terminal, expect: Expectations, line: str, writer: Writer) -> list[str]:
     """The lines that come back for a typed line, until the prompt is there again."""
     stream = terminal.stream
     begin, feeds = stream.end, stream.normaliser.line_feeds

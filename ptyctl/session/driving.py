@@ -15,6 +15,7 @@ from .by_marks import ByMarks
 from .by_prompt import DEFAULT_IDLE_S, ByPrompt
 from .dialect import PROMPT_WAIT_S, Shell, ask, settled_prompt
 from .gate import Writer
+from .hooking import give_marks
 from .run import Run
 from .terminal import Terminal
 
@@ -36,29 +37,32 @@ class MarkedWay(Protocol):
 
 
 class Driver:
-    """`program` is a local program's path; `probing` says whether an unknown terminal may be asked what it is.
+    """`program` is a local program's path; `probing` says whether an unknown terminal may be asked what it is,
+    `hooking` whether a shell that is found so is given marks.
 
     `nonce` is that of marks which are typed, `hooks_nonce` that of a shell's own.
     """
 
-    def __init__(self, terminal: Terminal, program: str | None, probing: bool) -> None:
+    def __init__(self, terminal: Terminal, program: str | None, probing: bool, hooking: bool = False) -> None:
         self.nonce = ""
         self.hooks_nonce = ""
         self.way: MarkedWay | None = None
         self._terminal = terminal
         self._program = program
         self._probing = probing
+        self._hooking = hooking
         self._hooked = False
         self._silent = False
         self._edits = True
         self._shell: Shell | None = None
+        self._given: Shell | None = None
         self._defined: Marker | None = None
 
     def new_incarnation(self, nonce: str, hooks_nonce: str, hooked: bool) -> None:
         """Another program may answer now: what was known of the old one is forgotten."""
         self.nonce, self.hooks_nonce, self._hooked = nonce, hooks_nonce, hooked
         self._silent, self._edits = False, True
-        self._shell = None
+        self._shell = self._given = None
         self._defined = None
         self._terminal.prompt.learned = None
 
@@ -144,11 +148,18 @@ class Driver:
                 self._learn_prompt(run)
             await self._next_prompt(run)
             return Shell(Marker(self.nonce, spoken or "posix"))
+        if self._given is not None and not self._silent:  # it is in front again; its counter must not begin anew
+            await self._next_prompt(run)
+            return self._given
         if not self._probing and not self._silent:
             return Shell(None, "this is not known to be a POSIX shell")
         if not await settled_prompt(terminal, run.expect, terminal.now() + PROMPT_WAIT_S, writer):
             return Shell(None, "no prompt was there at which to look for a POSIX shell")
-        return await ask(terminal, run.expect, self.nonce, writer)
+        shell = await ask(terminal, run.expect, self.nonce, writer)
+        if self._hooking and not self._silent and await give_marks(terminal, run.expect, shell, self.hooks_nonce, writer):
+            self._given = shell
+            await self._next_prompt(run)
+        return shell
 
     async def _first_mark(self) -> None:
         """The first exec awaits the first prompt: typed before it, a command would run among the start-up files' output."""

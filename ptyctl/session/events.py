@@ -35,6 +35,7 @@ class Events:
         self._file = Appender(self._path)
         self._kept: deque[dict[str, Any]] = deque(maxlen=KEPT_EVENTS)
         self._count = sum(1 for _ in rows(self._path))
+        self._unwritten: list[dict[str, Any]] = []
         self._block: Block | None = None
         self._raw = 0
         self._spool = 0
@@ -79,7 +80,7 @@ class Events:
             if block.block_id not in ended:
                 self._block, self._raw, self._spool = block, begun.get(block.block_id, block.raw_begin), self._stream.end
                 self.end(block)
-        self._file.flush()
+        self._write()
 
     def note(self, kind: str, **more: Any) -> None:
         """Something else happened to the session: a reset, a reconnect."""
@@ -88,6 +89,7 @@ class Events:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._write()
         self._file.close()
 
     def disk_bytes(self) -> int:
@@ -100,7 +102,7 @@ class Events:
     def _tick(self) -> None:
         self._timer = None
         self._flush_delta()
-        self._file.flush()
+        self._write()
 
     def _flush_delta(self, raw_to: int | None = None, spool_to: int | None = None) -> None:
         """Tells what came since the last delta, up to the block's end where that is known."""
@@ -114,20 +116,22 @@ class Events:
         self._emit({"type": "agent_block_delta", **self._who(), **where}, delta=text.decode("utf-8", "replace"))
 
     def _block_event(self, kind: str, block: Block) -> None:
-        head = json.dumps({"type": kind, **self._who()}, ensure_ascii=False, separators=(",", ":")).encode()
-        self._file.append(b'%s,"block":%s}\n' % (head[:-1], block.json_bytes()))
-        self._keep({"type": kind, **self._who(), "block": block})
+        self._emit({"type": kind, **self._who(), "block": block})
 
     def _emit(self, event: dict[str, Any], **shown: Any) -> None:
-        self._file.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-        self._keep({**event, **shown})
-
-    def _keep(self, event: dict[str, Any]) -> None:
-        self._kept.append(event)
+        """Tells it at once; the file hears of it with the next tick, and after a crash from the blocks' rows."""
+        self._unwritten.append(event)
+        self._kept.append({**event, **shown})
         self._count += 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._tick)
         self.pulse.beat()
+
+    def _write(self) -> None:
+        for event in self._unwritten:
+            self._file.append(json.dumps(_shown(event), ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        self._unwritten.clear()
+        self._file.flush()
 
     def _who(self) -> dict[str, str]:
         return {"conversation_id": self.conversation_id, "session_id": self._session_id}

@@ -68,7 +68,7 @@ class Session:
         self.events.catch_up(self.blocks.all())
         terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
         terminal.width = lambda: self.cols
-        self._driver = Driver(terminal, program=spec.program, probing=spec.probing)
+        self._driver = Driver(terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
         self.runs = Runs(terminal, self._driver, first_seq=self.blocks.last_seq() + 1)
         self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))
         self.runs.on_end = self._run_ended

@@ -12,7 +12,8 @@ from ptyctl.api.session import Expect, Protocol_, PtyOptions, SessionType
 @dataclass(frozen=True, slots=True)
 class Spec:
     """`program` is the local program's path; `probing` says whether it may be asked if it is a POSIX shell; `hooked` that it is
-    a shell which is started with marks. A conversation's own terminal names it, and the client that it belongs to."""
+    a shell which is started with marks, `hooking` that one which was found by asking is given them.
+    A conversation's own terminal names it, and the client that it belongs to."""
 
     protocol: Protocol_
     host: str | None = None
@@ -24,6 +25,7 @@ class Spec:
     program: str | None = None
     probing: bool = False
     hooked: bool = False
+    hooking: bool = False
     idle_timeout_s: float = 0.0
     conversation_id: str | None = None
     client_id: str | None = None

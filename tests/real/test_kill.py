@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import random
@@ -57,6 +58,12 @@ def killed_server(folder: Path, seed: int) -> dict[str, tuple[int, int]]:
         server.kill()
         ids += [line.strip() for line in server.stdout if line != "ready\n"]
     return dict(zip(ids, struct.iter_unpack("<QQ", told.read_bytes()), strict=False))
+
+
+def wait_until_free(raw: Path) -> None:
+    """A program that the killed server was just starting holds its files until its exec: a moment, but not none."""
+    with raw.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -118,6 +125,8 @@ async def test_kill_in_a_loop(tmp_path: Path) -> None:
         known = [path.parent.name for path in sessions.glob("*/meta.json")]
         spools = {session_id: (sessions / session_id / "output.spool").read_bytes() for session_id in known}
         assert set(sizes) <= set(known)
+        for session_id in known:
+            await asyncio.to_thread(wait_until_free, sessions / session_id / "output.raw")
         async with LocalController(Settings(state_dir=folder / "state")) as controller:
             for session_id in known:
                 raw_size, spool_size = sizes.get(session_id, (0, 0))

@@ -1,4 +1,4 @@
-"""How a local shell is started so that it sends marks (design, section 5): its own files are read, its prompt left alone."""
+"""How a shell is brought to send marks (design, section 5): its own files are read, its prompt left alone."""
 
 from __future__ import annotations
 
@@ -29,6 +29,21 @@ def with_marks(argv: Sequence[str], nonce: str, env: Mapping[str, str]) -> Start
     if known is None or not all(option.startswith("-") and option not in _OTHER_USES for option in argv[1:]):
         return None
     return known(tuple(argv), nonce, env)
+
+
+def bash_hooks() -> str:
+    """The marks of bash as one text, to be typed to a shell elsewhere."""
+    return _bare(_HERE / "hooks.bash")
+
+
+def zsh_hooks() -> str:
+    """The marks of zsh, as `bash_hooks`."""
+    return _bare(_HERE / "zsh" / "hooks.zsh")
+
+
+def _bare(path: Path) -> str:
+    lines = (line.strip() for line in path.read_text("utf-8").splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("#"))
 
 
 def _bash(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start:

@@ -1,0 +1,41 @@
+# The marks of zsh (ptyctl/core/marks.py tells their form). A local shell reads this file, to a remote one it is typed: without
+# these comments, and each line without its indentation. The nonce is set before.
+typeset -gi __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_eol_set=0
+typeset -g __ptyctl_eol= __ptyctl_end=
+# First of the prompt's functions, so that what the others print is no command's output; $? is the command's.
+__ptyctl_precmd() {
+  local -i st=$?
+  emulate -L zsh
+  setopt extendedglob
+  local cwd=${PWD//\%/%25} now=${EPOCHREALTIME/.} match mbegin mend
+  while [[ $cwd == (#b)(*)([[:cntrl:]])(*) ]]; do
+    cwd=$match[1]%${(l:2::0:)$(([##16]##$match[2]))}$match[3]
+  done
+  if (( __ptyctl_ran )); then
+    if [[ ${PROMPT_EOL_MARK-} == "$__ptyctl_end"* ]]; then
+      if (( __ptyctl_eol_set )); then PROMPT_EOL_MARK=$__ptyctl_eol; else unset PROMPT_EOL_MARK; fi
+    fi
+    builtin printf '\e]7717;%s;%d;E;%d\a' $__ptyctl_nonce $((++__ptyctl_count)) $st
+  fi
+  __ptyctl_ran=0
+  builtin printf '\e]7717;%s;%d;P;%d;%s;%s\a' $__ptyctl_nonce $((++__ptyctl_count)) $st ${now[1,13]} $cwd
+}
+# Before the prompt's functions zsh itself ends the output's last line (PROMPT_SP): the mark of the end has to stand before that.
+__ptyctl_preexec() {
+  emulate -L zsh
+  __ptyctl_ran=1
+  local cmd=${${1:-$3}[1,4096]}
+  cmd=${${${cmd//\%/%25}//$'\n'/%0A}//$'\t'/%09}
+  builtin printf '\e]7717;%s;%d;B;%s\a' $__ptyctl_nonce $((++__ptyctl_count)) ${cmd//[[:cntrl:]]/}
+  __ptyctl_eol_set=${+PROMPT_EOL_MARK}
+  __ptyctl_eol=${PROMPT_EOL_MARK-%B%S%#%s%b}
+  __ptyctl_end=$'%{\e'"]7717;$__ptyctl_nonce;$((++__ptyctl_count));E;%?"$'\a%}'
+  typeset -g PROMPT_EOL_MARK=$__ptyctl_end$__ptyctl_eol
+}
+__ptyctl_install() {
+  emulate -L zsh
+  zmodload zsh/datetime
+  typeset -ga precmd_functions preexec_functions
+  precmd_functions=(__ptyctl_precmd $precmd_functions)
+  preexec_functions+=(__ptyctl_preexec)
+}

@@ -1,0 +1,148 @@
+"""Shells at the far end of SSH that were asked to announce their commands: bash and zsh do, others are spoken to as before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.servers.openssh import OpenSshServer
+from fixtures.servers.programs import require_program
+from fixtures.servers.telnetd import running_telnetd
+from ptyctl import LocalController, SessionHandle
+from ptyctl.api.blocks import Block
+from ptyctl.api.pty import BlocksSince, PtyExecBlock
+from tests.controller.acting import PATIENCE_MS, read, write
+
+from .test_sshd import target
+
+BASH = ("bash", "--norc", "--noprofile")
+ZSH = ("zsh", "-f", "-i")
+Start = Callable[..., Awaitable[SessionHandle]]
+
+
+@pytest.fixture
+async def start(controller: LocalController, sshd: OpenSshServer) -> AsyncIterator[Start]:
+    async with AsyncExitStack() as opened:
+
+        async def one(*command: str, **more: Any) -> SessionHandle:
+            if command:
+                require_program(command[0], command[0])
+                more["command"] = command
+            fields = target(sshd, **{"shell_integration": "auto", **more})
+            return await opened.enter_async_context(await SessionHandle.open(controller, **fields))
+
+        yield one
+
+
+async def block_of(session: SessionHandle, number: int) -> Block:
+    """That block, once it has ended."""
+    request = BlocksSince.of({"session_id": session.session_id, "limit": 1000})
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while True:
+            items = (await session.controller.pty(request)).items or ()  # type: ignore[union-attr]
+            if len(items) >= number and items[number - 1].ts_end is not None:
+                return items[number - 1]
+            await asyncio.sleep(0.02)  # the Controller protocol has no event to await
+
+
+@pytest.mark.parametrize("command", [BASH, ZSH, ()])
+async def test_output_and_exit_codes_are_told_by_marks(start: Start, command: tuple[str, ...]) -> None:
+    session = await start(*command)
+    for line, stdout, code in [
+        ("echo hi", "hi\n", 0),
+        ("false", "", 1),
+        ("(exit 3)", "", 3),
+        ("no-such-command 2>/dev/null", "", 127),
+        ("printf 'no newline'", "no newline", 0),
+        ('for n in 1 2; do\n\techo "line $n!"\ndone', "line 1!\nline 2!\n", 0),
+        ("seq 1 500", "".join(f"{n}\n" for n in range(1, 501)), 0),
+    ]:
+        reply = await session.exec(line)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marks"), line
+
+
+@pytest.mark.parametrize("command", [BASH, ZSH])
+async def test_a_typed_command_makes_a_block(start: Start, command: tuple[str, ...]) -> None:
+    session = await start(*command)
+    await session.exec("true")
+    await read(session, cursor="0", until_idle_ms=400, timeout_ms=PATIENCE_MS)
+    await write(session, data="sh -c 'echo typed; exit 4'\n")
+    block = await block_of(session, 2)
+    assert (block.origin, block.cmd, block.exit_code) == ("typed", "sh -c 'echo typed; exit 4'", 4)
+    assert (await session.exec("echo after")).stdout == "after\n"
+
+
+@pytest.mark.parametrize("control", ["", "ignoreboth", "ignoredups"])
+async def test_the_history_of_bash_has_nothing_of_it(start: Start, control: str) -> None:
+    session = await start(*BASH, env={"HISTCONTROL": control, "HISTFILE": "/dev/null", "PS1": "mine> "})
+    assert (await session.exec("echo first")).done_reason == "marks"
+    lines = (await session.exec("history")).stdout.splitlines()
+    assert [line.split(None, 1)[1] for line in lines] == ["echo first", "history"]
+
+
+@pytest.mark.parametrize("option", ["histignorespace", "nohistignorespace"])
+async def test_the_history_of_zsh_has_no_marks_and_its_option_is_as_before(start: Start, option: str) -> None:
+    session = await start(*ZSH[:1], "-o", option, *ZSH[1:])
+    assert (await session.exec("echo first")).done_reason == "marks"
+    reply = await session.exec("fc -l 1")
+    assert "echo first" in reply.stdout
+    assert "emulate" not in reply.stdout
+    assert "7717;%s;%d" not in reply.stdout
+    assert (await session.exec("echo $options[histignorespace]")).stdout == ("off\n" if option.startswith("no") else "on\n")
+    assert (await session.exec("echo ${+__ptyctl_kept}")).stdout == "0\n"
+
+
+async def test_the_prompt_and_the_aliases_are_left_alone(start: Start) -> None:
+    session = await start(*BASH)
+    await write(session, data="alias local=false while=false greet='echo hello'; PS1='mine> '\n")
+    await read(session, cursor="0", until_regex="\nmine> ", timeout_ms=PATIENCE_MS)
+    assert (await session.exec('echo "[$PS1]"')).stdout == "[mine> ]\n"
+    reply = await session.exec("greet")
+    assert (reply.stdout, reply.done_reason) == ("hello\n", "marks")
+
+
+@pytest.mark.parametrize("command", [BASH, ZSH])
+async def test_a_shell_within_and_back_again(start: Start, command: tuple[str, ...]) -> None:
+    session = await start(*command)
+    assert (await session.exec("echo outer")).done_reason == "marks"
+    assert (await session.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+    reply = await session.exec("echo inner; (exit 3)", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("inner\n", 3, "marker")
+    reply = await session.exec("exit 7", timeout_ms=PATIENCE_MS)
+    assert (reply.exit_code, reply.done_reason) == (7, "marks")
+    for code in (4, 5):
+        reply = await session.exec(f"echo outer again; (exit {code})")
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", code, "marks")
+
+
+async def test_the_first_block_of_the_terminal_surface(start: Start) -> None:
+    session = await start(*BASH)
+    request = PtyExecBlock.of({"session_id": session.session_id, "cmd": "echo first; (exit 6)"})
+    await session.controller.pty(request)
+    assert (await block_of(session, 1)).exit_code == 6
+    assert (await session.exec("echo second")).done_reason == "marks"
+
+
+async def test_over_telnet_without_a_line_editor(controller: LocalController, tmp_path: Path) -> None:
+    async with running_telnetd(tmp_path) as telnetd:
+        fields = {"protocol": "telnet", "host": telnetd.host, "port": telnetd.port, "shell_integration": "auto"}
+        async with await SessionHandle.open(controller, **fields) as session:
+            for code in (0, 3):
+                reply = await session.exec(f"echo far; (exit {code})")
+                assert (reply.stdout, reply.exit_code, reply.done_reason) == ("far\n", code, "marks")
+
+
+async def test_without_being_asked_and_in_other_shells_the_marker_stays(start: Start) -> None:
+    for session in (
+        await start(*BASH, shell_integration=None),
+        await start(*BASH, shell_integration="off"),
+        await start("dash", "-i"),
+        await start("busybox", "sh"),
+    ):
+        reply = await session.exec("echo plain; (exit 5)")
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("plain\n", 5, "marker")
