@@ -24,6 +24,8 @@ FIRST_OUTPUT_WAIT_S = 3.0
 FIRST_OUTPUT_QUIET_S = 0.05
 #: How long a shell that was given marks may take for its start-up files, until its first prompt.
 FIRST_MARK_WAIT_S = 15.0
+#: How long a local program that is no shell may take to show a prompt, if it has one.
+LOCAL_PROMPT_WAIT_S = 1.0
 #: After a run its prompt returns at once; a shell whose prompt changes each time is waited for so long.
 NEXT_PROMPT_WAIT_S = 0.1
 
@@ -111,7 +113,9 @@ class Driver:
 
     async def _by_prompt(self, run: Run, writer: Writer) -> None:
         self.way = None
-        found = await settled_prompt(self._terminal, run.expect, self._terminal.now() + PROMPT_WAIT_S, writer)
+        local = self._program is not None  # a program may have no prompt at all, and takes an Enter for input
+        wait_s = LOCAL_PROMPT_WAIT_S if local else PROMPT_WAIT_S
+        found = await settled_prompt(self._terminal, run.expect, self._terminal.now() + wait_s, None if local else writer)
         request = run.request
         idle_ms = request.until_idle_ms if request is not None else None
         idle_s = idle_ms / 1000 if idle_ms is not None else None if found else DEFAULT_IDLE_S

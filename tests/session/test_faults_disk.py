@@ -15,6 +15,7 @@ import pytest
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
+from ptyctl.controller.settings import Settings
 from ptyctl.session.raw_log import FIRST_EXTENT_BYTES
 from ptyctl.session.session import Session
 from tests.session.acting import read_from
@@ -188,3 +189,21 @@ async def test_kill_9_under_output_loses_nothing_that_was_read(tmp_path: Path, a
     lines = kept.decode().split("\n")
     assert lines[:-1] == [str(number) for number in range(1, len(lines))]
     assert str(len(lines)).startswith(lines[-1])
+
+
+async def test_a_disk_that_is_full_in_mid_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on to its end and its exit code; the block ends once, and the reply says what is missing."""
+    async with LocalController(Settings(state_dir=tmp_path / "full")) as controller:
+        shell = await SessionHandle.open(controller, protocol="local", command=["bash", "--norc", "--noprofile"])
+        await shell.exec("true")
+        monkeypatch.setattr("os.posix_fallocate", full)
+        reply = await shell.exec("seq 1 100000; (exit 3)", timeout_ms=30_000)
+        assert (reply.exit_code, reply.output_truncated) == (3, True)
+        assert any("gap" in notice for notice in reply.notices or [])
+        assert (await shell.exec("echo still here")).stdout == "still here\n"
+        session = controller._registry.find(shell.session_id)
+        assert [(block.status, block.exit_code) for block in session.blocks.all()] == [
+            ("completed", 0),
+            ("completed", 3),
+            ("completed", 0),
+        ]
