@@ -97,6 +97,10 @@ class Channel(ABC):
         """Whether the far end is known to take a secret now (a local PTY with ICANON on and ECHO off)."""
         return False
 
+    def leads_foreground(self) -> bool | None:
+        """Whether the program that was started is itself in front (tcgetpgrp(3)), and none that it runs; None where unknown."""
+        return None
+
     def kill_foreground(self) -> bool:
         """Kills the program in front of the shell (SIGKILL to the terminal's foreground group); False where that cannot be."""
         return False

@@ -111,6 +111,12 @@ class LocalChannel(Channel):
         if self._reason is not None:
             raise self._reason
 
+    def leads_foreground(self) -> bool | None:
+        try:
+            return os.tcgetpgrp(self._master) == self._pid
+        except OSError:
+            return None
+
     def kill_foreground(self) -> bool:
         """Not the shell itself: that would end the session."""
         with contextlib.suppress(OSError):

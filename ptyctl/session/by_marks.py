@@ -87,7 +87,11 @@ class ByMarks:
             return False
         line = terminal.last_line()
         certainty = terminal.prompt.match(line, run.expect)
-        if certainty is None or (certainty == "regex" and run.raw_begin is not None and not _ANOTHER_SHELL.search(run.command)):
+        if certainty is None:
+            return False
+        # while it runs, what shows the prompt may be its output; where the kernel can tell, it says who is in front
+        runs = run.raw_begin is not None and not _ANOTHER_SHELL.search(run.command)
+        if runs and (certainty == "regex" or terminal.shell_in_front() is False):
             return False
         run.prompt_after = line
         if run.raw_begin is None:

@@ -29,6 +29,7 @@ class Terminal:
         self.prompt = Prompt()
         self.prompts = prompts
         self.width: Callable[[], int] = lambda: _ENDLESS
+        self.shell_in_front: Callable[[], bool | None] = lambda: None
         self.mark_seen: Callable[[PlacedMark], object] = lambda placed: None
 
     def now(self) -> float:

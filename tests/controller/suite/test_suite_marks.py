@@ -256,3 +256,10 @@ async def test_the_prompt_marks_tell_the_directory_whatever_its_name(shell: Sess
         fields = dict(field.split("=", 1) for field in last.split()[1:])
         assert base64.b64decode(fields["cwd_b64"]).decode() == str(folder)
         assert int(fields["ts"]) > 0
+
+
+async def test_a_program_that_prints_the_exact_prompt_and_goes_on(open_session: Open) -> None:
+    handle = await open_session(command=["bash", "--norc", "--noprofile"], env={"PS1": "here$ "})
+    assert (await handle.exec("PS1='here$ '")).exit_code == 0
+    reply = await handle.exec("printf 'here$ '; sleep 1.2; echo more; (exit 6)", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("here$ more\n", 6, "marks")
