@@ -106,9 +106,12 @@ class BlocksReply(Reply):
     resume_cursor: int | None = None
 
 
+_TOLD_OF_ERRORS = ("mode", "resume_cursor", "lock_holder", "notices")
+
+
 def refused(error: PtyctlError) -> PtyReply:
     """An error as this surface tells it; what its details say of a cursor or a mode goes with it."""
-    known = {name: value for name, value in error.details.items() if name in ("mode", "resume_cursor", "lock_holder")}
+    known = {name: value for name, value in error.details.items() if name in _TOLD_OF_ERRORS}
     if "mode" in known:
         known["active_block_id"] = error.details.get("block_id")
     return PtyReply(ok=False, error=_CODES.get(error.code, "io_error"), message=error.message, **known)

@@ -202,5 +202,5 @@ class SessionReply(Reply):
     fence: int | None = None
     queue_position: int | None = None
     mode: Mode | None = None
-    observers: int | None = None
+    observers: list[str] | None = None
     queue: list[str] | None = None

@@ -15,15 +15,17 @@ from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.exec import ExecReply, ExecRequest
-from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
 from ptyctl.core.lease import Lease
+from ptyctl.session import locking
 from ptyctl.session.errors import from_channel
 from ptyctl.session.execution import execute
+from ptyctl.session.meta import epoch_ms
 from ptyctl.session.reading import read
-from ptyctl.session.session import Session, epoch_ms
+from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from ptyctl.session.writing import write
 from transports.channel import Channel
@@ -81,7 +83,7 @@ class LocalController:
             raise unsupported('mode "screen" is not here yet; read the text with mode cursor or tail', field="mode")
         reading = request.action == "read"
         session = self._registry.find(request.session_id) if reading else self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id, reading=reading):
+        with session.used_by(request.task_id, reading=reading):
             if not reading:
                 return await write(session, request)
             reply = await read(session.stream, request, progress)
@@ -91,12 +93,12 @@ class LocalController:
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
         find = self._registry.find_live if request.block_id is None else self._registry.find
         session = find(request.session_id)
-        with session.usage.in_use(request.task_id):
+        with session.used_by(request.task_id):
             return await execute(session, request, progress)
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
         session = self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id):
+        with session.used_by(request.task_id):
             if request.action == "mode":
                 raise unsupported("modes belong to a platform, and this session has none that names any", field="mode")
             if request.action == "resize":
@@ -132,7 +134,7 @@ class LocalController:
 
     async def _open_new(self, request: SessionRequest, spec: Spec) -> SessionReply:
         session = await self._make(request, spec)
-        lease = self._lease(session, request) if request.acquire_lock else None
+        lease = await locking.lock(session, _task(request), _ttl_s(request)) if request.acquire_lock else None
         return self._told_open(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
 
     async def _make(self, request: SessionRequest, spec: Spec) -> Session:
@@ -226,34 +228,33 @@ class LocalController:
         return SessionReply(action="list", sessions=entries, capabilities=CAPABILITIES)
 
     async def _lock(self, request: SessionRequest) -> SessionReply:
-        for name in ("wait_ms", "force"):
-            if getattr(request, name):
-                raise unsupported(f"{name} is not here yet; try again when the lock is free", field=name)
         session = self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id):
-            return self._reply("lock", session, self._lease(session, request))
+        with session.used_by(request.task_id):
+            if request.force:
+                lease = locking.take_over(session, _task(request), _ttl_s(request), request.reason)
+            else:
+                wait_s = min(request.wait_ms or 0, MAX_WAIT_MS) / 1000
+                lease = await locking.lock(session, _task(request), _ttl_s(request), wait_s)
+            return self._reply("lock", session, lease)
 
     async def _heartbeat(self, request: SessionRequest) -> SessionReply:
         session = self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id):
-            now = asyncio.get_running_loop().time()
-            return self._reply("heartbeat", session, session.leases.heartbeat(_task(request), _ttl_s(request), now))
+        with session.used_by(request.task_id):
+            return self._reply("heartbeat", session, locking.heartbeat(session, _task(request), _ttl_s(request)))
 
     async def _unlock(self, request: SessionRequest) -> SessionReply:
         session = self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id):
-            session.leases.release(_task(request), asyncio.get_running_loop().time())
-            return self._reply("unlock", session, None)
+        with session.used_by(request.task_id):
+            locking.unlock(session, _task(request))
+            return self._reply("unlock", session, session.lease())
 
     async def _status(self, request: SessionRequest) -> SessionReply:
         session = self._registry.find_live(request.session_id)
         reply = self._reply("status", session, session.lease())
-        reply.state, reply.mode, reply.observers, reply.queue = session.state, session.runs.mode, session.observers(), []
+        reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
+        reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
         reply.notices = session.notices.take(request.task_id)
         return reply
-
-    def _lease(self, session: Session, request: SessionRequest) -> Lease:
-        return session.leases.acquire(_task(request), _ttl_s(request), asyncio.get_running_loop().time())
 
     def _reply(self, action: str, session: Session, lease: Lease | None) -> SessionReply:
         return SessionReply(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 
+from .lease_queue import LeaseQueue
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -20,11 +22,21 @@ class Lease:
 
 
 class Leases:
-    """The leases of one session, of which at most one is alive."""
+    """The leases of one session, of which at most one is alive, and the queue of those who wait for one."""
 
     def __init__(self) -> None:
+        self.queue = LeaseQueue()
         self._lease: Lease | None = None
         self._fence = 0
+
+    @property
+    def fence(self) -> int:
+        """The newest lease's, also when it has ended."""
+        return self._fence
+
+    def restore(self, lease: Lease | None, fence: int) -> None:
+        """What an earlier process of the same session had given out; fences go on from there."""
+        self._lease, self._fence = lease, fence
 
     def current(self, now: float) -> Lease | None:
         if self._lease is not None and self._lease.expires_at <= now:
@@ -35,18 +47,31 @@ class Leases:
         """Takes the lease, or extends the caller's own (the fence stays).
 
         Raises:
-            PtyctlError: LOCKED, naming the holder.
+            PtyctlError: LOCKED, naming the holder, or who is the next in the queue.
         """
         lease = self.current(now)
-        if lease is None:
-            self._fence += 1
-            lease = Lease(task_id, now + ttl_s, self._fence)
-        elif lease.holder == task_id:
-            lease = Lease(task_id, now + ttl_s, lease.fence)
-        else:
+        if lease is not None and lease.holder == task_id:
+            self._lease = Lease(task_id, now + ttl_s, lease.fence)
+            return self._lease
+        if lease is not None:
             raise _locked(lease, now)
-        self._lease = lease
-        return lease
+        waiting = self.queue.waiting(now)
+        if waiting and waiting[0] != task_id:
+            raise _not_next(waiting[0])
+        return self._give(task_id, ttl_s, now)
+
+    def take_over(self, task_id: str, ttl_s: float, now: float) -> tuple[Lease, str | None]:
+        """Takes the lease whoever holds it, before all who wait. Also says from whom it was taken, if from another."""
+        lease = self.current(now)
+        if lease is not None and lease.holder == task_id:
+            return self.acquire(task_id, ttl_s, now), None
+        return self._give(task_id, ttl_s, now), lease.holder if lease is not None else None
+
+    def _give(self, task_id: str, ttl_s: float, now: float) -> Lease:
+        self._fence += 1
+        self._lease = Lease(task_id, now + ttl_s, self._fence)
+        self.queue.leave(task_id)
+        return self._lease
 
     def heartbeat(self, task_id: str, ttl_s: float, now: float) -> Lease:
         """Extends the caller's lease.
@@ -99,6 +124,14 @@ def _locked(lease: Lease, now: float) -> PtyctlError:
     return PtyctlError(
         ErrorCode.LOCKED,
         f"Session locked by task {lease.holder} for another {left_ms} ms at most; "
-        "read along without a lock, and lock when it is free",
+        "read along without a lock, and lock with wait_ms to be the next",
         {"lock_holder": lease.holder, "expires_in_ms": left_ms},
+    )
+
+
+def _not_next(task_id: str) -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.LOCKED,
+        f"the lock is free, and task {task_id} has waited for it; lock with wait_ms to wait in the queue",
+        {"lock_holder": None, "next_in_line": task_id},
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from ptyctl.core.states import State, next_state
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
 
+from . import meta
 from .blocks import Blocks
 from .driving import Driver
 from .errors import from_channel
@@ -24,10 +27,11 @@ from .events import Events
 from .gate import Gate, Writer
 from .input_log import InputLog
 from .notices import Notices
+from .pulse import Pulse
 from .recovery import Kept
 from .run import Run
 from .runs import Runs
-from .spec import SPECS, Limits, Spec
+from .spec import Limits, Spec
 from .stream import Stream
 from .terminal import Terminal
 from .usage import Usage
@@ -48,6 +52,7 @@ class Session:
         self.channel: Channel | None = None
         self.created_at = int(time.time() * 1000)
         self.leases = Leases()
+        self.lock_pulse = Pulse()
         self.notices = Notices()
         self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
         self.stream.on_end = self._channel_ended
@@ -165,6 +170,7 @@ class Session:
         return self._closing
 
     async def _close(self, force: bool, why: str) -> None:
+        self.lock_pulse.beat()
         await self.runs.close()
         if self.channel is not None:
             await self.channel.close(force=force)
@@ -177,25 +183,34 @@ class Session:
         self.events.close()
         self.stream.close()
 
-    def recall(self, meta: dict[str, Any]) -> None:
+    def recall(self, kept: dict[str, Any]) -> None:
         """What its meta.json says of a session that an earlier process had: it was closed, or is lost with that process."""
-        self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
-        self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
-        self.gate.bytes_sent = meta["bytes_sent"]
+        meta.recall(self, kept)
         self.stream.ended = ChannelBroken("the server that held its terminal has ended")
-        if meta["state"] != "closed":
+        if kept["state"] != "closed":
             self._to("broke")
             return
         self._to("close")
-        self.closed_why = meta["closed_reason"]
+        self.closed_why = kept["closed_reason"]
         self._closing = asyncio.get_running_loop().create_future()
         self._closing.set_result(None)
         self._let_go()
 
+    @contextmanager
+    def used_by(self, task_id: str | None, *, reading: bool = False) -> Iterator[None]:
+        """A call uses the session. Where it fails, the error tells the task what it was not told yet: who took its lock."""
+        with self.usage.in_use(task_id, reading=reading):
+            try:
+                yield
+            except PtyctlError as error:
+                if notices := self.notices.take(task_id):
+                    error.details["notices"] = notices
+                raise
+
     def lease(self) -> Lease | None:
         return self.leases.current(asyncio.get_running_loop().time())
 
-    def observers(self) -> int:
+    def observers(self) -> list[str]:
         """See Usage.observers."""
         lease = self.lease()
         return self.usage.observers(lease.holder if lease else None)
@@ -221,39 +236,11 @@ class Session:
 
     def entry(self) -> SessionEntry:
         """The session's row in `list`."""
-        spec, lease = self.spec, self.lease()
-        return SessionEntry(
-            session_id=self.session_id,
-            protocol=spec.protocol,
-            host=spec.host,
-            port=spec.port,
-            username=spec.username,
-            session_type=spec.session_type,
-            device_id=spec.device_id,
-            conversation_id=spec.conversation_id,
-            client_id=spec.client_id,
-            platform=spec.platform,
-            state=self.state,
-            mode=self.runs.mode,
-            pty=spec.pty.model_copy(update={"cols": self.cols, "rows": self.rows}),
-            lock_holder=lease.holder if lease else None,
-            lock_expires_at=epoch_ms(lease.expires_at) if lease else None,
-            observers=self.observers(),
-            created_at=self.created_at,
-            last_activity_at=self.usage.last_activity_at,
-            bytes_received=self.stream.normaliser.raw,
-            bytes_sent=self.gate.bytes_sent,
-            spool_size=self.stream.end,
-            disk_bytes=self.stream.transcript.disk_bytes(),
-            incarnation=self.incarnation,
-        )
+        return meta.entry(self)
 
     def write_meta(self, **more: object) -> None:
         """meta.json: what the session is and how far its files go."""
-        spec = SPECS.dump_python(self.spec, mode="json", exclude_defaults=True)
-        if self.state == "closed":
-            more["closed_reason"] = self.closed_why
-        self.stream.transcript.write_meta({**self.entry().payload(), "spec": spec, **more})
+        self.stream.transcript.write_meta({**meta.meta(self), **more})
 
     def _channel_ended(self, reason: ChannelError) -> None:
         if self.state != "closed":
@@ -283,8 +270,3 @@ class Session:
 def new_nonce() -> str:
     """Keeps one source of marks apart from all others."""
     return secrets.token_hex(8)
-
-
-def epoch_ms(monotonic_s: float) -> int:
-    """A time of the loop's clock as epoch ms, for those outside."""
-    return int((time.time() + monotonic_s - asyncio.get_running_loop().time()) * 1000)

@@ -48,11 +48,11 @@ class Usage:
         self._over = True
         self._stop_timer()
 
-    def observers(self, holder: str | None) -> int:
-        """How many others than the lock's holder have read within the last minute; those without a task_id count as one."""
+    def observers(self, holder: str | None) -> list[str]:
+        """Who else than the lock's holder has read within the last minute; those without a task_id are one, named ""."""
         now = asyncio.get_running_loop().time()
         self._readers = {task: at for task, at in self._readers.items() if now - at < OBSERVER_S}
-        return len(self._readers.keys() - {holder})
+        return [task for task in self._readers if task != holder]
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -125,12 +125,6 @@ async def test_each_needs_its_task(bash: SessionHandle, action: str) -> None:
         await session(bash.controller, action, session_id=bash.session_id)
 
 
-async def test_waiting_and_force_are_not_here_yet(bash: SessionHandle) -> None:
-    for fields in ({"wait_ms": 100}, {"force": True}):
-        with refused(ErrorCode.UNSUPPORTED, *fields):
-            await lock(bash, "task-1", **fields)
-
-
 async def test_a_lock_lost_in_the_middle_of_a_paste(open_session: Open) -> None:
     # the far end takes nothing: what the kernel does not take waits, and must not be sent once the lock is gone
     handle = await open_session(command=("sh", "-c", "stty raw -echo; echo ready; exec sleep 60"))

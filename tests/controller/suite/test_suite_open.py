@@ -191,7 +191,7 @@ async def test_status(bash: SessionHandle) -> None:
         "session_id": bash.session_id,
         "state": "open",
         "mode": "idle",
-        "observers": 0,
+        "observers": [],
         "queue": [],
     }
     assert (await bash.exec("sleep 20", timeout_ms=0)).timed_out
@@ -201,11 +201,11 @@ async def test_status(bash: SessionHandle) -> None:
 async def test_observers_are_those_who_read_and_do_not_hold_the_lock(bash: SessionHandle) -> None:
     reads = [asyncio.create_task(read(bash, timeout_ms=0)) for _ in range(5)]
     await asyncio.gather(*reads)  # a reader without a name is one, however often it reads
-    assert (await bash.status()).observers == 1
+    assert (await bash.status()).observers == [""]
     await read(bash, timeout_ms=0, task_id="watcher")
     await read(bash, timeout_ms=0, task_id="holder")
     await session(bash.controller, "lock", session_id=bash.session_id, task_id="holder")
-    assert (await bash.status()).observers == 2
+    assert (await bash.status()).observers == ["", "watcher"]
 
 
 async def test_close_ends_the_program_and_keeps_the_history(controller: Controller, bash: SessionHandle) -> None:
