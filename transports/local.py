@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .caller import absolute, caller, environment
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
 from .receiver import Receiver
@@ -27,7 +28,7 @@ HANGUP_GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """`argv` None is the user's login shell, started interactively. `env` is added to this process's own."""
+    """`argv` None is the user's login shell, started interactively. `env` is added to the caller's own."""
 
     argv: tuple[str, ...] | None = None
     cwd: str | None = None
@@ -36,7 +37,7 @@ class LocalOptions:
 
 def user_shell() -> str:
     """$SHELL, or what the password database says, or /bin/sh."""
-    shell = os.environ.get("SHELL")
+    shell = environment().get("SHELL")
     if not shell:
         with contextlib.suppress(KeyError):
             shell = pwd.getpwuid(os.getuid()).pw_shell
@@ -63,13 +64,14 @@ class LocalChannel(Channel):
     async def open(self, receiver: Receiver) -> None:
         self._receiver = receiver
         argv = self._options.argv or (user_shell(),)
-        if self._options.cwd is not None and not Path(self._options.cwd).is_dir():
-            raise InvalidOption(f"cwd {self._options.cwd} is no directory on this machine; give one that is")
-        environment = {**os.environ, "TERM": self._pty.term, **(self._options.env or {})}
-        environment.pop("COLUMNS", None)
-        environment.pop("LINES", None)
+        cwd = absolute(self._options.cwd or ".") if self._options.cwd is not None or caller() is not None else None
+        if cwd is not None and not Path(cwd).is_dir():
+            raise InvalidOption(f"cwd {cwd} is no directory on this machine; give one that is")
+        env = {**environment(), "TERM": self._pty.term, **(self._options.env or {})}
+        env.pop("COLUMNS", None)
+        env.pop("LINES", None)
         try:
-            self._pid, self._master = spawn(argv, self._options.cwd, environment, self._pty.cols, self._pty.rows)
+            self._pid, self._master = spawn(argv, cwd, env, self._pty.cols, self._pty.rows)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise ConnectFailed(

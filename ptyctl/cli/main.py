@@ -32,8 +32,13 @@ def mcp(
     listen: Annotated[str, typer.Option(help="HOST:PORT on loopback, for http and both.")] = "127.0.0.1:8765",
     toolsets: Annotated[str, typer.Option(help="Which tools, with commas between; all for every one.")] = "core",
     token_file: Annotated[Path | None, typer.Option(help="A file (0600) with the bearer token; PTYCTL_TOKEN does too.")] = None,
+    standalone: Annotated[bool, typer.Option("--standalone", help="All in this process: its end closes its sessions.")] = False,
 ) -> None:
-    """Serve the tools to MCP clients, over stdin and stdout or HTTP at /mcp."""
+    """Serve the tools to MCP clients: over stdin and stdout from the daemon, or from this process, also over HTTP at /mcp."""
+    if transport is Transport.STDIO and not standalone:
+        from ptyctl.daemon.shim import run as run_shim
+
+        raise typer.Exit(run_shim(toolsets))
     from .serve import run
 
     raise typer.Exit(run(transport.value, listen, toolsets, token_file))
@@ -58,8 +63,3 @@ def demo(
 def version() -> None:
     """Print the version."""
     typer.echo(f"ptyctl {__version__}")
-
-
-def main() -> None:
-    """The console script's entry."""
-    app()

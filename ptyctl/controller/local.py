@@ -75,6 +75,10 @@ class LocalController:
         """Closes all sessions; their transcripts stay."""
         await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in self._registry.known()))
 
+    def has_sessions(self) -> bool:
+        """Whether any session is not closed."""
+        return bool(self._registry.live())
+
     async def session(self, request: SessionRequest) -> SessionReply:
         return await self._actions[request.action](request)
 

@@ -16,7 +16,8 @@ _DEFAULT_LIMITS = Limits()
 
 
 class Settings(BaseSettings):
-    """`state_dir` keeps the transcripts; sizes are bytes."""
+    """`state_dir` keeps the transcripts; sizes are bytes. A daemon without sessions and connections ends after `daemon_idle_s`;
+    0 is never."""
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="ignore", frozen=True)
 
@@ -24,6 +25,7 @@ class Settings(BaseSettings):
     max_sessions: int = Field(400, ge=1)
     window_bytes: int = Field(_DEFAULT_LIMITS.window_bytes, ge=4096)
     quota_bytes: int = Field(_DEFAULT_LIMITS.quota_bytes, ge=0)
+    daemon_idle_s: float = Field(3600, ge=0)
 
     @classmethod
     def settings_customise_sources(

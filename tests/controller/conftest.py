@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -12,20 +13,32 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from tests.controller.acting import BASH, MakeController, Open
+from tests.controller.served import served
 
 
-@pytest.fixture(params=["local"])
-async def make_controller() -> AsyncIterator[MakeController]:
-    made: list[Controller] = []
+@pytest.fixture
+def servers() -> dict[Controller, LocalController]:
+    """Where the sessions of each controller live."""
+    return {}
 
-    async def make(**settings: Any) -> Controller:
-        controller = LocalController(Settings(**settings))
-        made.append(controller)
-        return controller
 
-    yield make
-    for controller in made:
-        await controller.aclose()
+@pytest.fixture(params=["local", "remote"])
+async def make_controller(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, servers: dict[Controller, LocalController]
+) -> AsyncIterator[MakeController]:
+    async with AsyncExitStack() as stack:
+
+        async def make(**settings: Any) -> Controller:
+            local = await stack.enter_async_context(LocalController(Settings(**settings)))
+            controller: Controller = local
+            if request.param == "remote":
+                folder = tmp_path_factory.mktemp("run", numbered=True)
+                folder.chmod(0o700)
+                controller = await stack.enter_async_context(served(local, folder))
+            servers[controller] = local
+            return controller
+
+        yield make
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import asyncssh
 
+from transports.caller import absolute, environment
 from transports.errors import InvalidOption
 
 from .jump import parse_jump
@@ -115,8 +115,8 @@ def _config_files(options: SshOptions) -> tuple[str, ...]:
     if not options.use_openssh_config:
         return ()
     if options.config_path is not None:
-        return (_expand(options.config_path),)
-    default = _expand("~/.ssh/config")
+        return (absolute(options.config_path),)
+    default = absolute("~/.ssh/config")
     return (default,) if os.access(default, os.R_OK) else ()
 
 
@@ -143,30 +143,26 @@ def _ask_asyncssh(hop: Hop, config: tuple[str, ...]) -> Any:
 def _known_hosts(options: SshOptions, setting: Any) -> tuple[list[str], list[str]]:
     """The user's files and the machine's. `UserKnownHostsFile none` means that there are none, not that any key will do."""
     if options.host_keys.known_hosts_path is not None:
-        return [_expand(options.host_keys.known_hosts_path)], []
+        return [absolute(options.host_keys.known_hosts_path)], []
     if not options.use_openssh_config:
         return [], []
     user = setting("UserKnownHostsFile", _USER_KNOWN_HOSTS)
     machine = setting("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS)
-    return [_expand(path) for path in user], [_expand(path) for path in machine]
+    return [absolute(path) for path in user], [absolute(path) for path in machine]
 
 
 def _agent_path(setting: Any) -> str | None:
     """IdentityAgent, where `none` is no agent, or else the environment's."""
     path = setting("IdentityAgent", "SSH_AUTH_SOCK")
     if path == "SSH_AUTH_SOCK":
-        path = os.environ.get("SSH_AUTH_SOCK")
-    return _expand(path) if path else None
+        path = environment().get("SSH_AUTH_SOCK")
+    return absolute(path) if path else None
 
 
 def _with_identities(endpoint: Endpoint, setting: Any) -> Endpoint:
     return replace(
         endpoint,
-        identity_files=tuple(_expand(path) for path in setting("IdentityFile", _DEFAULT_KEYS)),
-        certificate_files=tuple(_expand(path) for path in setting("CertificateFile", ())),
+        identity_files=tuple(absolute(path) for path in setting("IdentityFile", _DEFAULT_KEYS)),
+        certificate_files=tuple(absolute(path) for path in setting("CertificateFile", ())),
         identities_only=bool(setting("IdentitiesOnly")),
     )
-
-
-def _expand(path: str) -> str:
-    return str(Path(path).expanduser())

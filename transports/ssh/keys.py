@@ -12,6 +12,7 @@ from pathlib import Path
 
 import asyncssh
 
+from transports.caller import absolute
 from transports.errors import AuthFailed, InvalidOption
 
 from .endpoint import Endpoint
@@ -66,7 +67,7 @@ def _identities(endpoint: Endpoint) -> list[bytes]:
     for path in (named,) if named is not None else endpoint.identity_files:
         for candidate in (f"{path}.pub", path):
             try:
-                blobs.append(asyncssh.read_public_key(Path(candidate).expanduser()).public_data)
+                blobs.append(asyncssh.read_public_key(absolute(candidate)).public_data)
                 break
             except (OSError, asyncssh.KeyImportError):
                 continue
@@ -87,7 +88,7 @@ def _named_key(auth: Auth) -> list[asyncssh.SSHKeyPair]:
     path = auth.private_key_path
     what = f"the private key {path}" if path is not None else "the private key given as private_key_pem"
     try:
-        source = Path(path).expanduser() if path is not None else (auth.private_key_pem or "").strip().encode() + b"\n"
+        source = Path(absolute(path)) if path is not None else (auth.private_key_pem or "").strip().encode() + b"\n"
         keys = list(asyncssh.load_keypairs(source, auth.passphrase))
     except OSError as error:
         raise InvalidOption(f"cannot read {what}: {error.strerror}") from error

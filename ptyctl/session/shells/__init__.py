@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from transports.caller import environment
 
 _HERE = Path(__file__).parent
 _NONCE = "PTYCTL_NONCE"
@@ -56,7 +57,7 @@ def _zsh(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start | N
     if "-f" in argv or "--no-rcs" in argv:
         return None  # it reads no file that could bring the marks
     hooks = str(_HERE / "zsh")
-    own = env.get("ZDOTDIR", os.environ.get("ZDOTDIR", ""))
+    own = env.get("ZDOTDIR", environment().get("ZDOTDIR", ""))
     return Start(argv, {_NONCE: nonce, "PTYCTL_ZDOTDIR": own, "PTYCTL_HOOKS": hooks, "ZDOTDIR": hooks})
 
 

@@ -63,9 +63,11 @@ async def test_open_takes_cwd_env_and_size(open_session: Open, tmp_path: Path) -
     assert handle.opened.platform == "linux"
 
 
-async def test_without_a_command_the_users_shell_runs(open_session: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_command_the_users_shell_runs(
+    open_session: Open, make_controller: MakeController, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SHELL", "/bin/sh")
-    handle = await open_session(command=None)
+    handle = await open_session(on=await make_controller(), command=None)
     assert (await handle.exec("echo $0")).stdout == "/bin/sh\n"
 
 

@@ -16,6 +16,7 @@ from fixtures.servers.programs import require_program
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.pty import CREATING, PTY_REQUESTS
+from ptyctl.controller import LocalController
 from tests.controller.acting import MakeController, session
 from tests.controller.pty_acting import PATIENCE_MS, Pty
 
@@ -314,9 +315,11 @@ async def test_while_one_waits_others_read_and_interrupt(pty: Pty) -> None:
     assert (await pty.good("blocks_get", block_id=begun["block_id"]))["block"]["status"] in ("cancelled", "interactive")
 
 
-async def test_a_conversation_after_its_server_has_ended(pty: Pty, make_controller: MakeController) -> None:
+async def test_a_conversation_after_its_server_has_ended(
+    pty: Pty, make_controller: MakeController, servers: dict[Controller, LocalController]
+) -> None:
     block = await pty.run("echo kept; x=1")
-    await pty.controller.aclose()
+    await servers[pty.controller].aclose()
     later = Pty(await make_controller())
     assert (await later.block(block["block_id"]))["text"] == "kept\n"
     await later.refused("closed", "pty_status")

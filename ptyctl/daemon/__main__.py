@@ -1,0 +1,7 @@
+"""`python -m ptyctl.daemon`."""
+
+import sys
+
+from .main import run
+
+sys.exit(run())

@@ -1,0 +1,104 @@
+"""The Controller protocol as JSON-RPC 2.0: a method for each tool, by its name. Both ends of the socket use this table."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import SecretStr
+
+from ptyctl.api import config, exec, io, pty_replies, session
+from ptyctl.api.controller import Controller, Progress
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.model import Reply, Request
+from ptyctl.api.pty import PTY_REQUESTS
+
+#: JSON-RPC 2.0, section 5.1; the last is ours, with the PtyctlError in `data`.
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED = -32700, -32600, -32601, -32000
+
+Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What `params` describe, and what is called with it."""
+
+    request: type[Request]
+    call: Call
+
+
+async def _session(controller: Controller, request: Any, _progress: Progress | None) -> Reply:
+    return await controller.session(request)
+
+
+async def _io(controller: Controller, request: Any, progress: Progress | None) -> Reply:
+    return await controller.io(request, progress)
+
+
+async def _exec(controller: Controller, request: Any, progress: Progress | None) -> Reply:
+    return await controller.exec(request, progress)
+
+
+async def _config(controller: Controller, request: Any, _progress: Progress | None) -> Reply:
+    return await controller.config(request)
+
+
+async def _pty(controller: Controller, request: Any, progress: Progress | None) -> Reply:
+    return await controller.pty(request, progress)
+
+
+METHODS: dict[str, Method] = {
+    "ptyctl_session": Method(session.SessionRequest, _session),
+    "ptyctl_session_io": Method(io.IoRequest, _io),
+    "ptyctl_session_exec": Method(exec.ExecRequest, _exec),
+    "ptyctl_session_config": Method(config.ConfigRequest, _config),
+    **{name: Method(request, _pty) for name, request in PTY_REQUESTS.items()},
+}
+
+_REPLIES: dict[str, type[Reply]] = {
+    reply.__name__: reply
+    for reply in (
+        session.SessionReply,
+        io.IoReply,
+        exec.ExecReply,
+        config.ConfigReply,
+        pty_replies.PtyReply,
+        pty_replies.BlocksReply,
+    )
+}
+
+
+def params_of(request: Request) -> dict[str, Any]:
+    """A request as JSON's values, its secrets with it: the socket is the user's own."""
+    return {name: _plain(value) for name, value in request.model_dump(exclude_unset=True).items()}
+
+
+def result_of(reply: Reply) -> dict[str, Any]:
+    return {"type": type(reply).__name__, "reply": reply.payload()}
+
+
+def reply_of(result: dict[str, Any]) -> Reply:
+    return _REPLIES[result["type"]].model_validate(result["reply"])
+
+
+def error_of(error: PtyctlError) -> dict[str, Any]:
+    return {"code": REFUSED, "message": error.message, "data": error.payload()}
+
+
+def raised(error: dict[str, Any]) -> PtyctlError:
+    """What the far Controller raised; an error of the protocol itself is INTERNAL."""
+    told = error.get("data")
+    if error["code"] != REFUSED or not isinstance(told, dict):
+        return PtyctlError(ErrorCode.INTERNAL, f"the daemon did not understand: {error['message']}")
+    return PtyctlError(ErrorCode(told["error_code"]), told["message"], told["details"])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value

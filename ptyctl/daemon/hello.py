@@ -1,0 +1,77 @@
+"""The first line of a connection, and the daemon's answer: one JSON object each. What is spoken comes behind them.
+
+{"speaks": "mcp", "version": "0.1.0", "toolsets": "core", "cwd": "/home/me", "env": {...}}
+{"speaks": "rpc", "version": "0.1.0", "cwd": "/home/me", "env": {...}}
+-> {"ok": true, "version": "0.1.0", "pid": 4711}   or   {"ok": false, "message": "..."}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from ptyctl import __version__
+
+from .place import Place
+from .starting import connect
+
+#: Room for a large environment.
+MAX_HELLO_BYTES = 4 * 1024 * 1024
+
+
+class HelloRefused(Exception):
+    """The daemon does not speak with us; the message says why, and what to do."""
+
+
+def hello(speaks: str, **more: Any) -> bytes:
+    """The line of this process."""
+    try:
+        cwd = str(Path.cwd())
+    except OSError:  # it was removed under us
+        cwd = "/"
+    said = {"speaks": speaks, "version": __version__, "cwd": cwd, "env": dict(os.environ), **more}
+    return json.dumps(said).encode() + b"\n"
+
+
+def greet(place: Place, line: bytes, *, start: bool = True) -> socket.socket:
+    """A connection on which `line` was said and accepted. A daemon that ends just now is followed by another.
+
+    Raises:
+        HelloRefused, NotStarted, ConnectionRefusedError, OSError
+    """
+    for _ in range(3):
+        link = connect(place, start=start)
+        answer = _answer(link, line)
+        if answer is not None:
+            if not answer["ok"]:
+                link.close()
+                raise HelloRefused(answer["message"])
+            return link
+        link.close()
+    raise HelloRefused(f"the daemon ends as soon as one connects; see {place.log}")
+
+
+def _answer(link: socket.socket, line: bytes) -> dict[str, Any] | None:
+    """What the daemon says to a hello; None where it ended. Nothing follows its answer before we ask."""
+    said = b""
+    try:
+        link.sendall(line)
+        while not said.endswith(b"\n"):
+            piece = link.recv(65536)
+            if not piece:
+                return None
+            said += piece
+    except ConnectionError:
+        return None
+    answer: dict[str, Any] = json.loads(said)
+    return answer
+
+
+def other_version(said: str) -> str:
+    return (
+        f"the daemon is ptyctl {__version__} and this is ptyctl {said}; "
+        "run: ptyctl daemon restart (local shells live on; SSH and Telnet sessions are closed)"
+    )

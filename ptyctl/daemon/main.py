@@ -1,0 +1,54 @@
+"""The daemon as a process: `python -m ptyctl.daemon`, started by whoever first needs it, or by a service manager."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sys
+
+from ptyctl.api.errors import PtyctlError
+from ptyctl.controller import LocalController
+from ptyctl.controller.settings import load_settings
+from ptyctl.mcp.logs import log_to_stderr
+
+from .place import NoPlace, Place
+from .server import Daemon, listening
+
+EXIT_REFUSED = 2
+
+
+def run() -> int:
+    """Serves until SIGTERM or SIGINT, or until it was of no use for long; says on stderr in one line why it cannot."""
+    log_to_stderr()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    try:
+        place = Place()
+        with listening(place) as listener:
+            asyncio.run(_serve(listener))
+    except (NoPlace, PtyctlError) as error:
+        print(f"ptyctl daemon: {error}", file=sys.stderr, flush=True)
+        return EXIT_REFUSED
+    return 0
+
+
+async def _serve(listener: socket.socket) -> None:
+    settings = load_settings()
+    async with LocalController(settings) as controller:
+        daemon = Daemon(controller, settings.daemon_idle_s, controller.has_sessions)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, daemon.stopped.set)
+        _say_ready()
+        await daemon.serve(listener)
+
+
+def _say_ready() -> None:
+    """To whoever started us and waits for the end of our standard output. The socket takes connections already."""
+    print("ready", flush=True)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)

@@ -1,0 +1,153 @@
+"""The daemon: one process of a user's, which owns the sessions and serves whoever connects to its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ptyctl import __version__
+from ptyctl.api.controller import Controller
+from ptyctl.mcp.server import build_server
+from ptyctl.mcp.toolsets import choose
+from ptyctl.mcp.wire import LineReader, LineWriter
+from transports.caller import Caller, on_behalf_of
+
+from .client import MAX_LINE_BYTES
+from .hello import MAX_HELLO_BYTES, other_version
+from .place import Place
+from .rpc import RpcConnection
+
+#: How long a connection may take for its first line.
+HELLO_S = 10.0
+#: How often it is looked whether anybody still needs the daemon.
+_LOOK_S = 5.0
+
+
+@contextmanager
+def listening(place: Place) -> Iterator[socket.socket]:
+    """The daemon's socket, 0600. The lock is held as long as it lives: one that ends is waited for, and the socket file that a
+    killed one left is replaced."""
+    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        place.socket.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(place.socket))
+        finally:
+            os.umask(before)
+        listener.listen(socket.SOMAXCONN)
+        yield listener
+        place.socket.unlink(missing_ok=True)
+    finally:
+        listener.close()
+        os.close(lock)
+
+
+class Daemon:
+    """Serves connections until `stopped` is set, or it was of no use for `idle_s`; 0 is for ever."""
+
+    def __init__(self, controller: Controller, idle_s: float, has_sessions: Any) -> None:
+        self.stopped = asyncio.Event()
+        self._controller = controller
+        self._idle_s = idle_s
+        self._has_sessions = has_sessions
+        self._connections: set[asyncio.Task[None]] = set()
+        self._used_at = asyncio.get_running_loop().time()
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Ends the connections at the end, not the sessions."""
+        server = await asyncio.start_unix_server(self._connected, sock=listener, limit=MAX_LINE_BYTES)
+        async with server:
+            await self._until_useless()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _until_useless(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self.stopped.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S if self._idle_s else None):
+                    await self.stopped.wait()
+            if self._connections or self._has_sessions():
+                self._used_at = loop.time()
+            elif self._idle_s and loop.time() >= self._used_at + self._idle_s:
+                return
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._speak(reader, writer)
+        finally:
+            self._connections.discard(task)
+            self._used_at = asyncio.get_running_loop().time()
+            writer.close()
+
+    async def _speak(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said, refusal = await self._hello(reader, writer)
+        answer = {"ok": False, "message": refusal} if refusal else {"ok": True, "version": __version__, "pid": os.getpid()}
+        writer.write(json.dumps(answer).encode() + b"\n")
+        if refusal:
+            return
+        with on_behalf_of(Caller(said["cwd"], said["env"])):
+            if said["speaks"] == "rpc":
+                await RpcConnection(self._controller, reader, writer).run()
+            else:
+                await self._mcp(said, reader, writer)
+
+    async def _hello(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[dict[str, Any], str | None]:
+        """What the other side said, and why it is refused."""
+        if _peer_uid(writer) != os.geteuid():
+            return {}, "this daemon serves its own user only"
+        try:
+            async with asyncio.timeout(HELLO_S):
+                line = await reader.readline()
+            said = json.loads(line) if len(line) <= MAX_HELLO_BYTES else None
+        except (TimeoutError, ValueError, OSError):
+            said = None
+        if not isinstance(said, dict) or said.get("speaks") not in ("mcp", "rpc"):
+            return {}, 'the first line says what is spoken: {"speaks": "mcp" or "rpc", "version", "cwd", "env"}'
+        if said.get("version") != __version__ and not said.get("any_version"):
+            return said, other_version(str(said.get("version")))
+        if not _is_caller(said):
+            return said, "the first line has cwd, an absolute path, and env, an object of strings"
+        return said, _wrong_toolsets(said)
+
+    async def _mcp(self, said: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server = build_server(self._controller, choose(said.get("toolsets", "core")))
+        out = LineWriter(writer)
+        await server.run(LineReader(reader, out), out, server.create_initialization_options())
+
+
+def _peer_uid(writer: asyncio.StreamWriter) -> int:
+    """SO_PEERCRED: who the kernel says is on the other end (Linux unix(7))."""
+    link = writer.get_extra_info("socket")
+    _, uid, _ = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(uid)
+
+
+def _is_caller(said: dict[str, Any]) -> bool:
+    cwd, env = said.get("cwd"), said.get("env")
+    strings = isinstance(env, dict) and all(isinstance(value, str) for value in env.values())
+    return strings and isinstance(cwd, str) and cwd.startswith("/")
+
+
+def _wrong_toolsets(said: dict[str, Any]) -> str | None:
+    if said["speaks"] != "mcp":
+        return None
+    try:
+        choose(str(said.get("toolsets", "core")))
+    except ValueError as error:
+        return str(error)
+    return None

@@ -1,0 +1,88 @@
+"""A connection to the daemon, which is started if it is not there: by one process, however many want to at once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .place import Place
+
+#: How long a daemon may take until it listens; one that ends meanwhile may need time for its sessions.
+START_S = 30.0
+
+
+class NotStarted(Exception):
+    """The daemon could not be started; the message holds what it said last."""
+
+
+def connect(place: Place, *, start: bool = True) -> socket.socket:
+    """A connected socket, on which nothing was said yet.
+
+    Raises:
+        ConnectionRefusedError: none is there, and none was to be started.
+        NotStarted
+    """
+    found = _try(place)
+    if found is not None:
+        return found
+    if not start:
+        raise ConnectionRefusedError(f"no daemon is up in {place.folder}")
+    with _locked(place.start_lock):
+        found = _try(place)  # another was quicker
+        if found is None:
+            _start(place)
+            found = _try(place)
+    if found is None:
+        raise NotStarted(f"the daemon is up, and does not listen; look at {place.log}")
+    return found
+
+
+def _try(place: Place) -> socket.socket | None:
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        link.connect(str(place.socket))
+    except (FileNotFoundError, ConnectionRefusedError):
+        link.close()
+        return None
+    return link
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _start(place: Place) -> None:
+    """Starts the daemon and waits until it listens: it then closes its standard output."""
+    from subprocess import DEVNULL, PIPE, Popen
+
+    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    environment = {**os.environ, "PTYCTL_RUNTIME_DIR": str(place.folder)}
+    try:
+        daemon = Popen(
+            [sys.executable, "-m", "ptyctl.daemon"],
+            stdin=DEVNULL, stdout=PIPE, stderr=log, cwd="/", env=environment, start_new_session=True,
+        )  # fmt: skip
+    finally:
+        os.close(log)
+    assert daemon.stdout is not None
+    with daemon.stdout:
+        in_time, _, _ = select.select([daemon.stdout], [], [], START_S)
+        ready = in_time and daemon.stdout.read()
+    if not ready:
+        daemon.kill()
+        daemon.wait()
+        said = place.log.read_text("utf-8", "replace").strip().splitlines()
+        raise NotStarted(f"the daemon did not start: {said[-1] if said else 'it said nothing'}; see {place.log}")
+    daemon.returncode = 0  # it lives on without us, and this object must not complain of that

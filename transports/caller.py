@@ -1,0 +1,51 @@
+"""For whom a channel is opened: whose environment a program gets, and what a relative path is relative to.
+
+That is this process, unless a door speaks for another one; a task's context carries it (PEP 567).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A process of the same user, as it was when it connected. `cwd` is absolute."""
+
+    cwd: str
+    env: Mapping[str, str]
+
+
+_CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+
+
+def caller() -> Caller | None:
+    """For whom the running task works; None is this process."""
+    return _CALLER.get()
+
+
+@contextmanager
+def on_behalf_of(who: Caller | None) -> Iterator[None]:
+    token = _CALLER.set(who)
+    try:
+        yield
+    finally:
+        _CALLER.reset(token)
+
+
+def environment() -> Mapping[str, str]:
+    """The caller's environment."""
+    who = _CALLER.get()
+    return os.environ if who is None else who.env
+
+
+def absolute(path: str) -> str:
+    """A path as the caller means it, also with ~."""
+    expanded = Path(path).expanduser()
+    who = _CALLER.get()
+    return str(expanded if who is None else Path(who.cwd, expanded))
