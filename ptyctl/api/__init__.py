@@ -8,6 +8,7 @@ from .io import IoReply, IoRequest
 from .pty import PtyRequest
 from .pty_replies import BlocksReply, PtyReply
 from .session import SessionReply, SessionRequest
+from .watch import Watched, WatchRequest
 
 __all__ = [
     "BlocksReply",
@@ -25,4 +26,6 @@ __all__ = [
     "PtyctlError",
     "SessionReply",
     "SessionRequest",
+    "WatchRequest",
+    "Watched",
 ]

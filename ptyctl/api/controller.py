@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
 from .config import ConfigReply, ConfigRequest
@@ -11,6 +11,7 @@ from .io import IoReply, IoRequest
 from .pty import PtyRequest
 from .pty_replies import BlocksReply, PtyReply
 from .session import SessionReply, SessionRequest
+from .watch import Watched, WatchRequest
 
 #: Told during a long wait: bytes received since the call began, and seconds passed.
 Progress = Callable[[int, float], None]
@@ -41,6 +42,10 @@ class Controller(Protocol):
 
     async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply:
         """pty_* and blocks_*, by the type of the request. Here a PtyctlError is a reply too, with `ok` false."""
+        ...
+
+    def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
+        """What happens in a session from now on, or from an offset. A slow reader gets it late, and misses nothing."""
         ...
 
     async def aclose(self) -> None:

@@ -72,7 +72,7 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
                 _changed(session)
                 raise _still_locked(error, leases.queue.waiting(_now()).index(task_id) + 1) from None
         try:
-            await session.lock_pulse.wait(min(deadline, _next_look(session)))
+            await session.changes.wait(min(deadline, _next_look(session)))
         except asyncio.CancelledError:
             leases.queue.leave(task_id)
             _changed(session)
@@ -94,7 +94,7 @@ def _kept(session: Session, lease: Lease) -> Lease:
 
 def _changed(session: Session) -> None:
     session.write_meta()
-    session.lock_pulse.beat()
+    session.changes.beat()
 
 
 def _still_locked(error: PtyctlError, position: int) -> PtyctlError:

@@ -52,7 +52,7 @@ class Session:
         self.channel: Channel | None = None
         self.created_at = int(time.time() * 1000)
         self.leases = Leases()
-        self.lock_pulse = Pulse()
+        self.changes = Pulse()
         self.notices = Notices()
         self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
         self.stream.on_end = self._channel_ended
@@ -170,7 +170,7 @@ class Session:
         return self._closing
 
     async def _close(self, force: bool, why: str) -> None:
-        self.lock_pulse.beat()
+        self.changes.beat()
         await self.runs.close()
         if self.channel is not None:
             await self.channel.close(force=force)
