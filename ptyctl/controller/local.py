@@ -18,11 +18,13 @@ from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
+from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
 from ptyctl.core.lease import Lease
 from ptyctl.session.errors import from_channel
 from ptyctl.session.execution import execute
 from ptyctl.session.reading import read
+from ptyctl.session.screen_waiting import read_on_screen
 from ptyctl.session.session import Session, epoch_ms
 from ptyctl.session.spec import Spec
 from ptyctl.session.writing import write
@@ -77,14 +79,15 @@ class LocalController:
         return await self._actions[request.action](request)
 
     async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
-        if request.mode == "screen":
-            raise unsupported('mode "screen" is not here yet; read the text with mode cursor or tail', field="mode")
         reading = request.action == "read"
         session = self._registry.find(request.session_id) if reading else self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id, reading=reading):
             if not reading:
                 return await write(session, request)
-            reply = await read(session.stream, request, progress)
+            if request.mode == "screen":
+                reply = await read_on_screen(session, request, progress)
+            else:
+                reply = await read(session.stream, request, progress)
             reply.notices = session.notices.take(request.task_id)
             return reply
 
@@ -117,7 +120,7 @@ class LocalController:
                 notices=session.notices.take(request.task_id),
             )
 
-    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply:
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
         return await self._pty.answer(request, progress)
 
     async def _open(self, request: SessionRequest) -> SessionReply:
