@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from .canvas import DEFAULT_STYLE, Canvas
+
+_STYLED = re.compile(rf"([^{DEFAULT_STYLE}])\1*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What a person would see. `rows` have their trailing blanks cut; `cursor` is (row, column), 0-based, always on the screen."""
+    """What a person would see. `rows` have their trailing blanks cut; `cursor` is (row, column), 0-based, on the screen."""
 
     rows: tuple[str, ...]
     cursor: tuple[int, int]
@@ -39,3 +44,21 @@ class Picture:
     rows_count: int
     #: For each row the runs that are not drawn in the default way; None where they were not asked for.
     attributes: tuple[tuple[Run, ...], ...] | None = None
+
+
+def pictured(canvas: Canvas, *, attributes: bool) -> Picture:
+    cursor = canvas.cursor
+    return Picture(
+        rows=tuple(map(canvas.plain, canvas.grid.text)),
+        cursor=(cursor.y, min(cursor.x, canvas.columns - 1)),
+        cursor_visible=not cursor.hidden,
+        title=canvas.title,
+        alt_screen=canvas.alternate,
+        cols=canvas.columns,
+        rows_count=canvas.lines,
+        attributes=tuple(_runs(canvas, styles) for styles in canvas.grid.styles) if attributes else None,
+    )
+
+
+def _runs(canvas: Canvas, styles: str) -> tuple[Run, ...]:
+    return tuple(Run(run.start(), run.end(), *canvas.styles.value(run[1])) for run in _STYLED.finditer(styles))

@@ -43,6 +43,6 @@ def _unfinished(text: bytes) -> bytes:
     """What may become a query with what comes next; the last ESC may be the first half of a string's terminator."""
     last = text.rfind(ESC)
     for begin in (text.rfind(ESC, 0, max(last, 0)), last):
-        if 0 <= begin and len(text) - begin <= _MAX_QUERY and _UNFINISHED.match(text, begin):
+        if begin >= 0 and len(text) - begin <= _MAX_QUERY and _UNFINISHED.match(text, begin):
             return text[begin:]
     return b""
