@@ -10,6 +10,7 @@ from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
 from .pty import PtyRequest
 from .pty_replies import BlocksReply, PtyReply
+from .screen import ScreenAnswer
 from .session import SessionReply, SessionRequest
 from .watch import Watched, WatchRequest
 
@@ -40,8 +41,8 @@ class Controller(Protocol):
         """ptyctl_session_config."""
         ...
 
-    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply:
-        """pty_* and blocks_*, by the type of the request. Here a PtyctlError is a reply too, with `ok` false."""
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
+        """pty_*, blocks_* and the screen's, by the type of the request. Here a PtyctlError is a reply too, with `ok` false."""
         ...
 
     def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:

@@ -63,6 +63,10 @@ class SessionHandle:
         self.cursor = reply.next_cursor or self.cursor
         return reply
 
+    async def screen(self, **fields: Any) -> IoReply:
+        """What stands on the screen, now or when it matches `until_regex` or is still for `until_idle_ms`."""
+        return await self.controller.io(IoRequest.of({**self._who(), "action": "read", "mode": "screen", **fields}))
+
     async def lock(self, **fields: Any) -> SessionReply:
         return await self._session("lock", **fields)
 

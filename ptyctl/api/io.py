@@ -17,6 +17,7 @@ DEFAULT_READ_BYTES = 65_536
 
 _READ = "mode cursor timeout_ms max_bytes max_lines until_regex include_match until_idle_ms input_hints encoding"
 _NO_TAIL = ("cursor", "until_regex", "include_match", "until_idle_ms")
+_NO_SCREEN = ("cursor", "max_bytes", "include_match", "encoding")
 _ACTIONS = {
     "write": fields(optional="data key encoding sensitive"),
     "read": fields(optional=_READ),
@@ -61,6 +62,10 @@ class IoRequest(Request):
             given = [name for name in _NO_TAIL if getattr(self, name) is not None]
             if given:
                 raise ValueError(f'mode "tail" is a snapshot and takes no {", ".join(given)}')
+        if self.mode == "screen":
+            given = [name for name in _NO_SCREEN if getattr(self, name) is not None]
+            if given:
+                raise ValueError(f'mode "screen" shows the present screen and takes no {", ".join(given)}')
         return self
 
 
@@ -82,3 +87,10 @@ class IoReply(Reply):
     dropped_bytes: int | None = None
     buffered_bytes: int | None = None
     buffer_limit_bytes: int | None = None
+    rows: list[str] | None = None
+    cursor_row: int | None = None
+    cursor_col: int | None = None
+    title: str | None = None
+    alt_screen: bool | None = None
+    cols: int | None = None
+    rows_count: int | None = None

@@ -1,4 +1,4 @@
-"""pty_* and blocks_*: requests of the deterministic terminal model (CONTRACTS, pty_* and blocks_*)."""
+"""pty_* and blocks_*: requests of the deterministic terminal model, and of its screen (CONTRACTS, pty_*, blocks_*, Screen)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ CREATING = frozenset({"pty_exec_block", "pty_exec_interactive", "pty_exec_intera
 READING = frozenset(
     {
         "pty_wait_for", "pty_wait_prompt", "pty_read_spool", "pty_status", "blocks_since", "blocks_get", "blocks_read",
-        "blocks_search",
+        "blocks_search", "pty_read_raw", "pty_read_screen", "pty_read_screen_deltas", "pty_screen_status",
+        "pty_read_scrollback",
     }
 )  # fmt: skip
 #: Tools that a closed terminal answers: reads of its history, and one more close.
@@ -187,6 +188,33 @@ class BlocksSearch(PtyRequest):
     limit: int = Field(50, ge=1, le=1000)
 
 
+class PtyReadRaw(PtyRequest):
+    TOOL = "pty_read_raw"
+    from_offset: int = Field(0, ge=0, description="a byte offset into the raw output: a resume_offset, or 0")
+    max_bytes: int = Field(65_536, ge=1, le=4_194_304)
+
+
+class PtyReadScreen(PtyRequest):
+    TOOL = "pty_read_screen"
+    at: Annotated[int, Field(ge=0)] | str | None = Field(None, description="as it was: a raw_offset, or the end of a block_id")
+    attributes: bool = Field(False, description="also colours, bold, reverse ... of each row, in runs of columns")
+
+
+class PtyReadScreenDeltas(PtyRequest):
+    TOOL = "pty_read_screen_deltas"
+    cursor: int = Field(0, ge=0, description="the resume_cursor of the last answer, or 0")
+    limit: int = Field(50, ge=1, le=1000)
+
+
+class PtyScreenStatus(PtyRequest):
+    TOOL = "pty_screen_status"
+
+
+class PtyReadScrollback(PtyRequest):
+    TOOL = "pty_read_scrollback"
+    limit: int = Field(100, ge=1, le=10_000, description="so many lines, the newest")
+
+
 #: Every tool of the surface and its request.
 PTY_REQUESTS: dict[str, type[PtyRequest]] = {
     request.TOOL: request
@@ -211,6 +239,11 @@ PTY_REQUESTS: dict[str, type[PtyRequest]] = {
         BlocksGet,
         BlocksRead,
         BlocksSearch,
+        PtyReadRaw,
+        PtyReadScreen,
+        PtyReadScreenDeltas,
+        PtyScreenStatus,
+        PtyReadScrollback,
     )
 }
 

@@ -10,7 +10,7 @@ _PROTOCOLS = ("local", "ssh", "telnet")
 
 CAPABILITIES = Capabilities(
     protocols=list(_PROTOCOLS),
-    toolsets=["core", "pty", "blocks"],
+    toolsets=["core", "pty", "blocks", "screen"],
     platforms=list(PLATFORMS),
     supports_split_stdout_stderr=dict.fromkeys(_PROTOCOLS, False),
     supports_exit_code=dict.fromkeys(_PROTOCOLS, True),

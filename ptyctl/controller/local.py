@@ -6,7 +6,8 @@ import asyncio
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 from weakref import WeakKeyDictionary
@@ -18,15 +19,19 @@ from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
+from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
+from ptyctl.api.watch import Watched, WatchRequest
 from ptyctl.core.lease import Lease
 from ptyctl.session import locking
 from ptyctl.session.errors import from_channel
 from ptyctl.session.execution import execute
 from ptyctl.session.meta import epoch_ms
 from ptyctl.session.reading import read
+from ptyctl.session.screen_waiting import read_on_screen
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
+from ptyctl.session.watching import watch
 from ptyctl.session.writing import write
 from transports.channel import Channel
 from transports.errors import ChannelError
@@ -83,14 +88,15 @@ class LocalController:
         return await self._actions[request.action](request)
 
     async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
-        if request.mode == "screen":
-            raise unsupported('mode "screen" is not here yet; read the text with mode cursor or tail', field="mode")
         reading = request.action == "read"
         session = self._registry.find(request.session_id) if reading else self._registry.find_live(request.session_id)
         with session.used_by(request.task_id, reading=reading):
             if not reading:
                 return await write(session, request)
-            reply = await read(session.stream, request, progress)
+            if request.mode == "screen":
+                reply = await read_on_screen(session, request, progress)
+            else:
+                reply = await read(session.stream, request, progress)
             reply.notices = session.notices.take(request.task_id)
             return reply
 
@@ -123,7 +129,14 @@ class LocalController:
                 notices=session.notices.take(request.task_id),
             )
 
-    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply:
+    async def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
+        session = self._registry.find_live(request.session_id)
+        with session.used_by(request.task_id, reading=True):
+            async with aclosing(watch(session, request.from_offset)) as watched:
+                async for item in watched:
+                    yield item
+
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
         return await self._pty.answer(request, progress)
 
     async def _open(self, request: SessionRequest) -> SessionReply:

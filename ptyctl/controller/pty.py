@@ -11,7 +11,8 @@ from ptyctl.api import pty
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.pty_replies import BlocksReply, PtyReply, refused
-from ptyctl.session import block_reading, dialogue, ending, terminal_model
+from ptyctl.api.screen import ScreenAnswer
+from ptyctl.session import block_reading, dialogue, ending, screen_reading, terminal_model
 from ptyctl.session.block_search import blocks_search
 from ptyctl.session.session import Session
 from ptyctl.session.stream import Stream
@@ -20,7 +21,7 @@ from ptyctl.session.waiting import PROGRESS_S, Reporter
 from .conversations import Conversations
 
 T = TypeVar("T")
-Answer = PtyReply | BlocksReply
+Answer = PtyReply | BlocksReply | ScreenAnswer
 Does = Callable[[Session, Any], Awaitable[Answer]]
 
 _CTRL_D = b"\x04"
@@ -53,6 +54,11 @@ class PtySurface:
             pty.BlocksGet: _at_once(block_reading.blocks_get),
             pty.BlocksRead: self._reader.read,
             pty.BlocksSearch: blocks_search,
+            pty.PtyReadRaw: _at_once(screen_reading.read_raw),
+            pty.PtyReadScreen: screen_reading.read_screen,
+            pty.PtyReadScreenDeltas: screen_reading.read_deltas,
+            pty.PtyScreenStatus: screen_reading.status,
+            pty.PtyReadScrollback: screen_reading.read_scrollback,
         }
 
     async def answer(self, request: pty.PtyRequest, progress: Progress | None) -> Answer:

@@ -8,12 +8,16 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ptyctl.api import config, exec, io, pty_replies, session
+from ptyctl.api import config, exec, io, pty_replies, screen, session
 from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.pty import PTY_REQUESTS
 
+#: A method beside the tools': its items come as notifications `watched`, its result when it is over.
+WATCH = "watch"
+#: So many items of a watch may be under way; the client asks for `more` as it takes them.
+WATCH_WINDOW = 64
 #: JSON-RPC 2.0, section 5.1; the last is ours, with the PtyctlError in `data`.
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED = -32700, -32600, -32601, -32000
 
@@ -57,15 +61,10 @@ METHODS: dict[str, Method] = {
 }
 
 _REPLIES: dict[str, type[Reply]] = {
-    reply.__name__: reply
-    for reply in (
-        session.SessionReply,
-        io.IoReply,
-        exec.ExecReply,
-        config.ConfigReply,
-        pty_replies.PtyReply,
-        pty_replies.BlocksReply,
-    )
+    name: reply
+    for module in (session, io, exec, config, pty_replies, screen)
+    for name, reply in vars(module).items()
+    if isinstance(reply, type) and issubclass(reply, Reply)
 }
 
 

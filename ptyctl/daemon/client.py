@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -15,9 +16,11 @@ from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
+from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.api.watch import Watched, WatchRequest
 
-from .calls import params_of, raised, reply_of
+from .calls import WATCH, WATCH_WINDOW, params_of, raised, reply_of
 from .hello import HelloRefused, greet, hello
 from .place import NoPlace, Place
 from .starting import NotStarted
@@ -34,9 +37,10 @@ class RemoteController:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._next_id = 1
+        self._next_id = 0
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
         self._progress: dict[int, Progress] = {}
+        self._watched: dict[int, asyncio.Queue[Watched | PtyctlError | None]] = {}
         self._task = asyncio.create_task(self._read(), name="replies of the daemon")
 
     @classmethod
@@ -73,8 +77,26 @@ class RemoteController:
     async def config(self, request: ConfigRequest) -> ConfigReply:
         return await self._call("ptyctl_session_config", request, ConfigReply)
 
-    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply:
-        return cast(PtyReply | BlocksReply, await self._call(request.TOOL, request, Reply, progress))
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
+        return cast(PtyReply | BlocksReply | ScreenAnswer, await self._call(request.TOOL, request, Reply, progress))
+
+    async def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
+        number, items = self._number(), asyncio.Queue[Watched | PtyctlError | None]()
+        self._watched[number] = items
+        taken = 0
+        try:
+            await self._send({"id": number, "method": WATCH, "params": params_of(request)})
+            while (item := await items.get()) is not None:
+                if isinstance(item, PtyctlError):
+                    raise item
+                yield item
+                taken += 1
+                if taken % (WATCH_WINDOW // 2) == 0:
+                    await self._send({"method": "more", "params": {"id": number, "count": WATCH_WINDOW // 2}})
+        finally:
+            del self._watched[number]
+            if not self._writer.is_closing():
+                await self._send({"method": "cancel", "params": {"id": number}})
 
     async def aclose(self) -> None:
         """Ends the connection."""
@@ -83,9 +105,7 @@ class RemoteController:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _call(self, method: str, request: Request, kind: type[R], progress: Progress | None = None) -> R:
-        if self._task.done():
-            raise _gone()
-        number, self._next_id = self._next_id, self._next_id + 1
+        number = self._number()
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         if progress is not None:
@@ -102,6 +122,12 @@ class RemoteController:
             self._progress.pop(number, None)
         assert isinstance(reply, kind)
         return reply
+
+    def _number(self) -> int:
+        if self._task.done():
+            raise _gone()
+        self._next_id += 1
+        return self._next_id
 
     async def _send(self, message: dict[str, Any]) -> None:
         if self._writer.is_closing():
@@ -122,12 +148,21 @@ class RemoteController:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(_gone())
+            for items in self._watched.values():
+                items.put_nowait(_gone())
 
     def _take(self, message: dict[str, Any]) -> None:
         if message.get("method") == "progress":
             told = message["params"]
             if (progress := self._progress.get(told["id"])) is not None:
                 progress(told["bytes"], told["seconds"])
+            return
+        if message.get("method") == "watched":
+            if (items := self._watched.get(message["params"]["id"])) is not None:
+                items.put_nowait(Watched.model_validate(message["params"]["item"]))
+            return
+        if (items := self._watched.get(message["id"])) is not None:
+            items.put_nowait(raised(message["error"]) if "error" in message else None)
             return
         future = self._waiting.get(message["id"])
         if future is None or future.done():

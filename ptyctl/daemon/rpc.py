@@ -5,18 +5,21 @@
     <- {"jsonrpc": "2.0", "id": 1, "result": {"type": "ExecReply", "reply": {...}}}
 
 Calls run beside each other. The notification `cancel` with an `id` ends the waiting of a call, as does the connection's end.
+A `watch` sends notifications `watched` with its `id` and an `item`, as many as the client has asked for with `more`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import aclosing
 from typing import Any
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
+from ptyctl.api.watch import WatchRequest
 
-from .calls import INVALID_REQUEST, METHOD_NOT_FOUND, METHODS, PARSE_ERROR, error_of, result_of
+from .calls import INVALID_REQUEST, METHOD_NOT_FOUND, METHODS, PARSE_ERROR, WATCH, WATCH_WINDOW, error_of, result_of
 
 
 class RpcConnection:
@@ -27,6 +30,7 @@ class RpcConnection:
         self._reader = reader
         self._writer = writer
         self._calls: dict[Any, asyncio.Task[None]] = {}
+        self._credits: dict[Any, asyncio.Semaphore] = {}
 
     async def run(self) -> None:
         """Returns when the client is gone."""
@@ -53,7 +57,9 @@ class RpcConnection:
             call = self._calls.get(message.get("params", {}).get("id"))
             if call is not None:
                 call.cancel()
-        elif message["method"] not in METHODS:
+        elif message["method"] == "more":
+            self._more(message.get("params", {}))
+        elif message["method"] not in METHODS and message["method"] != WATCH:
             self._send(
                 {"id": message.get("id"), "error": {"code": METHOD_NOT_FOUND, "message": f"no method {message['method']}"}}
             )
@@ -62,7 +68,8 @@ class RpcConnection:
 
     def _begin(self, message: dict[str, Any]) -> None:
         number = message.get("id")
-        task = asyncio.create_task(self._answer(number, message))
+        answer = self._watch if message["method"] == WATCH else self._answer
+        task = asyncio.create_task(answer(number, message))
         self._calls[number] = task
         task.add_done_callback(lambda _: self._calls.pop(number, None))
 
@@ -80,6 +87,28 @@ class RpcConnection:
         else:
             self._send({"id": number, "result": result_of(reply)})
         await self._flush()
+
+    async def _watch(self, number: Any, message: dict[str, Any]) -> None:
+        credit = self._credits[number] = asyncio.Semaphore(WATCH_WINDOW)
+        try:
+            request = WatchRequest.of(message.get("params", {}))
+            async with aclosing(self._controller.watch(request)) as watched:
+                async for item in watched:
+                    await credit.acquire()
+                    self._send({"method": "watched", "params": {"id": number, "item": item.payload()}})
+                    await self._flush()
+        except PtyctlError as error:
+            self._send({"id": number, "error": error_of(error)})
+        else:
+            self._send({"id": number, "result": None})
+        finally:
+            del self._credits[number]
+
+    def _more(self, asked: dict[str, Any]) -> None:
+        credit = self._credits.get(asked.get("id"))
+        for _ in range(min(int(asked.get("count", 0)), WATCH_WINDOW) if credit else 0):
+            assert credit is not None
+            credit.release()
 
     def _send(self, message: dict[str, Any]) -> None:
         if not self._writer.is_closing():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import blocks_tools, core_tools, pty_tools
+from . import blocks_tools, core_tools, pty_tools, screen_tools
 from .tool import Tool
 
 TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "core": core_tools.TOOLS,
     "pty": pty_tools.TOOLS,
     "blocks": blocks_tools.TOOLS,
+    "screen": screen_tools.TOOLS,
 }
 
 DEFAULT = "core"

@@ -24,10 +24,11 @@ KEPT_EVENTS = 1024
 
 
 class Events:
-    """Each event has a number; a reader asks for what came `since` one. In the file a delta keeps its offsets only."""
+    """Each event has a number; a reader asks for what came `since` one. In the file a delta keeps its offsets only. `pulse`
+    beats with each."""
 
-    def __init__(self, folder: Path, stream: Stream, session_id: str) -> None:
-        self.pulse = Pulse()
+    def __init__(self, folder: Path, stream: Stream, session_id: str, pulse: Pulse) -> None:
+        self.pulse = pulse
         self.conversation_id = session_id
         self._session_id = session_id
         self._stream = stream

@@ -87,6 +87,10 @@ class Gate:
         await self._send(_Outgoing(data, urgent=True), writer, None)
         return len(data)
 
+    async def answer(self, data: bytes) -> None:
+        """Writes a terminal's own reply: before what waits for its turn, but never into what has to go in one step."""
+        await self._send(_Outgoing(data), SYSTEM, None)
+
     def type_now(self, text: str, writer: Writer) -> None:
         """Types text in this very step, before all that waits; what the channel does not take now goes next, in order.
 
@@ -155,7 +159,7 @@ class Gate:
     def _hand_over(self, out: _Outgoing, writer: Writer) -> None:
         """What the channel takes now. Whether it is secret is asked before: a program that has it may show its echo again."""
         channel = self._channel()
-        secret = writer.sensitive or channel.echo_off
+        secret = writer.sensitive or (channel.echo_off and not writer.system)  # the session says itself what is a secret
         rest = out.data[out.sent :]
         if secret and not out.secret:
             out.secret = True

@@ -88,7 +88,7 @@ def _next_look(session: Session) -> float:
 
 def _kept(session: Session, lease: Lease) -> Lease:
     """Another process that goes on with the session finds the lock in its meta.json."""
-    session.write_meta()
+    _changed(session)
     return lease
 
 

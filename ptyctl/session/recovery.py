@@ -21,7 +21,7 @@ from .raw_log import RawLog
 
 _DIRECTORY_MODE = 0o700
 _PIECE_BYTES = 1 << 20
-_LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl")
+_LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", "screen.jsonl", "screen.checkpoints.jsonl")
 
 
 @dataclass(slots=True)

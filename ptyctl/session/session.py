@@ -21,6 +21,7 @@ from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsuppo
 
 from . import meta
 from .blocks import Blocks
+from .display import Display
 from .driving import Driver
 from .errors import from_channel
 from .events import Events
@@ -67,10 +68,13 @@ class Session:
         self.input_log = InputLog(folder)
         self.gate.on_input = self._typed
         self.gate.on_secret = self.stream.arm
-        self.events = Events(folder, self.stream, session_id)
+        self.events = Events(folder, self.stream, session_id, self.changes)
         self.events.conversation_id = spec.conversation_id or session_id
         self.blocks = Blocks(session_id, folder, self.stream)
         self.events.catch_up(self.blocks.all())
+        size = (self.cols, self.rows)
+        self.display = Display(folder, self.stream, self.gate, size, lambda: self.channel, new=kept is None)
+        self.display.deltas.conversation_id = self.events.conversation_id
         terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
         terminal.width = lambda: self.cols
         terminal.shell_in_front = lambda: self.channel.leads_foreground() if self.channel is not None else None
@@ -112,6 +116,8 @@ class Session:
             self.open_channel()
         if self.stream.ended is None:
             self._to("opened")
+            if self.incarnation > 1 and channel.pty_enabled:  # the terminal keeps the size that it has
+                channel.resize(self.cols, self.rows)
         self.write_meta()
 
     def open_channel(self) -> Channel:
@@ -154,7 +160,9 @@ class Session:
         except ChannelError as error:
             raise from_channel(error) from None
         self.cols, self.rows = cols, rows
+        self.changes.beat()
         self.stream.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
+        self.stream.pulse.beat()
 
     async def close(self, *, force: bool = False, why: str = "closed") -> None:
         """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even
@@ -170,14 +178,15 @@ class Session:
         return self._closing
 
     async def _close(self, force: bool, why: str) -> None:
-        self.changes.beat()
         await self.runs.close()
         if self.channel is not None:
             await self.channel.close(force=force)
+        await self.display.close()
         self.write_meta()
         self._let_go()
 
     def _let_go(self) -> None:
+        self.display.end_writing()
         self.blocks.close()
         self.input_log.close()
         self.events.close()
@@ -255,9 +264,11 @@ class Session:
 
     def _to(self, event: str) -> None:
         self.state = next_state(self.state, event)  # type: ignore[arg-type]
+        self.changes.beat()
 
     def _typed(self, writer: Writer, data: bytes, secret: bool) -> None:
-        self.runs.typing()
+        if not writer.system:
+            self.runs.typing()
         self.input_log.record(writer, data, secret)
 
     def _gap(self) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark
 from ptyctl.core.masking import Masking
 from ptyctl.core.normalise import Normaliser
+from ptyctl.core.screen import QueryReader
 from ptyctl.core.window import Window
 from transports.errors import ChannelError
 from transports.receiver import Receiver
@@ -48,10 +49,14 @@ class Stream(Receiver):
         self.on_mark: Callable[[PlacedMark], None] = lambda placed: None
         self.watchers: list[Callable[[], None]] = []
         self.on_text: Callable[[], None] = lambda: None
+        self.on_flush: Callable[[], None] = lambda: None
+        self.on_unkept: Callable[[bytes], None] = lambda data: None
+        self.on_query: Callable[[int], None] = lambda raw: None
         self.on_end: Callable[[ChannelError], None] = lambda reason: None
         self.on_gap: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
+        self._queries = QueryReader()
         self._masking = Masking()
         self._unmasked: bytearray | None = None
         self._hold_timer: asyncio.TimerHandle | None = None
@@ -88,10 +93,12 @@ class Stream(Receiver):
             self._unmask()
 
     def _received(self, nbytes: int) -> None:
-        data = self.transcript.raw.take(nbytes)
+        data, begin = self.transcript.raw.take(nbytes), self.normaliser.raw
+        if not self.transcript.raw.keeping:
+            self.on_unkept(data)
         self.last_data = self._loop.time()
         now_ms = int(time.time() * 1000)
-        self.transcript.arrived(self.normaliser.raw, self.end, now_ms)
+        self.transcript.arrived(begin, self.end, now_ms)
         self._keep(self.normaliser.feed(data, self.transcript.row_ts))
         if self.normaliser.marks:
             placed, self.normaliser.marks = self.normaliser.marks, []
@@ -102,6 +109,8 @@ class Stream(Receiver):
                 self.on_mark(mark)
         for watch in list(self.watchers):
             watch()
+        if self._queries.ends_in(data):
+            self.on_query(begin)
         self.on_text()
         self.pulse.beat()
 
@@ -119,6 +128,7 @@ class Stream(Receiver):
             self.window = self.searchable()  # after a recovery it was left on disk
         in_line = self.end > 0 and self.read(self.end - 1, self.end) != b"\n"  # a first prompt still gets a line of its own
         self.normaliser = Normaliser(self.normaliser.raw, self.end, MarkReader(*nonces), in_line=in_line)
+        self._queries = QueryReader()
         self.ended = None
         self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
 
@@ -157,6 +167,7 @@ class Stream(Receiver):
             self._flush_timer.cancel()
             self._flush_timer = None
         self.transcript.flush()
+        self.on_flush()
 
     def close(self) -> None:
         """Lets go of files and memory; `read` still works, from disk."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from .appender import Appender
 from .recovery import Kept
+from .screen_steps import Step, step_of
 
 #: At most 20 data rows a second in the timeline (design, section 3).
 ROW_INTERVAL_MS = 50
@@ -33,6 +34,9 @@ class Transcript:
             undo.pop_all()
         self.spool_size = kept.spool
         self.gap_at = kept.gap_at
+        #: The resizes and incarnations of this process; those of earlier ones stand in so many bytes of the timeline.
+        self.steps: list[Step] = []
+        self.steps_from = self._timeline.size
         self.row_ts = 0
         self._on_gap = on_gap
         self._row_due_ms = 0
@@ -95,5 +99,7 @@ class Transcript:
     def _row(self, raw: int, spool: int, ts: int, kind: str, **more: object) -> None:
         self.row_ts = ts
         row = {"raw": raw, "spool": spool, "ts": ts, "kind": kind, **more}
+        if kind != "data" and (step := step_of(row)) is not None:
+            self.steps.append(step)
         self._timeline.append(json.dumps(row, separators=(",", ":")).encode() + b"\n")
         self._timeline.flush()  # at once, as it cannot be made again; the spool can, with its times and nonces

@@ -1,4 +1,4 @@
-"""What a client is told of the pty_* and blocks_* tools, and how errors reach it."""
+"""What a client is told of the pty_*, blocks_* and screen tools, and how errors reach it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from ptyctl.api.pty_replies import refused
 from ptyctl.mcp.answers import answer
 from ptyctl.mcp.blocks_tools import TOOLS as BLOCKS
 from ptyctl.mcp.pty_tools import TOOLS as PTY
+from ptyctl.mcp.screen_tools import TOOLS as SCREEN
 from ptyctl.mcp.server import definition
 from ptyctl.mcp.tool import Tool
 from tests.mcp.stub_controller import StubController
 
-TOOLS = PTY + BLOCKS
+TOOLS = PTY + BLOCKS + SCREEN
 SECRET = "hunter2-Geheim"
 
 
@@ -51,6 +52,8 @@ def test_an_error_is_an_answer_that_fits(tool: Tool, code: ErrorCode) -> None:
         ("pty_wait_for", {"conversation_id": "c", "match": "", "from_cursor": 0}, "must not be empty"),
         ("pty_wait_for", {"conversation_id": "c", "match": "x", "from_cursor": -1}, "from_cursor"),
         ("pty_send", {"conversation_id": "c", "data": {"v": SECRET}, "sensitive": True}, "data"),
+        ("pty_read_screen", {"conversation_id": "c", "at": -1}, "at"),
+        ("pty_read_screen_deltas", {"conversation_id": "c", "limit": 0}, "limit"),
         ("blocks_read", {"conversation_id": "c", "block_id": "1_1", "next_cursor": SECRET}, "next_cursor"),
     ],
 )

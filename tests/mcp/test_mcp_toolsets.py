@@ -4,10 +4,11 @@ import pytest
 
 from ptyctl.api.pty import PTY_REQUESTS
 from ptyctl.controller.capabilities import CAPABILITIES
-from ptyctl.mcp import blocks_tools, core_tools, pty_tools
+from ptyctl.mcp import blocks_tools, core_tools, pty_tools, screen_tools
 from ptyctl.mcp.toolsets import ALL, DEFAULT, TOOLSETS, choose
 
-EVERY = core_tools.TOOLS + pty_tools.TOOLS + blocks_tools.TOOLS
+SURFACE = pty_tools.TOOLS + blocks_tools.TOOLS + screen_tools.TOOLS
+EVERY = core_tools.TOOLS + SURFACE
 
 
 @pytest.mark.parametrize("names", ["core", " core ,", "core,core"])
@@ -15,7 +16,7 @@ def test_each_tool_comes_once(names: str) -> None:
     assert choose(names) == core_tools.TOOLS
 
 
-@pytest.mark.parametrize("names", ["all", "core,all", "core,pty,blocks", "blocks,pty,core"])
+@pytest.mark.parametrize("names", ["all", "core,all", "core,pty,blocks,screen", "screen,blocks,pty,core"])
 def test_all_tools_come_in_one_order(names: str) -> None:
     assert choose(names) == EVERY
 
@@ -42,7 +43,7 @@ def test_names_of_tools_are_unique_and_allowed() -> None:
 
 
 def test_every_request_of_the_pty_surface_has_its_tool() -> None:
-    assert {tool.name: tool.request for tool in pty_tools.TOOLS + blocks_tools.TOOLS} == PTY_REQUESTS
+    assert {tool.name: tool.request for tool in SURFACE} == PTY_REQUESTS
 
 
 def test_the_controller_tells_of_the_toolsets() -> None:

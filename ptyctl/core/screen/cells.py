@@ -1,0 +1,73 @@
+"""What stands in a cell: one character, or several that are drawn as one (Unicode Standard Annex 29; wcwidth).
+
+A row is a string with one character for each column. The second column of a wide character holds `STUB`. A cluster (a letter
+and its accents, emoji that are joined) is kept as one character of the private planes 15 and 16 that stands for it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from wcwidth import wcwidth
+
+from .interning import Interned
+
+STUB = "\0"
+BLANK = " "
+_ZWJ = "\u200d"
+_EMOJI_PRESENTATION = "\ufe0f"
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
+_PRIVATE = 0xF0000
+#: Longest cluster that is kept; a family of four with skin tones has eleven.
+_MAX_CLUSTER = 16
+
+
+@lru_cache(maxsize=4096)
+def width(char: str) -> int:
+    """Columns: 0, 1 or 2; -1 for what is never drawn (C1 controls and the like)."""
+    return wcwidth(char)
+
+
+class Clusters:
+    """The clusters of one terminal."""
+
+    #: How many may gather before those that are no longer on the screen are forgotten.
+    LIMIT = 4096
+
+    def __init__(self) -> None:
+        self.table: Interned[str] = Interned(_PRIVATE, 0x10FFFF, "\ufffd")
+        self._expansions: dict[int, str] = {0: ""}
+
+    def cell(self, text: str) -> str:
+        """The character that stands in the row for `text`."""
+        if len(text) == 1 and ord(text) < _PRIVATE:
+            return text
+        char = self.table.char(text)
+        self._expansions[ord(char)] = text if self.table.knows(char) else char
+        return char
+
+    def text(self, row: str) -> str:
+        """What a row says, its stubs left out."""
+        return row if row.isascii() else row.translate(self._expansions)
+
+    def joined(self, cell: str, char: str) -> tuple[str, bool] | None:
+        """The text of `cell` with `char` joined to it and whether that makes it wide; None where the two stay apart.
+
+        As tmux joins: what has no width, a skin tone to an emoji, and whatever comes after a zero width joiner.
+        """
+        text = self.text(cell)
+        toned = ord(char) in _SKIN_TONES and not text.isascii()
+        if width(char) != 0 and not toned and not text.endswith(_ZWJ):
+            return None
+        return (text + char, toned or char == _EMOJI_PRESENTATION) if len(text) < _MAX_CLUSTER else (text, False)
+
+    def forget(self, used: set[str]) -> dict[int, str]:
+        """Keeps the clusters of `used` cells; the answer translates rows."""
+        renamed = self.table.forget(used)
+        self._expansions = {0: ""} | {ord(self.table.char(text)): text for text in self.table.values}
+        return renamed
+
+    def copy(self) -> Clusters:
+        other = Clusters()
+        other.table, other._expansions = self.table.copy(), self._expansions.copy()
+        return other

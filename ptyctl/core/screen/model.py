@@ -1,0 +1,142 @@
+"""The screen model: a terminal as a fold over the bytes that it was sent."""
+
+from __future__ import annotations
+
+import copy
+
+from .drawing import Drawing
+from .fast_forward import cut, run_end, styling
+from .paint import painted
+from .picture import Picture, pictured
+from .terminal import fold
+from .tokens import Tokenizer
+
+#: So much is held as tokens at a time, and text that is gathered is looked through when it is more than that.
+_PIECE_BYTES = 1 << 16
+_GATHERED_BYTES = 1 << 20
+
+
+class ScreenModel:
+    """What a terminal of this size shows after the bytes it was fed.
+
+    However they are cut, the picture is the same. Text without any sequences but colours is only gathered until someone looks,
+    so that a burst is never drawn line by line; all else is done at once. `answers` are the replies that the terminal owes the
+    far end, in order; whoever owns the model takes them and clears the list. Beyond 64 nothing more is answered until then.
+    """
+
+    def __init__(self, cols: int, rows: int, scrollback: int = 1000) -> None:
+        self._canvas = Drawing(cols, rows, scrollback)
+        self._tokenizer = Tokenizer()
+        self._gathered: list[bytes] = []
+        self._gathered_size = 0
+        self._seen = self._canvas.grid.copy()
+
+    @property
+    def cols(self) -> int:
+        return self._canvas.columns
+
+    @property
+    def rows(self) -> int:
+        return self._canvas.lines
+
+    @property
+    def answers(self) -> list[bytes]:
+        return self._canvas.answers
+
+    @property
+    def settled(self) -> bool:
+        """Whether what came last is whole: neither a sequence nor a character is still to end."""
+        return self._tokenizer.between_tokens
+
+    def feed(self, data: bytes) -> None:
+        """Never raises, whatever the bytes."""
+        if not (self._tokenizer.between_tokens and run_end(data, 0) == len(data)):
+            self._run(self._taken() + data)
+        else:
+            self._gather(data)
+            if self._gathered_size >= _GATHERED_BYTES:
+                self._run(self._taken())
+
+    def resize(self, cols: int, rows: int) -> None:
+        self._settle()
+        self._canvas.resize(rows, cols)
+
+    def picture(self, *, attributes: bool = False) -> Picture:
+        self._settle()
+        return pictured(self._canvas, attributes=attributes)
+
+    def changed(self) -> frozenset[int]:
+        """Rows, 0-based, that differ from those at the last call; all of them after a resize or on the other screen."""
+        self._settle()
+        grid, seen = self._canvas.grid, self._seen
+        self._seen = grid.copy()
+        if self._canvas.repainted:
+            self._canvas.repainted = False
+            return frozenset(range(self.rows))
+        return frozenset(
+            y for y in range(self.rows) if grid.text[y] != seen.text[y] or grid.styles[y] != seen.styles[y]
+        )  # fmt: skip
+
+    def scrollback(self, limit: int) -> list[str]:
+        """Lines that scrolled off the main screen at its top, oldest first, the newest `limit` of those that are kept."""
+        self._settle()
+        history = self._canvas.history
+        return [history[number] for number in range(max(0, len(history) - limit), len(history))]
+
+    def paint(self) -> bytes:
+        """Bytes that make a fresh terminal of this size show the same, and go on alike from there."""
+        self._settle()
+        return painted(self._canvas) + self._tokenizer.pending()
+
+    def copy(self) -> ScreenModel:
+        """A checkpoint that goes its own way. Rows are shared, so it costs little."""
+        other = copy.copy(self)
+        other._canvas, other._tokenizer = self._canvas.copy(), self._tokenizer.copy()
+        other._gathered, other._seen = self._gathered.copy(), self._seen.copy()
+        return other
+
+    def _gather(self, data: bytes) -> None:
+        self._gathered.append(data)
+        self._gathered_size += len(data)
+
+    def _taken(self) -> bytes:
+        data = b"".join(self._gathered)
+        self._gathered, self._gathered_size = [], 0
+        return data
+
+    def _settle(self) -> None:
+        if self._gathered:
+            self._run(self._taken(), settle=True)
+
+    def _run(self, data: bytes, *, settle: bool = False) -> None:
+        """Folds `data`, but gathers the plain text at its end unless it has to `settle`."""
+        begin = 0
+        while begin < len(data):
+            end = begin
+            if self._tokenizer.between_tokens:
+                end = run_end(data, begin)
+                begin = self._skip(data, begin, end)
+                if end == len(data) and end - begin < _GATHERED_BYTES // 2 and not settle:
+                    self._gather(data[begin:])
+                    return
+            stop = min(len(data), max(end, begin + _PIECE_BYTES))
+            for piece in range(begin, stop, _PIECE_BYTES):
+                self._fold(data[piece : min(stop, piece + _PIECE_BYTES)])
+            begin = stop
+
+    def _skip(self, data: bytes, begin: int, end: int) -> int:
+        """Where to go on in a run of text after what provably scrolls off."""
+        canvas = self._canvas
+        if canvas.margins is not None:
+            return begin
+        kept = 0 if canvas.alternate else canvas.scrollback
+        at = cut(data, begin, end, 2 * canvas.lines - 1 + kept)
+        if at > begin:
+            canvas.cursor.x, canvas.cursor.y, canvas.last = 0, canvas.lines - 1, ""
+            self._tokenizer.skip()
+            self._fold(styling(data, begin, at))
+        return at
+
+    def _fold(self, data: bytes) -> None:
+        self._canvas.tidy()
+        fold(self._canvas, self._tokenizer.tokens(data))

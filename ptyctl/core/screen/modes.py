@@ -1,0 +1,37 @@
+"""The modes that a terminal has, in pyte's numbering: private ones are shifted (ECMA-48 7; xterm, DEC private modes)."""
+
+from __future__ import annotations
+
+from pyte import modes
+
+IRM, LNM = modes.IRM, modes.LNM
+
+
+def private(number: int) -> int:
+    return number << 5
+
+
+def number(mode: int) -> int:
+    return mode >> 5
+
+
+DECCKM = private(1)
+DECCOLM = modes.DECCOLM
+DECSCNM = modes.DECSCNM
+DECOM = modes.DECOM
+DECAWM = modes.DECAWM
+DECTCEM = modes.DECTCEM
+DECNKM = private(66)  # application keypad, also ESC = and ESC >
+SAVED_CURSOR = private(1048)
+#: The alternate screen without and with the cursor saved and restored.
+ALTERNATE = frozenset(map(private, (47, 1047, 1049)))
+ALTERNATE_AND_CURSOR = private(1049)
+#: One of these at a time.
+MOUSE = frozenset(map(private, (9, 1000, 1002, 1003)))
+
+DEFAULT = frozenset({DECAWM, DECTCEM})
+#: Kept for who draws the picture anew, with no effect on the cells: cursor keys, reverse video, blinking, keypad, mouse,
+#: focus, mouse encodings, wheel as arrows, bracketed paste, synchronised output.
+KEPT = MOUSE | {DECCKM, DECSCNM, DECNKM, *map(private, (12, 1004, 1005, 1006, 1007, 1015, 2004, 2026))}
+EFFECTIVE = frozenset({IRM, LNM, DECOM, DECAWM, DECTCEM})
+KNOWN = KEPT | EFFECTIVE

@@ -1,0 +1,113 @@
+"""How a cell is drawn: SGR read and written (ECMA-48 8.3.117; ISO 8613-6 for `:`; xterm's 90-107)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_COLOURS = _NAMES + tuple(f"bright{name}" for name in _NAMES)
+_NUMBERS = {name: number for number, name in enumerate(_COLOURS)}
+_INDEXED = "color"
+
+
+class Style(NamedTuple):
+    """The fields of a picture's `Run`, in its order."""
+
+    fg: str = "default"
+    bg: str = "default"
+    bold: bool = False
+    faint: bool = False
+    italics: bool = False
+    underline: bool = False
+    blink: bool = False
+    reverse: bool = False
+    hidden: bool = False
+    strikethrough: bool = False
+
+
+PLAIN = Style()
+
+_FLAGS = {1: "bold", 2: "faint", 3: "italics", 4: "underline", 5: "blink", 7: "reverse", 8: "hidden", 9: "strikethrough"}
+_CHANGES: dict[int, dict[str, str | bool]] = {
+    **{code: {flag: True} for code, flag in _FLAGS.items()},
+    **{code + 20: {flag: False} for code, flag in _FLAGS.items() if code > 2},
+    0: PLAIN._asdict(),
+    6: {"blink": True},
+    21: {"underline": True},
+    22: {"bold": False, "faint": False},
+    39: {"fg": "default"},
+    49: {"bg": "default"},
+    **{30 + number: {"fg": name} for number, name in enumerate(_NAMES)},
+    **{40 + number: {"bg": name} for number, name in enumerate(_NAMES)},
+    **{90 + number: {"fg": f"bright{name}"} for number, name in enumerate(_NAMES)},
+    **{100 + number: {"bg": f"bright{name}"} for number, name in enumerate(_NAMES)},
+}
+#: These take arguments. The colour of an underline is read and not kept.
+_UNDERLINE_COLOUR = 58
+_EXTENDED = {38: "fg", 48: "bg", _UNDERLINE_COLOUR: ""}
+
+
+def restyled(style: Style, parameters: str) -> Style:
+    """`style` after SGR with these parameters; what is unknown or out of range changes nothing."""
+    values: dict[str, str | bool] = style._asdict()
+    codes = iter(parameters.split(";"))
+    for code in codes:
+        number, _, arguments = code.partition(":")
+        value = _number(number)
+        if value in _EXTENDED:
+            colour = _colour(iter(_without_space(arguments))) if arguments else _colour(codes)
+            if colour is not None and value != _UNDERLINE_COLOUR:
+                values[_EXTENDED[value]] = colour
+        elif value == 4 and arguments:
+            values["underline"] = _number(arguments) != 0
+        elif not arguments:
+            values.update(_CHANGES.get(value, {}))
+    return Style(**values)  # type: ignore[arg-type]
+
+
+def sgr(style: Style) -> bytes:
+    """SGR that sets exactly this style, whatever was set before."""
+    codes = ["0", *(str(code) for code, flag in _FLAGS.items() if getattr(style, flag))]
+    codes += _codes_of(style.fg, 30) + _codes_of(style.bg, 40)
+    return f"\x1b[{';'.join(codes)}m".encode()
+
+
+def _number(text: str) -> int:
+    """A parameter's value; a missing one is 0. Longer ones than any in use are cut: they name nothing."""
+    return int(text[:6]) if text else 0
+
+
+def _without_space(arguments: str) -> list[str]:
+    """ISO 8613-6 has a colour space before the three values of a direct colour; most programs leave it out."""
+    values = arguments.split(":")
+    return [values[0], *values[2:]] if values[0] == "2" and len(values) > 4 else values
+
+
+def _colour(arguments: Iterator[str]) -> str | None:
+    """The colour that these say; they are used up."""
+    kind = _number(next(arguments, ""))
+    if kind == 5:
+        return colour(_number(next(arguments, "")))
+    if kind != 2:
+        return None
+    values = [_number(next(arguments, "")) for _ in range(3)]
+    return "#{:02x}{:02x}{:02x}".format(*values) if max(values) < 256 else None
+
+
+def colour(number: int) -> str | None:
+    """The name of one of the 256 colours; the first 16 are those of 30 to 37 and 90 to 97."""
+    if number < len(_COLOURS):
+        return _COLOURS[number]
+    return f"{_INDEXED}{number}" if number < 256 else None
+
+
+def _codes_of(name: str, base: int) -> list[str]:
+    if name == "default":
+        return []
+    if name.startswith("#"):
+        return [str(base + 8), "2", *(str(int(name[begin : begin + 2], 16)) for begin in (1, 3, 5))]
+    if name.startswith(_INDEXED):
+        return [str(base + 8), "5", name.removeprefix(_INDEXED)]
+    number = _NUMBERS[name]
+    return [str(base + number if number < 8 else base + 60 + number - 8)]

@@ -1,0 +1,66 @@
+"""What a session has of a screen: the screen, the recording of its changes, and the answers to what programs ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from transports.channel import Channel
+
+from .gate import Gate
+from .screen import Screen
+from .screen_answers import Answers
+from .screen_checkpoints import Checkpoints
+from .screen_deltas import Deltas
+from .screen_source import ScreenSource
+from .stream import Stream
+
+
+class Display:
+    """`size` is the terminal's, columns and rows, when it was opened; `new` says that its folder was made just now.
+
+    `attached_terminals` counts those of persons, through which all output passes: they answer queries by themselves.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        stream: Stream,
+        gate: Gate,
+        size: tuple[int, int],
+        channel: Callable[[], Channel | None],
+        *,
+        new: bool,
+    ) -> None:
+        self.attached_terminals = 0
+        self._channel = channel
+        self.source = ScreenSource(stream.transcript, size)
+        self.screen = Screen(self.source, Checkpoints(folder, new=new))
+        self.deltas = Deltas(folder, self.screen, stream)
+        self.screen.watched = lambda: self.deltas.recording
+        self._answers = Answers(self.screen, gate, self._answers_queries)
+        stream.on_query = self._answers.asked
+        stream.on_unkept = self.source.unkept
+        stream.on_flush = self.screen.flushed
+
+    def told(self) -> str | None:
+        """What a reader of the screen should know of it."""
+        if self.source.lost:
+            return f"{self.source.lost} bytes came faster than they could be drawn, and were not kept: rows may be out of date"
+        if self.source.kept < self.source.end:
+            return f"the disk or the quota is full: what came from byte {self.source.kept} on is drawn, and not kept"
+        return None
+
+    async def close(self) -> None:
+        """Ends all that is done on its own; what is on disk can still be looked at."""
+        await self._answers.close()
+        await self.deltas.close()
+        await self.screen.close()
+
+    def end_writing(self) -> None:
+        """From now on nothing of the session's folder changes."""
+        self.screen.end_writing()
+
+    def _answers_queries(self) -> bool:
+        channel = self._channel()
+        return channel is not None and channel.pty_enabled and not self.attached_terminals

@@ -1,0 +1,69 @@
+"""A session's screen at one place of its output: what went into it so far, and how it goes on from there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from ptyctl.core.screen import ScreenModel
+
+from .screen_source import ScreenSource
+from .screen_steps import Step
+
+#: The model skips what has scrolled off only within what it is given at once.
+PIECE_BYTES = 1 << 20
+#: A fresh terminal: whatever sequence was open is cancelled (CAN), and the terminal reset (RIS, ECMA-48 8.3.105).
+_FRESH = b"\x18\x1bc"
+
+
+class Fold:
+    """`raw` bytes and `step` steps are in the model. `spent` is how many seconds that took since it was set to 0."""
+
+    def __init__(self, model: ScreenModel, raw: int = 0, step: int = 0) -> None:
+        self.model = model
+        self.raw = raw
+        self.step = step
+        self.spent = 0.0
+
+    def advance(
+        self, source: ScreenSource, steps: Sequence[Step], end: int, seconds: float = 3600.0, answer_from: int | None = None
+    ) -> None:
+        """Goes on to `end`, or until so many seconds are over. Replies that the model owes for what came before `answer_from`
+        are dropped: nobody waits for them any more."""
+        begun = time.perf_counter()
+        self._take_steps(steps)
+        while self.raw < end and time.perf_counter() < begun + seconds:
+            stop = min(end, self.raw + PIECE_BYTES)
+            if self.step < len(steps):
+                stop = min(stop, steps[self.step].raw)
+            if answer_from is not None and self.raw < answer_from:
+                stop = min(stop, answer_from)
+            self._feed(source, stop)
+            if answer_from is None or self.raw <= answer_from:
+                self.model.answers.clear()
+            self._take_steps(steps)
+        self.spent += time.perf_counter() - begun
+
+    def take_answers(self) -> list[bytes]:
+        answers = list(self.model.answers)
+        self.model.answers.clear()
+        return answers
+
+    def _feed(self, source: ScreenSource, stop: int) -> None:
+        data = source.read(self.raw, stop)
+        if data:
+            self.model.feed(data)
+            self.raw += len(data)
+        else:  # what came here was neither kept nor seen in time
+            lost = min(source.next_from(self.raw), stop) - self.raw
+            source.lost += lost
+            self.raw += lost
+
+    def _take_steps(self, steps: Sequence[Step]) -> None:
+        while self.step < len(steps) and steps[self.step].raw <= self.raw:
+            size = steps[self.step].size
+            self.step += 1
+            if size is None:
+                self.model.feed(_FRESH)
+            else:
+                self.model.resize(*size)
