@@ -38,6 +38,8 @@ def listening(place: Place) -> Iterator[socket.socket]:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        os.ftruncate(lock, 0)
+        os.write(lock, b"%d\n" % os.getpid())
         place.socket.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -19,6 +20,7 @@ class Usage:
         self._idle_timeout_s = idle_timeout_s
         self._on_idle = on_idle
         self._readers: dict[str, float] = {}
+        self._reading: Counter[str] = Counter()
         self._users = 0
         self._timer: asyncio.TimerHandle | None = None
         self._over = False
@@ -29,11 +31,13 @@ class Usage:
         self.last_activity_at = int(time.time() * 1000)
         self._users += 1
         self._stop_timer()
-        if reading:
-            self._readers[task_id or ""] = asyncio.get_running_loop().time()
+        reader = [task_id or ""] if reading else []
+        self._reading.update(reader)
         try:
             yield
         finally:
+            self._reading.subtract(reader)
+            self._readers |= dict.fromkeys(reader, asyncio.get_running_loop().time())
             self._users -= 1
             self.watch()
 
@@ -49,10 +53,10 @@ class Usage:
         self._stop_timer()
 
     def observers(self, holder: str | None) -> list[str]:
-        """Who else than the lock's holder has read within the last minute; those without a task_id are one, named ""."""
+        """Who else than the lock's holder reads now, or has within the last minute; all without a task_id are one, named ""."""
         now = asyncio.get_running_loop().time()
         self._readers = {task: at for task, at in self._readers.items() if now - at < OBSERVER_S}
-        return [task for task in self._readers if task != holder]
+        return [task for task in {**self._readers, **+self._reading} if task != holder]
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -1,0 +1,137 @@
+"""Watching: the screen as it is, then every byte, change and event, at each watcher's own pace."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from ptyctl.api import Controller, ErrorCode, Watched, WatchRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.core.screen import ScreenModel
+from tests.controller.acting import PATIENCE_MS, Open, puppet, refused, say, session
+
+Watching = AsyncGenerator[Watched, None]
+
+
+def watching(handle: SessionHandle, **fields: object) -> Watching:
+    return handle.controller.watch(WatchRequest.of({"session_id": handle.session_id, **fields}))
+
+
+async def following(watch: Watching, kind: str) -> Watched:
+    """The next item of that kind."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        async for item in watch:
+            if item.kind == kind:
+                return item
+    raise AssertionError(f"the watch ended without {kind}")
+
+
+async def output(watch: Watching, size: int) -> bytes:
+    """The next so many raw bytes."""
+    data = b""
+    while len(data) < size:
+        data += b64decode((await following(watch, "output")).data_b64 or "")
+    return data
+
+
+async def test_a_watch_begins_with_the_screen_and_goes_on_with_every_byte(open_session: Open) -> None:
+    handle = await puppet(open_session, b"\x1b[2J\x1b[3;5Hhello\x1b]0;a title\x07")
+    watch = watching(handle)
+    begin = await anext(watch)
+    assert (begin.kind, begin.cols, begin.rows, begin.state, begin.mode) == ("begin", 120, 40, "open", "idle")
+    late = ScreenModel(120, 40)
+    late.feed(b64decode(begin.data_b64 or ""))
+    shown = await handle.screen()
+    assert list(late.picture().rows) == shown.rows
+    assert (late.picture().title, late.picture().cursor) == ("a title", (shown.cursor_row, shown.cursor_col))
+    await say(handle, b"\x1b[1mone", b"two\r\n")
+    assert await output(watch, 12) == b"\x1b[1monetwo\r\n"
+    await watch.aclose()
+
+
+async def test_a_watch_from_an_offset_has_all_from_there(bash: SessionHandle) -> None:
+    await bash.exec("seq 100000")
+    size = (await session(bash.controller, "list")).sessions[0].bytes_received  # type: ignore[index]
+    watch = watching(bash, from_offset=0)
+    assert b64decode((await anext(watch)).data_b64 or "") == b""
+    data = await output(watch, size)
+    assert len(data) == size
+    assert b"".join(b"%d\r\n" % number for number in range(1, 100001)) in data
+    await watch.aclose()
+
+
+async def test_size_lock_and_end_are_told_in_order(bash: SessionHandle) -> None:
+    watch = watching(bash)
+    await anext(watch)
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="one", lock_ttl_ms=60_000)
+    locked = await following(watch, "terminal")
+    assert (locked.lock_holder, locked.lock_expires_at is not None) == ("one", True)
+    bash.task_id = "one"
+    await bash.resize(100, 30)
+    resized = await following(watch, "terminal")
+    assert (resized.cols, resized.rows) == (100, 30)
+    await bash.unlock()
+    assert (await following(watch, "terminal")).lock_holder is None
+    await bash.close()
+    kinds = [item.kind async for item in watch]
+    assert kinds[-1] == "end"
+
+
+async def test_a_lease_that_runs_out_is_told(bash: SessionHandle) -> None:
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="one", lock_ttl_ms=200)
+    watch = watching(bash)
+    assert (await anext(watch)).lock_holder == "one"
+    assert (await following(watch, "terminal")).lock_holder is None
+    await watch.aclose()
+
+
+async def test_events_come_with_their_text(bash: SessionHandle) -> None:
+    watch = watching(bash)
+    await anext(watch)
+    await bash.exec("echo seen")
+    kinds = []
+    while "agent_block_end" not in kinds:
+        event = (await following(watch, "event")).event or {}
+        kinds.append(event["type"])
+    assert kinds[0] == "agent_block_begin"
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="one")
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="two", force=True, reason="urgent")
+    taken = (await following(watch, "event")).event or {}
+    assert (taken["type"], taken["task_id"], taken["from_task_id"], taken["reason"]) == (
+        "lock_taken_over", "two", "one", "urgent",
+    )  # fmt: skip
+    await watch.aclose()
+
+
+async def test_a_watcher_that_does_not_read_holds_nobody_back(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    slow = watching(handle)
+    await anext(slow)
+    quick = watching(handle)
+    await anext(quick)
+    sent = b"x" * 1000 + b"\r\n"
+    for _ in range(200):
+        await say(handle, sent)
+    assert len(await output(quick, len(sent) * 200)) == len(sent) * 200
+    assert len(await output(slow, len(sent) * 200)) == len(sent) * 200
+    await slow.aclose()
+    await quick.aclose()
+
+
+async def test_what_cannot_be_watched(controller: Controller, bash: SessionHandle) -> None:
+    with refused(ErrorCode.NOT_FOUND):
+        await anext(controller.watch(WatchRequest.of({"session_id": "nobody"})))
+    with refused(ErrorCode.INVALID_ARGUMENT, "past the end"):
+        await anext(watching(bash, from_offset=1_000_000_000))
+    with pytest.raises(Exception, match="from_offset"):
+        watching(bash, from_offset=-1)
+
+
+async def test_watchers_are_observers(bash: SessionHandle) -> None:
+    watch = watching(bash, task_id="looker")
+    await anext(watch)
+    assert (await bash.status()).observers == ["looker"]
+    await watch.aclose()

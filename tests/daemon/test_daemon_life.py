@@ -1,0 +1,128 @@
+"""The daemon as a process: started once, found again, replaced after a crash, and gone when nobody needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fixtures.daemons import daemon_pid, end_daemon
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.api.handle import SessionHandle
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.place import NoPlace, Place
+
+BASH = ("bash", "--norc", "--noprofile")
+PATIENCE_S = 60
+
+
+def daemons_of(place: Place) -> list[int]:
+    """All processes that were started as a daemon for that folder."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_daemon = b"ptyctl.daemon" in (folder / "cmdline").read_bytes()
+            if is_daemon and f"PTYCTL_RUNTIME_DIR={place.folder}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+async def until_gone(place: Place) -> None:
+    with place.lock.open("r+") as lock:  # it holds it as long as it lives
+        await asyncio.wait_for(asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX), PATIENCE_S)
+
+
+async def test_a_session_outlives_its_client(place: Place) -> None:
+    async with await RemoteController.connect(place) as first:
+        handle = await SessionHandle.open(first, protocol="local", command=BASH)
+        await handle.exec("x=kept")
+    async with await RemoteController.connect(place) as second:
+        handle = SessionHandle(second, handle.opened)
+        assert (await handle.exec("echo $x")).stdout == "kept\n"
+
+
+async def test_the_socket_is_the_users_own(place: Place) -> None:
+    async with await RemoteController.connect(place):
+        assert stat.S_IMODE(place.socket.stat().st_mode) == 0o600
+        assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
+
+
+async def test_forty_who_come_first_start_one(place: Place) -> None:
+    controllers = await asyncio.gather(*(RemoteController.connect(place) for _ in range(40)))
+    assert daemons_of(place) == [daemon_pid(place)]
+    for controller in controllers:
+        await controller.aclose()
+
+
+async def test_a_killed_daemon_is_followed_by_another(place: Place) -> None:
+    async with await RemoteController.connect(place) as controller:
+        first = daemon_pid(place)
+        end_daemon(place, signal.SIGKILL)
+        assert place.socket.exists()  # nobody was left to remove it
+        with pytest.raises(PtyctlError, match="the daemon is gone") as caught:
+            await SessionHandle.open(controller, protocol="local", command=BASH)
+        assert caught.value.code is ErrorCode.IO_ERROR
+    async with await RemoteController.connect(place):
+        assert daemon_pid(place) not in (None, first)
+
+
+async def test_without_sessions_and_clients_it_ends_by_itself(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_DAEMON_IDLE_S", "0.2")
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+    async with await RemoteController.connect(place) as controller:  # the session kept it
+        assert (await SessionHandle(controller, handle.opened).status()).state == "open"
+        await SessionHandle(controller, handle.opened).close()
+    await until_gone(place)
+    assert not place.socket.exists()
+
+
+async def test_none_is_started_where_none_is_asked_for(place: Place) -> None:
+    with pytest.raises(PtyctlError, match="no daemon is up") as caught:
+        await RemoteController.connect(place, start=False)
+    assert caught.value.code is ErrorCode.CONNECT_FAILED
+
+
+async def test_why_it_does_not_start_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
+    with pytest.raises(PtyctlError, match="max_sessions") as caught:
+        await RemoteController.connect(place)
+    assert str(place.log) in caught.value.message
+
+
+def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(NoPlace, match="chmod 700"):
+        Place(tmp_path)
+    with pytest.raises(NoPlace, match="too long"):
+        Place(tmp_path / ("x" * 100))
+
+
+async def test_each_caller_brings_its_own_environment_and_directory(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    program = (
+        "import asyncio\n"
+        "from ptyctl.api.handle import SessionHandle\n"
+        "from ptyctl.daemon.client import RemoteController\n"
+        "async def main():\n"
+        "    async with await RemoteController.connect() as controller:\n"
+        f"        async with await SessionHandle.open(controller, protocol='local', command={BASH!r}) as shell:\n"
+        "            print((await shell.exec('echo $MINE $PWD $OTHERS')).stdout, end='')\n"
+        "asyncio.run(main())\n"
+    )
+    async with await RemoteController.connect(place):  # it is up already, with another environment
+        environment = {**os.environ, "MINE": "yes"}
+        environment.pop("OTHERS", None)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, cwd=tmp_path / "here", env=environment, stdout=subprocess.PIPE
+        )
+        said, _ = await process.communicate()
+    assert said.decode() == f"yes {tmp_path / 'here'}\n"
