@@ -45,7 +45,7 @@ async def _ours() -> AsyncIterator[Once]:
         from ptyctl.cli import main  # noqa: F401 - the console script would fail in the server's process only
     except ImportError as error:
         raise Unavailable(str(error)) from None
-    async with _served(str(program), "mcp") as client:
+    async with _served(str(program), "mcp", "--standalone") as client:
         opened = await _called(client, "ptyctl_session", {"action": "open", "protocol": "local", "command": PROGRAM})
         read = {"session_id": opened["session_id"], "action": "read", "mode": "tail", "max_lines": 1}
 

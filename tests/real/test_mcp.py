@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,26 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from fixtures.daemons import daemon_folder
+
 PATIENCE_S = 60
 ERAS = ["legacy", "auto"]
+#: All in the client's own server, or behind the daemon.
+WAYS = [["--standalone"], []]
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    with daemon_folder() as folder:
+        yield folder
 
 
 @asynccontextmanager
-async def client(state: Path, mode: str) -> AsyncIterator[Client]:
+async def client(state: Path, runtime: Path, way: list[str], mode: str = "auto") -> AsyncIterator[Client]:
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-c", "from ptyctl.cli import main; main()", "mcp"],
-        env={**os.environ, "PTYCTL_STATE_DIR": str(state)},
+        args=["-c", "from ptyctl.cli import main; main()", "mcp", *way],
+        env={**os.environ, "PTYCTL_STATE_DIR": str(state), "PTYCTL_RUNTIME_DIR": str(runtime)},
     )
     async with Client(stdio_client(server), mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
         yield connected
@@ -34,9 +44,10 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return {**result.structured_content, "is_error": bool(result.is_error)}
 
 
+@pytest.mark.parametrize("way", WAYS, ids=["standalone", "daemon"])
 @pytest.mark.parametrize("mode", ERAS)
-async def test_the_whole_workflow_on_a_local_shell(tmp_path: Path, mode: str) -> None:
-    async with client(tmp_path / "state", mode) as agent:
+async def test_the_whole_workflow_on_a_local_shell(tmp_path: Path, runtime: Path, way: list[str], mode: str) -> None:
+    async with client(tmp_path / "state", runtime, way, mode) as agent:
         opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=["bash", "--norc"], task_id="t1")
         session = {"session_id": opened["session_id"], "task_id": "t1"}
         done = await call(agent, "ptyctl_session_exec", **session, cmd="echo hi; (exit 3)")
@@ -67,10 +78,11 @@ async def test_the_whole_workflow_on_a_local_shell(tmp_path: Path, mode: str) ->
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
-async def test_a_state_directory_that_others_can_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS, ids=["standalone", "daemon"])
+async def test_a_state_directory_that_others_can_read(tmp_path: Path, runtime: Path, way: list[str]) -> None:
     state = tmp_path / "open-to-all"
     state.mkdir(mode=0o755)
-    async with client(state, "auto") as agent:
+    async with client(state, runtime, way) as agent:
         refused = await call(agent, "ptyctl_session", action="open", protocol="local")
     assert refused["error_code"] == "POLICY_DENIED"
     assert f"chmod 700 {state}" in refused["message"]

@@ -1,0 +1,133 @@
+"""`ptyctl mcp`: many clients, one daemon; a daemon that dies is followed by another, and the client goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from fixtures.daemons import daemon_pid, end_daemon
+from ptyctl.daemon.place import Place
+from ptyctl.daemon.shim import Lines
+
+PATIENCE_S = 60
+ERAS = ["legacy", "auto"]
+BASH = ["bash", "--norc", "--noprofile"]
+SHIM = ["-c", "from ptyctl.cli import main; main()", "mcp"]
+
+
+@asynccontextmanager
+async def client(mode: str = "auto", *options: str) -> AsyncIterator[Client]:
+    server = StdioServerParameters(command=sys.executable, args=[*SHIM, *options], env=dict(os.environ))
+    async with Client(stdio_client(server), mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
+        yield connected
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert result.structured_content is not None
+    return {**result.structured_content, "is_error": bool(result.is_error)}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_two_clients_share_one_session(place: Place, mode: str) -> None:
+    async with client(mode) as one, client(mode) as two:
+        opened = await call(one, "ptyctl_session", action="open", protocol="local", command=BASH, task_id="one")
+        session = {"session_id": opened["session_id"]}
+        assert not (await call(one, "ptyctl_session", action="lock", **session, task_id="one"))["is_error"]
+        refused = await call(two, "ptyctl_session_exec", **session, cmd="echo no", task_id="two")
+        assert refused["error_code"] == "LOCKED"
+        assert (await call(one, "ptyctl_session_exec", **session, cmd="echo hi", task_id="one"))["stdout"] == "hi\n"
+        seen = await call(two, "ptyctl_session_io", **session, action="read", mode="tail")
+        assert "hi" in seen["chunk"]
+
+
+async def test_twenty_at_the_same_instant_share_one_daemon(place: Place) -> None:
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client()) for _ in range(4)]
+        shims = await asyncio.gather(*(_shim() for _ in range(16)))
+        opened = await call(clients[0], "ptyctl_session", action="open", protocol="local", command=BASH)
+        for other in clients:
+            listed = await call(other, "ptyctl_session", action="list")
+            assert [entry["session_id"] for entry in listed["sessions"]] == [opened["session_id"]]
+        for shim in shims:
+            assert shim.stdin is not None
+            shim.stdin.close()
+            assert await asyncio.wait_for(shim.wait(), PATIENCE_S) == 0
+
+
+async def _shim() -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, *SHIM, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
+    )
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_goes_on_with_the_next_daemon(place: Place, mode: str) -> None:
+    async with client(mode) as agent:
+        opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=BASH)
+        session = {"session_id": opened["session_id"]}
+        await call(agent, "ptyctl_session_exec", **session, cmd="echo before")
+        first = daemon_pid(place)
+        waiting = asyncio.create_task(
+            call(agent, "ptyctl_session_io", **session, action="read", until_regex="never", timeout_ms=50_000)
+        )
+        status = await call(agent, "ptyctl_session", action="status", **session)
+        assert status["state"] == "open"
+        end_daemon(place, signal.SIGKILL)
+        with pytest.raises(MCPError, match="another has taken over"):
+            await asyncio.wait_for(waiting, PATIENCE_S)
+        history = await call(agent, "ptyctl_session_io", **session, action="read", cursor="0", timeout_ms=0)
+        assert "before" in history["chunk"]
+        assert daemon_pid(place) not in (None, first)
+
+
+async def test_a_daemon_that_ends_between_two_calls_is_not_noticed(place: Place) -> None:
+    async with client() as agent:
+        await call(agent, "ptyctl_session", action="list")
+        end_daemon(place)
+        assert (await call(agent, "ptyctl_session", action="list"))["sessions"] == []
+
+
+async def test_a_killed_client_leaves_its_session(place: Place) -> None:
+    async with client() as agent:
+        shim = await _shim()
+        opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=BASH)
+        shim.kill()
+        await shim.wait()
+        done = await call(agent, "ptyctl_session_exec", session_id=opened["session_id"], cmd="echo still here")
+        assert done["stdout"] == "still here\n"
+
+
+async def test_toolsets_are_each_connections_own(place: Place) -> None:
+    async with client("auto", "--toolsets", "blocks") as one, client() as two:
+        assert {tool.name for tool in (await one.list_tools()).tools} >= {"blocks_since", "blocks_search"}
+        assert {tool.name for tool in (await two.list_tools()).tools} == {
+            "ptyctl_session", "ptyctl_session_io", "ptyctl_session_exec", "ptyctl_session_config",
+        }  # fmt: skip
+
+
+async def test_what_is_wrong_is_told_in_one_line(place: Place) -> None:
+    shim = await asyncio.create_subprocess_exec(
+        sys.executable, *SHIM, "--toolsets", "nope", stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await asyncio.wait_for(shim.communicate(), PATIENCE_S)
+    assert shim.returncode == 2
+    assert said.decode().startswith("ptyctl: no toolset 'nope'; there is: core")
+    assert said.count(b"\n") == 1
+
+
+def test_lines_at_every_cut() -> None:
+    text = b'{"a": 1}\n\n{"b": 2}\nrest'
+    for cut in range(len(text) + 1):
+        lines = Lines()
+        assert lines.feed(text[:cut]) + lines.feed(text[cut:]) == [b'{"a": 1}\n', b"\n", b'{"b": 2}\n']
+        assert lines.feed(b"\n") == [b"rest\n"]
