@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import contextlib
 import errno
+import fcntl
 import os
 import pwd
 import signal
@@ -12,6 +14,7 @@ import termios
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from .caller import absolute, caller, environment
 from .channel import Channel, ExitStatus, Pty
@@ -22,6 +25,8 @@ from .waiting import Waiters
 
 #: A callback reads at most so often before others get their turn: more would starve them, fewer would stall the producer.
 READS_PER_CALLBACK = 8
+#: The session of a terminal (Linux tty_ioctl(4)), which Python does not name; a master's is that of its slave.
+_TIOCGSID = 0x5429
 #: How long a program may take to end after SIGHUP before it is killed.
 HANGUP_GRACE_S = 2.0
 
@@ -61,8 +66,32 @@ class LocalChannel(Channel):
         self._exited = asyncio.Event()
         self._drained = False
 
+    @classmethod
+    def going_on(cls, master: int, pty: Pty) -> Self:
+        """The channel of a program that an earlier process has started, whose master was kept. It may have ended since."""
+        channel = cls(LocalOptions(), pty)
+        channel._master = master
+        return channel
+
     async def open(self, receiver: Receiver) -> None:
         self._receiver = receiver
+        loop = asyncio.get_running_loop()
+        if self._master < 0:
+            self._start()
+            self._pidfd = os.pidfd_open(self._pid)
+        else:
+            os.set_blocking(self._master, False)
+            self._find_program()
+        if self._pidfd >= 0:
+            loop.add_reader(self._pidfd, self._reap)
+        loop.add_reader(self._master, self._readable)
+
+    @property
+    def master(self) -> int | None:
+        """What keeps the program's terminal open, as long as it is."""
+        return self._master if self._master >= 0 else None
+
+    def _start(self) -> None:
         argv = self._options.argv or (user_shell(),)
         cwd = absolute(self._options.cwd or ".") if self._options.cwd is not None or caller() is not None else None
         if cwd is not None and not Path(cwd).is_dir():
@@ -77,10 +106,16 @@ class LocalChannel(Channel):
             raise ConnectFailed(
                 f"cannot start {argv[0]}: {why}; check the path and its permissions", errno=error.errno
             ) from None
-        loop = asyncio.get_running_loop()
-        self._pidfd = os.pidfd_open(self._pid)
-        loop.add_reader(self._pidfd, self._reap)
-        loop.add_reader(self._master, self._readable)
+
+    def _find_program(self) -> None:
+        """The leader of the terminal's session, which is not our child: that it ends can be noticed, but not how."""
+        with contextlib.suppress(OSError):  # it has ended already; what it has printed is still to be read
+            sid = array.array("i", [0])
+            fcntl.ioctl(self._master, _TIOCGSID, sid)
+            self._pidfd = os.pidfd_open(sid[0])
+            self._pid = sid[0]
+        if not self._pid:
+            self._exited.set()
 
     @property
     def pid(self) -> int:
@@ -190,8 +225,9 @@ class LocalChannel(Channel):
     def _reap(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
-        _, status = os.waitpid(self._pid, 0)
-        self.exit_status = _exit_status(os.waitstatus_to_exitcode(status))
+        with contextlib.suppress(ChildProcessError):  # another process has started it
+            _, status = os.waitpid(self._pid, 0)
+            self.exit_status = _exit_status(os.waitstatus_to_exitcode(status))
         self._exited.set()
         if self._drained:  # otherwise output may still be unread: the stream's end decides
             self._end(_ended(self.exit_status))

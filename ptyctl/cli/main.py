@@ -10,12 +10,17 @@ import typer
 
 from ptyctl import __version__
 
+from . import daemon
+
 app = typer.Typer(
     help="A session controller for terminals: agents and people share consoles, SSH hosts and shells.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+app.add_typer(daemon.app, name="daemon")
 
 
 class Transport(StrEnum):

@@ -44,7 +44,7 @@ def greet(place: Place, line: bytes, *, start: bool = True) -> socket.socket:
     """
     for _ in range(3):
         link = connect(place, start=start)
-        answer = _answer(link, line)
+        answer = answer_to(link, line)
         if answer is not None:
             if not answer["ok"]:
                 link.close()
@@ -54,7 +54,7 @@ def greet(place: Place, line: bytes, *, start: bool = True) -> socket.socket:
     raise HelloRefused(f"the daemon ends as soon as one connects; see {place.log}")
 
 
-def _answer(link: socket.socket, line: bytes) -> dict[str, Any] | None:
+def answer_to(link: socket.socket, line: bytes) -> dict[str, Any] | None:
     """What the daemon says to a hello; None where it ended. Nothing follows its answer before we ask."""
     said = b""
     try:

@@ -1,0 +1,108 @@
+"""A local program whose process was killed under it: another one goes on with its terminal."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from transports.channel import Pty
+from transports.errors import ChannelEnded, ChannelError
+from transports.local import LocalChannel
+from transports.receiver import QueueReceiver
+
+#: Starts a program as the channel does, hands its master over, and waits to be killed.
+_STARTER = """
+import asyncio, socket, sys
+from transports.channel import Pty
+from transports.local import LocalChannel, LocalOptions
+from transports.receiver import QueueReceiver
+
+async def main():
+    channel = LocalChannel(LocalOptions(argv=("sh", "-c", sys.argv[2])), Pty())
+    await channel.open(QueueReceiver())
+    link = socket.socket(fileno=int(sys.argv[1]))
+    socket.send_fds(link, [str(channel.pid).encode()], [channel.master])
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def orphan(script: str) -> tuple[int, int]:
+    """The master and the pid of `sh -c script`, whose starter was killed."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        starter = subprocess.Popen([sys.executable, "-c", _STARTER, str(theirs.fileno()), script], pass_fds=[theirs.fileno()])
+        pid, masters, _, _ = socket.recv_fds(ours, 100, 1)
+        starter.kill()
+        starter.wait()
+    return masters[0], int(pid)
+
+
+def alive(pid: int) -> bool:
+    """An orphan that has ended stays a zombie until process 1 looks."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def gather(receiver: QueueReceiver, until: bytes) -> bytes:
+    seen = b""
+    while until not in seen:
+        seen += await receiver.receive()
+    return seen
+
+
+async def everything(receiver: QueueReceiver) -> tuple[bytes, ChannelError]:
+    seen = b""
+    while True:
+        try:
+            seen += await receiver.receive()
+        except ChannelError as reason:
+            return seen, reason
+
+
+async def test_it_reads_writes_resizes_and_ends() -> None:
+    master, pid = orphan("echo begun; read line; echo got $line; stty size; read line; exit 3")
+    channel, receiver = LocalChannel.going_on(master, Pty()), QueueReceiver()
+    await channel.open(receiver)
+    assert channel.pid == pid
+    channel.resize(100, 30)
+    channel.write(b"on\r")
+    seen = await gather(receiver, b"30 100")
+    assert seen.count(b"got on") == 1
+    channel.write(b"\r")
+    _, reason = await everything(receiver)
+    assert isinstance(reason, ChannelEnded)
+    assert channel.exit_status is None  # only its parent could know
+    await channel.close()
+
+
+async def test_one_that_has_ended_meanwhile_still_shows_what_it_said() -> None:
+    master, pid = orphan("stty -echo; echo begun; read line; echo the last words")
+    ended = os.pidfd_open(pid)
+    os.write(master, b"\r")
+    assert select.select([ended], [], [], 20)[0]
+    os.close(ended)
+    channel, receiver = LocalChannel.going_on(master, Pty()), QueueReceiver()
+    await channel.open(receiver)
+    seen, reason = await everything(receiver)
+    assert seen.endswith(b"the last words\r\n")
+    assert isinstance(reason, ChannelEnded)
+    await channel.close()
+
+
+@pytest.mark.parametrize("force", [True, False])
+async def test_close_ends_it(force: bool) -> None:
+    master, pid = orphan("echo begun; exec sleep 600")
+    channel = LocalChannel.going_on(master, Pty())
+    await channel.open(QueueReceiver())
+    await channel.close(force=force)
+    assert not alive(pid)
