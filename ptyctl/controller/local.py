@@ -31,6 +31,7 @@ from transports.errors import ChannelError
 
 from .capabilities import CAPABILITIES
 from .conversations import CONVERSATION, SERVER_ENDED, Conversations
+from .left import LeftSessions
 from .opening import channel_opener, marked_start, spec_of
 from .pty import PtySurface
 from .recovered import recovered
@@ -48,9 +49,8 @@ class LocalController:
         self._registry = Registry(self.settings.max_sessions, self._recall)
         self._open_channel = open_channel or channel_opener()
         self._opened_with: WeakKeyDictionary[Session, SessionRequest] = WeakKeyDictionary()
-        self._pty = PtySurface(
-            Conversations(self._registry, self._make, self._channel_again, self.settings.state_dir / "sessions")
-        )
+        self._left = LeftSessions(self.settings.state_dir / "sessions")
+        self._pty = PtySurface(Conversations(self._registry, self._make, self._channel_again, self._left))
         self._actions = {
             "open": self._open,
             "close": self._close,
@@ -70,8 +70,10 @@ class LocalController:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes all sessions; their transcripts stay."""
-        await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in self._registry.known()))
+        """Closes all sessions that it holds; their transcripts stay."""
+        await self._registry.settle()
+        ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
+        await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in ours))
 
     async def session(self, request: SessionRequest) -> SessionReply:
         return await self._actions[request.action](request)
@@ -80,7 +82,8 @@ class LocalController:
         if request.mode == "screen":
             raise unsupported('mode "screen" is not here yet; read the text with mode cursor or tail', field="mode")
         reading = request.action == "read"
-        session = self._registry.find(request.session_id) if reading else self._registry.find_live(request.session_id)
+        find = self._registry.find if reading else self._registry.find_live
+        session = await find(request.session_id)
         with session.usage.in_use(request.task_id, reading=reading):
             if not reading:
                 return await write(session, request)
@@ -90,12 +93,12 @@ class LocalController:
 
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
         find = self._registry.find_live if request.block_id is None else self._registry.find
-        session = find(request.session_id)
+        session = await find(request.session_id)
         with session.usage.in_use(request.task_id):
             return await execute(session, request, progress)
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
             if request.action == "mode":
                 raise unsupported("modes belong to a platform, and this session has none that names any", field="mode")
@@ -125,10 +128,23 @@ class LocalController:
         if spec.device_id is None:
             return await self._open_new(request, spec)
         async with self._registry.opening[spec.device_id]:
-            present = self._registry.console(spec.device_id)
+            present = await self._console(spec.device_id)
             if present is None:
                 return await self._open_new(request, spec)
             return await self._open_present(request, spec, present)
+
+    async def _console(self, device_id: str) -> Session | None:
+        """The session of a device: one that is here, or the last one, should its server have been killed."""
+        present = self._registry.console(device_id)
+        session_id = present.session_id if present is not None else await self._left.of_device(device_id)
+        if session_id is None:
+            return None
+        try:
+            return await self._registry.find_live(session_id)
+        except PtyctlError as error:
+            if error.code is ErrorCode.LIMIT_EXCEEDED:
+                raise
+            return None  # another server has it, or it cannot be read: this one makes its own
 
     async def _open_new(self, request: SessionRequest, spec: Spec) -> SessionReply:
         session = await self._make(request, spec)
@@ -172,6 +188,7 @@ class LocalController:
         if session.state in ("eof", "lost"):
             await session.connect(self._channel(request, session))
             self._opened_with[session] = request
+            session.usage.watch()
             session.notices.post(f"reconnected: incarnation {session.incarnation}; what was running before is gone")
         reply = self._told_open(session, session.lease(), next_cursor=session.stream.end)
         reply.existing_session_id = session.session_id
@@ -179,9 +196,10 @@ class LocalController:
         reply.notices = session.notices.take(request.task_id)
         return reply
 
-    def _recall(self, session_id: str) -> Session | None:
-        sessions = self.settings.state_dir / "sessions"
-        return recovered(self.settings.sessions_dir(), session_id, self.settings.limits) if sessions.is_dir() else None
+    async def _recall(self, session_id: str, *, hold: bool) -> Session | None:
+        if not (self.settings.state_dir / "sessions").is_dir():
+            return None
+        return await recovered(self.settings.sessions_dir(), session_id, self.settings.limits, hold=hold)
 
     def _channel(self, request: SessionRequest, session: Session) -> Channel:
         try:
@@ -213,7 +231,7 @@ class LocalController:
         )
 
     async def _close(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find(request.session_id)
+        session = await self._registry.find_held(request.session_id)
         if session.state != "closed":
             lease = session.lease()
             if lease is not None and lease.holder != request.task_id and not request.force:
@@ -229,24 +247,24 @@ class LocalController:
         for name in ("wait_ms", "force"):
             if getattr(request, name):
                 raise unsupported(f"{name} is not here yet; try again when the lock is free", field=name)
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
             return self._reply("lock", session, self._lease(session, request))
 
     async def _heartbeat(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
             now = asyncio.get_running_loop().time()
             return self._reply("heartbeat", session, session.leases.heartbeat(_task(request), _ttl_s(request), now))
 
     async def _unlock(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
             session.leases.release(_task(request), asyncio.get_running_loop().time())
             return self._reply("unlock", session, None)
 
     async def _status(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         reply = self._reply("status", session, session.lease())
         reply.state, reply.mode, reply.observers, reply.queue = session.state, session.runs.mode, session.observers(), []
         reply.notices = session.notices.take(request.task_id)

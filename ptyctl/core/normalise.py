@@ -45,7 +45,8 @@ class Normaliser:
     """Feeds on raw bytes, gives spool text. `raw` and `spool` count what was taken in and given out.
 
     `line_feeds` grows whenever a LF was received: a CR alone repaints a line, only a LF leaves it. `modes` holds the DEC
-    private modes that the far end has set; `marks` gathers the marks of `reader` until they are taken.
+    private modes that the far end has set; `marks` gathers the marks of `reader` until they are taken; `in_line` says whether
+    the spool ends within a line.
     """
 
     def __init__(self, raw: int = 0, spool: int = 0, reader: MarkReader | None = None, *, in_line: bool = False) -> None:
@@ -58,7 +59,7 @@ class Normaliser:
         self._held = b""  # the start of a short sequence whose end has not come
         self._string = bytearray()  # the start of a string (OSC, DCS ...) whose end has not come
         self._cr = b""  # one or two CR of which it is open whether a LF follows
-        self._in_line = in_line  # whether the spool ends within a line
+        self.in_line = in_line
         self._ts = 0
 
     def feed(self, data: bytes, ts: int = 0) -> bytes:
@@ -74,6 +75,11 @@ class Normaliser:
         if ESC not in data and not self._held and not self._string:
             return self._plain(data)
         return self._escaped(data)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is held back: a new one with the same counts, reader and `in_line` goes on alike."""
+        return not (self._held or self._string or self._cr)
 
     def flush(self) -> bytes:
         """Settles what is open as the stream ends here: a held CR is a line's end, a torn sequence is dropped."""
@@ -108,10 +114,10 @@ class Normaliser:
             return b""
         before, line = self._settle_cr(), b""  # a CR before a mark is over: what stands behind the mark is another's
         if mark.kind == "prompt":
-            if self._in_line:
+            if self.in_line:
                 before, self.spool = before + b"\n", self.spool + 1
             line = sentinel(mark, self._ts)
-            self._in_line = False
+            self.in_line = False
         self.marks.append(PlacedMark(mark, raw_begin, raw_end, self.spool, self.spool + len(line)))
         self.spool += len(line)
         return before + line
@@ -120,7 +126,7 @@ class Normaliser:
         text = b"\n" * len(self._cr)
         self._cr = b""
         self.spool += len(text)
-        self._in_line = self._in_line and not text
+        self.in_line = self.in_line and not text
         return text
 
     def _hold_open(self, data: bytes) -> bytes:
@@ -168,7 +174,7 @@ class Normaliser:
             self._cr = b""
         if text:
             self.spool += len(text)
-            self._in_line = text[-1] != 10
+            self.in_line = text[-1] != 10
         return text
 
     def _newlines(self, text: bytes) -> bytes:

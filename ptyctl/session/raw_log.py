@@ -1,7 +1,7 @@
 """output.raw: what a channel receives is read straight into a mapped, preallocated extent of the file.
 
-A byte that was received is in the kernel's page cache at once, so not even a kill -9 of this process loses it. After such a
-kill the file's real end is where the zeros of its last extent begin.
+A byte that was received is in the kernel's page cache at once, so not even a kill -9 of this process loses it. How many there
+are stands in output.end as long as the file is open; then the file ends with the last of them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ import mmap
 import os
 from pathlib import Path
 
+from .write_position import WritePosition
+
 #: Extents double from the first to the last size: an idle session costs little, a flood few system calls.
 FIRST_EXTENT_BYTES = 64 * 1024
 LAST_EXTENT_BYTES = 4 * 1024 * 1024
+#: So much is copied in one go: the system call returns in a few ms.
+COPY_BYTES = 8 * 1024 * 1024
 _FILE_MODE = 0o600
 
 
@@ -29,6 +33,9 @@ class RawLog:
         self._quota = quota_bytes
         self._fd = _opened(path)
         self.size = self.kept = os.fstat(self._fd).st_size
+        self._position = WritePosition(path.with_name("output.end"))
+        #: What a killed server had counted of the file: so much of it is no room allocated ahead.
+        self.counted: int = self._position.cell[0]
         self._map: mmap.mmap | None = None
         self._base = 0  # where the present extent begins in the file
         self._view: memoryview | None = None
@@ -60,17 +67,31 @@ class RawLog:
             begin = self.size - self._base
             data = self._map[begin : begin + nbytes]
             self.kept += nbytes
+            self._position.cell[0] = self.kept
         self.size += nbytes
         return data
+
+    def size_on_disk(self) -> int:
+        """The file's size now, with the room that is allocated ahead; 0 where it was removed."""
+        try:
+            return self._path.stat().st_size
+        except OSError:
+            return 0
 
     def read(self, begin: int, end: int) -> bytes:
         """The kept bytes between two offsets; fewer where some were not kept."""
         return read_between(self._fd, self._path, begin, min(end, self.kept))
 
+    def copy(self, begin: int, end: int, to: int) -> None:
+        """Writes the kept bytes between two offsets to the end of a file, within the kernel where that can."""
+        at, end = begin, min(end, self.kept)
+        while at < end and (copied := os.sendfile(to, self._fd, at, min(end - at, COPY_BYTES))):
+            at += copied
+
     def cut(self, end: int) -> None:
         """What was received ends there; what stands behind it never was."""
         os.ftruncate(self._fd, end)
-        self.size = self.kept = end
+        self.size = self.kept = self._position.cell[0] = end
 
     def lost_until(self, size: int) -> None:
         """So many bytes were received, and the last of them not kept; nor is anything from now on."""
@@ -83,6 +104,7 @@ class RawLog:
             return
         self._unmap()
         os.ftruncate(self._fd, self.kept)
+        self._position.remove()
         os.close(self._fd)
         self._fd = -1
         self._scratch = self._scratch or bytearray(FIRST_EXTENT_BYTES)

@@ -14,6 +14,7 @@ from ptyctl.core.lease import Lease, Leases
 from ptyctl.core.prompt import Expectations, shown
 from ptyctl.core.search import Span
 from ptyctl.core.states import State, next_state
+from ptyctl.core.widths import Widths
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
 
@@ -24,7 +25,7 @@ from .events import Events
 from .gate import Gate, Writer
 from .input_log import InputLog
 from .notices import Notices
-from .recovery import Kept
+from .recovery import Kept, new_folder
 from .run import Run
 from .runs import Runs
 from .spec import SPECS, Limits, Spec
@@ -38,10 +39,11 @@ class Session:
 
     def __init__(self, session_id: str, spec: Spec, folder: Path, limits: Limits, kept: Kept | None = None) -> None:
         """`kept` is what a killed server left in the folder (recovery); `recall` then says the rest."""
+        kept = kept or new_folder(folder, limits.quota_bytes)
         self.session_id = session_id
         self.spec = spec
         self.state: State = "opening"
-        self.incarnation = kept.incarnation if kept is not None else 0
+        self.incarnation = kept.incarnation
         self.closed_why = ""
         self.expect = spec.expect
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
@@ -50,6 +52,7 @@ class Session:
         self.leases = Leases()
         self.notices = Notices()
         self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
+        self.stream.widths = Widths(spec.pty.cols, kept.resizes)
         self.stream.on_end = self._channel_ended
         self.stream.on_gap = self._gap
         self.gate = Gate(
@@ -62,9 +65,9 @@ class Session:
         self.input_log = InputLog(folder)
         self.gate.on_input = self._typed
         self.gate.on_secret = self.stream.arm
-        self.events = Events(folder, self.stream, session_id)
+        self.events = Events(folder, self.stream, session_id, kept.told)
         self.events.conversation_id = spec.conversation_id or session_id
-        self.blocks = Blocks(session_id, folder, self.stream)
+        self.blocks = Blocks(session_id, folder, self.stream, kept.blocks)
         self.events.catch_up(self.blocks.all())
         terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
         terminal.width = lambda: self.cols
@@ -76,6 +79,8 @@ class Session:
         self.stream.on_mark = self.runs.marked
         self.hooks_nonce = new_nonce()
         self.usage = Usage(spec.idle_timeout_s, self._close_as_idle)
+        #: Whether this process may write to its files, and no other. What is only history is held by nobody.
+        self.held = True
         self._closing: asyncio.Future[None] | None = None
 
     async def connect(self, channel: Channel) -> None:
@@ -107,6 +112,7 @@ class Session:
             self.open_channel()
         if self.stream.ended is None:
             self._to("opened")
+            self._same_size()
         self.write_meta()
 
     def open_channel(self) -> Channel:
@@ -149,7 +155,12 @@ class Session:
         except ChannelError as error:
             raise from_channel(error) from None
         self.cols, self.rows = cols, rows
-        self.stream.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
+        self.stream.resized(cols, rows)
+
+    def _same_size(self) -> None:
+        """A new channel begins with the size of the first; it gets the one that the session has come to."""
+        if (self.cols, self.rows) != (self.spec.pty.cols, self.spec.pty.rows) and self.open_channel().pty_enabled:
+            self.resize(self.cols, self.rows)
 
     async def close(self, *, force: bool = False, why: str = "closed") -> None:
         """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even
@@ -169,9 +180,12 @@ class Session:
         if self.channel is not None:
             await self.channel.close(force=force)
         self.write_meta()
-        self._let_go()
+        self.let_go()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Leaves the files to whoever wants to go on with them; they can still be read here."""
+        self.held = False
+        self.usage.end()
         self.blocks.close()
         self.input_log.close()
         self.events.close()
@@ -190,7 +204,12 @@ class Session:
         self.closed_why = meta["closed_reason"]
         self._closing = asyncio.get_running_loop().create_future()
         self._closing.set_result(None)
-        self._let_go()
+        self.let_go()
+
+    def changed_elsewhere(self) -> bool:
+        """Whether another process has gone on with the files since they were let go."""
+        log = self.stream.transcript.raw
+        return self.state != "closed" and not self.held and log.size_on_disk() != log.kept
 
     def lease(self) -> Lease | None:
         return self.leases.current(asyncio.get_running_loop().time())

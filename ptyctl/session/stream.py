@@ -9,10 +9,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark
 from ptyctl.core.masking import Masking
 from ptyctl.core.normalise import Normaliser
+from ptyctl.core.widths import Widths
 from ptyctl.core.window import Window
 from transports.errors import ChannelError
 from transports.receiver import Receiver
@@ -21,6 +23,7 @@ from .pulse import Pulse
 from .recovery import Kept, new_folder
 from .transcript import Transcript
 
+DEFAULT_COLUMNS = 80
 #: How long derived text may wait in memory before it is written.
 FLUSH_S = 0.05
 #: What may be the begin of a secret's echo waits so long for the rest.
@@ -40,8 +43,10 @@ class Stream(Receiver):
         self.transcript = Transcript(folder, kept, self._gap)
         self.window = Window(window_bytes, kept.spool)
         self.normaliser = Normaliser(kept.raw.size, kept.spool)
+        self.transcript.resumable = self._resumable
         self.prompts = kept.prompts
         self.last_prompt: Mark | None = kept.last_prompt
+        self.widths = Widths(DEFAULT_COLUMNS)
         self.pulse = Pulse()
         self.ended: ChannelError | None = None
         self.last_data = 0.0
@@ -50,6 +55,7 @@ class Stream(Receiver):
         self.on_text: Callable[[], None] = lambda: None
         self.on_end: Callable[[ChannelError], None] = lambda reason: None
         self.on_gap: Callable[[], None] = lambda: None
+        self._incarnation = kept.incarnation
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._masking = Masking()
@@ -98,6 +104,7 @@ class Stream(Receiver):
             for mark in placed:
                 if mark.mark.kind == "prompt":
                     self.prompts.add(mark.spool_begin, mark.spool_end)
+                    self.transcript.add_prompt(self.prompts.packed(len(self.prompts) - 1))
                     self.last_prompt = mark.mark
                 self.on_mark(mark)
         for watch in list(self.watchers):
@@ -120,7 +127,13 @@ class Stream(Receiver):
         in_line = self.end > 0 and self.read(self.end - 1, self.end) != b"\n"  # a first prompt still gets a line of its own
         self.normaliser = Normaliser(self.normaliser.raw, self.end, MarkReader(*nonces), in_line=in_line)
         self.ended = None
+        self._incarnation = number
         self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
+
+    def resized(self, cols: int, rows: int) -> None:
+        """The terminal has this size from here on."""
+        self.widths.add(self.transcript.raw.size, cols)
+        self.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
 
     def read(self, begin: int, end: int) -> bytes:
         """Spool text between two offsets: from the window, or from disk where that holds it no longer."""
@@ -170,6 +183,14 @@ class Stream(Receiver):
         self.transcript.append(text)
         if self._flush_timer is None:
             self._flush_timer = self._loop.call_later(FLUSH_S, self.flush)
+
+    def _resumable(self) -> dict[str, Any]:
+        """See Replay: nothing where the normaliser holds something back."""
+        normaliser = self.normaliser
+        if not normaliser.settled or normaliser.reader is None:
+            return {}
+        state = {"incarnation": self._incarnation, "prompts": len(self.prompts), "in_line": normaliser.in_line}
+        return {"resume": {**state, "marks": normaliser.reader.counters()}}
 
     def _put(self, data: bytes) -> None:
         """Takes bytes that were not read into the file's own buffer."""

@@ -20,7 +20,10 @@ _FILE_MODE = 0o600
 
 
 class Transcript:
-    """The files of one session. Nothing here raises when a disk is full: `keeping` tells, and a gap is noted once."""
+    """The files of one session. Nothing here raises when a disk is full: `keeping` tells, and a gap is noted once.
+
+    `resumable` gives what a row of data has besides: what a replay needs that goes on from it.
+    """
 
     def __init__(self, folder: Path, kept: Kept, on_gap: Callable[[], None]) -> None:
         self.folder = folder
@@ -29,11 +32,14 @@ class Transcript:
             undo.callback(self.raw.close)
             self._spool = Appender(folder / "output.spool")
             undo.callback(self._spool.close)
+            self._prompts = Appender(folder / "output.prompts")
+            undo.callback(self._prompts.close)
             self._timeline = Appender(folder / "timeline.jsonl")
             undo.pop_all()
         self.spool_size = kept.spool
         self.gap_at = kept.gap_at
         self.row_ts = 0
+        self.resumable: Callable[[], dict[str, Any]] = dict
         self._on_gap = on_gap
         self._row_due_ms = 0
 
@@ -42,8 +48,8 @@ class Transcript:
         the last one, so that the same is known after a crash."""
         if ts >= self._row_due_ms:
             self._row_due_ms = ts + ROW_INTERVAL_MS
-            self._row(raw, spool, ts, "data")
-        if self.gap_at is None and not (self.raw.keeping and self._spool.growing and self._timeline.growing):
+            self._row(raw, spool, ts, "data", **(self.resumable() if self.gap_at is None else {}))
+        if self.gap_at is None and not self._growing():
             self.gap_at = min(spool, self.spool_kept)
             self._row(raw, spool, ts, "gap")
             self._on_gap()
@@ -56,6 +62,11 @@ class Transcript:
         self.spool_size += len(text)
         if self.gap_at is None:
             self._spool.append(text)
+
+    def add_prompt(self, line: bytes) -> None:
+        """One more of the prompts' lines, as PromptLines packs it."""
+        if self.gap_at is None:
+            self._prompts.append(line)
 
     @property
     def spool_kept(self) -> int:
@@ -82,6 +93,7 @@ class Transcript:
 
     def flush(self) -> None:
         self._spool.flush()
+        self._prompts.flush()
 
     def disk_bytes(self) -> int:
         return self.raw.kept + self._spool.size + self._timeline.size
@@ -89,8 +101,12 @@ class Transcript:
     def close(self) -> None:
         """Ends the writing; what was kept can still be read."""
         self._spool.close()
+        self._prompts.close()
         self._timeline.close()
         self.raw.close()
+
+    def _growing(self) -> bool:
+        return self.raw.keeping and self._spool.growing and self._prompts.growing and self._timeline.growing
 
     def _row(self, raw: int, spool: int, ts: int, kind: str, **more: object) -> None:
         self.row_ts = ts

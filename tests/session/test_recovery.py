@@ -141,8 +141,8 @@ async def left_by(session: Session, tmp_path: Path) -> Path:
     return tmp_path / "left"
 
 
-def found(sessions: Path, session_id: str = "s") -> Session:
-    session = recovered(sessions, session_id, Limits())
+async def found(sessions: Path, limits: Limits | None = None) -> Session:
+    session = await recovered(sessions, "s", limits or Limits(), hold=True)
     assert session is not None
     return session
 
@@ -160,7 +160,7 @@ async def test_a_lost_session_is_read_and_goes_on(tmp_path: Path) -> None:
     end = session.stream.end
     sessions = await left_by(session, tmp_path)
 
-    lost = found(sessions)
+    lost = await found(sessions)
     assert (lost.state, lost.incarnation, lost.spec) == ("lost", 1, session.spec)
     reply = await read_from(lost.stream, cursor="0")
     assert ((reply.chunk or "")[:11], reply.eof, reply.next_cursor) == ("hello\nold> ", True, str(lost.stream.end))
@@ -190,7 +190,7 @@ async def test_a_lost_session_is_read_and_goes_on(tmp_path: Path) -> None:
     assert raw.endswith(b"new> \0\0\0")
     assert [row["incarnation"] for row in lines(folder / "timeline.jsonl") if row["kind"] == "incarnation"] == [1, 2]
 
-    closed = found(sessions)
+    closed = await found(sessions)
     assert (closed.state, closed.closed_why, closed.incarnation) == ("closed", "closed", 2)
     assert (await read_from(closed.stream, mode="tail")).chunk == "hello\nold> show it\nnew> "
     assert (folder / "output.raw").read_bytes() == raw
@@ -205,12 +205,10 @@ async def test_recovering_twice_changes_nothing(tmp_path: Path) -> None:
     session = await connected(tmp_path, channel)
     channel.feed(b"one\r\n\x1b[3")
     folder = await left_by(session, tmp_path) / "s"
-    found(folder.parent).stream.transcript.raw.close()
+    (await found(folder.parent)).let_go()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    second = found(folder.parent)
-    second.stream.transcript.flush()
+    (await found(folder.parent)).let_go()
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
-    await second.close()
 
 
 async def test_missing_files_of_blocks_are_written(tmp_path: Path) -> None:
@@ -220,13 +218,13 @@ async def test_missing_files_of_blocks_are_written(tmp_path: Path) -> None:
     done = await run_in(session, "show it")
     sessions = await left_by(session, tmp_path)
     shutil.rmtree(sessions / "s/blocks")
-    lost = found(sessions)
+    lost = await found(sessions)
     (block,) = lost.blocks.all()
     assert block.block_id == done.block_id
     assert b"it is so" in (sessions / f"s/blocks/{block.block_id}.out").read_bytes()
     (sessions / f"s/blocks/{block.block_id}.out").write_bytes(b"torn")
     await lost.close()
-    again = found(sessions)
+    again = await found(sessions)
     assert b"it is so" in (sessions / f"s/blocks/{block.block_id}.out").read_bytes()
     await again.close()
 
@@ -239,8 +237,7 @@ async def test_cursors_stay_behind_what_was_not_kept(tmp_path: Path) -> None:
     end = session.stream.end
     session.write_meta()
     sessions = await left_by(session, tmp_path)
-    lost = recovered(sessions, "s", limits)
-    assert lost is not None
+    lost = await found(sessions, limits)
     assert lost.stream.end == end
     assert (sessions / "s/output.raw").stat().st_size == FIRST_EXTENT_BYTES
     again = MemoryChannel()
@@ -262,8 +259,7 @@ async def test_the_quota_is_reached_in_mid_block(tmp_path: Path) -> None:
     asyncio.get_running_loop().create_task(run_in(session, "echo begun; sleep 60"))
     assert (await read_from(session.stream, cursor=done.next_cursor, until_regex="\nbegun\n", timeout_ms=20_000)).matched
     end = session.stream.end
-    lost = recovered(await left_by(session, tmp_path), "s", limits)
-    assert lost is not None
+    lost = await found(await left_by(session, tmp_path), limits)
     blocks = lost.blocks.all()
     assert [(block.status, block.exit_code) for block in blocks] == [("completed", 0), ("completed", 5), ("cancelled", None)]
     assert (lost.state, lost.stream.transcript.raw.kept) == ("lost", FIRST_EXTENT_BYTES)
@@ -281,12 +277,12 @@ async def test_what_is_alive_elsewhere_is_left_alone(tmp_path: Path) -> None:
     channel.feed(b"text")
     size = (tmp_path / "s/output.raw").stat().st_size
     with pytest.raises(PtyctlError) as refused:
-        recovered(tmp_path, "s", Limits())
+        await recovered(tmp_path, "s", Limits(), hold=False)
     assert refused.value.code is ErrorCode.BUSY
     assert "another server" in refused.value.message
     assert (tmp_path / "s/output.raw").stat().st_size == size
     await session.close()
-    await found(tmp_path).close()
+    await (await found(tmp_path)).close()
 
 
 async def test_folders_that_are_not_ours_alone_are_refused(tmp_path: Path) -> None:
@@ -296,24 +292,24 @@ async def test_folders_that_are_not_ours_alone_are_refused(tmp_path: Path) -> No
         mode = path.stat().st_mode
         path.chmod(mode | 0o040)
         with pytest.raises(PtyctlError) as refused:
-            recovered(tmp_path, "s", Limits())
+            await recovered(tmp_path, "s", Limits(), hold=False)
         assert refused.value.code is ErrorCode.POLICY_DENIED
         path.chmod(mode)
     (tmp_path / "link").symlink_to(tmp_path / "s")
     with pytest.raises(PtyctlError) as refused:
-        recovered(tmp_path, "link", Limits())
+        await recovered(tmp_path, "link", Limits(), hold=False)
     assert refused.value.code is ErrorCode.POLICY_DENIED
 
 
 @pytest.mark.parametrize("session_id", ["nobody", "..", ".", "s/../s", "/etc", "s\0", "", "x" * 300])
 async def test_no_id_leads_elsewhere(tmp_path: Path, session_id: str) -> None:
     await (await connected(tmp_path, MemoryChannel())).close()
-    assert recovered(tmp_path, session_id, Limits()) is None
+    assert await recovered(tmp_path, session_id, Limits(), hold=True) is None
 
 
 async def test_a_meta_that_says_nothing(tmp_path: Path) -> None:
     await (await connected(tmp_path, MemoryChannel())).close()
     (tmp_path / "s/meta.json").write_text("{}")
     with pytest.raises(PtyctlError) as refused:
-        recovered(tmp_path, "s", Limits())
+        await recovered(tmp_path, "s", Limits(), hold=False)
     assert refused.value.code is ErrorCode.IO_ERROR

@@ -150,7 +150,7 @@ async def test_read_s_in_a_shell_and_what_blocks_and_events_keep(tmp_path: Path)
     shutil.copytree(folder, left)
     await session.close()
     assert holding(folder) == []
-    again = recovered(tmp_path / "left", "s", Limits())
+    again = await recovered(tmp_path / "left", "s", Limits(), hold=True)
     assert again is not None
     await again.close()
     assert holding(left) == []
