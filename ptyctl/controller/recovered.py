@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.session.left_blocks import write_outputs
 from ptyctl.session.recovery import Kept, recover
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
@@ -34,6 +35,9 @@ async def recovered(sessions: Path, session_id: str, limits: Limits, *, hold: bo
     left = await asyncio.to_thread(_left, folder, limits)
     if left is None:
         return None
+    log = left.kept.raw
+    if left.kept.without_output:
+        asyncio.get_running_loop().run_in_executor(None, write_outputs, left.kept.without_output, log.path, log.kept)
     session = Session(session_id, left.spec, folder, limits, left.kept)
     session.recall(left.meta)
     if session.held and not hold:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ptyctl.api.blocks import Block, BlockStatus
 
 from .appender import Appender
-from .left_blocks import output_path, write_output
+from .left_blocks import output_path, output_size, write_output
 from .run import Run
 from .stream import Stream
 
@@ -23,6 +23,7 @@ OUTPUT_S = 0.05
 MOST_WAITING = 4096
 #: So many are made before others get their turn.
 AT_ONCE = 16
+IN_A_THREAD_BYTES = 1 << 20
 
 
 class Blocks:
@@ -123,8 +124,12 @@ class Blocks:
 
     def _write_outputs(self, count: int) -> None:
         """Puts the output of ended blocks into files of their own; after a crash the next start does."""
+        log = self._stream.transcript.raw
         for block in self._without_output[:count]:
-            write_output(block, self._stream.transcript.raw)
+            if output_size(block, log.kept) > IN_A_THREAD_BYTES:
+                asyncio.get_running_loop().run_in_executor(None, write_output, block, log.path, log.kept)
+            else:
+                write_output(block, log.path, log.kept)
         del self._without_output[:count]
 
     def _stop_timer(self) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 from ptyctl.api.blocks import Block
 
 from .jsonl import count_rows, rows_backwards
-from .raw_log import RawLog
 
 _FILE_MODE = 0o600
+#: So much in one system call: it returns in a few ms.
+_COPY_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +53,36 @@ def close_open(folder: Path, found: list[Block], raw_end: int, spool_end: int) -
     return found + closed
 
 
-def write_outputs(folder: Path, found: list[Block], raw: RawLog) -> None:
-    """Writes the files that are not there or not whole: a server may have been killed while it wrote one."""
+def without_output(folder: Path, found: list[Block], kept: int) -> list[Block]:
+    """The blocks whose file is not there or not whole: a server may have been killed while it wrote it. `kept` is how much of
+    output.raw there is."""
     (folder / "blocks").mkdir(mode=0o700, exist_ok=True)
     with os.scandir(folder / "blocks") as entries:
         sizes = {entry.name: entry.stat().st_size for entry in entries}
-    for block in {block.block_id: block for block in found}.values():
-        assert block.raw_end is not None
-        path = output_path(folder, block.block_id)
-        if sizes.get(path.name) != max(min(block.raw_end, raw.kept) - block.raw_begin, 0):
-            write_output(block, raw)
+    latest = {block.block_id: block for block in found}
+    return [block for block in latest.values() if sizes.get(Path(block.output_path).name) != output_size(block, kept)]
 
 
-def write_output(block: Block, raw: RawLog) -> None:
-    """Puts a block's output into its file. On a full disk there is none, or a part; the bytes are in output.raw."""
+def output_size(block: Block, kept: int) -> int:
     assert block.raw_end is not None
+    return max(min(block.raw_end, kept) - block.raw_begin, 0)
+
+
+def write_outputs(blocks: list[Block], raw: Path, kept: int) -> None:
+    """Puts the output of blocks into files of their own. It needs no lock: what they show never changes."""
+    for block in blocks:
+        write_output(block, raw, kept)
+
+
+def write_output(block: Block, raw: Path, kept: int) -> None:
+    """On a full disk there is none, or a part; the bytes are in output.raw as far as they were kept."""
     try:
-        fd = os.open(block.output_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+        with raw.open("rb") as source, open(block.output_path, "wb", opener=_private) as file:
+            at, end = block.raw_begin, block.raw_begin + output_size(block, kept)
+            while at < end and (copied := os.sendfile(file.fileno(), source.fileno(), at, min(end - at, _COPY_BYTES))):
+                at += copied
     except OSError:
         return
-    try:
-        raw.copy(block.raw_begin, block.raw_end, fd)
-    except OSError:
-        return
-    finally:
-        os.close(fd)
 
 
 def told_events(folder: Path) -> Told:
@@ -89,6 +95,10 @@ def told_events(folder: Path) -> Told:
         elif row["type"] in ("agent_block_begin", "agent_block_end"):
             return Told(count, row["block"]["block_id"], raw_to, row["type"] == "agent_block_end")
     return Told(count)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, _FILE_MODE)
 
 
 def _cancelled(block: Block, raw_end: int, spool_end: int) -> Block:

@@ -16,8 +16,6 @@ from .write_position import WritePosition
 #: Extents double from the first to the last size: an idle session costs little, a flood few system calls.
 FIRST_EXTENT_BYTES = 64 * 1024
 LAST_EXTENT_BYTES = 4 * 1024 * 1024
-#: So much is copied in one go: the system call returns in a few ms.
-COPY_BYTES = 8 * 1024 * 1024
 _FILE_MODE = 0o600
 
 
@@ -71,6 +69,10 @@ class RawLog:
         self.size += nbytes
         return data
 
+    @property
+    def path(self) -> Path:
+        return self._path
+
     def size_on_disk(self) -> int:
         """The file's size now, with the room that is allocated ahead; 0 where it was removed."""
         try:
@@ -81,12 +83,6 @@ class RawLog:
     def read(self, begin: int, end: int) -> bytes:
         """The kept bytes between two offsets; fewer where some were not kept."""
         return read_between(self._fd, self._path, begin, min(end, self.kept))
-
-    def copy(self, begin: int, end: int, to: int) -> None:
-        """Writes the kept bytes between two offsets to the end of a file, within the kernel where that can."""
-        at, end = begin, min(end, self.kept)
-        while at < end and (copied := os.sendfile(to, self._fd, at, min(end - at, COPY_BYTES))):
-            at += copied
 
     def cut(self, end: int) -> None:
         """What was received ends there; what stands behind it never was."""

@@ -14,11 +14,13 @@ from ptyctl.api.blocks import Block
 from ptyctl.core.marks import Mark
 
 from .jsonl import PIECE_BYTES, cut_torn_line, rows_backwards, rows_with
-from .left_blocks import Told, close_open, read_blocks, told_events, write_outputs
+from .left_blocks import Told, close_open, output_size, read_blocks, told_events, without_output, write_outputs
 from .prompt_lines import PromptLines
 from .raw_log import RawLog
 from .replay import Replay
 
+#: Missing files of blocks are written before the session is served, unless they are larger in all.
+AT_ONCE_BYTES = 16 * 1024 * 1024
 _DIRECTORY_MODE = 0o700
 _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl")
 
@@ -26,7 +28,8 @@ _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl")
 @dataclass(slots=True)
 class Kept:
     """What a session's folder holds. `gap_at` is the spool's size on disk where some of what was received is not there;
-    `resizes` are offsets into output.raw and columns; `blocks` the rows of blocks.jsonl, `told` what events.jsonl says of them.
+    `resizes` are offsets into output.raw and columns; `blocks` the rows of blocks.jsonl, `told` what events.jsonl says of them;
+    `without_output` those whose files are so large that nobody should wait for them.
     """
 
     raw: RawLog
@@ -37,6 +40,7 @@ class Kept:
     last_prompt: Mark | None = None
     resizes: list[tuple[int, int]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    without_output: list[Block] = field(default_factory=list)
     told: Told = field(default_factory=Told)
 
 
@@ -63,7 +67,10 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int) -> Kept:
         kept = _replayed(folder, raw, received, told)
         kept.resizes = [(row["raw"], row["cols"]) for row in rows_with(folder / "timeline.jsonl", b'"kind":"resize"')]
         kept.blocks = close_open(folder, blocks, raw.size, kept.spool)
-        write_outputs(folder, kept.blocks, raw)
+        kept.without_output = without_output(folder, kept.blocks, raw.kept)
+        if sum(output_size(block, raw.kept) for block in kept.without_output) <= AT_ONCE_BYTES:
+            write_outputs(kept.without_output, raw.path, raw.kept)
+            kept.without_output = []
         kept.told = told_events(folder)
     except BaseException:
         raw.close()

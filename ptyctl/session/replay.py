@@ -21,6 +21,8 @@ from .raw_log import RawLog
 #: The kernel has written what is older than this (Linux: dirty_expire_centisecs, 30 s, and the writeback's own interval).
 _WRITEBACK_S = 60.0
 _FILE_MODE = 0o600
+#: Between two pieces: a thread that never rests lets the event loop run only every 5 ms (sys.getswitchinterval).
+_PAUSE_S = 0.0001
 
 
 class Replay:
@@ -84,6 +86,7 @@ class Replay:
                 if mark.mark.kind == "prompt":
                     self.prompts.add(mark.spool_begin, mark.spool_end)
                     self.last_prompt = mark.mark
+            time.sleep(_PAUSE_S)
 
     def _keep(self, text: bytes) -> None:
         if not self.writing:

@@ -39,6 +39,7 @@ class Transcript:
         self.spool_size = kept.spool
         self.gap_at = kept.gap_at
         self.row_ts = 0
+        self.row_interval_ms = ROW_INTERVAL_MS
         self.resumable: Callable[[], dict[str, Any]] = dict
         self._on_gap = on_gap
         self._row_due_ms = 0
@@ -47,7 +48,7 @@ class Transcript:
         """Bytes came at `ts` (epoch ms) and begin at these offsets; at most one row each 50 ms is kept. `row_ts` is the time of
         the last one, so that the same is known after a crash."""
         if ts >= self._row_due_ms:
-            self._row_due_ms = ts + ROW_INTERVAL_MS
+            self._row_due_ms = ts + self.row_interval_ms
             self._row(raw, spool, ts, "data", **(self.resumable() if self.gap_at is None else {}))
         if self.gap_at is None and not self._growing():
             self.gap_at = min(spool, self.spool_kept)
