@@ -23,7 +23,7 @@ _DROPPED_C0 = bytes(byte for byte in range(0x20) if byte not in _KEPT_C0)
 _STRAY_CONTROLS = _DROPPED_C0 + ESC
 
 #: Whole sequences, and torn ones: what could still become whole has been held back before this is used.
-_SEQUENCE = re.compile(
+SEQUENCE = re.compile(
     rb"\x1b(?:"
     rb"\[[\x20-\x3f]*[\x40-\x7e]?"  # CSI
     rb"|\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?"  # OSC: BEL ends it too (xterm)
@@ -94,17 +94,17 @@ class Normaliser:
             data = self._continue_string(data)
         data = self._hold_open(data)
         if b"\x1b]" not in data and b"\x1b[?" not in data:
-            return self._plain(_SEQUENCE.sub(b"", data))
+            return self._plain(SEQUENCE.sub(b"", data))
         raw = self.raw - len(self._held) - len(self._string) - len(data)
         pieces, begin = [], 0
         for found in _OSC_OR_MODE.finditer(data):
-            pieces.append(self._plain(_SEQUENCE.sub(b"", data[begin : found.start()])))
+            pieces.append(self._plain(SEQUENCE.sub(b"", data[begin : found.start()])))
             begin = found.end()
             if found[1] is None:
                 self._set_modes(found[2], found[3] == b"h")
             else:
                 pieces.append(self._mark(found[1], raw + found.start(), raw + begin))
-        pieces.append(self._plain(_SEQUENCE.sub(b"", data[begin:])))
+        pieces.append(self._plain(SEQUENCE.sub(b"", data[begin:])))
         return b"".join(pieces)
 
     def _mark(self, payload: bytes, raw_begin: int, raw_end: int) -> bytes:

@@ -8,8 +8,10 @@ byte for byte, so exact output stays exact.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from .control import ESC
+from .normalise import SEQUENCE
 from .page import Page
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -26,23 +28,34 @@ _TOKEN = re.compile(
 _STRINGS = re.compile(
     r"\x1b(?:\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?|[PX^_][^\x18\x1a\x1b]*(?:[\x18\x1a]|\x1b\\)?)", re.DOTALL
 )
+#: A longer sequence is not looked for where a resize may have come in the middle of it.
+_SEQUENCE_BYTES = 4096
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 
 
-def render(data: bytes, width: int) -> str:
+def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = ()) -> str:
     """The text of `data`, lines ended by one LF, and by none where the output ended without.
 
-    Bytes that are no UTF-8 become U+FFFD.
+    `resizes` are offsets into `data`, ascending, and the width from there on. Bytes that are no UTF-8 become U+FFFD.
     """
-    text = data.decode("utf-8", "replace")
-    if "\x1b" in text:
-        text = _SGR.sub("", _STRINGS.sub("", text))
-    renderer = _Renderer(width)
-    for number, line in enumerate(text.split("\n")):
-        if number:
-            renderer.newline()
-        renderer.line(line)
+    renderer, begin = _Renderer(width), 0
+    for offset, columns in resizes:
+        end = max(_boundary(data, offset), begin)
+        renderer.feed(data[begin:end], more=True)
+        renderer.page.resize(columns)
+        begin = end
+    renderer.feed(data[begin:] if begin else data, more=False)
     return renderer.page.text()
+
+
+def _boundary(data: bytes, offset: int) -> int:
+    """The first place at or behind an offset that is within no sequence and no character."""
+    begin = data.rfind(ESC, max(offset - _SEQUENCE_BYTES, 0), offset)
+    found = SEQUENCE.match(data, begin) if begin >= 0 else None
+    offset = max(offset, found.end()) if found else offset
+    while offset < len(data) and data[offset] & 0xC0 == 0x80:
+        offset += 1
+    return offset
 
 
 class _Renderer:
@@ -52,13 +65,24 @@ class _Renderer:
         self.page = Page(width)
         self._alternate = False
 
+    def feed(self, data: bytes, *, more: bool) -> None:
+        """Takes in lines, the last of which goes on with the next `data` where there is `more`."""
+        text = data.decode("utf-8", "replace")
+        if "\x1b" in text:
+            text = _SGR.sub("", _STRINGS.sub("", text))
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            if number:
+                self.newline()
+            self.line(line, whole=not more or number < len(lines) - 1)
+
     def newline(self) -> None:
         if not self._alternate:
             self.page.newline()
 
-    def line(self, line: str) -> None:
+    def line(self, line: str, *, whole: bool) -> None:
         plain = line.rstrip("\r")
-        if not self._alternate and self.page.fresh() and not _CONTROL.search(plain):
+        if whole and not self._alternate and self.page.fresh() and not _CONTROL.search(plain):
             self.page.keep(plain)
             return
         for token in _TOKEN.finditer(line):
