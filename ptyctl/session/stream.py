@@ -26,9 +26,11 @@ from .transcript import Transcript
 DEFAULT_COLUMNS = 80
 #: How long derived text may wait in memory before it is written.
 FLUSH_S = 0.05
-#: What may be the begin of a secret's echo waits so long for the rest.
+#: What may be the begin of a secret waits so long for the rest: just after that was typed, and later.
 HOLD_S = 0.2
-_UNMASKED_BYTES = 64 * 1024
+LATE_HOLD_S = 0.02
+#: Where what is not masked yet is read into. One for all: it is emptied in the same step.
+_UNMASKED = bytearray(64 * 1024)
 
 
 class Stream(Receiver):
@@ -59,7 +61,7 @@ class Stream(Receiver):
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._masking = Masking()
-        self._unmasked: bytearray | None = None
+        self._masked = False
         self._hold_timer: asyncio.TimerHandle | None = None
         self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]  # straight to the file, no hop
 
@@ -72,24 +74,26 @@ class Stream(Receiver):
         return max(0, self.window.end - self.window.limit)
 
     def get_buffer(self) -> memoryview:
-        """While a secret may be echoed it is memory: what was not masked yet must not be on disk, should we be killed now."""
-        return self.transcript.raw.get_buffer() if self._unmasked is None else memoryview(self._unmasked)
+        """While a secret may be shown it is memory: what was not masked yet must not be on disk, should we be killed now."""
+        return memoryview(_UNMASKED) if self._masked else self.transcript.raw.get_buffer()
 
     def arm(self, secret: bytes) -> None:
-        """This is typed now, and nobody may see it: if the far end echoes it, the echo is masked."""
+        """This is typed now, and nobody may see it: where the far end shows it, it is masked."""
         self._masking.arm(secret, self._loop.time())
-        if self._unmasked is None and self._masking.armed:
-            self._unmasked = bytearray(_UNMASKED_BYTES)
+        if not self._masked and self._masking.armed:
+            self._masked = True
             del self.get_buffer  # no longer straight to the file
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._unmasked is None:
+        if not self._masked:
             self._received(nbytes)
             return
         self._stop_holding()
-        self._put(self._masking.feed(bytes(self._unmasked[:nbytes]), self._loop.time()))
+        now = self._loop.time()
+        self._put(self._masking.feed(bytes(memoryview(_UNMASKED)[:nbytes]), now))
         if self._masking.held:
-            self._hold_timer = self._loop.call_later(HOLD_S, self._let_go)
+            hold = HOLD_S if self._masking.expecting(now) else LATE_HOLD_S
+            self._hold_timer = self._loop.call_later(hold, self._let_go)
         elif not self._masking.armed:
             self._unmask()
 
@@ -113,7 +117,8 @@ class Stream(Receiver):
         self.pulse.beat()
 
     def channel_ended(self, reason: ChannelError) -> None:
-        self._unmask()
+        self._stop_holding()
+        self._put(self._masking.flush())  # what is typed in secret stays so: the next channel may show it too
         self._keep(self.normaliser.flush())
         self.ended = reason
         self.flush()
@@ -210,11 +215,11 @@ class Stream(Receiver):
             self._unmask()
 
     def _unmask(self) -> None:
-        """No echo is expected (any more): bytes go straight to the file again."""
-        if self._unmasked is not None:
+        """There is nothing to mask (any more): bytes go straight to the file again."""
+        if self._masked:
             self._stop_holding()
             self._put(self._masking.clear())
-            self._unmasked = None
+            self._masked = False
             self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]
 
     def _stop_holding(self) -> None:
