@@ -144,4 +144,10 @@ class Registry:
 
 def _serves(session: Session, *, hold: bool) -> bool:
     """Whether it is as it stands on disk, and held where that is wanted."""
-    return session.held or session.state == "closed" or not (hold or session.changed_elsewhere())
+    return session.held or session.state == "closed" or not (hold or _changed(session))
+
+
+def _changed(session: Session) -> bool:
+    """Whether another server has gone on with the files since they were let go."""
+    log = session.stream.transcript.raw
+    return log.size_on_disk() != log.kept

@@ -11,7 +11,7 @@ MASK = b"*"
 #: of characters. So many are remembered.
 DISTINCT_BYTES = 16
 DISTINCT_MIXED_BYTES = 8
-MOST_LASTING = 64
+MOST_LASTING = 32
 #: A terminal shows controls in forms of its own (`^C`, a new line): what stands between them is what can be recognised.
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]+")
 _KINDS = (re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[0-9]"), re.compile(rb"[^a-zA-Z0-9]"))
@@ -73,7 +73,7 @@ class Masking:
         return self._hold(b"".join(masked), rest, held, shown)
 
     def flush(self) -> bytes:
-        """What was held back, as nothing came in time that would make it a secret; should the rest come later, that is masked."""
+        """What was held back, as nothing came in time that makes it a secret; should the rest come later, that is masked."""
         held, self.held = self.held, b""
         self._shown += held
         return held

@@ -76,7 +76,7 @@ class Blocks:
             cwd=self._cwd() if run.cwd is None else run.cwd,
             ts_begin=run.begun_ms,
             status="interactive" if run.origin == "interactive" else "running",
-            output_path=str(output_path(self._folder, run.block_id)),
+            output_path=output_path(self._folder, run.block_id),
             raw_begin=stream.normaliser.raw,
             spool_begin=stream.end,
             task_id=run.task_id,

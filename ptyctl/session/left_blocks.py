@@ -26,8 +26,8 @@ class Told:
     ended: bool = False
 
 
-def output_path(folder: Path, block_id: str) -> Path:
-    return folder / "blocks" / f"{Path(block_id).name}.out"
+def output_path(folder: Path, block_id: str) -> str:
+    return f"{folder}/blocks/{block_id.rpartition('/')[2]}.out"
 
 
 def read_blocks(folder: Path) -> list[Block]:
@@ -38,7 +38,7 @@ def read_blocks(folder: Path) -> list[Block]:
             block = Block.model_validate_json(line)
         except ValueError:
             continue
-        block.output_path = str(output_path(folder, block.block_id))  # the folder may have been moved
+        block.output_path = output_path(folder, block.block_id)  # the folder may have been moved
         found.append(block)
     return found
 
@@ -60,7 +60,7 @@ def without_output(folder: Path, found: list[Block], kept: int) -> list[Block]:
     with os.scandir(folder / "blocks") as entries:
         sizes = {entry.name: entry.stat().st_size for entry in entries}
     latest = {block.block_id: block for block in found}
-    return [block for block in latest.values() if sizes.get(Path(block.output_path).name) != output_size(block, kept)]
+    return [block for block in latest.values() if sizes.get(block.output_path.rpartition("/")[2]) != output_size(block, kept)]
 
 
 def output_size(block: Block, kept: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from .notices import Notices
 from .recovery import Kept, new_folder
 from .run import Run
 from .runs import Runs
+from .shells import new_nonce
 from .spec import SPECS, Limits, Spec
 from .stream import Stream
 from .terminal import Terminal
@@ -206,11 +206,6 @@ class Session:
         self._closing.set_result(None)
         self.let_go()
 
-    def changed_elsewhere(self) -> bool:
-        """Whether another process has gone on with the files since they were let go."""
-        log = self.stream.transcript.raw
-        return self.state != "closed" and not self.held and log.size_on_disk() != log.kept
-
     def lease(self) -> Lease | None:
         return self.leases.current(asyncio.get_running_loop().time())
 
@@ -297,11 +292,6 @@ class Session:
 
     def _close_as_idle(self) -> None:
         self._begin_close(False, "idle_timeout_ms passed without use")
-
-
-def new_nonce() -> str:
-    """Keeps one source of marks apart from all others."""
-    return secrets.token_hex(8)
 
 
 def epoch_ms(monotonic_s: float) -> int:

@@ -418,3 +418,17 @@ async def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
         told = [row["type"] for row in rows if row["type"] != "agent_block_delta"]
         assert told == ["agent_block_begin", "agent_block_end"] * 3
         assert len({row["block"]["block_id"] for row in rows if "block" in row}) == 3
+
+
+async def test_nobody_waits_for_large_files_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel(lambda data: data[:-1] + b"\r\nit is so\r\nold> ")
+    session = await connected(tmp_path, channel, platform="cisco_ios")
+    channel.feed(b"old> ")
+    done = await run_in(session, "show it")
+    await session.close()
+    path = tmp_path / f"s/blocks/{done.block_id}.out"
+    path.unlink()
+    monkeypatch.setattr("ptyctl.session.recovery.AT_ONCE_BYTES", 0)
+    await found(tmp_path)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert b"it is so" in path.read_bytes()

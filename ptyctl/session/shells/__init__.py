@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,11 @@ class Start:
 
     argv: tuple[str, ...]
     env: dict[str, str]
+
+
+def new_nonce() -> str:
+    """Keeps one source of marks apart from all others."""
+    return secrets.token_hex(8)
 
 
 def with_marks(argv: Sequence[str], nonce: str, env: Mapping[str, str]) -> Start | None:
