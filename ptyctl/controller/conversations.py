@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from weakref import WeakValueDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -17,6 +15,7 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from transports.channel import Channel
 
+from .left import LeftSessions
 from .opening import spec_of
 from .registry import Registry
 
@@ -31,27 +30,27 @@ Make = Callable[[SessionRequest, Spec], Awaitable[Session]]
 class Conversations:
     """Finds the terminal that a request means. `make` opens a session; `new_channel` makes another channel for one.
 
-    After a restart a conversation finds its last terminal in the folder `sessions`. What a killed server left goes on there, in
-    a new incarnation; what was closed when a server ended can be read, until the next command makes another.
+    After a restart a conversation finds its last terminal among those that are `left`. What a killed server left goes on there,
+    in a new incarnation; what was closed when a server ended can be read, until the next command makes another.
     """
 
-    def __init__(self, registry: Registry, make: Make, new_channel: Callable[[Session], Channel], sessions: Path) -> None:
+    def __init__(self, registry: Registry, make: Make, new_channel: Callable[[Session], Channel], left: LeftSessions) -> None:
         self._registry = registry
-        self._sessions = sessions
+        self._left = left
         self._make = make
         self._new_channel = new_channel
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def find(self, request: PtyRequest) -> Session:
-        """The terminal, open or closed.
+    async def find(self, request: PtyRequest) -> Session:
+        """The terminal, open or closed, to read its history.
 
         Raises:
             PtyctlError: NOT_FOUND.
         """
         if request.session_id is not None:
-            return self._registry.find(request.session_id)
+            return await self._registry.find(request.session_id)
         assert request.conversation_id is not None  # the request was held against its rule
-        session = self._known(request.conversation_id, request.client_id)
+        session = await self._known(request.conversation_id, request.client_id)
         if session is None:
             raise PtyctlError(
                 ErrorCode.NOT_FOUND,
@@ -60,16 +59,14 @@ class Conversations:
             )
         return session
 
-    def find_live(self, request: PtyRequest) -> Session:
-        """A terminal that is not closed.
+    async def find_live(self, request: PtyRequest) -> Session:
+        """A terminal that is not closed, and held by this server.
 
         Raises:
-            PtyctlError: NOT_FOUND, ALREADY_CLOSED.
+            PtyctlError: NOT_FOUND, ALREADY_CLOSED, BUSY, LIMIT_EXCEEDED.
         """
-        session = self.find(request)
-        if session.state == "closed":
-            raise session.already_closed()
-        return session
+        session = await self.find(request) if request.session_id is None else None
+        return await self._registry.find_live(session.session_id if session is not None else request.session_id)
 
     async def find_or_make(self, request: PtyRequest) -> Session:
         """A terminal that takes commands: a conversation's is made, or its shell started anew where it has ended.
@@ -78,17 +75,17 @@ class Conversations:
             PtyctlError: NOT_FOUND, ALREADY_CLOSED; what kept a shell from starting.
         """
         if request.session_id is not None:
-            return self.find_live(request)
+            return await self.find_live(request)
         assert request.conversation_id is not None
         async with self._lock(f"{request.conversation_id}\0{request.client_id}"):  # all who come first get the one
-            known = self._known(request.conversation_id, request.client_id)
+            known = await self._known(request.conversation_id, request.client_id)
             if known is None or known.closed_why == SERVER_ENDED:
                 spec = dataclasses.replace(
                     spec_of(CONVERSATION), conversation_id=request.conversation_id, client_id=request.client_id
                 )
                 session = await self._make(CONVERSATION, spec)
                 await first_prompt(session, 0)
-        session = self.find_live(request)
+        session = await self.find_live(request)
         if session.stream.ended is not None:
             async with self._lock(session.session_id):
                 if session.stream.ended is not None and session.state in ("eof", "lost"):
@@ -103,13 +100,13 @@ class Conversations:
                 raise session.already_closed()
             return await restart(session, self._new_channel, "session_reset", "reset")
 
-    def _known(self, conversation_id: str, client_id: str) -> Session | None:
+    async def _known(self, conversation_id: str, client_id: str) -> Session | None:
         session = self._registry.conversation(conversation_id, client_id)
         if session is not None:
             return session
-        for session_id in _on_disk(self._sessions, conversation_id, client_id):
+        for session_id in await self._left.of_conversation(conversation_id, client_id):
             try:
-                return self._registry.find(session_id)
+                return await self._registry.find(session_id)
             except PtyctlError:
                 continue  # another server has it, or it cannot be read
         return None
@@ -117,14 +114,3 @@ class Conversations:
     def _lock(self, key: str) -> asyncio.Lock:
         """It lives as long as somebody uses it."""
         return self._locks.setdefault(key, asyncio.Lock())
-
-
-def _on_disk(sessions: Path, conversation_id: str, client_id: str) -> Iterator[str]:
-    """The sessions that earlier servers have kept for a conversation, the newest first: an id begins with its time."""
-    for meta in sorted(sessions.glob("*/meta.json"), reverse=True):
-        try:
-            spec = json.loads(meta.read_bytes())["spec"]
-        except (OSError, ValueError, KeyError):
-            continue  # whoever asks for it by its id is told why
-        if (spec.get("conversation_id"), spec.get("client_id")) == (conversation_id, client_id):
-            yield meta.parent.name

@@ -38,6 +38,7 @@ from transports.errors import ChannelError
 
 from .capabilities import CAPABILITIES
 from .conversations import CONVERSATION, SERVER_ENDED, Conversations
+from .left import LeftSessions
 from .opening import channel_opener, marked_start, spec_of
 from .pty import PtySurface
 from .recovered import recovered
@@ -55,9 +56,8 @@ class LocalController:
         self._registry = Registry(self.settings.max_sessions, self._recall)
         self._open_channel = open_channel or channel_opener()
         self._opened_with: WeakKeyDictionary[Session, SessionRequest] = WeakKeyDictionary()
-        self._pty = PtySurface(
-            Conversations(self._registry, self._make, self._channel_again, self.settings.state_dir / "sessions")
-        )
+        self._left = LeftSessions(self.settings.state_dir / "sessions")
+        self._pty = PtySurface(Conversations(self._registry, self._make, self._channel_again, self._left))
         self._actions = {
             "open": self._open,
             "close": self._close,
@@ -77,8 +77,10 @@ class LocalController:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes all sessions; their transcripts stay."""
-        await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in self._registry.known()))
+        """Closes all sessions that it holds; their transcripts stay."""
+        await self._registry.settle()
+        ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
+        await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in ours))
 
     def has_sessions(self) -> bool:
         """Whether any session is not closed."""
@@ -89,7 +91,8 @@ class LocalController:
 
     async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
         reading = request.action == "read"
-        session = self._registry.find(request.session_id) if reading else self._registry.find_live(request.session_id)
+        find = self._registry.find if reading else self._registry.find_live
+        session = await find(request.session_id)
         with session.used_by(request.task_id, reading=reading):
             if not reading:
                 return await write(session, request)
@@ -102,12 +105,12 @@ class LocalController:
 
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
         find = self._registry.find_live if request.block_id is None else self._registry.find
-        session = find(request.session_id)
+        session = await find(request.session_id)
         with session.used_by(request.task_id):
             return await execute(session, request, progress)
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.used_by(request.task_id):
             if request.action == "mode":
                 raise unsupported("modes belong to a platform, and this session has none that names any", field="mode")
@@ -130,7 +133,7 @@ class LocalController:
             )
 
     async def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.used_by(request.task_id, reading=True):
             async with aclosing(watch(session, request.from_offset)) as watched:
                 async for item in watched:
@@ -144,10 +147,23 @@ class LocalController:
         if spec.device_id is None:
             return await self._open_new(request, spec)
         async with self._registry.opening[spec.device_id]:
-            present = self._registry.console(spec.device_id)
+            present = await self._console(spec.device_id)
             if present is None:
                 return await self._open_new(request, spec)
             return await self._open_present(request, spec, present)
+
+    async def _console(self, device_id: str) -> Session | None:
+        """The session of a device: one that is here, or the last one, should its server have been killed."""
+        present = self._registry.console(device_id)
+        session_id = present.session_id if present is not None else await self._left.of_device(device_id)
+        if session_id is None:
+            return None
+        try:
+            return await self._registry.find_live(session_id)
+        except PtyctlError as error:
+            if error.code is ErrorCode.LIMIT_EXCEEDED:
+                raise
+            return None  # another server has it, or it cannot be read: this one makes its own
 
     async def _open_new(self, request: SessionRequest, spec: Spec) -> SessionReply:
         session = await self._make(request, spec)
@@ -191,6 +207,7 @@ class LocalController:
         if session.state in ("eof", "lost"):
             await session.connect(self._channel(request, session))
             self._opened_with[session] = request
+            session.usage.watch()
             session.notices.post(f"reconnected: incarnation {session.incarnation}; what was running before is gone")
         reply = self._told_open(session, session.lease(), next_cursor=session.stream.end)
         reply.existing_session_id = session.session_id
@@ -198,9 +215,10 @@ class LocalController:
         reply.notices = session.notices.take(request.task_id)
         return reply
 
-    def _recall(self, session_id: str) -> Session | None:
-        sessions = self.settings.state_dir / "sessions"
-        return recovered(self.settings.sessions_dir(), session_id, self.settings.limits) if sessions.is_dir() else None
+    async def _recall(self, session_id: str, *, hold: bool) -> Session | None:
+        if not (self.settings.state_dir / "sessions").is_dir():
+            return None
+        return await recovered(self.settings.sessions_dir(), session_id, self.settings.limits, hold=hold)
 
     def _channel(self, request: SessionRequest, session: Session) -> Channel:
         try:
@@ -232,7 +250,7 @@ class LocalController:
         )
 
     async def _close(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find(request.session_id)
+        session = await self._registry.find_held(request.session_id)
         if session.state != "closed":
             lease = session.lease()
             if lease is not None and lease.holder != request.task_id and not request.force:
@@ -245,7 +263,7 @@ class LocalController:
         return SessionReply(action="list", sessions=entries, capabilities=CAPABILITIES)
 
     async def _lock(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.used_by(request.task_id):
             if request.force:
                 lease = locking.take_over(session, _task(request), _ttl_s(request), request.reason)
@@ -255,18 +273,18 @@ class LocalController:
             return self._reply("lock", session, lease)
 
     async def _heartbeat(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.used_by(request.task_id):
             return self._reply("heartbeat", session, locking.heartbeat(session, _task(request), _ttl_s(request)))
 
     async def _unlock(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         with session.used_by(request.task_id):
             locking.unlock(session, _task(request))
             return self._reply("unlock", session, session.lease())
 
     async def _status(self, request: SessionRequest) -> SessionReply:
-        session = self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(request.session_id)
         reply = self._reply("status", session, session.lease())
         reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())

@@ -77,8 +77,8 @@ class PtySurface:
         if request.TOOL in pty.CREATING:
             return await _whole(self._conversations.find_or_make(request))
         if request.TOOL in pty.HISTORY:
-            return self._conversations.find(request)
-        return self._conversations.find_live(request)
+            return await self._conversations.find(request)
+        return await self._conversations.find_live(request)
 
     async def _reset(self, session: Session, request: pty.PtyReset) -> PtyReply:
         ending.may_end(session, request.task_id)

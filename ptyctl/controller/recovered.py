@@ -2,44 +2,69 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.session.recovery import recover
+from ptyctl.session.left_blocks import write_outputs
+from ptyctl.session.recovery import Kept, recover
 from ptyctl.session.session import Session
-from ptyctl.session.spec import SPECS, Limits
+from ptyctl.session.spec import SPECS, Limits, Spec
 
 #: An id is the name of a folder, and never a way to another one.
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-def recovered(sessions: Path, session_id: str, limits: Limits) -> Session | None:
+async def recovered(sessions: Path, session_id: str, limits: Limits, *, hold: bool) -> Session | None:
     """The session of that id: closed, where it was closed in order, and lost otherwise; None where there is no such folder.
+
+    `hold` keeps the files of a lost one to go on with it; without it they are let go once they are whole, for any server.
 
     Raises:
         PtyctlError: POLICY_DENIED where it is another user's or open to others; BUSY where it is alive in another server;
             IO_ERROR.
     """
     folder = sessions / session_id
-    if not _SESSION_ID.fullmatch(session_id) or not os.path.lexists(folder):
+    if not _SESSION_ID.fullmatch(session_id):
+        return None
+    left = await asyncio.to_thread(_left, folder, limits)
+    if left is None:
+        return None
+    log = left.kept.raw
+    if left.kept.without_output:
+        asyncio.get_running_loop().run_in_executor(None, write_outputs, left.kept.without_output, log.path, log.kept)
+    session = Session(session_id, left.spec, folder, limits, left.kept)
+    session.recall(left.meta)
+    if session.held and not hold:
+        session.let_go()
+    return session
+
+
+class _Left(NamedTuple):
+    spec: Spec
+    meta: dict[str, Any]
+    kept: Kept
+
+
+def _left(folder: Path, limits: Limits) -> _Left | None:
+    if not os.path.lexists(folder):
         return None
     try:
         _check(folder)
         meta = _meta(folder)
         if meta is None:
             return None
-        spec = SPECS.validate_python(meta["spec"])
-        kept = recover(folder, meta, limits.quota_bytes)
+        return _Left(SPECS.validate_python(meta["spec"]), meta, recover(folder, meta, limits.quota_bytes))
     except BlockingIOError:
         raise PtyctlError(
             ErrorCode.BUSY,
-            f"session {session_id} is alive in another server on this machine; use it there, or end that server first",
-            {"session_id": session_id},
+            f"session {folder.name} is alive in another server on this machine; use it there, or end that server first",
+            {"session_id": folder.name},
         ) from None
     except OSError as error:
         raise PtyctlError(
@@ -49,9 +74,6 @@ def recovered(sessions: Path, session_id: str, limits: Limits) -> Session | None
         raise PtyctlError(
             ErrorCode.IO_ERROR, f"{folder / 'meta.json'} does not say what the session was; its other files can be read by hand"
         ) from None
-    session = Session(session_id, spec, folder, limits, kept)
-    session.recall(meta)
-    return session
 
 
 def _meta(folder: Path) -> dict[str, Any] | None:

@@ -55,6 +55,17 @@ class MarkReader:
     def __init__(self, *nonces: str) -> None:
         self._last = {nonce.encode(): 0 for nonce in nonces}
 
+    @classmethod
+    def going_on(cls, counters: dict[str, int]) -> MarkReader:
+        """As one that has read so far: `counters` of an earlier one."""
+        reader = cls()
+        reader._last = {nonce.encode(): counter for nonce, counter in counters.items()}
+        return reader
+
+    def counters(self) -> dict[str, int]:
+        """The last counter of each nonce."""
+        return {nonce.decode(): counter for nonce, counter in self._last.items()}
+
     def read(self, payload: bytes) -> Mark | None:
         """The mark in the payload of an OSC, or None."""
         if not payload.startswith(OSC_NUMBER):

@@ -23,7 +23,7 @@ _DROPPED_C0 = bytes(byte for byte in range(0x20) if byte not in _KEPT_C0)
 _STRAY_CONTROLS = _DROPPED_C0 + ESC
 
 #: Whole sequences, and torn ones: what could still become whole has been held back before this is used.
-_SEQUENCE = re.compile(
+SEQUENCE = re.compile(
     rb"\x1b(?:"
     rb"\[[\x20-\x3f]*[\x40-\x7e]?"  # CSI
     rb"|\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?"  # OSC: BEL ends it too (xterm)
@@ -45,7 +45,8 @@ class Normaliser:
     """Feeds on raw bytes, gives spool text. `raw` and `spool` count what was taken in and given out.
 
     `line_feeds` grows whenever a LF was received: a CR alone repaints a line, only a LF leaves it. `modes` holds the DEC
-    private modes that the far end has set; `marks` gathers the marks of `reader` until they are taken.
+    private modes that the far end has set; `marks` gathers the marks of `reader` until they are taken; `in_line` says whether
+    the spool ends within a line.
     """
 
     def __init__(self, raw: int = 0, spool: int = 0, reader: MarkReader | None = None, *, in_line: bool = False) -> None:
@@ -58,7 +59,7 @@ class Normaliser:
         self._held = b""  # the start of a short sequence whose end has not come
         self._string = bytearray()  # the start of a string (OSC, DCS ...) whose end has not come
         self._cr = b""  # one or two CR of which it is open whether a LF follows
-        self._in_line = in_line  # whether the spool ends within a line
+        self.in_line = in_line
         self._ts = 0
 
     def feed(self, data: bytes, ts: int = 0) -> bytes:
@@ -75,6 +76,11 @@ class Normaliser:
             return self._plain(data)
         return self._escaped(data)
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is held back: a new one with the same counts, reader and `in_line` goes on alike."""
+        return not (self._held or self._string or self._cr)
+
     def flush(self) -> bytes:
         """Settles what is open as the stream ends here: a held CR is a line's end, a torn sequence is dropped."""
         self._held = b""
@@ -88,17 +94,17 @@ class Normaliser:
             data = self._continue_string(data)
         data = self._hold_open(data)
         if b"\x1b]" not in data and b"\x1b[?" not in data:
-            return self._plain(_SEQUENCE.sub(b"", data))
+            return self._plain(SEQUENCE.sub(b"", data))
         raw = self.raw - len(self._held) - len(self._string) - len(data)
         pieces, begin = [], 0
         for found in _OSC_OR_MODE.finditer(data):
-            pieces.append(self._plain(_SEQUENCE.sub(b"", data[begin : found.start()])))
+            pieces.append(self._plain(SEQUENCE.sub(b"", data[begin : found.start()])))
             begin = found.end()
             if found[1] is None:
                 self._set_modes(found[2], found[3] == b"h")
             else:
                 pieces.append(self._mark(found[1], raw + found.start(), raw + begin))
-        pieces.append(self._plain(_SEQUENCE.sub(b"", data[begin:])))
+        pieces.append(self._plain(SEQUENCE.sub(b"", data[begin:])))
         return b"".join(pieces)
 
     def _mark(self, payload: bytes, raw_begin: int, raw_end: int) -> bytes:
@@ -108,10 +114,10 @@ class Normaliser:
             return b""
         before, line = self._settle_cr(), b""  # a CR before a mark is over: what stands behind the mark is another's
         if mark.kind == "prompt":
-            if self._in_line:
+            if self.in_line:
                 before, self.spool = before + b"\n", self.spool + 1
             line = sentinel(mark, self._ts)
-            self._in_line = False
+            self.in_line = False
         self.marks.append(PlacedMark(mark, raw_begin, raw_end, self.spool, self.spool + len(line)))
         self.spool += len(line)
         return before + line
@@ -120,7 +126,7 @@ class Normaliser:
         text = b"\n" * len(self._cr)
         self._cr = b""
         self.spool += len(text)
-        self._in_line = self._in_line and not text
+        self.in_line = self.in_line and not text
         return text
 
     def _hold_open(self, data: bytes) -> bytes:
@@ -168,7 +174,7 @@ class Normaliser:
             self._cr = b""
         if text:
             self.spool += len(text)
-            self._in_line = text[-1] != 10
+            self.in_line = text[-1] != 10
         return text
 
     def _newlines(self, text: bytes) -> bytes:

@@ -29,6 +29,11 @@ class Page:
     def text(self) -> str:
         return "\n".join(line if isinstance(line, str) else _shown(line) for line in self._lines)
 
+    def resize(self, width: int) -> None:
+        """Lines that have wrapped are wrapped anew; the cursor stays behind the same character."""
+        self.width = max(1, width)
+        self.pending = self.pending and self.x % self.width == 0
+
     def fresh(self) -> bool:
         """Whether the cursor is on an empty last line, where a plain line can be kept as it is."""
         return self.x == 0 and self.y == len(self._lines) - 1 and not self._lines[self.y]

@@ -8,14 +8,18 @@ byte for byte, so exact output stays exact.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from .control import ESC
+from .normalise import SEQUENCE
 from .page import Page
 
+#: Stands in the text where the terminal was resized: no UTF-8 becomes this.
+_RESIZE = "\udc00"
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TOKEN = re.compile(
-    r"(?P<text>[^\x00-\x1f\x7f]+)"
+    rf"(?P<text>[^\x00-\x1f\x7f{_RESIZE}]+)|{_RESIZE}"
     r"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>[\x40-\x7e])"
     r"|\x1b\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?"
     r"|\x1b[PX^_][^\x18\x1a\x1b]*(?:[\x18\x1a]|\x1b\\)?"
@@ -29,15 +33,21 @@ _STRINGS = re.compile(
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 
 
-def render(data: bytes, width: int) -> str:
+def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = ()) -> str:
     """The text of `data`, lines ended by one LF, and by none where the output ended without.
 
-    Bytes that are no UTF-8 become U+FFFD.
+    `resizes` are offsets into `data`, ascending, and the width from there on. Bytes that are no UTF-8 become U+FFFD.
     """
-    text = data.decode("utf-8", "replace")
+    pieces, columns, begin = [], [], 0
+    for offset, width_then in resizes:
+        end = max(_boundary(data, offset), begin)
+        pieces.append(data[begin:end].decode("utf-8", "replace"))
+        columns.append(width_then)
+        begin = end
+    text = _RESIZE.join([*pieces, (data[begin:] if begin else data).decode("utf-8", "replace")])
     if "\x1b" in text:
         text = _SGR.sub("", _STRINGS.sub("", text))
-    renderer = _Renderer(width)
+    renderer = _Renderer(width, columns)
     for number, line in enumerate(text.split("\n")):
         if number:
             renderer.newline()
@@ -45,11 +55,22 @@ def render(data: bytes, width: int) -> str:
     return renderer.page.text()
 
 
-class _Renderer:
-    """Applies tokens to a page; what it does not know, it drops."""
+def _boundary(data: bytes, offset: int) -> int:
+    """The first place at or behind an offset that is within no sequence and no character."""
+    begin = data.rfind(ESC, 0, offset)
+    found = SEQUENCE.match(data, begin) if begin >= 0 else None
+    offset = max(offset, found.end()) if found else offset
+    while offset < len(data) and data[offset] & 0xC0 == 0x80:
+        offset += 1
+    return offset
 
-    def __init__(self, width: int) -> None:
+
+class _Renderer:
+    """Applies tokens to a page; what it does not know, it drops. `widths` are those of the resizes to come."""
+
+    def __init__(self, width: int, widths: Iterable[int]) -> None:
         self.page = Page(width)
+        self._widths = iter(widths)
         self._alternate = False
 
     def newline(self) -> None:
@@ -57,9 +78,11 @@ class _Renderer:
             self.page.newline()
 
     def line(self, line: str) -> None:
-        plain = line.rstrip("\r")
+        plain = line.replace(_RESIZE, "").rstrip("\r")
         if not self._alternate and self.page.fresh() and not _CONTROL.search(plain):
             self.page.keep(plain)
+            for _ in range(line.count(_RESIZE)):
+                self.page.resize(next(self._widths))
             return
         for token in _TOKEN.finditer(line):
             self._token(token)
@@ -68,6 +91,8 @@ class _Renderer:
         if token["final"] and token["private"]:
             if _ALTERNATE_SCREEN.intersection(token["args"].split(";")) and token["final"] in "hl":
                 self._alternate = token["final"] == "h"
+        elif token[0] == _RESIZE:
+            self.page.resize(next(self._widths))
         elif self._alternate:
             return
         elif token["text"]:

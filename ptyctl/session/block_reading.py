@@ -11,9 +11,9 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.pty import BlocksGet, BlocksRead, BlocksSince
 from ptyctl.api.pty_replies import BlocksReply
 from ptyctl.core.prompt import without_echo, without_prompt
-from ptyctl.core.render import render
 from ptyctl.core.window import UTF8_MAX_BYTES, whole_characters
 
+from .output import shown_between
 from .session import Session
 
 #: More raw bytes than this are rendered in a thread: it would stall the others.
@@ -61,7 +61,7 @@ class BlockReader:
     """Reads blocks page by page; an ended block is rendered once for the pages that follow one another."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, str, int], bytes] = OrderedDict()
+        self._texts: OrderedDict[tuple[str, str], bytes] = OrderedDict()
 
     async def read(self, session: Session, request: BlocksRead) -> BlocksReply:
         """`offset`, `resume_offset` and `size` count bytes of the text, or of the raw output. A block that still runs is read
@@ -102,7 +102,7 @@ class BlockReader:
         )
 
     async def _text(self, session: Session, block: Block) -> bytes:
-        key = (session.session_id, block.block_id, session.cols)
+        key = (session.session_id, block.block_id)
         if block.ts_end is not None and key in self._texts:
             self._texts.move_to_end(key)
             return self._texts[key]
@@ -119,14 +119,13 @@ class BlockReader:
 
 
 def text_of(session: Session, block: Block, raw_end: int) -> bytes:
-    """The block's output as a terminal of the session's width would show it, without the command's echo and the prompt."""
-    log = session.stream.transcript.raw
-    if log.kept < raw_end:  # past the quota: the spool's text, as far as there is any
+    """The block's output as the terminal, as wide as it was then, has shown it, without the command's echo and the prompt."""
+    if session.stream.transcript.raw.kept < raw_end:  # past the quota: the spool's text, as far as there is any
         end = session.stream.end if block.spool_end is None else block.spool_end
         return session.stream.read(block.spool_begin, end)
     before = block.prompt_before
     # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
-    text = render((before or "").encode() + log.read(block.raw_begin, raw_end), session.cols)
+    text = shown_between(session.stream, block.raw_begin, raw_end, before or "")
     if before is not None and "\n" not in block.cmd:
         text = without_echo(text, before, block.cmd)
     if block.prompt_after:

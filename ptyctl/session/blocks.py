@@ -14,32 +14,32 @@ from pathlib import Path
 from ptyctl.api.blocks import Block, BlockStatus
 
 from .appender import Appender
+from .left_blocks import output_path, output_size, write_output
 from .run import Run
 from .stream import Stream
 
-_FILE_MODE = 0o600
 #: Making a file takes as long as a whole command: it is done when no other has begun for so long, or so many wait for it.
 OUTPUT_S = 0.05
 MOST_WAITING = 4096
 #: So many are made before others get their turn.
 AT_ONCE = 16
-_COPY_BYTES = 1 << 20
+IN_A_THREAD_BYTES = 1 << 20
 
 
 class Blocks:
     """All blocks of a session, oldest first. `rows` counts the rows of the file: the cursor of `since`."""
 
-    def __init__(self, session_id: str, folder: Path, stream: Stream) -> None:
+    def __init__(self, session_id: str, folder: Path, stream: Stream, left: list[Block]) -> None:
+        """`left` are the rows of an earlier process."""
         self._session_id = session_id
         self._folder = folder
         self._stream = stream
         self._file = Appender(folder / "blocks.jsonl")
-        self._blocks: dict[str, Block] = {}
-        self._rows: list[str] = []
+        self._blocks: dict[str, Block] = {block.block_id: block for block in left}
+        self._rows: list[str] = [block.block_id for block in left]
         self._without_output: list[Block] = []
         self._timer: asyncio.TimerHandle | None = None
         (folder / "blocks").mkdir(mode=0o700, exist_ok=True)
-        self._load()
 
     @property
     def rows(self) -> int:
@@ -76,7 +76,7 @@ class Blocks:
             cwd=self._cwd() if run.cwd is None else run.cwd,
             ts_begin=run.begun_ms,
             status="interactive" if run.origin == "interactive" else "running",
-            output_path=self._output_path(run.block_id),
+            output_path=output_path(self._folder, run.block_id),
             raw_begin=stream.normaliser.raw,
             spool_begin=stream.end,
             task_id=run.task_id,
@@ -124,8 +124,12 @@ class Blocks:
 
     def _write_outputs(self, count: int) -> None:
         """Puts the output of ended blocks into files of their own; after a crash the next start does."""
+        log = self._stream.transcript.raw
         for block in self._without_output[:count]:
-            self._write_output(block)
+            if output_size(block, log.kept) > IN_A_THREAD_BYTES:
+                asyncio.get_running_loop().run_in_executor(None, write_output, block, log.path, log.kept)
+            else:
+                write_output(block, log.path, log.kept)
         del self._without_output[:count]
 
     def _stop_timer(self) -> None:
@@ -135,9 +139,6 @@ class Blocks:
 
     def disk_bytes(self) -> int:
         return self._file.size
-
-    def _output_path(self, block_id: str) -> str:
-        return str(self._folder / "blocks" / f"{Path(block_id).name}.out")
 
     def _cwd(self) -> str | None:
         """Where the last prompt was shown."""
@@ -149,59 +150,6 @@ class Blocks:
         self._rows.append(block.block_id)
         self._file.append(block.json_bytes() + b"\n")
         self._file.flush()
-
-    def _write_output(self, block: Block) -> None:
-        """On a full disk there is none; the bytes are in output.raw as far as they were kept."""
-        assert block.raw_end is not None
-        log = self._stream.transcript.raw
-        try:
-            fd = os.open(block.output_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
-        except OSError:
-            return
-        with os.fdopen(fd, "wb") as file:
-            try:
-                for begin in range(block.raw_begin, block.raw_end, _COPY_BYTES):
-                    file.write(log.read(begin, min(begin + _COPY_BYTES, block.raw_end)))
-            except OSError:
-                return
-
-    def _load(self) -> None:
-        """What an earlier process left: a torn last line is not counted, a block without an end was cancelled."""
-        path = self._folder / "blocks.jsonl"
-        for line in path.read_bytes().split(b"\n"):
-            try:
-                block = Block.model_validate_json(line)
-            except ValueError:
-                continue
-            block.output_path = self._output_path(block.block_id)  # the folder may have been moved
-            self._blocks[block.block_id] = block
-            self._rows.append(block.block_id)
-        for block in list(self._blocks.values()):
-            if block.ts_end is None:
-                self._close_open(block)
-            elif not self._has_output(block):
-                self._write_output(block)
-
-    def _has_output(self, block: Block) -> bool:
-        """Whether the file is whole: a server may have been killed while it wrote it."""
-        assert block.raw_end is not None
-        size = max(min(block.raw_end, self._stream.transcript.raw.kept) - block.raw_begin, 0)
-        path = Path(block.output_path)
-        return path.exists() and path.stat().st_size == size
-
-    def _close_open(self, block: Block) -> None:
-        end = self._stream.normaliser.raw
-        closed = block.model_copy(
-            update={
-                "ts_end": int(time.time() * 1000),
-                "status": "cancelled",
-                "reason": "the server ended while it ran",
-                "raw_end": max(end, block.raw_begin),
-                "spool_end": max(self._stream.end, block.spool_begin),
-            }
-        )
-        self._write_output(closed)
-        self._write(closed)
 
 
 def _outcome(run: Run) -> tuple[BlockStatus, str | None]:

@@ -10,7 +10,8 @@ from ptyctl.api.pty_replies import PtyReply
 from transports.channel import Channel
 
 from .gate import Writer
-from .session import Session, new_nonce
+from .session import Session
+from .shells import new_nonce
 from .terminal_model import interrupt, until_idle
 
 #: How long a program may take to end after Ctrl-C, before it counts as wedged; and after it was killed.

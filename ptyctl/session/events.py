@@ -11,8 +11,8 @@ from typing import Any
 from ptyctl.api.blocks import Block
 
 from .appender import Appender
+from .left_blocks import Told
 from .pulse import Pulse
-from .recovery import rows
 from .stream import Stream
 
 #: Deltas of one block are gathered for so long: a flood makes a few large ones.
@@ -27,15 +27,16 @@ class Events:
     """Each event has a number; a reader asks for what came `since` one. In the file a delta keeps its offsets only. `pulse`
     beats with each."""
 
-    def __init__(self, folder: Path, stream: Stream, session_id: str, pulse: Pulse) -> None:
+    def __init__(self, folder: Path, stream: Stream, session_id: str, pulse: Pulse, told: Told) -> None:
+        """`told` is what an earlier process has told."""
         self.pulse = pulse
         self.conversation_id = session_id
         self._session_id = session_id
         self._stream = stream
-        self._path = folder / "events.jsonl"
-        self._file = Appender(self._path)
+        self._file = Appender(folder / "events.jsonl")
         self._kept: deque[dict[str, Any]] = deque(maxlen=KEPT_EVENTS)
-        self._count = sum(1 for _ in rows(self._path))
+        self._told = told
+        self._count = told.events
         self._unwritten: list[dict[str, Any]] = []
         self._block: Block | None = None
         self._raw = 0
@@ -66,21 +67,17 @@ class Events:
 
     def catch_up(self, blocks: list[Block]) -> None:
         """Tells what a killed server had no time to tell: each block has one begin and one end, as its rows say."""
-        begun: dict[str, int] = {}
-        ended = set()
-        for row in rows(self._path):
-            if row["type"] == "agent_block_begin":
-                begun[row["block"]["block_id"]] = row["block"]["raw_begin"]
-            elif row["type"] == "agent_block_delta":
-                begun[row["block_id"]] = row["raw_to"]
-            elif row["type"] == "agent_block_end":
-                ended.add(row["block"]["block_id"])
-        for block in blocks:
-            if block.block_id not in begun:
+        told, ids = self._told, [block.block_id for block in blocks]
+        first = 0 if told.block_id is None else ids.index(told.block_id) if told.block_id in ids else len(ids)
+        for block in blocks[first:]:
+            half = block.block_id == told.block_id
+            if half and told.ended:
+                continue
+            if not half:
                 self.begin(block)
-            if block.block_id not in ended:
-                self._block, self._raw, self._spool = block, begun.get(block.block_id, block.raw_begin), self._stream.end
-                self.end(block)
+            so_far = told.raw_to if half and told.raw_to is not None else block.raw_begin
+            self._block, self._raw, self._spool = block, so_far, self._stream.end
+            self.end(block)
         self._write()
 
     def note(self, kind: str, **more: Any) -> None:

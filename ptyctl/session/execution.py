@@ -129,7 +129,7 @@ def _told(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> 
 
 def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> ExecReply:
     stream = session.stream
-    output = output_of(run, stream, session.cols, request.max_output_bytes)
+    output = output_of(run, stream, request.max_output_bytes)
     running = run.done_reason is None
     now = asyncio.get_running_loop().time()
     return ExecReply(

@@ -22,7 +22,14 @@ class Output:
     omitted_bytes: int = 0
 
 
-def output_of(run: Run, stream: Stream, width: int, limit: int) -> Output:
+def shown_between(stream: Stream, begin: int, end: int, before: str = "") -> str:
+    """The text of raw bytes behind a prompt, as the terminal showed it: with the widths that it had then."""
+    log, widths, size = stream.transcript.raw, stream.widths, len(before.encode())
+    resizes = [(size + offset, columns) for offset, columns in widths.within(begin, end)]
+    return render(before.encode() + log.read(begin, end), widths.at(begin), resizes)
+
+
+def output_of(run: Run, stream: Stream, limit: int) -> Output:
     """The output so far, or the whole where the run has ended; about `limit` bytes of UTF-8 at most."""
     if run.raw_begin is None:
         return Output("")
@@ -32,11 +39,10 @@ def output_of(run: Run, stream: Stream, width: int, limit: int) -> Output:
         return _not_kept(run, stream, limit)
     part = _RAW_FACTOR * limit
     if end - run.raw_begin <= 2 * part:
-        text = _rendered(run, log.read(run.raw_begin, end), width, head=True, tail=True)
-        return _shortened(text, limit, run)
-    head = _rendered(run, log.read(run.raw_begin, run.raw_begin + part), width, head=True, tail=False)
-    tail_raw = log.read(end - part, end)
-    tail = _rendered(run, tail_raw[tail_raw.find(b"\n") + 1 :], width, head=False, tail=True)
+        return _shortened(_rendered(run, stream, run.raw_begin, end, head=True, tail=True), limit, run)
+    head = _rendered(run, stream, run.raw_begin, run.raw_begin + part, head=True, tail=False)
+    line = end - part + log.read(end - part, end).find(b"\n") + 1
+    tail = _rendered(run, stream, line, end, head=False, tail=True)
     between = end - run.raw_begin - 2 * part
     return _joined(head, tail, limit, between + len(head.encode()) + len(tail.encode()), run)
 
@@ -51,10 +57,10 @@ def _not_kept(run: Run, stream: Stream, limit: int) -> Output:
     return _joined(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), limit, end - begin, run)
 
 
-def _rendered(run: Run, raw: bytes, width: int, *, head: bool, tail: bool) -> str:
+def _rendered(run: Run, stream: Stream, begin: int, end: int, *, head: bool, tail: bool) -> str:
     # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
     before = run.prompt_before if head and run.echoed else ""
-    text = render(before.encode() + raw, width)
+    text = shown_between(stream, begin, end, before)
     if head and run.echoed and "\n" not in run.command:  # among several lines, the echo tells which is which
         text = without_echo(text, before, run.command)
     if tail and run.prompt_after:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 
+#: The begin and the end of a line, in this machine's byte order.
+PACKED_BYTES = 16
+
 
 class PromptLines:
     """Pairs of spool offsets, ascending. 16 bytes a prompt: a session has as many as commands were run in it."""
@@ -19,6 +22,19 @@ class PromptLines:
     def add(self, begin: int, end: int) -> None:
         self._begins.append(begin)
         self._ends.append(end)
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> PromptLines:
+        """The lines that `packed` gave."""
+        lines, pairs = cls(), array("Q", data)
+        lines._begins, lines._ends = pairs[::2], pairs[1::2]
+        return lines
+
+    def packed(self, first: int = 0) -> bytes:
+        """The lines from a number on, PACKED_BYTES each."""
+        pairs = array("Q", bytes(PACKED_BYTES * (len(self) - first)))
+        pairs[::2], pairs[1::2] = self._begins[first:], self._ends[first:]
+        return pairs.tobytes()
 
     def last(self) -> tuple[int, int] | None:
         return (self._begins[-1], self._ends[-1]) if self._begins else None

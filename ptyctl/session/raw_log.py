@@ -1,7 +1,7 @@
 """output.raw: what a channel receives is read straight into a mapped, preallocated extent of the file.
 
-A byte that was received is in the kernel's page cache at once, so not even a kill -9 of this process loses it. After such a
-kill the file's real end is where the zeros of its last extent begin.
+A byte that was received is in the kernel's page cache at once, so not even a kill -9 of this process loses it. How many there
+are stands in output.end as long as the file is open; then the file ends with the last of them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import fcntl
 import mmap
 import os
 from pathlib import Path
+
+from .write_position import WritePosition
 
 #: Extents double from the first to the last size: an idle session costs little, a flood few system calls.
 FIRST_EXTENT_BYTES = 64 * 1024
@@ -29,6 +31,9 @@ class RawLog:
         self._quota = quota_bytes
         self._fd = _opened(path)
         self.size = self.kept = os.fstat(self._fd).st_size
+        self._position = WritePosition(path.with_name("output.end"))
+        #: What a killed server had counted of the file: so much of it is no room allocated ahead.
+        self.counted: int = self._position.cell[0]
         self._map: mmap.mmap | None = None
         self._base = 0  # where the present extent begins in the file
         self._view: memoryview | None = None
@@ -60,8 +65,20 @@ class RawLog:
             begin = self.size - self._base
             data = self._map[begin : begin + nbytes]
             self.kept += nbytes
+            self._position.cell[0] = self.kept
         self.size += nbytes
         return data
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def size_on_disk(self) -> int:
+        """The file's size now, with the room that is allocated ahead; 0 where it was removed."""
+        try:
+            return self._path.stat().st_size
+        except OSError:
+            return 0
 
     def read(self, begin: int, end: int) -> bytes:
         """The kept bytes between two offsets; fewer where some were not kept."""
@@ -70,7 +87,7 @@ class RawLog:
     def cut(self, end: int) -> None:
         """What was received ends there; what stands behind it never was."""
         os.ftruncate(self._fd, end)
-        self.size = self.kept = end
+        self.size = self.kept = self._position.cell[0] = end
 
     def lost_until(self, size: int) -> None:
         """So many bytes were received, and the last of them not kept; nor is anything from now on."""
@@ -83,6 +100,7 @@ class RawLog:
             return
         self._unmap()
         os.ftruncate(self._fd, self.kept)
+        self._position.remove()
         os.close(self._fd)
         self._fd = -1
         self._scratch = self._scratch or bytearray(FIRST_EXTENT_BYTES)

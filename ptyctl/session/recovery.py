@@ -1,32 +1,36 @@
 """A session's folder as a killed server left it, made whole again (design, section 9).
 
-output.raw is the truth. Its end is where the zeros of its preallocated last extent begin; the spool and the prompts are what
-it becomes with the times and the incarnations of the timeline; the last line of a .jsonl file may be torn, and is cut.
+output.raw is the truth. Its end is what output.end counts; the spool and the prompts are what it becomes with the times and the
+incarnations of the timeline; the last line of a .jsonl file may be torn, and is cut. All this is done in a thread.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ptyctl.core.marks import Mark, MarkReader
-from ptyctl.core.normalise import Normaliser
+from ptyctl.api.blocks import Block
+from ptyctl.core.marks import Mark
 
+from .jsonl import PIECE_BYTES, cut_torn_line, rows_backwards, rows_with
+from .left_blocks import Told, close_open, output_size, read_blocks, told_events, without_output, write_outputs
 from .prompt_lines import PromptLines
 from .raw_log import RawLog
+from .replay import Replay
 
+#: Missing files of blocks are written before the session is served, unless they are larger in all.
+AT_ONCE_BYTES = 16 * 1024 * 1024
 _DIRECTORY_MODE = 0o700
-_PIECE_BYTES = 1 << 20
 _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", "screen.jsonl", "screen.checkpoints.jsonl")
 
 
 @dataclass(slots=True)
 class Kept:
-    """What a session's folder holds. `gap_at` is the spool's size on disk where some of what was received is not there."""
+    """What a session's folder holds. `gap_at` is the spool's size on disk where some of what was received is not there;
+    `resizes` are offsets into output.raw and columns; `blocks` the rows of blocks.jsonl, `told` what events.jsonl says of them;
+    `without_output` those whose files are so large that nobody should wait for them.
+    """
 
     raw: RawLog
     spool: int = 0
@@ -34,6 +38,10 @@ class Kept:
     incarnation: int = 0
     prompts: PromptLines = field(default_factory=PromptLines)
     last_prompt: Mark | None = None
+    resizes: list[tuple[int, int]] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    without_output: list[Block] = field(default_factory=list)
+    told: Told = field(default_factory=Told)
 
 
 def new_folder(folder: Path, quota_bytes: int) -> Kept:
@@ -52,145 +60,57 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int) -> Kept:
     raw = RawLog(folder / "output.raw", quota_bytes)
     try:
         for name in _LINE_FILES:
-            _cut_torn_line(folder / name)
-        received, told = _received(folder, meta)
-        raw.cut(_real_end(raw, min(received, raw.kept)))
-        return _replayed(folder, raw, received, told)
+            cut_torn_line(folder / name)
+        blocks = read_blocks(folder)
+        received, told = _received(folder, meta, blocks)
+        raw.cut(_real_end(raw, min(max(received, raw.counted), raw.kept)))
+        kept = _replayed(folder, raw, received, told)
+        kept.resizes = [(row["raw"], row["cols"]) for row in rows_with(folder / "timeline.jsonl", b'"kind":"resize"')]
+        kept.blocks = close_open(folder, blocks, raw.size, kept.spool)
+        kept.without_output = without_output(folder, kept.blocks, raw.kept)
+        if sum(output_size(block, raw.kept) for block in kept.without_output) <= AT_ONCE_BYTES:
+            write_outputs(kept.without_output, raw.path, raw.kept)
+            kept.without_output = []
+        kept.told = told_events(folder)
     except BaseException:
         raw.close()
         raise
-
-
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a .jsonl file; what is no JSON was not written by us whole."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                yield row
-
-
-class _Replay:
-    """Makes the spool again, and writes what differs from the file: most often a few bytes at its end."""
-
-    def __init__(self, file: int) -> None:
-        self.normaliser = Normaliser()
-        self.prompts = PromptLines()
-        self.last_prompt: Mark | None = None
-        self.writing = True
-        self._file = file
-        self._size = 0
-        self._in_line = False
-
-    def feed(self, data: bytes, ts: int) -> None:
-        self._keep(self.normaliser.feed(data, ts))
-        placed, self.normaliser.marks = self.normaliser.marks, []
-        for mark in placed:
-            if mark.mark.kind == "prompt":
-                self.prompts.add(mark.spool_begin, mark.spool_end)
-                self.last_prompt = mark.mark
-
-    def channel_ended(self) -> None:
-        self._keep(self.normaliser.flush())
-
-    def begin_incarnation(self, nonces: list[str]) -> None:
-        self.channel_ended()
-        self.normaliser = Normaliser(self.normaliser.raw, self.normaliser.spool, MarkReader(*nonces), in_line=self._in_line)
-
-    def finish(self) -> int:
-        """The size of the file, which is less than that of the spool where the disk is full."""
-        if self.writing:
-            os.ftruncate(self._file, self._size)
-        return self._size
-
-    def _keep(self, text: bytes) -> None:
-        if text:
-            self._in_line = text[-1] != 10
-        if text and self.writing and os.pread(self._file, len(text), self._size) != text:
-            try:
-                self._write(text)
-            except OSError:
-                self.writing = False
-                return
-        self._size += len(text) if self.writing else 0
-
-    def _write(self, text: bytes) -> None:
-        done = 0
-        while done < len(text):
-            done += os.pwrite(self._file, text[done:], self._size + done)
+    return kept
 
 
 def _replayed(folder: Path, raw: RawLog, received: int, told: int) -> Kept:
-    fd = os.open(folder / "output.spool", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    whole = received <= raw.kept
+    replay = Replay(folder)
     try:
-        replay = _Replay(fd)
-        ts = incarnation = 0
-        for row in rows(folder / "timeline.jsonl"):
-            _feed(replay, raw, min(row["raw"], raw.kept), ts)
-            ts = row["ts"]
-            if row["kind"] == "incarnation":
-                incarnation = row["incarnation"]
-                if row["raw"] <= raw.kept:
-                    replay.begin_incarnation(row["nonces"])
-        _feed(replay, raw, raw.kept, ts)
-        whole = received <= raw.kept
-        if whole:
-            replay.channel_ended()
-        on_disk = replay.finish()
+        replay.run(raw, ended=whole)
     finally:
-        os.close(fd)
+        replay.close()
     spool = replay.normaliser.spool if whole else max(told, replay.normaliser.spool)
     if not whole:
         raw.lost_until(received)
-    gap_at = None if whole and on_disk == spool else on_disk
-    return Kept(raw, spool, gap_at, incarnation, replay.prompts, replay.last_prompt)
+    gap_at = None if whole and replay.writing else replay.on_disk
+    return Kept(raw, spool, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
 
 
-def _feed(replay: _Replay, raw: RawLog, end: int, ts: int) -> None:
-    for begin in range(replay.normaliser.raw, end, _PIECE_BYTES):
-        replay.feed(raw.read(begin, min(begin + _PIECE_BYTES, end)), ts)
-
-
-def _received(folder: Path, meta: dict[str, Any]) -> tuple[int, int]:
+def _received(folder: Path, meta: dict[str, Any], blocks: list[Block]) -> tuple[int, int]:
     """How much there was at least, of raw bytes and of the spool: nobody may get an older cursor for newer text."""
     raw, spool = meta.get("bytes_received", 0), meta.get("spool_size", 0)
-    for row in rows(folder / "timeline.jsonl"):
+    for _, row in rows_backwards(folder / "timeline.jsonl"):
         raw, spool = max(raw, row["raw"]), max(spool, row["spool"])
-    for row in rows(folder / "blocks.jsonl"):
-        raw = max(raw, row["raw_begin"], row.get("raw_end") or 0)
-        spool = max(spool, row["spool_begin"], row.get("spool_end") or 0)
+        break
+    for block in blocks:
+        raw = max(raw, block.raw_begin, block.raw_end or 0)
+        spool = max(spool, block.spool_begin, block.spool_end or 0)
     return raw, spool
 
 
 def _real_end(raw: RawLog, least: int) -> int:
-    """Behind the last byte that is not zero; not before `least`, for a program may have printed zeros."""
+    """Behind the last byte that is not zero, as the server may have been killed before it counted; not before `least`."""
     end = raw.kept
     while end > least:
-        begin = max(end - _PIECE_BYTES, least)
+        begin = max(end - PIECE_BYTES, least)
         size = len(raw.read(begin, end).rstrip(b"\0"))
         if size:
             return begin + size
         end = begin
     return least
-
-
-def _cut_torn_line(path: Path) -> None:
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        end = size = file.seek(0, os.SEEK_END)
-        while end:
-            begin = max(end - _PIECE_BYTES, 0)
-            file.seek(begin)
-            newline = file.read(end - begin).rfind(b"\n")
-            end = begin + newline + 1
-            if newline >= 0 or not begin:
-                break
-            end = begin
-        if end < size:
-            file.truncate(end)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from ptyctl.core.lease import Lease, Leases
 from ptyctl.core.prompt import Expectations, shown
 from ptyctl.core.search import Span
 from ptyctl.core.states import State, next_state
+from ptyctl.core.widths import Widths
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
 
@@ -29,9 +29,10 @@ from .gate import Gate, Writer
 from .input_log import InputLog
 from .notices import Notices
 from .pulse import Pulse
-from .recovery import Kept
+from .recovery import Kept, new_folder
 from .run import Run
 from .runs import Runs
+from .shells import new_nonce
 from .spec import Limits, Spec
 from .stream import Stream
 from .terminal import Terminal
@@ -43,10 +44,12 @@ class Session:
 
     def __init__(self, session_id: str, spec: Spec, folder: Path, limits: Limits, kept: Kept | None = None) -> None:
         """`kept` is what a killed server left in the folder (recovery); `recall` then says the rest."""
+        new = kept is None
+        kept = kept or new_folder(folder, limits.quota_bytes)
         self.session_id = session_id
         self.spec = spec
         self.state: State = "opening"
-        self.incarnation = kept.incarnation if kept is not None else 0
+        self.incarnation = kept.incarnation
         self.closed_why = ""
         self.expect = spec.expect
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
@@ -56,6 +59,7 @@ class Session:
         self.changes = Pulse()
         self.notices = Notices()
         self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
+        self.stream.widths = Widths(spec.pty.cols, kept.resizes)
         self.stream.on_end = self._channel_ended
         self.stream.on_gap = self._gap
         self.gate = Gate(
@@ -68,12 +72,12 @@ class Session:
         self.input_log = InputLog(folder)
         self.gate.on_input = self._typed
         self.gate.on_secret = self.stream.arm
-        self.events = Events(folder, self.stream, session_id, self.changes)
+        self.events = Events(folder, self.stream, session_id, self.changes, kept.told)
         self.events.conversation_id = spec.conversation_id or session_id
-        self.blocks = Blocks(session_id, folder, self.stream)
+        self.blocks = Blocks(session_id, folder, self.stream, kept.blocks)
         self.events.catch_up(self.blocks.all())
         size = (self.cols, self.rows)
-        self.display = Display(folder, self.stream, self.gate, size, lambda: self.channel, new=kept is None)
+        self.display = Display(folder, self.stream, self.gate, size, lambda: self.channel, new=new)
         self.display.deltas.conversation_id = self.events.conversation_id
         terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
         terminal.width = lambda: self.cols
@@ -85,6 +89,8 @@ class Session:
         self.stream.on_mark = self.runs.marked
         self.hooks_nonce = new_nonce()
         self.usage = Usage(spec.idle_timeout_s, self._close_as_idle)
+        #: Whether this process may write to its files, and no other. What is only history is held by nobody.
+        self.held = True
         self._closing: asyncio.Future[None] | None = None
 
     async def connect(self, channel: Channel) -> None:
@@ -116,8 +122,7 @@ class Session:
             self.open_channel()
         if self.stream.ended is None:
             self._to("opened")
-            if self.incarnation > 1 and channel.pty_enabled:  # the terminal keeps the size that it has
-                channel.resize(self.cols, self.rows)
+            self._same_size()
         self.write_meta()
 
     def open_channel(self) -> Channel:
@@ -161,8 +166,12 @@ class Session:
             raise from_channel(error) from None
         self.cols, self.rows = cols, rows
         self.changes.beat()
-        self.stream.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
-        self.stream.pulse.beat()
+        self.stream.resized(cols, rows)
+
+    def _same_size(self) -> None:
+        """A new channel begins with the size of the first; it gets the one that the session has come to."""
+        if (self.cols, self.rows) != (self.spec.pty.cols, self.spec.pty.rows) and self.open_channel().pty_enabled:
+            self.resize(self.cols, self.rows)
 
     async def close(self, *, force: bool = False, why: str = "closed") -> None:
         """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even
@@ -183,9 +192,12 @@ class Session:
             await self.channel.close(force=force)
         await self.display.close()
         self.write_meta()
-        self._let_go()
+        self.let_go()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Leaves the files to whoever wants to go on with them; they can still be read here."""
+        self.held = False
+        self.usage.end()
         self.display.end_writing()
         self.blocks.close()
         self.input_log.close()
@@ -203,7 +215,7 @@ class Session:
         self.closed_why = kept["closed_reason"]
         self._closing = asyncio.get_running_loop().create_future()
         self._closing.set_result(None)
-        self._let_go()
+        self.let_go()
 
     @contextmanager
     def used_by(self, task_id: str | None, *, reading: bool = False) -> Iterator[None]:
@@ -276,8 +288,3 @@ class Session:
 
     def _close_as_idle(self) -> None:
         self._begin_close(False, "idle_timeout_ms passed without use")
-
-
-def new_nonce() -> str:
-    """Keeps one source of marks apart from all others."""
-    return secrets.token_hex(8)

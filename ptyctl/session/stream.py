@@ -9,11 +9,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark
 from ptyctl.core.masking import Masking
 from ptyctl.core.normalise import Normaliser
 from ptyctl.core.screen import QueryReader
+from ptyctl.core.widths import Widths
 from ptyctl.core.window import Window
 from transports.errors import ChannelError
 from transports.receiver import Receiver
@@ -22,11 +24,14 @@ from .pulse import Pulse
 from .recovery import Kept, new_folder
 from .transcript import Transcript
 
+DEFAULT_COLUMNS = 80
 #: How long derived text may wait in memory before it is written.
 FLUSH_S = 0.05
-#: What may be the begin of a secret's echo waits so long for the rest.
+#: What may be the begin of a secret waits so long for the rest: just after that was typed, and later.
 HOLD_S = 0.2
-_UNMASKED_BYTES = 64 * 1024
+LATE_HOLD_S = 0.02
+#: Where what is not masked yet is read into. One for all: it is emptied in the same step.
+_UNMASKED = bytearray(64 * 1024)
 
 
 class Stream(Receiver):
@@ -41,8 +46,10 @@ class Stream(Receiver):
         self.transcript = Transcript(folder, kept, self._gap)
         self.window = Window(window_bytes, kept.spool)
         self.normaliser = Normaliser(kept.raw.size, kept.spool)
+        self.transcript.resumable = self._resumable
         self.prompts = kept.prompts
         self.last_prompt: Mark | None = kept.last_prompt
+        self.widths = Widths(DEFAULT_COLUMNS)
         self.pulse = Pulse()
         self.ended: ChannelError | None = None
         self.last_data = 0.0
@@ -54,11 +61,12 @@ class Stream(Receiver):
         self.on_query: Callable[[int], None] = lambda raw: None
         self.on_end: Callable[[ChannelError], None] = lambda reason: None
         self.on_gap: Callable[[], None] = lambda: None
+        self._incarnation = kept.incarnation
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._queries = QueryReader()
         self._masking = Masking()
-        self._unmasked: bytearray | None = None
+        self._masked = False
         self._hold_timer: asyncio.TimerHandle | None = None
         self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]  # straight to the file, no hop
 
@@ -71,24 +79,26 @@ class Stream(Receiver):
         return max(0, self.window.end - self.window.limit)
 
     def get_buffer(self) -> memoryview:
-        """While a secret may be echoed it is memory: what was not masked yet must not be on disk, should we be killed now."""
-        return self.transcript.raw.get_buffer() if self._unmasked is None else memoryview(self._unmasked)
+        """While a secret may be shown it is memory: what was not masked yet must not be on disk, should we be killed now."""
+        return memoryview(_UNMASKED) if self._masked else self.transcript.raw.get_buffer()
 
     def arm(self, secret: bytes) -> None:
-        """This is typed now, and nobody may see it: if the far end echoes it, the echo is masked."""
+        """This is typed now, and nobody may see it: where the far end shows it, it is masked."""
         self._masking.arm(secret, self._loop.time())
-        if self._unmasked is None and self._masking.armed:
-            self._unmasked = bytearray(_UNMASKED_BYTES)
+        if not self._masked and self._masking.armed:
+            self._masked = True
             del self.get_buffer  # no longer straight to the file
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._unmasked is None:
+        if not self._masked:
             self._received(nbytes)
             return
         self._stop_holding()
-        self._put(self._masking.feed(bytes(self._unmasked[:nbytes]), self._loop.time()))
+        now = self._loop.time()
+        self._put(self._masking.feed(bytes(memoryview(_UNMASKED)[:nbytes]), now))
         if self._masking.held:
-            self._hold_timer = self._loop.call_later(HOLD_S, self._let_go)
+            hold = HOLD_S if self._masking.expecting(now) else LATE_HOLD_S
+            self._hold_timer = self._loop.call_later(hold, self._let_go)
         elif not self._masking.armed:
             self._unmask()
 
@@ -105,6 +115,7 @@ class Stream(Receiver):
             for mark in placed:
                 if mark.mark.kind == "prompt":
                     self.prompts.add(mark.spool_begin, mark.spool_end)
+                    self.transcript.add_prompt(self.prompts.packed(len(self.prompts) - 1))
                     self.last_prompt = mark.mark
                 self.on_mark(mark)
         for watch in list(self.watchers):
@@ -115,7 +126,8 @@ class Stream(Receiver):
         self.pulse.beat()
 
     def channel_ended(self, reason: ChannelError) -> None:
-        self._unmask()
+        self._stop_holding()
+        self._put(self._masking.flush())  # what is typed in secret stays so: the next channel may show it too
         self._keep(self.normaliser.flush())
         self.ended = reason
         self.flush()
@@ -130,7 +142,14 @@ class Stream(Receiver):
         self.normaliser = Normaliser(self.normaliser.raw, self.end, MarkReader(*nonces), in_line=in_line)
         self._queries = QueryReader()
         self.ended = None
+        self._incarnation = number
         self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
+
+    def resized(self, cols: int, rows: int) -> None:
+        """The terminal has this size from here on."""
+        self.widths.add(self.transcript.raw.size, cols)
+        self.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
+        self.pulse.beat()
 
     def read(self, begin: int, end: int) -> bytes:
         """Spool text between two offsets: from the window, or from disk where that holds it no longer."""
@@ -182,6 +201,14 @@ class Stream(Receiver):
         if self._flush_timer is None:
             self._flush_timer = self._loop.call_later(FLUSH_S, self.flush)
 
+    def _resumable(self) -> dict[str, Any]:
+        """See Replay: nothing where the normaliser holds something back."""
+        normaliser = self.normaliser
+        if not normaliser.settled or normaliser.reader is None:
+            return {}
+        state = {"incarnation": self._incarnation, "prompts": len(self.prompts), "in_line": normaliser.in_line}
+        return {"resume": {**state, "marks": normaliser.reader.counters()}}
+
     def _put(self, data: bytes) -> None:
         """Takes bytes that were not read into the file's own buffer."""
         rest = memoryview(data)
@@ -200,11 +227,11 @@ class Stream(Receiver):
             self._unmask()
 
     def _unmask(self) -> None:
-        """No echo is expected (any more): bytes go straight to the file again."""
-        if self._unmasked is not None:
+        """There is nothing to mask (any more): bytes go straight to the file again."""
+        if self._masked:
             self._stop_holding()
             self._put(self._masking.clear())
-            self._unmasked = None
+            self._masked = False
             self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]
 
     def _stop_holding(self) -> None:

@@ -21,7 +21,10 @@ _FILE_MODE = 0o600
 
 
 class Transcript:
-    """The files of one session. Nothing here raises when a disk is full: `keeping` tells, and a gap is noted once."""
+    """The files of one session. Nothing here raises when a disk is full: `keeping` tells, and a gap is noted once.
+
+    `resumable` gives what a row of data has besides: what a replay needs that goes on from it.
+    """
 
     def __init__(self, folder: Path, kept: Kept, on_gap: Callable[[], None]) -> None:
         self.folder = folder
@@ -30,6 +33,8 @@ class Transcript:
             undo.callback(self.raw.close)
             self._spool = Appender(folder / "output.spool")
             undo.callback(self._spool.close)
+            self._prompts = Appender(folder / "output.prompts")
+            undo.callback(self._prompts.close)
             self._timeline = Appender(folder / "timeline.jsonl")
             undo.pop_all()
         self.spool_size = kept.spool
@@ -38,6 +43,8 @@ class Transcript:
         self.steps: list[Step] = []
         self.steps_from = self._timeline.size
         self.row_ts = 0
+        self.row_interval_ms = ROW_INTERVAL_MS
+        self.resumable: Callable[[], dict[str, Any]] = dict
         self._on_gap = on_gap
         self._row_due_ms = 0
 
@@ -45,9 +52,9 @@ class Transcript:
         """Bytes came at `ts` (epoch ms) and begin at these offsets; at most one row each 50 ms is kept. `row_ts` is the time of
         the last one, so that the same is known after a crash."""
         if ts >= self._row_due_ms:
-            self._row_due_ms = ts + ROW_INTERVAL_MS
-            self._row(raw, spool, ts, "data")
-        if self.gap_at is None and not (self.raw.keeping and self._spool.growing and self._timeline.growing):
+            self._row_due_ms = ts + self.row_interval_ms
+            self._row(raw, spool, ts, "data", **(self.resumable() if self.gap_at is None else {}))
+        if self.gap_at is None and not self._growing():
             self.gap_at = min(spool, self.spool_kept)
             self._row(raw, spool, ts, "gap")
             self._on_gap()
@@ -60,6 +67,11 @@ class Transcript:
         self.spool_size += len(text)
         if self.gap_at is None:
             self._spool.append(text)
+
+    def add_prompt(self, line: bytes) -> None:
+        """One more of the prompts' lines, as PromptLines packs it."""
+        if self.gap_at is None:
+            self._prompts.append(line)
 
     @property
     def spool_kept(self) -> int:
@@ -86,6 +98,7 @@ class Transcript:
 
     def flush(self) -> None:
         self._spool.flush()
+        self._prompts.flush()
 
     def disk_bytes(self) -> int:
         return self.raw.kept + self._spool.size + self._timeline.size
@@ -93,8 +106,12 @@ class Transcript:
     def close(self) -> None:
         """Ends the writing; what was kept can still be read."""
         self._spool.close()
+        self._prompts.close()
         self._timeline.close()
         self.raw.close()
+
+    def _growing(self) -> bool:
+        return self.raw.keeping and self._spool.growing and self._prompts.growing and self._timeline.growing
 
     def _row(self, raw: int, spool: int, ts: int, kind: str, **more: object) -> None:
         self.row_ts = ts

@@ -7,9 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.masking import LIFE_S, Masking
+from ptyctl.core.masking import LIFE_S, MOST_LASTING, Masking, is_distinct
 
 secrets = st.text("abcé*", min_size=1, max_size=6).map(str.encode)
+distinct = st.text("ab1", min_size=8, max_size=12).map(str.encode).filter(is_distinct)
 texts = st.text("abcé*\n ", max_size=30).map(str.encode)
 
 
@@ -25,8 +26,49 @@ def test_the_first_echo_is_masked_however_it_is_cut(secret: bytes, before: bytes
     masking.arm(secret + b"\r", 0.0)
     text = before + secret + behind
     begin = text.find(secret)
-    assert fed(masking, text, places) == text[:begin] + b"*" * len(secret) + text[begin + len(secret) :]
-    assert not masking.armed
+    rest = text[begin + len(secret) :]
+    if is_distinct(secret):
+        rest = rest.replace(secret, b"*" * len(secret))
+    assert fed(masking, text, places) == text[:begin] + b"*" * len(secret) + rest
+    assert masking.armed is is_distinct(secret)
+
+
+@given(st.lists(distinct, min_size=1, max_size=3), st.data())
+def test_a_distinct_secret_is_never_shown_whole(several: list[bytes], data: st.DataObject) -> None:
+    """However late it comes, however it is cut, and also where what was held back had to be let go in between."""
+    masking = Masking()
+    for secret in several:
+        masking.arm(secret, 0.0)
+    text = b"".join(data.draw(st.lists(st.sampled_from([*several, *(secret[:5] for secret in several), b"a", b" "]))))
+    shown, begin = b"", 0
+    while begin < len(text):
+        size = data.draw(st.integers(1, 30))
+        shown += masking.feed(text[begin : begin + size], 1000.0)
+        shown += masking.flush() if data.draw(st.booleans()) else b""
+        begin += size
+    shown += masking.flush()
+    assert len(shown) == len(text)
+    assert not any(secret in shown for secret in several)
+
+
+def test_what_was_let_go_is_masked_from_there_on() -> None:
+    masking = Masking()
+    masking.arm(b"s3cret-Word", 0.0)
+    assert masking.feed(b"it is s3c", 60.0) == b"it is "
+    assert masking.flush() == b"s3c"
+    assert masking.feed(b"ret", 61.0) == b""
+    assert masking.feed(b"-Word.", 61.0) == b"********."
+    assert masking.feed(b" s3c", 62.0) + masking.flush() == b" s3c"
+    assert masking.feed(b"ure", 63.0) == b"ure"
+    assert masking.expecting(LIFE_S / 2)
+    assert not masking.expecting(60.0)
+
+
+def test_so_many_distinct_secrets_are_remembered() -> None:
+    masking = Masking()
+    for number in range(MOST_LASTING + 1):
+        masking.arm(b"secret-%04d\r" % number, 0.0)
+    assert masking.feed(b"secret-0000 secret-0001\n", 60.0) == b"secret-0000 ***********\n"
 
 
 @given(st.lists(secrets, max_size=3), texts, st.lists(st.integers(0, 99), max_size=8))

@@ -74,3 +74,26 @@ def test_no_control_is_left(raw: bytes) -> None:
 def test_an_erased_pager_leaves_nothing(lines: list[str], stops: set[int]) -> None:
     paged = b"".join((MORE + ERASE if number in stops else b"") + line.encode() + b"\r\n" for number, line in enumerate(lines))
     assert render(paged, 80) == "".join(line + "\n" for line in lines)
+
+
+def test_each_part_has_the_width_of_its_time() -> None:
+    line = b"x" * 15 + b"\rAB\r\n"
+    narrow, wide = "x" * 10 + "AB" + "x" * 3 + "\n", "AB" + "x" * 13 + "\n"
+    assert render(line, 10) == narrow
+    assert render(line + line, 10, [(len(line), 20)]) == narrow + wide
+    assert render(line + line, 20, [(len(line), 10)]) == wide + narrow
+    assert render(line, 10, [(12, 20)]) == wide  # in the middle of a line: it is wrapped anew
+    assert render(b"x" * 10 + b"yz", 10, [(10, 20)]) == "x" * 10 + "yz"
+    assert render(b"0123456789\rX", 10, [(10, 20)]) == "X123456789"
+
+
+TEXT = [b"a", b"bc ", b"\r", b"\n", b"\r\n", b"\b", b"\t", "é€日".encode()]
+SEQUENCES = [b"\x1b[1;31m", b"\x1b[K", b"\x1b[2D", b"\x1b[A", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b(B"]
+STRINGS = [b"\x1b]0;t\x07", b"\x1b]0;t\x1b\\", b"\x1bPq\x1b\\"]
+some = st.lists(st.sampled_from(TEXT + SEQUENCES + STRINGS), max_size=30).map(b"".join)
+
+
+@given(some, st.lists(st.integers(0, 120), max_size=5), st.integers(1, 40))
+def test_a_resize_to_the_same_width_changes_nothing_wherever_it_comes(data: bytes, places: list[int], width: int) -> None:
+    resizes = [(place % (len(data) + 1), width) for place in places]
+    assert render(data, width, sorted(resizes)) == render(data, width)

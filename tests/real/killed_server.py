@@ -30,7 +30,7 @@ async def main(state: Path, told: Path, sessions: int) -> None:
     for number in range(sessions):
         request = {"action": "open", "protocol": "local", "command": ["bash", "--norc", "--noprofile"]}
         session_id = (await controller.session(SessionRequest.of(request))).session_id
-        stream = controller._registry.find(session_id).stream
+        stream = (await controller._registry.find(session_id)).stream
         stream.watchers.append(
             lambda at=16 * number, stream=stream: struct.pack_into("<QQ", sizes, at, stream.normaliser.raw, stream.end)
         )

@@ -130,7 +130,7 @@ async def test_kill_in_a_loop(tmp_path: Path) -> None:
         async with LocalController(Settings(state_dir=folder / "state")) as controller:
             for session_id in known:
                 raw_size, spool_size = sizes.get(session_id, (0, 0))
-                session = controller._registry.find(session_id)
+                session = await controller._registry.find(session_id)
                 assert session.state == "lost"
                 check_files(session, spools[session_id], raw_size, spool_size)
                 text = await text_of(controller, session_id, session.stream.end)
@@ -170,7 +170,7 @@ async def test_printing_its_own_files_changes_nothing(tmp_path: Path) -> None:
         shell = await SessionHandle.open(controller, protocol="local", command=["bash", "--norc", "--noprofile"])
         folder = settings.state_dir / "sessions" / shell.session_id
         await shell.exec("echo one")
-        session = controller._registry.find(shell.session_id)
+        session = await controller._registry.find(shell.session_id)
         session.stream.flush()
         for name in ("output.spool", "output.raw"):
             done = await shell.exec(f"cp {folder}/{name} {tmp_path}/copy; cat {tmp_path}/copy; (exit 4)")
@@ -183,7 +183,7 @@ async def test_printing_its_own_files_changes_nothing(tmp_path: Path) -> None:
     for path in (tmp_path / "left", tmp_path / "left/sessions"):
         path.chmod(0o700)
     async with LocalController(Settings(state_dir=tmp_path / "left")) as controller:
-        session = controller._registry.find(shell.session_id)
+        session = await controller._registry.find(shell.session_id)
         assert session.stream.end == end
         assert session.stream.prompts.within(0, 1 << 40) == prompts
         assert [block.exit_code for block in session.blocks.all()] == [0, 4, 4]

@@ -201,7 +201,7 @@ async def test_a_disk_that_is_full_in_mid_block(tmp_path: Path, monkeypatch: pyt
         assert (reply.exit_code, reply.output_truncated) == (3, True)
         assert any("gap" in notice for notice in reply.notices or [])
         assert (await shell.exec("echo still here")).stdout == "still here\n"
-        session = controller._registry.find(shell.session_id)
+        session = await controller._registry.find(shell.session_id)
         assert [(block.status, block.exit_code) for block in session.blocks.all()] == [
             ("completed", 0),
             ("completed", 3),

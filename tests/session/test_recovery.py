@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,9 @@ from hypothesis import strategies as st
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovered import recovered
-from ptyctl.session.raw_log import FIRST_EXTENT_BYTES
-from ptyctl.session.recovery import recover
+from ptyctl.core.marks import Mark
+from ptyctl.session.raw_log import FIRST_EXTENT_BYTES, RawLog
+from ptyctl.session.recovery import Kept, recover
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from ptyctl.session.stream import Stream
@@ -52,6 +55,10 @@ def killed(folder: Path, to: Path) -> Path:
     return to
 
 
+async def mended(folder: Path, **meta: Any) -> Kept:
+    return await asyncio.to_thread(recover, folder, meta, 1 << 30)
+
+
 def on_a_stream(work: Callable[[Stream, Path], Awaitable[None]]) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +87,7 @@ def test_the_spool_and_the_prompts_are_what_the_server_had(
         left = killed(folder / "s", folder / "left")
         if not ended:
             stream.channel_ended(ChannelEnded("end"))
-        kept = recover(left, {"bytes_received": len(first + second)}, 1 << 30)
+        kept = await mended(left, bytes_received=len(first + second))
         try:
             assert kept.raw.read(0, kept.raw.size) == first + second
             assert (left / "output.raw").read_bytes() == first + second
@@ -95,6 +102,81 @@ def test_the_spool_and_the_prompts_are_what_the_server_had(
     on_a_stream(work)
 
 
+@settings(max_examples=150, deadline=None)
+@given(outputs, outputs, st.lists(st.integers(0, 1_000), max_size=12), st.sets(st.integers(0, 20), max_size=4), st.data())
+def test_gone_on_from_any_row_it_is_as_from_the_start(
+    first: bytes, second: bytes, places: list[int], flush_at: set[int], data: st.DataObject
+) -> None:
+    """Each row that can be resumed is: the spool on disk ends behind it, wherever that is."""
+
+    async def work(stream: Stream, folder: Path) -> None:
+        stream.transcript.row_interval_ms = 0
+        pieces = 0
+        for number, raw in enumerate((first, second), 1):
+            stream.begin_incarnation(number, NONCES)
+            for piece in cut(raw, places):
+                stream.data_received(piece)
+                pieces += 1
+                stream.flush() if pieces in flush_at else None
+            stream.channel_ended(ChannelEnded("end")) if number == 1 else None
+        left = killed(folder / "s", folder / "left")
+        from_start = killed(left, folder / "from start")
+        (from_start / "output.prompts").unlink()
+        spool = left / "output.spool"
+        os.truncate(spool, data.draw(st.integers(0, spool.stat().st_size)))
+        ours, theirs = await mended(left), await mended(from_start)
+        try:
+            assert spool.read_bytes() == (from_start / "output.spool").read_bytes()
+            assert (left / "output.prompts").read_bytes() == (from_start / "output.prompts").read_bytes()
+            assert ours.prompts.packed() == theirs.prompts.packed()
+            assert (ours.spool, ours.gap_at, ours.incarnation) == (theirs.spool, None, 2)
+            assert said(ours.last_prompt) == said(theirs.last_prompt)
+        finally:
+            ours.raw.close()
+            theirs.raw.close()
+
+    on_a_stream(work)
+
+
+def said(mark: Mark | None) -> tuple[int | None, bytes | None] | None:
+    """What a prompt's line in the spool keeps of its mark."""
+    return mark and (mark.status, mark.cwd)
+
+
+async def test_a_large_transcript_is_not_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream.transcript.row_interval_ms = 0
+    stream.begin_incarnation(1, NONCES)
+    for _ in range(64):
+        stream.data_received(b"text\r\n" * 10_000)
+    stream.flush()
+    left = killed(tmp_path / "s", tmp_path / "left")
+    stream.close()
+    read: list[int] = []
+    whole = RawLog.read
+    monkeypatch.setattr(RawLog, "read", lambda log, begin, end: read.append(end - begin) or whole(log, begin, end))
+    (await mended(left)).raw.close()
+    assert (left / "output.spool").read_bytes() == b"text\n" * 640_000
+    assert sum(read) <= 64 * 60_000 / 10
+
+
+@pytest.mark.parametrize("before_s", [10, 3600])
+async def test_what_a_power_cut_may_have_taken_is_made_again(tmp_path: Path, before_s: int) -> None:
+    """The last that was written before the machine's start may be zeros; what is older was on disk."""
+    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream.transcript.row_interval_ms = 0
+    stream.begin_incarnation(1, NONCES)
+    for _ in range(3):
+        stream.data_received(b"text\r\n" * 10_000)
+    stream.close()
+    spool = tmp_path / "s/output.spool"
+    spool.write_bytes(b"\0" * 60_000 + spool.read_bytes()[60_000:])
+    written = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - before_s
+    os.utime(spool, (written, written))
+    (await mended(tmp_path / "s")).raw.close()
+    assert (b"\0" in spool.read_bytes()) is (before_s > 60)
+
+
 @pytest.mark.parametrize("damage", [b"garbage\n" * 9, b""])
 async def test_a_spool_that_is_not_what_it_was_is_made_again(tmp_path: Path, damage: bytes) -> None:
     stream = Stream(tmp_path / "s", MIB, 1 << 30)
@@ -102,19 +184,24 @@ async def test_a_spool_that_is_not_what_it_was_is_made_again(tmp_path: Path, dam
     stream.data_received(b"one\r\ntwo\r\n" * 50_000)
     stream.close()
     (tmp_path / "s/output.spool").write_bytes(b"one\ntwo\n" + damage)
-    recover(tmp_path / "s", {}, 1 << 30).raw.close()
+    (await mended(tmp_path / "s")).raw.close()
     assert (tmp_path / "s/output.spool").read_bytes() == b"one\ntwo\n" * 50_000
 
 
-async def test_zeros_that_a_program_printed_stay_where_something_tells_of_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("counted", [True, False])
+async def test_zeros_at_the_very_end(tmp_path: Path, counted: bool) -> None:
+    """They stay where output.end counts them; what a server was killed over before it counted goes up to the last other."""
     stream = Stream(tmp_path / "s", MIB, 1 << 30)
     stream.data_received(b"x" + b"\0" * 10)
     left = killed(tmp_path / "s", tmp_path / "left")
     stream.close()
+    assert not (tmp_path / "s/output.end").exists()
     assert (left / "output.raw").stat().st_size == FIRST_EXTENT_BYTES
-    kept = recover(left, {"bytes_received": 11}, 1 << 30)
+    if not counted:
+        (left / "output.end").write_bytes(bytes(8))
+    kept = await mended(left)
     kept.raw.close()
-    assert (left / "output.raw").read_bytes() == b"x" + b"\0" * 10
+    assert (left / "output.raw").read_bytes() == b"x" + b"\0" * (10 if counted else 0)
     assert (tmp_path / "s/output.raw").read_bytes() == b"x" + b"\0" * 10
 
 
@@ -127,7 +214,7 @@ async def test_torn_last_lines_are_cut(tmp_path: Path) -> None:
     for name in ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl"):
         with (tmp_path / "s" / name).open("ab") as file:
             file.write(b'{"raw": 12, "sp')
-    recover(tmp_path / "s", {}, 1 << 30).raw.close()
+    (await mended(tmp_path / "s")).raw.close()
     assert (tmp_path / "s/timeline.jsonl").read_bytes() == whole
     assert (tmp_path / "s/blocks.jsonl").read_bytes() == b""
 
@@ -141,8 +228,8 @@ async def left_by(session: Session, tmp_path: Path) -> Path:
     return tmp_path / "left"
 
 
-def found(sessions: Path, session_id: str = "s") -> Session:
-    session = recovered(sessions, session_id, Limits())
+async def found(sessions: Path, limits: Limits | None = None) -> Session:
+    session = await recovered(sessions, "s", limits or Limits(), hold=True)
     assert session is not None
     return session
 
@@ -160,7 +247,7 @@ async def test_a_lost_session_is_read_and_goes_on(tmp_path: Path) -> None:
     end = session.stream.end
     sessions = await left_by(session, tmp_path)
 
-    lost = found(sessions)
+    lost = await found(sessions)
     assert (lost.state, lost.incarnation, lost.spec) == ("lost", 1, session.spec)
     reply = await read_from(lost.stream, cursor="0")
     assert ((reply.chunk or "")[:11], reply.eof, reply.next_cursor) == ("hello\nold> ", True, str(lost.stream.end))
@@ -190,7 +277,7 @@ async def test_a_lost_session_is_read_and_goes_on(tmp_path: Path) -> None:
     assert raw.endswith(b"new> \0\0\0")
     assert [row["incarnation"] for row in lines(folder / "timeline.jsonl") if row["kind"] == "incarnation"] == [1, 2]
 
-    closed = found(sessions)
+    closed = await found(sessions)
     assert (closed.state, closed.closed_why, closed.incarnation) == ("closed", "closed", 2)
     assert (await read_from(closed.stream, mode="tail")).chunk == "hello\nold> show it\nnew> "
     assert (folder / "output.raw").read_bytes() == raw
@@ -205,12 +292,10 @@ async def test_recovering_twice_changes_nothing(tmp_path: Path) -> None:
     session = await connected(tmp_path, channel)
     channel.feed(b"one\r\n\x1b[3")
     folder = await left_by(session, tmp_path) / "s"
-    found(folder.parent).stream.transcript.raw.close()
+    (await found(folder.parent)).let_go()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    second = found(folder.parent)
-    second.stream.transcript.flush()
+    (await found(folder.parent)).let_go()
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
-    await second.close()
 
 
 async def test_missing_files_of_blocks_are_written(tmp_path: Path) -> None:
@@ -220,13 +305,13 @@ async def test_missing_files_of_blocks_are_written(tmp_path: Path) -> None:
     done = await run_in(session, "show it")
     sessions = await left_by(session, tmp_path)
     shutil.rmtree(sessions / "s/blocks")
-    lost = found(sessions)
+    lost = await found(sessions)
     (block,) = lost.blocks.all()
     assert block.block_id == done.block_id
     assert b"it is so" in (sessions / f"s/blocks/{block.block_id}.out").read_bytes()
     (sessions / f"s/blocks/{block.block_id}.out").write_bytes(b"torn")
     await lost.close()
-    again = found(sessions)
+    again = await found(sessions)
     assert b"it is so" in (sessions / f"s/blocks/{block.block_id}.out").read_bytes()
     await again.close()
 
@@ -239,8 +324,7 @@ async def test_cursors_stay_behind_what_was_not_kept(tmp_path: Path) -> None:
     end = session.stream.end
     session.write_meta()
     sessions = await left_by(session, tmp_path)
-    lost = recovered(sessions, "s", limits)
-    assert lost is not None
+    lost = await found(sessions, limits)
     assert lost.stream.end == end
     assert (sessions / "s/output.raw").stat().st_size == FIRST_EXTENT_BYTES
     again = MemoryChannel()
@@ -262,8 +346,7 @@ async def test_the_quota_is_reached_in_mid_block(tmp_path: Path) -> None:
     asyncio.get_running_loop().create_task(run_in(session, "echo begun; sleep 60"))
     assert (await read_from(session.stream, cursor=done.next_cursor, until_regex="\nbegun\n", timeout_ms=20_000)).matched
     end = session.stream.end
-    lost = recovered(await left_by(session, tmp_path), "s", limits)
-    assert lost is not None
+    lost = await found(await left_by(session, tmp_path), limits)
     blocks = lost.blocks.all()
     assert [(block.status, block.exit_code) for block in blocks] == [("completed", 0), ("completed", 5), ("cancelled", None)]
     assert (lost.state, lost.stream.transcript.raw.kept) == ("lost", FIRST_EXTENT_BYTES)
@@ -281,12 +364,12 @@ async def test_what_is_alive_elsewhere_is_left_alone(tmp_path: Path) -> None:
     channel.feed(b"text")
     size = (tmp_path / "s/output.raw").stat().st_size
     with pytest.raises(PtyctlError) as refused:
-        recovered(tmp_path, "s", Limits())
+        await recovered(tmp_path, "s", Limits(), hold=False)
     assert refused.value.code is ErrorCode.BUSY
     assert "another server" in refused.value.message
     assert (tmp_path / "s/output.raw").stat().st_size == size
     await session.close()
-    await found(tmp_path).close()
+    await (await found(tmp_path)).close()
 
 
 async def test_folders_that_are_not_ours_alone_are_refused(tmp_path: Path) -> None:
@@ -296,24 +379,56 @@ async def test_folders_that_are_not_ours_alone_are_refused(tmp_path: Path) -> No
         mode = path.stat().st_mode
         path.chmod(mode | 0o040)
         with pytest.raises(PtyctlError) as refused:
-            recovered(tmp_path, "s", Limits())
+            await recovered(tmp_path, "s", Limits(), hold=False)
         assert refused.value.code is ErrorCode.POLICY_DENIED
         path.chmod(mode)
     (tmp_path / "link").symlink_to(tmp_path / "s")
     with pytest.raises(PtyctlError) as refused:
-        recovered(tmp_path, "link", Limits())
+        await recovered(tmp_path, "link", Limits(), hold=False)
     assert refused.value.code is ErrorCode.POLICY_DENIED
 
 
 @pytest.mark.parametrize("session_id", ["nobody", "..", ".", "s/../s", "/etc", "s\0", "", "x" * 300])
 async def test_no_id_leads_elsewhere(tmp_path: Path, session_id: str) -> None:
     await (await connected(tmp_path, MemoryChannel())).close()
-    assert recovered(tmp_path, session_id, Limits()) is None
+    assert await recovered(tmp_path, session_id, Limits(), hold=True) is None
 
 
 async def test_a_meta_that_says_nothing(tmp_path: Path) -> None:
     await (await connected(tmp_path, MemoryChannel())).close()
     (tmp_path / "s/meta.json").write_text("{}")
     with pytest.raises(PtyctlError) as refused:
-        recovered(tmp_path, "s", Limits())
+        await recovered(tmp_path, "s", Limits(), hold=False)
     assert refused.value.code is ErrorCode.IO_ERROR
+
+
+async def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
+    """Of each block one begin and one end, wherever the events of a killed server broke off."""
+    channel = MemoryChannel(lambda data: data[:-1] + b"\r\nit is so\r\nold> ")
+    session = await connected(tmp_path, channel, platform="cisco_ios")
+    channel.feed(b"old> ")
+    for _ in range(3):
+        await run_in(session, "show it")
+    await session.close()
+    events = (tmp_path / "s/events.jsonl").read_bytes().splitlines(keepends=True)
+    for number in range(len(events) + 1):
+        (tmp_path / "s/events.jsonl").write_bytes(b"".join(events[:number]))
+        (await found(tmp_path)).let_go()
+        rows = lines(tmp_path / "s/events.jsonl")
+        told = [row["type"] for row in rows if row["type"] != "agent_block_delta"]
+        assert told == ["agent_block_begin", "agent_block_end"] * 3
+        assert len({row["block"]["block_id"] for row in rows if "block" in row}) == 3
+
+
+async def test_nobody_waits_for_large_files_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel(lambda data: data[:-1] + b"\r\nit is so\r\nold> ")
+    session = await connected(tmp_path, channel, platform="cisco_ios")
+    channel.feed(b"old> ")
+    done = await run_in(session, "show it")
+    await session.close()
+    path = tmp_path / f"s/blocks/{done.block_id}.out"
+    path.unlink()
+    monkeypatch.setattr("ptyctl.session.recovery.AT_ONCE_BYTES", 0)
+    await found(tmp_path)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert b"it is so" in path.read_bytes()

@@ -66,10 +66,29 @@ async def test_an_echo_that_comes_in_pieces_is_never_on_disk(tmp_path: Path) -> 
         assert SECRET[0].encode() not in (folder / "output.raw").read_bytes()
     channel.feed(b"!")
     assert (await read_from(session.stream, cursor="0")).chunk == f"> {'*' * len(SECRET.encode())}!"
-    before = session.stream.get_buffer
-    assert before == session.stream.transcript.raw.get_buffer  # straight to the file again
     await session.close()
     assert (folder / "output.raw").read_bytes() == b"> %s!" % (b"*" * len(SECRET.encode()))
+
+
+async def test_a_word_is_masked_in_its_echo_and_a_distinct_secret_wherever_it_is_shown_again(tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    session = await connected(tmp_path, channel)
+    await write_to(session, data="enable\n", sensitive=True)
+    channel.feed(b"enable\r\nenable\r\n")
+    assert session.stream.get_buffer == session.stream.transcript.raw.get_buffer  # straight to the file again
+    await write_to(session, data=f"{SECRET}\n", sensitive=True)
+    log = f"%SYS-5: user typed {SECRET}\r\n".encode()
+    channel.feed(f"{SECRET}\r\n".encode() + log[:22])
+    channel.feed(log[22:])
+    channel.end()
+    again = MemoryChannel()
+    await session.connect(again)
+    again.feed(b"show history\r\n" + SECRET.encode())
+    mask = "*" * len(SECRET.encode())
+    shown = f"******\nenable\n{mask}\n%SYS-5: user typed {mask}\nshow history\n{mask}"
+    assert (await read_from(session.stream, cursor="0")).chunk == shown
+    await session.close()
+    assert holding(session.stream.transcript.folder) == []
 
 
 async def test_what_only_looked_like_an_echo_comes_after_a_moment(tmp_path: Path) -> None:
@@ -150,7 +169,7 @@ async def test_read_s_in_a_shell_and_what_blocks_and_events_keep(tmp_path: Path)
     shutil.copytree(folder, left)
     await session.close()
     assert holding(folder) == []
-    again = recovered(tmp_path / "left", "s", Limits())
+    again = await recovered(tmp_path / "left", "s", Limits(), hold=True)
     assert again is not None
     await again.close()
     assert holding(left) == []

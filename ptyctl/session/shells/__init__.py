@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,11 @@ class Start:
 
     argv: tuple[str, ...]
     env: dict[str, str]
+
+
+def new_nonce() -> str:
+    """Keeps one source of marks apart from all others."""
+    return secrets.token_hex(8)
 
 
 def with_marks(argv: Sequence[str], nonce: str, env: Mapping[str, str]) -> Start | None:

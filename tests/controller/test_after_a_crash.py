@@ -1,0 +1,134 @@
+"""What a killed server has left, with a controller: who gets it, who waits for it, and what it counts as."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.exec import ExecRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.controller import LocalController, recovered
+from ptyctl.controller.settings import Settings
+from ptyctl.session.recovery import Kept
+
+BASH = ["bash", "--norc", "--noprofile"]
+CONSOLE = {"protocol": "local", "command": BASH, "session_type": "console", "device_id": "rack-1", "task_id": "t"}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "left"
+
+
+async def crash(tmp_path: Path, state: Path, **fields: Any) -> str:
+    """A console that said hi, on disk as a server leaves it that is killed now. Returns its session_id."""
+    async with LocalController(Settings(state_dir=tmp_path / "state")) as server:
+        handle = await SessionHandle.open(server, **{**CONSOLE, **fields}, acquire_lock=True)
+        await handle.exec("echo hi")
+        shutil.copytree(tmp_path / "state", state)
+    return handle.session_id
+
+
+async def tail(server: LocalController, session_id: str) -> IoReply:
+    return await server.io(IoRequest.of({"session_id": session_id, "action": "read", "mode": "tail"}))
+
+
+async def opened(server: LocalController, **fields: Any) -> SessionReply:
+    return await server.session(SessionRequest.of({"action": "open", **CONSOLE, **fields}))
+
+
+async def test_a_console_goes_on_in_its_session(tmp_path: Path, state: Path) -> None:
+    session_id = await crash(tmp_path, state)
+    async with LocalController(Settings(state_dir=state)) as server:
+        replies = await asyncio.gather(*(opened(server) for _ in range(3)))
+        assert {(reply.session_id, reply.existing_session_id, reply.state) for reply in replies} == {
+            (session_id, session_id, "open")
+        }
+        assert any("incarnation 2" in notice for reply in replies for notice in reply.notices or [])
+        reply = await server.session(SessionRequest.of({"action": "lock", "session_id": session_id, "task_id": "t"}))
+        assert reply.success
+        done = await server.exec(ExecRequest.of({"session_id": session_id, "cmd": "echo again", "task_id": "t"}))
+        assert done.stdout == "again\n"
+        said = (await tail(server, session_id)).chunk or ""
+        assert said.index("\nhi\n") < said.index("\nagain\n")
+        with pytest.raises(PtyctlError) as refused:
+            await opened(server, protocol="telnet", host="192.0.2.1", command=None)
+        assert refused.value.code is ErrorCode.INVALID_ARGUMENT
+        await server.session(SessionRequest.of({"action": "close", "session_id": session_id, "task_id": "t"}))
+    async with LocalController(Settings(state_dir=state)) as server:
+        assert (await opened(server)).session_id != session_id, "it was closed in order"
+
+
+async def test_a_console_that_another_server_goes_on_with(tmp_path: Path, state: Path) -> None:
+    session_id = await crash(tmp_path, state)
+    settings = Settings(state_dir=state)
+    async with LocalController(settings) as first, LocalController(settings) as second:
+        assert (await opened(first)).session_id == session_id
+        assert (await opened(second)).session_id != session_id
+
+
+async def test_history_is_read_without_holding_the_session(tmp_path: Path, state: Path) -> None:
+    session_id = await crash(tmp_path, state)
+    settings = Settings(state_dir=state, max_sessions=1)
+    async with LocalController(settings) as reader, LocalController(settings) as other:
+        assert "hi\n" in ((await tail(reader, session_id)).chunk or "")
+        await SessionHandle.open(reader, protocol="local", command=BASH)  # what is only read does not count
+        with pytest.raises(PtyctlError) as refused:
+            await opened(reader)
+        assert refused.value.code is ErrorCode.LIMIT_EXCEEDED
+        again = await opened(other)
+        assert again.session_id == session_id
+        shell = SessionHandle(other, again)
+        assert (await shell.read(cursor=again.next_cursor, timeout_ms=20_000)).chunk
+        with pytest.raises(PtyctlError) as refused:
+            await tail(reader, session_id)  # what was read before is no longer how it is
+        assert refused.value.code is ErrorCode.BUSY
+        await other.session(SessionRequest.of({"action": "close", "session_id": session_id, "force": True}))
+        assert "hi\n" in ((await tail(reader, session_id)).chunk or "")
+
+
+async def test_reading_does_not_close_what_was_lost(tmp_path: Path, state: Path) -> None:
+    session_id = await crash(tmp_path, state)
+    async with LocalController(Settings(state_dir=state)) as server:
+        await tail(server, session_id)
+    async with LocalController(Settings(state_dir=state)) as server:
+        assert (await opened(server)).session_id == session_id
+
+
+async def test_a_lost_session_is_closed_at_the_limit(tmp_path: Path, state: Path) -> None:
+    session_id = await crash(tmp_path, state)
+    async with LocalController(Settings(state_dir=state, max_sessions=1)) as server:
+        await SessionHandle.open(server, protocol="local", command=BASH)
+        await server.session(SessionRequest.of({"action": "close", "session_id": session_id}))
+    async with LocalController(Settings(state_dir=state)) as server:
+        assert (await opened(server)).session_id != session_id
+
+
+async def test_who_asks_at_once_shares_one_recovery_and_others_go_on(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = await crash(tmp_path, state)
+    go, begun, whole = threading.Event(), [], recovered.recover
+
+    def slow(*args: Any) -> Kept:
+        begun.append(args)
+        assert go.wait(20)
+        return whole(*args)
+
+    monkeypatch.setattr(recovered, "recover", slow)
+    async with LocalController(Settings(state_dir=state)) as server:
+        reads = [asyncio.create_task(tail(server, session_id)) for _ in range(5)]
+        shell = await SessionHandle.open(server, protocol="local", command=BASH)
+        assert (await shell.exec("echo meanwhile")).stdout == "meanwhile\n"
+        reads[0].cancel()
+        go.set()
+        assert all("hi\n" in (reply.chunk or "") for reply in await asyncio.gather(*reads[1:]))
+    assert len(begun) == 1

@@ -1,0 +1,54 @@
+"""The text of a block is what was seen when it ran, whatever the terminal's width is now."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ptyctl.controller.recovered import recovered
+from ptyctl.session.block_reading import text_of
+from ptyctl.session.session import Session
+from ptyctl.session.spec import Limits
+from tests.session.acting import connected, run_in
+from transports.channel import Pty
+from transports.local import LocalChannel, LocalOptions
+from transports.memory import MemoryChannel
+
+LINE = b"x" * 100 + b"\rAB"
+AT_80, AT_120 = "x" * 80 + "AB" + "x" * 18, "AB" + "x" * 98
+
+
+def texts(session: Session) -> list[str]:
+    blocks = session.blocks.all()
+    assert all(block.raw_end is not None for block in blocks)
+    return [text_of(session, block, block.raw_end or 0).decode().strip() for block in blocks]
+
+
+async def test_each_block_has_the_width_of_its_time_also_after_a_crash(tmp_path: Path) -> None:
+    channel = MemoryChannel(lambda data: data[:-1] + b"\r\n" + LINE + b"\r\nold> ")
+    session = await connected(tmp_path, channel, platform="cisco_ios")
+    channel.feed(b"old> ")
+    session.resize(80, 24)
+    first = await run_in(session, "show it")
+    session.resize(120, 24)
+    second = await run_in(session, "show it")
+    assert (first.stdout.strip(), second.stdout.strip()) == (AT_80, AT_120)
+    assert texts(session) == [AT_80, AT_120]
+    (tmp_path / "left").mkdir(mode=0o700)
+    shutil.copytree(tmp_path / "s", tmp_path / "left/s")
+    await session.close()
+    lost = await recovered(tmp_path / "left", "s", Limits(), hold=False)
+    assert lost is not None
+    assert texts(lost) == [AT_80, AT_120]
+
+
+async def test_a_new_channel_has_the_size_of_the_last(tmp_path: Path) -> None:
+    def shell() -> LocalChannel:
+        return LocalChannel(LocalOptions(("bash", "--norc", "--noprofile")), Pty())
+
+    session = await connected(tmp_path, shell(), protocol="local", host=None, program="bash")
+    session.resize(77, 33)
+    await run_in(session, "exit")
+    await session.connect(shell())
+    assert (await run_in(session, "stty size")).stdout == "33 77\n"
+    await session.close()
