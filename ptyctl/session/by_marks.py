@@ -76,7 +76,7 @@ class ByMarks:
         if run.raw_begin is None:  # nothing ran: what was said of the command stands behind its echo
             run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
         end = self._end or placed
-        run.exit_code = end.mark.status
+        run.exit_code = placed.mark.status  # what ran before the end mark may have changed the status, but not this one
         reason: DoneReason = "cancelled" if run.interrupted and run.exit_code == _INTERRUPTED else "marks"
         run.finish(reason, self._terminal.now(), raw_end=end.raw_begin, spool_end=end.spool_begin)
 
