@@ -6,6 +6,8 @@ CR LF, CR CR LF and a CR alone becomes one LF. Everything else passes, also byte
 Sequences follow ECMA-48 5.4 and 5.6 as terminals read them: a byte that cannot continue a CSI or an escape sequence ends it
 and is read as text, so that a torn sequence costs nothing behind it; CAN and SUB cancel a string, and so does its excess
 of a bound.
+
+A CR that stands first behind a begin mark leaves nothing: no line was begun. (fish sends it with the title, behind the mark.)
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ class Normaliser:
         self._string = bytearray()  # the start of a string (OSC, DCS ...) whose end has not come
         self._cr = b""  # one or two CR of which it is open whether a LF follows
         self._in_line = in_line  # whether the spool ends within a line
+        self._begun = False  # a begin mark was read, and no text since
         self._ts = 0
 
     def feed(self, data: bytes, ts: int = 0) -> bytes:
@@ -112,6 +115,7 @@ class Normaliser:
                 before, self.spool = before + b"\n", self.spool + 1
             line = sentinel(mark, self._ts)
             self._in_line = False
+        self._begun = mark.kind == "begin"
         self.marks.append(PlacedMark(mark, raw_begin, raw_end, self.spool, self.spool + len(line)))
         self.spool += len(line)
         return before + line
@@ -162,6 +166,8 @@ class Normaliser:
         """Drops C0 controls and settles line ends, in data without open sequences."""
         text = self._cr + data.translate(None, _STRAY_CONTROLS)
         self.line_feeds += b"\n" in text
+        if self._begun and text:
+            self._begun, text = False, text.removeprefix(b"\r")
         if b"\r" in text:
             text = self._newlines(text)
         else:

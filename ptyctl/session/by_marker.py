@@ -8,6 +8,7 @@ from ptyctl.core.marks import PlacedMark
 from ptyctl.core.search import Search, compile_pattern
 
 from .gate import Writer
+from .long_command import typeable
 from .run import Run
 from .stream import Stream
 from .terminal import SETTLE_S, Terminal
@@ -30,9 +31,13 @@ class ByMarker:
         self.defined = defined
 
     async def drive(self, run: Run, writer: Writer) -> None:
+        with typeable(run.command, self._marker.dialect) as command:
+            await self._drive(run, command, writer)
+
+    async def _drive(self, run: Run, command: str, writer: Writer) -> None:
         terminal, stream = self._terminal, self._terminal.stream
         self._counter = stream.next_counter(self._marker.nonce)
-        line = self._marker.line(run.command, self._counter, define=not self.defined)
+        line = self._marker.line(command, self._counter, define=not self.defined)
         run.prompt_before = terminal.last_line()
         run.raw_sent, run.spool_sent, feeds = stream.normaliser.raw, stream.end, stream.normaliser.line_feeds
         text = typed(line, BRACKETED_PASTE in stream.normaliser.modes)

@@ -10,6 +10,7 @@ from ptyctl.core.marker import Marker, plain, typed
 from ptyctl.core.marks import PlacedMark
 
 from .gate import Writer
+from .long_command import typeable
 from .run import Run
 from .terminal import Terminal
 
@@ -39,7 +40,13 @@ class ByMarks:
         terminal, stream = self._terminal, self._terminal.stream
         run.prompt_before = terminal.last_line()
         run.raw_sent, run.spool_sent, feeds = stream.normaliser.raw, stream.end, stream.normaliser.line_feeds
-        await terminal.type(run, self._typed(run.command) + "\n", writer)
+        with typeable(run.command, self._marker.dialect) as command:
+            await terminal.type(run, self._typed(command) + "\n", writer)
+            await self._until_over(run, feeds)
+
+    async def _until_over(self, run: Run, feeds: int) -> None:
+        """Until the run is over; `feeds` is how many line feeds had come when it was typed."""
+        terminal, stream = self._terminal, self._terminal.stream
         while run.done_reason is None:
             if stream.ended is not None:
                 terminal.finish(run, "eof")

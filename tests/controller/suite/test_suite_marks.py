@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -197,12 +198,36 @@ async def test_two_hundred_blocks_in_a_row(shell: SessionHandle) -> None:
     assert [block.exit_code for block in await blocks(shell)] == list(range(200))
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"], indirect=True)
+@in_each
 async def test_a_command_of_100_kilobytes(shell: SessionHandle) -> None:
     words = " ".join(f"word{number}" for number in range(12_000))
     assert len(words) > 100_000
     reply = await shell.exec(f"echo {words} | wc -w", timeout_ms=50_000)
     assert (reply.stdout.strip(), reply.exit_code, reply.done_reason) == ("12000", 0, "marks")
+
+
+@in_each
+async def test_a_command_of_two_thousand_lines(shell: SessionHandle) -> None:
+    lines = [f"line {number} {'x' * 40}" for number in range(2_000)]
+    command = "\n".join(f"echo '{line}'" for line in lines) + "\nsh -c 'exit 3'"
+    reply = await shell.exec(command, timeout_ms=50_000, max_output_bytes=1_000_000)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("\n".join(lines) + "\n", 3, "marks")
+    assert (await blocks(shell))[0].cmd == command
+
+
+@in_each
+async def test_a_text_of_100_kilobytes_within_a_command(shell: SessionHandle) -> None:
+    text = "\n".join(f'{number}\t$HOME `id` "quoted" !{number} \x01 é' for number in range(3_500))
+    assert len(text) > 100_000
+    reply = await shell.exec(f"printf %s '{text}' | sha256sum", timeout_ms=50_000)
+    assert (reply.stdout.split()[0], reply.exit_code) == (hashlib.sha256(text.encode()).hexdigest(), 0)
+
+
+@in_each
+async def test_the_spool_has_nothing_but_the_output_between_the_marks(shell: SessionHandle) -> None:
+    for command, output in (("echo hi", b"hi\n"), ("printf 'a\\nb'", b"a\nb"), ("echo", b"\n")):
+        reply = await shell.exec(command)
+        assert (await spool(shell)).encode()[int(reply.cursor) : int(reply.next_cursor)] == output
 
 
 @in_each
