@@ -1,5 +1,5 @@
-"""A command that is too long to be typed: fish lays out and colours the whole line anew for every hundred keys or so, and 100 KB
-took 50 s. It reads such a command from memory of ours, as a file that no disk ever has."""
+"""A command that is too long to be typed: fish lays out and colours the whole line anew for every hundred keys or so, and
+100 KB took 50 s. It reads such a command from memory of ours, as a file that no disk ever has."""
 
 from __future__ import annotations
 

@@ -120,6 +120,17 @@ async def test_a_shell_within_and_back_again(start: Start, command: tuple[str, .
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", code, "marks")
 
 
+@pytest.mark.parametrize("integration", ["auto", "off"])
+async def test_a_builtin_that_asks_with_the_exact_prompt(start: Start, integration: str) -> None:
+    session = await start(*BASH, shell_integration=integration)
+    assert (await session.exec("PS1='here$ '")).exit_code == 0
+    asked = await session.exec("read -p 'here$ ' answer; echo \"<$answer>\"; (exit 6)", timeout_ms=3_000)
+    assert asked.timed_out
+    await write(session, data="mine\n")
+    reply = await session.wait(asked.block_id)
+    assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)
+
+
 async def test_the_first_block_of_the_terminal_surface(start: Start) -> None:
     session = await start(*BASH)
     request = PtyExecBlock.of({"session_id": session.session_id, "cmd": "echo first; (exit 6)"})
