@@ -158,5 +158,8 @@ def typed(line: str, bracketed: bool) -> str:
 
 
 def probe(left: int, right: int) -> tuple[str, str]:
-    """A harmless line and what only a POSIX shell answers to it; zsh's answer goes on with its version."""
-    return f"echo $(({left}+{right}))$ZSH_VERSION", str(left + right)
+    """A harmless line and what only a POSIX shell answers to it; zsh's answer goes on with its version.
+
+    The leading blank is as in `Marker.line`.
+    """
+    return f" echo $(({left}+{right}))$ZSH_VERSION", str(left + right)
