@@ -97,6 +97,12 @@ class Channel(ABC):
         """Whether the far end is known to take a secret now (a local PTY with ICANON on and ECHO off)."""
         return False
 
+    @property
+    def canonical(self) -> bool | None:
+        """Whether the terminal hands over whole lines (termios ICANON), as to a program without a line editor; None where that
+        is not known."""
+        return None
+
     def leads_foreground(self) -> bool | None:
         """Whether the program that was started is itself in front (tcgetpgrp(3)), and none that it runs; None where unknown."""
         return None

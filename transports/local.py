@@ -123,11 +123,12 @@ class LocalChannel(Channel):
 
     @property
     def echo_off(self) -> bool:
-        try:
-            flags = termios.tcgetattr(self._master)[3]
-        except termios.error:
-            return False
+        flags = self._local_modes()
         return bool(flags & termios.ICANON) and not flags & termios.ECHO
+
+    @property
+    def canonical(self) -> bool | None:
+        return bool(self._local_modes() & termios.ICANON)
 
     def write(self, data: bytes) -> int:
         if self._reason is not None:
@@ -177,6 +178,13 @@ class LocalChannel(Channel):
         except TimeoutError:
             self._signal(signal.SIGKILL)
             await self._exited.wait()
+
+    def _local_modes(self) -> int:
+        """The local modes of termios(3); none where the terminal has ended."""
+        try:
+            return int(termios.tcgetattr(self._master)[3])
+        except termios.error:
+            return 0
 
     def _readable(self) -> None:
         assert self._receiver is not None

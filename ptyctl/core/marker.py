@@ -22,6 +22,8 @@ _SHELLS: dict[str, Dialect] = {
     "zsh": "zsh",
     "fish": "fish",
 }
+#: Behind a command that may fail without ending a shell under `set -e`, or setting off a trap, and whose status stays.
+_AND_ON = " && :"
 _OPTIONS_WITH_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 #: What a terminal or a line editor acts upon instead of taking it in, however it is quoted.
 _ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
@@ -78,17 +80,26 @@ class Marker:
         """One logical line that runs `command` between a begin mark (`counter`) and an end mark (`counter` + 1).
 
         `define` brings the function that sends a mark; a shell keeps it, and a short line is echoed in a third of the time.
+        The command finds the status of the one before, and leaves its own to the next.
         The leading blank keeps the line out of the history where the shell is asked for that (HISTCONTROL, HIST_IGNORE_SPACE).
         """
-        status = "$status" if self.dialect == "fish" else "$?"
-        definition = f"{self._definition()}; " if define else ""
-        return f" {definition}{FUNCTION} '{counter};B';{self.evaluated(command)};{FUNCTION} \"{counter + 1};E;{status}\""
+        begin = f"{FUNCTION} '{counter};B' "
+        if define:  # to define a function is a command too, with a status: the one before is looked up first
+            begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
+        status, and_on = ("$status", "") if self.dialect == "fish" else ("$?", _AND_ON)
+        end = f"{FUNCTION} '{counter + 1};E;'{status} {status}{and_on}"
+        return f" {begin}{status}{and_on};{self.evaluated(command)};{end}"
 
     def _definition(self) -> str:
-        body = f"printf '\\033]{OSC_NUMBER.decode()};{self.nonce};%s\\007'"
-        if self.dialect == "fish":
-            return f"function {FUNCTION}; {body} $argv[1]; end"
-        return f'{FUNCTION}(){{ {body} "$1";}}'
+        """A function that prints a mark, and returns the status that it is given."""
+        return self._function(f"printf '\\033]{OSC_NUMBER.decode()};{self.nonce};%s\\007' {self._parameter(1)}")
+
+    def _function(self, body: str) -> str:
+        returning = f"{body};return {self._parameter(2)}"
+        return f"function {FUNCTION};{returning};end" if self.dialect == "fish" else f"{FUNCTION}(){{ {returning};}}"
+
+    def _parameter(self, number: int) -> str:
+        return f"$argv[{number}]" if self.dialect == "fish" else f'"${number}"'
 
     def evaluated(self, command: str) -> str:
         """Runs `command`, however many lines it has; its control characters are told to the shell in a form that can be typed.
@@ -102,7 +113,7 @@ class Marker:
         if not _ACTED_UPON.search(command):
             return f"{evaluate} {self._quote(command)}"
         format_ = _NOT_IN_A_FORMAT.sub(lambda found: f"\\{ord(found[0]):03o}", command)
-        return f'{evaluate} "$(printf {self._quote(format_)})"'
+        return f'{evaluate} "(exit $?){_AND_ON};$(printf {self._quote(format_)})"'  # printf has a status too
 
     def _quote(self, text: str) -> str:
         if self.dialect == "fish":
@@ -124,10 +135,8 @@ class AsciiMarker(Marker):
         return f"{_literal(self.prefix)}{body}{_literal(self.suffix)}"
 
     def _definition(self) -> str:
-        body = f"printf '%s%s%s' {self._quote(self.prefix)} '{self.nonce};'"
-        if self.dialect == "fish":
-            return f"function {FUNCTION}; {body}$argv[1] {self._quote(self.suffix)}; end"
-        return f'{FUNCTION}(){{ {body}"$1" {self._quote(self.suffix)};}}'
+        text = f"{self._quote(self.prefix)} '{self.nonce};'{self._parameter(1)} {self._quote(self.suffix)}"
+        return self._function(f"printf '%s%s%s' {text}")
 
 
 def _literal(text: str) -> str:
@@ -149,5 +158,8 @@ def typed(line: str, bracketed: bool) -> str:
 
 
 def probe(left: int, right: int) -> tuple[str, str]:
-    """A harmless line and what only a POSIX shell answers to it; zsh's answer goes on with its version."""
-    return f"echo $(({left}+{right}))$ZSH_VERSION", str(left + right)
+    """A harmless line and what only a POSIX shell answers to it; zsh's answer goes on with its version.
+
+    The leading blank is as in `Marker.line`.
+    """
+    return f" echo $(({left}+{right}))$ZSH_VERSION", str(left + right)

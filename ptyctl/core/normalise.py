@@ -6,6 +6,8 @@ CR LF, CR CR LF and a CR alone becomes one LF. Everything else passes, also byte
 Sequences follow ECMA-48 5.4 and 5.6 as terminals read them: a byte that cannot continue a CSI or an escape sequence ends it
 and is read as text, so that a torn sequence costs nothing behind it; CAN and SUB cancel a string, and so does its excess
 of a bound.
+
+A CR that stands first behind a begin mark leaves nothing: no line was begun. (fish sends it with the title, behind the mark.)
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ class Normaliser:
         self._string = bytearray()  # the start of a string (OSC, DCS ...) whose end has not come
         self._cr = b""  # one or two CR of which it is open whether a LF follows
         self.in_line = in_line
+        self._begun = False  # a begin mark was read, and no text since
         self._ts = 0
 
     def feed(self, data: bytes, ts: int = 0) -> bytes:
@@ -79,7 +82,7 @@ class Normaliser:
     @property
     def settled(self) -> bool:
         """Whether nothing is held back: a new one with the same counts, reader and `in_line` goes on alike."""
-        return not (self._held or self._string or self._cr)
+        return not (self._held or self._string or self._cr or self._begun)
 
     def flush(self) -> bytes:
         """Settles what is open as the stream ends here: a held CR is a line's end, a torn sequence is dropped."""
@@ -118,6 +121,7 @@ class Normaliser:
                 before, self.spool = before + b"\n", self.spool + 1
             line = sentinel(mark, self._ts)
             self.in_line = False
+        self._begun = mark.kind == "begin"
         self.marks.append(PlacedMark(mark, raw_begin, raw_end, self.spool, self.spool + len(line)))
         self.spool += len(line)
         return before + line
@@ -168,6 +172,8 @@ class Normaliser:
         """Drops C0 controls and settles line ends, in data without open sequences."""
         text = self._cr + data.translate(None, _STRAY_CONTROLS)
         self.line_feeds += b"\n" in text
+        if self._begun and text:
+            self._begun, text = False, text.removeprefix(b"\r")
         if b"\r" in text:
             text = self._newlines(text)
         else:

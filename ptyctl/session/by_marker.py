@@ -7,15 +7,15 @@ from ptyctl.core.marker import AsciiMarker, Marker, typed
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.search import Search, compile_pattern
 
+from .bare_prompt import BarePrompt
 from .gate import Writer
+from .long_command import typeable
 from .run import Run
 from .stream import Stream
 from .terminal import SETTLE_S, Terminal
 
 #: The last mark is looked for in so much of the raw end.
 _TAIL_BYTES = 128 * 1024
-#: The very prompt of before, with nothing behind it for so long, ends a run whose mark does not come.
-PROMPT_ALONE_S = 1.0
 
 
 class ByMarker:
@@ -27,14 +27,19 @@ class ByMarker:
         self._marker = marker
         self._counter = 0
         self._inner = inner
+        self._outer_end: PlacedMark | None = None
         self.defined = defined
 
     async def drive(self, run: Run, writer: Writer) -> None:
+        with typeable(run.command, self._marker.dialect) as command:
+            await self._drive(run, command, writer)
+
+    async def _drive(self, run: Run, command: str, writer: Writer) -> None:
         terminal, stream = self._terminal, self._terminal.stream
         self._counter = stream.next_counter(self._marker.nonce)
-        line = self._marker.line(run.command, self._counter, define=not self.defined)
+        line = self._marker.line(command, self._counter, define=not self.defined)
         run.prompt_before = terminal.last_line()
-        run.raw_sent, run.spool_sent, feeds = stream.normaliser.raw, stream.end, stream.normaliser.line_feeds
+        run.raw_sent, run.spool_sent, bare = stream.normaliser.raw, stream.end, BarePrompt(terminal, run)
         text = typed(line, BRACKETED_PASTE in stream.normaliser.modes)
         watch = _AsciiWatch(self._marker, self._counter, stream) if isinstance(self._marker, AsciiMarker) else None
         await terminal.type(run, text + "\n", writer)
@@ -43,7 +48,7 @@ class ByMarker:
                 watch.look(run, terminal)
             if stream.ended is not None:
                 terminal.finish(run, "eof")
-            elif (due := self._prompt_due(run, feeds)) is not None and terminal.now() >= due:
+            elif self._prompt_alone(run, bare):
                 self.defined = False
                 run.prompt_after = terminal.last_line()
                 if run.raw_begin is None:
@@ -51,13 +56,14 @@ class ByMarker:
                 run.exit_code_reason = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
                 terminal.finish(run, "cancelled" if run.interrupted else "prompt")
             if run.done_reason is None:
-                await stream.pulse.wait(due)
+                await stream.pulse.wait(self._look_again(run, bare))
 
     def marked(self, run: Run, placed: PlacedMark) -> None:
         """A mark of this session came by."""
         mark = placed.mark
         if mark.nonce != self._marker.nonce:
-            self._outer_prompt(run, placed)
+            if self._inner and run.sent:
+                self._outer(run, placed)
             return
         if mark.kind == "begin" and mark.counter == self._counter:
             self.defined = True
@@ -66,27 +72,32 @@ class ByMarker:
             run.exit_code = mark.status
             run.finish("marker", self._terminal.now(), raw_end=placed.raw_begin, spool_end=placed.spool_begin)
 
-    def _outer_prompt(self, run: Run, placed: PlacedMark) -> None:
+    def _outer(self, run: Run, placed: PlacedMark) -> None:
         """A shell that announces itself is back: the one within it, to which the command was typed, has ended."""
-        if placed.mark.kind == "prompt" and run.sent and self._inner:
+        if placed.mark.kind == "end":
+            self._outer_end = placed
+        elif placed.mark.kind == "prompt":
             run.exit_code = placed.mark.status
             if run.raw_begin is None:
                 run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
-            run.finish("marks", self._terminal.now(), raw_end=placed.raw_begin, spool_end=placed.spool_begin)
+            end = self._outer_end or placed
+            run.finish("marks", self._terminal.now(), raw_end=end.raw_begin, spool_end=end.spool_begin)
 
-    def _prompt_due(self, run: Run, feeds: int) -> float | None:
-        """When the prompt, should it stay, tells the end; None while it is not there.
+    def _prompt_alone(self, run: Run, bare: BarePrompt) -> bool:
+        """Whether the prompt is there, and tells the end without a mark.
 
         After an interrupt a shell drops the rest of the line, the second mark too (bash, dash, zsh). It does the same when a
         command dies by SIGINT without our doing; a shell within the shell never knew of the mark, nor of how to send one.
         """
-        terminal, stream = self._terminal, self._terminal.stream
-        if run.interrupted:
-            there = terminal.prompt.match(terminal.last_line(), run.expect) is not None
-            return stream.last_data + SETTLE_S if there else None
-        if stream.normaliser.line_feeds == feeds or terminal.prompt.learned is None:
-            return None
-        return stream.last_data + PROMPT_ALONE_S if terminal.last_line() == terminal.prompt.learned else None
+        if not run.interrupted:
+            return bare.tells_end(runs=True)
+        terminal = self._terminal
+        there = terminal.prompt.match(terminal.last_line(), run.expect) is not None
+        return there and terminal.now() >= terminal.stream.last_data + SETTLE_S
+
+    def _look_again(self, run: Run, bare: BarePrompt) -> float | None:
+        settled = self._terminal.stream.last_data + SETTLE_S
+        return settled if run.interrupted and self._terminal.now() < settled else bare.look_again()
 
 
 class _AsciiWatch:

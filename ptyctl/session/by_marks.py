@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.control import BRACKETED_PASTE
 from ptyctl.core.marker import Marker, plain, typed
 from ptyctl.core.marks import PlacedMark
 
+from .bare_prompt import BarePrompt
 from .gate import Writer
+from .long_command import typeable
 from .run import Run
 from .terminal import Terminal
 
-#: A prompt without marks must stay the end for so long before another shell is taken to be in front.
-SILENT_S = 0.5
-#: Commands that put another shell in front, which knows nothing of marks; with -c a shell reads no commands from here.
-_ANOTHER_SHELL = re.compile(
-    r"(?:^|[;&|({]|\b(?:then|do|else|exec|command|env))\s*(?:\S*/)?"
-    r"(?:(?:su|sudo|doas|chroot|nsenter|unshare|newgrp|login|machinectl)\b"
-    r"|(?:bash|sh|dash|ash|zsh|ksh|mksh|fish|busybox)\b(?!.*\s-c\b))"
-)
 NO_MARKS = "a shell without marks is in front (su, sudo, exec, or its prompt's commands were replaced)"
 #: What a shell reports of a command that Ctrl-C ended: 128 + SIGINT.
 _INTERRUPTED = 130
@@ -38,18 +30,20 @@ class ByMarks:
     async def drive(self, run: Run, writer: Writer) -> None:
         terminal, stream = self._terminal, self._terminal.stream
         run.prompt_before = terminal.last_line()
-        run.raw_sent, run.spool_sent, feeds = stream.normaliser.raw, stream.end, stream.normaliser.line_feeds
-        await terminal.type(run, self._typed(run.command) + "\n", writer)
+        run.raw_sent, run.spool_sent, bare = stream.normaliser.raw, stream.end, BarePrompt(terminal, run)
+        with typeable(run.command, self._marker.dialect) as command:
+            await terminal.type(run, self._typed(command) + "\n", writer)
+            await self._until_over(run, bare)
+
+    async def _until_over(self, run: Run, bare: BarePrompt) -> None:
+        terminal, stream = self._terminal, self._terminal.stream
         while run.done_reason is None:
             if stream.ended is not None:
                 terminal.finish(run, "eof")
-            elif stream.normaliser.line_feeds > feeds and self._is_silent(run):
-                self.silent = True
-                run.exit_code_reason = NO_MARKS
-                terminal.finish(run, "prompt")
+            elif bare.tells_end(runs=run.raw_begin is not None, ended=self._end is not None):
+                self._fell_silent(run)
             else:
-                due = stream.last_data + SILENT_S
-                await stream.pulse.wait(due if terminal.now() < due else None)
+                await stream.pulse.wait(bare.look_again())
 
     def _typed(self, command: str) -> str:
         editing = BRACKETED_PASTE in self._terminal.stream.normaliser.modes
@@ -76,24 +70,15 @@ class ByMarks:
         if run.raw_begin is None:  # nothing ran: what was said of the command stands behind its echo
             run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
         end = self._end or placed
-        run.exit_code = end.mark.status
+        run.exit_code = placed.mark.status  # what ran before the end mark may have changed the status, but not this one
         reason: DoneReason = "cancelled" if run.interrupted and run.exit_code == _INTERRUPTED else "marks"
         run.finish(reason, self._terminal.now(), raw_end=end.raw_begin, spool_end=end.spool_begin)
 
-    def _is_silent(self, run: Run) -> bool:
-        """Whether a prompt stands at the end and no mark came with it."""
-        terminal = self._terminal
-        if terminal.now() < terminal.stream.last_data + SILENT_S:
-            return False
-        line = terminal.last_line()
-        certainty = terminal.prompt.match(line, run.expect)
-        if certainty is None:
-            return False
-        # while it runs, what shows the prompt may be its output; where the kernel can tell, it says who is in front
-        runs = run.raw_begin is not None and not _ANOTHER_SHELL.search(run.command)
-        if runs and (certainty == "regex" or terminal.shell_in_front() is False):
-            return False
-        run.prompt_after = line
+    def _fell_silent(self, run: Run) -> None:
+        """A prompt stands at the end, and no mark came with it."""
+        self.silent = True
+        run.prompt_after = self._terminal.last_line()
         if run.raw_begin is None:
             run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
-        return True
+        run.exit_code_reason = NO_MARKS
+        self._terminal.finish(run, "prompt")

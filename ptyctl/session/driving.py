@@ -15,7 +15,7 @@ from .by_marks import ByMarks
 from .by_prompt import DEFAULT_IDLE_S, ByPrompt
 from .dialect import PROMPT_WAIT_S, Shell, ask, settled_prompt
 from .gate import Writer
-from .hooking import give_marks
+from .hooking import give_marks, keep_history_clean
 from .run import Run
 from .terminal import Terminal
 
@@ -159,6 +159,8 @@ class Driver:
             return Shell(None, "this is not known to be a POSIX shell")
         if not await settled_prompt(terminal, run.expect, terminal.now() + PROMPT_WAIT_S, writer):
             return Shell(None, "no prompt was there at which to look for a POSIX shell")
+        if self._hooking:
+            await keep_history_clean(terminal, writer)
         shell = await ask(terminal, run.expect, self.nonce, writer)
         if self._hooking and not self._silent and await give_marks(terminal, run.expect, shell, self.hooks_nonce, writer):
             self._given = shell

@@ -32,7 +32,19 @@ __ptyctl_install
 unfunction __ptyctl_install"""
 #: zsh decides whether to keep a line when it has read it, so a line before sees to that.
 _ZSH_FORGETS = " [[ -o histignorespace ]] || { __ptyctl_kept=1; setopt histignorespace; }"
+#: The same for that line, and those that ask: zsh is recognised by how its line editor begins a prompt (attributes off, screen
+#: cleared below). The words are expanded by a tab while they are edited, and erased: as no line is entered, none is kept.
+_ZSH_PROMPT = b"\x1b[0m\x1b[27m\x1b[24m\x1b[J"
+_ZSH_PROMPT_WITHIN_BYTES = 1024
+_ZSH_EXPANDS = " ${${options[histignorespace]:#on}:+${__ptyctl_kept::=1}}${options[histignorespace]::=on}\t\x15"
 _ZSH_AS_BEFORE = "(( ! ${+__ptyctl_kept} )) || { unset __ptyctl_kept; unsetopt histignorespace; }"
+
+
+async def keep_history_clean(terminal: Terminal, writer: Writer) -> None:
+    """At the prompt of a zsh that keeps every line: from here on it does not keep those that begin with a blank."""
+    log = terminal.stream.transcript.raw
+    if _ZSH_PROMPT in log.read(max(log.size - _ZSH_PROMPT_WITHIN_BYTES, 0), log.size):
+        await terminal.gate.type(_ZSH_EXPANDS, writer)
 
 
 async def give_marks(terminal: Terminal, expect: Expectations, shell: Shell, nonce: str, writer: Writer) -> bool:

@@ -82,6 +82,7 @@ class Session:
         terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
         terminal.width = lambda: self.cols
         terminal.shell_in_front = lambda: self.channel.leads_foreground() if self.channel is not None else None
+        terminal.canonical = lambda: self.channel.canonical if self.channel is not None else None
         self._driver = Driver(terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
         self.runs = Runs(terminal, self._driver, first_seq=self.blocks.last_seq() + 1)
         self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))

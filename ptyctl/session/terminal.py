@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
+from ptyctl.core.control import BRACKETED_PASTE
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Prompt, shown
 
@@ -30,6 +31,7 @@ class Terminal:
         self.prompts = prompts
         self.width: Callable[[], int] = lambda: _ENDLESS
         self.shell_in_front: Callable[[], bool | None] = lambda: None
+        self.canonical: Callable[[], bool | None] = lambda: None
         self.mark_seen: Callable[[PlacedMark], object] = lambda placed: None
 
     def now(self) -> float:
@@ -37,6 +39,11 @@ class Terminal:
 
     def last_line(self) -> str:
         return shown(self.stream.last_line())
+
+    def line_editor(self) -> bool:
+        """Whether a line editor reads: the kernel hands it each key, and one far away has asked for bracketed paste."""
+        canonical = self.canonical()
+        return BRACKETED_PASTE in self.stream.normaliser.modes if canonical is None else not canonical
 
     def finish(self, run: Run, reason: DoneReason) -> None:
         run.finish(reason, self.now(), raw_end=self.stream.normaliser.raw, spool_end=self.stream.end)

@@ -96,6 +96,24 @@ def test_marks_are_told_with_their_places_at_every_cut(size: int) -> None:
     assert text[begin.spool_begin :] == b"x\n"
 
 
+@pytest.mark.parametrize(
+    ("behind", "text"),
+    [
+        (b"x", b"x"),
+        (b"\rx", b"x"),
+        (b"\x1b]0;title\x07\x1b[m\rx", b"x"),
+        (b"\r\n", b"\n"),
+        (b"\r\r\n\r\n", b"\n\n"),
+        (b"\rx\r", b"x\n"),
+    ],
+)
+def test_a_cr_behind_a_begin_mark_begins_no_line(behind: bytes, text: bytes) -> None:
+    raw = b"\x1b]7717;n;1;B\x07" + behind
+    for size in range(1, len(raw) + 1):
+        machine = Normaliser(reader=MarkReader("n"))
+        assert b"".join(machine.feed(raw[at : at + size]) for at in range(0, len(raw), size)) + machine.flush() == text
+
+
 def test_old_marks_and_those_of_others_say_nothing() -> None:
     machine = Normaliser(reader=MarkReader("n"))
     machine.feed(MARKED)

@@ -86,15 +86,32 @@ async def test_the_history_of_bash_has_nothing_of_it(start: Start, control: str)
 
 
 @pytest.mark.parametrize("option", ["histignorespace", "nohistignorespace"])
-async def test_the_history_of_zsh_has_no_marks_and_its_option_is_as_before(start: Start, option: str) -> None:
+async def test_the_history_of_zsh_has_nothing_of_it_and_its_option_is_as_before(start: Start, option: str) -> None:
     session = await start(*ZSH[:1], "-o", option, *ZSH[1:])
     assert (await session.exec("echo first")).done_reason == "marks"
-    reply = await session.exec("fc -l 1")
-    assert "echo first" in reply.stdout
-    assert "emulate" not in reply.stdout
-    assert "7717;%s;%d" not in reply.stdout
+    assert (await session.exec("fc -l -n 1")).stdout.splitlines() == ["echo first"]
     assert (await session.exec("echo $options[histignorespace]")).stdout == ("off\n" if option.startswith("no") else "on\n")
     assert (await session.exec("echo ${+__ptyctl_kept}")).stdout == "0\n"
+
+
+@pytest.mark.parametrize("editing", ["emacs", "vi"])
+@pytest.mark.parametrize("option", ["appendhistory", "incappendhistory", "sharehistory"])
+async def test_the_history_file_of_zsh_has_nothing_of_it(start: Start, tmp_path: Path, option: str, editing: str) -> None:
+    (tmp_path / ".zshrc").write_text("autoload -Uz compinit && compinit -D\n")
+    env = {"HISTFILE": str(tmp_path / "history"), "SAVEHIST": "100", "ZDOTDIR": str(tmp_path)}
+    session = await start("zsh", "-o", option, "-o", editing, "-i", env=env)
+    assert (await session.exec("echo first")).done_reason == "marks"
+    assert (await session.exec("exit")).done_reason == "eof"
+    lines = [line.rpartition(";")[2] for line in (tmp_path / "history").read_text().splitlines()]
+    assert lines == ["echo first", "exit"]
+
+
+@pytest.mark.parametrize("control", ["", "ignorespace"])
+async def test_the_history_file_of_bash_has_nothing_of_it(start: Start, tmp_path: Path, control: str) -> None:
+    session = await start(*BASH, env={"HISTFILE": str(tmp_path / "history"), "HISTCONTROL": control})
+    assert (await session.exec("echo first")).done_reason == "marks"
+    assert (await session.exec("exit")).done_reason == "eof"
+    assert (tmp_path / "history").read_text().splitlines() == ["echo first", "exit"]
 
 
 async def test_the_prompt_and_the_aliases_are_left_alone(start: Start) -> None:
@@ -118,6 +135,17 @@ async def test_a_shell_within_and_back_again(start: Start, command: tuple[str, .
     for code in (4, 5):
         reply = await session.exec(f"echo outer again; (exit {code})")
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", code, "marks")
+
+
+@pytest.mark.parametrize("integration", ["auto", "off"])
+async def test_a_builtin_that_asks_with_the_exact_prompt(start: Start, integration: str) -> None:
+    session = await start(*BASH, shell_integration=integration)
+    assert (await session.exec("PS1='here$ '")).exit_code == 0
+    asked = await session.exec("read -p 'here$ ' answer; echo \"<$answer>\"; (exit 6)", timeout_ms=3_000)
+    assert asked.timed_out
+    await write(session, data="mine\n")
+    reply = await session.wait(asked.block_id)
+    assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)
 
 
 async def test_the_first_block_of_the_terminal_surface(start: Start) -> None:

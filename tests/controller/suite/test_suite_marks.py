@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from fixtures.servers.programs import require_program
+from fixtures.servers.programs import require, require_program
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.blocks import Block
 from ptyctl.api.handle import SessionHandle
@@ -28,7 +29,8 @@ async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Pa
     command = SHELLS[request.param]
     require_program(command[0], command[0])
     (tmp_path / ".zshrc").touch()
-    return await open_session(command=command, env={"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path)})
+    env = {"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path), "SHELL": require_program("bash", "bash")}
+    return await open_session(command=command, env=env)
 
 
 in_each = pytest.mark.parametrize("shell", SHELLS, indirect=True)
@@ -162,6 +164,48 @@ async def test_a_shell_within_and_back_again(shell: SessionHandle) -> None:
     assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", 3, "marks")
 
 
+@in_each
+@pytest.mark.parametrize("command", ["sudo -n -i", "sudo -n -s", "sudo -n -u root sh"])
+async def test_another_user_s_shell_and_back_again(shell: SessionHandle, command: str) -> None:
+    require_program("sudo", "sudo")
+    require((await shell.exec("sudo -n true")).exit_code == 0, "sudo asks this user for a password")
+    reply = await shell.exec(command, timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
+    assert "without marks" in (reply.exit_code_reason or "")
+    for number in range(2):
+        reply = await shell.exec(f"id -u; (exit {number})", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("0\n", number, "marker")
+    reply = await shell.exec("exit 7", timeout_ms=PATIENCE_MS)
+    assert (reply.exit_code, reply.done_reason) == (7, "marks")
+    assert reply.stdout.strip() in ("", "exit", "logout")
+    reply = await shell.exec("echo outer again; sh -c 'exit 3'")
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", 3, "marks")
+
+
+async def test_what_another_user_s_program_asks_is_no_prompt(bash: SessionHandle) -> None:
+    require_program("sudo", "sudo")
+    require((await bash.exec("sudo -n true")).exit_code == 0, "sudo asks this user for a password")
+    script = 'printf "Go on? [Y/n] "; read answer; echo "<$answer>"'
+    asked = await bash.exec(f"sudo -n sh -c '{script}'", timeout_ms=1_500)
+    assert asked.timed_out
+    await write(bash, data="y\n")
+    assert (await bash.wait(asked.block_id)).stdout == "Go on? [Y/n] y\n<y>\n"
+
+
+@pytest.mark.parametrize("program", ["bash", "dash"])
+async def test_a_shell_within_one_that_has_no_marks(open_session: Open, program: str) -> None:
+    """Its prompt is another than the one that was learned, and so is the one that comes back."""
+    outer = await open_session(command=(require_program(program, program),), shell_integration="off", env={"PS1": "outer$ "})
+    assert (await outer.exec("PS1='outer$ '")).done_reason == "marker"
+    reply = await outer.exec("PS1='inner$ ' sh", timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
+    reply = await outer.exec("echo inner; (exit 3)", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("inner\n", 3, "marker")
+    assert (await outer.exec("exit", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+    reply = await outer.exec('echo "$PS1"; (exit 4)', timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer$ \n", 4, "marker")
+
+
 @pytest.mark.parametrize("command", ["PROMPT_COMMAND=()", "unset PROMPT_COMMAND", "unset -f __ptyctl_prompt"])
 async def test_marks_that_were_taken_away(bash: SessionHandle, command: str) -> None:
     await bash.exec("echo before")
@@ -197,12 +241,36 @@ async def test_two_hundred_blocks_in_a_row(shell: SessionHandle) -> None:
     assert [block.exit_code for block in await blocks(shell)] == list(range(200))
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"], indirect=True)
+@in_each
 async def test_a_command_of_100_kilobytes(shell: SessionHandle) -> None:
     words = " ".join(f"word{number}" for number in range(12_000))
     assert len(words) > 100_000
     reply = await shell.exec(f"echo {words} | wc -w", timeout_ms=50_000)
     assert (reply.stdout.strip(), reply.exit_code, reply.done_reason) == ("12000", 0, "marks")
+
+
+@in_each
+async def test_a_command_of_two_thousand_lines(shell: SessionHandle) -> None:
+    lines = [f"line {number} {'x' * 40}" for number in range(2_000)]
+    command = "\n".join(f"echo '{line}'" for line in lines) + "\nsh -c 'exit 3'"
+    reply = await shell.exec(command, timeout_ms=50_000, max_output_bytes=1_000_000)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("\n".join(lines) + "\n", 3, "marks")
+    assert (await blocks(shell))[0].cmd == command
+
+
+@in_each
+async def test_a_text_of_100_kilobytes_within_a_command(shell: SessionHandle) -> None:
+    text = "\n".join(f'{number}\t$HOME `id` "quoted" !{number} \x01 é' for number in range(3_500))
+    assert len(text) > 100_000
+    reply = await shell.exec(f"printf %s '{text}' | sha256sum", timeout_ms=50_000)
+    assert (reply.stdout.split()[0], reply.exit_code) == (hashlib.sha256(text.encode()).hexdigest(), 0)
+
+
+@in_each
+async def test_the_spool_has_nothing_but_the_output_between_the_marks(shell: SessionHandle) -> None:
+    for command, output in (("echo hi", b"hi\n"), ("printf 'a\\nb'", b"a\nb"), ("echo", b"\n")):
+        reply = await shell.exec(command)
+        assert (await spool(shell)).encode()[int(reply.cursor) : int(reply.next_cursor)] == output
 
 
 @in_each
@@ -263,3 +331,15 @@ async def test_a_program_that_prints_the_exact_prompt_and_goes_on(open_session: 
     assert (await handle.exec("PS1='here$ '")).exit_code == 0
     reply = await handle.exec("printf 'here$ '; sleep 1.2; echo more; (exit 6)", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code, reply.done_reason) == ("here$ more\n", 6, "marks")
+
+
+@pytest.mark.parametrize("integration", ["auto", "off"])
+async def test_a_builtin_that_asks_with_the_exact_prompt(open_session: Open, integration: str) -> None:
+    """The shell itself is in front, but no line editor of its is."""
+    handle = await open_session(shell_integration=integration)
+    assert (await handle.exec("PS1='here$ '")).exit_code == 0
+    asked = await handle.exec("read -p 'here$ ' answer; echo \"<$answer>\"; (exit 6)", timeout_ms=3_000)
+    assert asked.timed_out
+    await write(handle, data="mine\n")
+    reply = await handle.wait(asked.block_id)
+    assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)

@@ -55,6 +55,36 @@ async def test_bash_however_it_is_set_up(bash: SessionHandle, setting: str) -> N
 @pytest.mark.parametrize(
     "setting",
     [
+        "PROMPT_COMMAND='echo printed'",
+        "PROMPT_COMMAND='(exit 9); echo printed; false'",
+        "PROMPT_COMMAND='printf printed'",
+        "PROMPT_COMMAND='echo printed # and a comment'",
+        'PROMPT_COMMAND="echo printed; $PROMPT_COMMAND"',
+        "PROMPT_COMMAND+='; echo printed'",
+        "PROMPT_COMMAND+=('echo printed')",
+        "PROMPT_COMMAND[5]='echo printed; false'",
+        "PROMPT_COMMAND=('echo printed; false' \"${PROMPT_COMMAND[@]}\")",
+        "PROMPT_COMMAND='echo printed'; trap 'echo trapped' ERR",
+    ],
+)
+async def test_what_the_prompts_commands_print_is_no_output(bash: SessionHandle, setting: str) -> None:
+    await bash.exec(setting)
+    for code in (0, 3, 0):
+        reply = await bash.exec(f"echo one; sh -c 'exit {code}'")
+        trapped = "trapped\n" if code and "trap" in setting else ""
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (f"one\n{trapped}", code, "marks")
+    assert (await read(bash, cursor=reply.next_cursor, until_regex="printed", timeout_ms=PATIENCE_MS)).matched
+
+
+async def test_the_prompts_commands_find_the_status_of_the_command(bash: SessionHandle) -> None:
+    await bash.exec("PROMPT_COMMAND='seen=$?'; PROMPT_COMMAND[1]='seen+=$?'")
+    await bash.exec("(exit 6)")
+    assert (await bash.exec('echo "$seen"')).stdout == "66\n"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
         "setopt nounset",
         "setopt errreturn",
         "setopt ksharrays",

@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.servers.programs import require_program
 from ptyctl.api.handle import SessionHandle
-from tests.controller.acting import PATIENCE_MS, Open, execute, read
+from tests.controller.acting import PATIENCE_MS, Open, execute, read, write
 
 SHELLS = {
     "bash": ("bash", "--norc", "--noprofile"),
@@ -72,6 +72,25 @@ async def test_exit_codes(shell: SessionHandle) -> None:
     assert (await shell.exec("true")).exit_code == 0
     assert (await shell.exec("false")).exit_code == 1
     assert (await shell.exec("sh -c 'kill -9 $$'")).exit_code == 137
+
+
+@in_each
+async def test_a_command_finds_the_status_of_the_one_before(shell: SessionHandle, request: pytest.FixtureRequest) -> None:
+    status = "$status" if "fish" in request.node.name else "$?"
+    await shell.exec("sh -c 'exit 7'")
+    assert (await shell.exec(f"echo {status}; sh -c 'exit 5'")).stdout == "7\n"
+    assert (await shell.exec(f"printf '%s\t|' {status}; sh -c 'exit 6'")).stdout == "5\t|"  # a tab is typed in another form
+    await read(shell, cursor="0", until_idle_ms=300, timeout_ms=PATIENCE_MS)
+    before = (await write(shell, data=f"echo [{status}]\n")).next_cursor
+    assert (await read(shell, cursor=before, until_regex=r"\[6\]", timeout_ms=PATIENCE_MS)).matched
+
+
+@in_each_posix
+async def test_a_status_that_set_e_would_not_forgive(shell: SessionHandle) -> None:
+    await shell.exec("trap 'echo trapped' EXIT; (exit 4)")
+    assert (await shell.exec("set -e")).exit_code == 0
+    reply = await shell.exec("echo alive; if false; then :; fi")
+    assert (reply.stdout, reply.exit_code) == ("alive\n", 0)
 
 
 @in_each
