@@ -62,9 +62,5 @@ class Masking:
 
     def _held_from(self, text: bytes) -> int:
         """Where the text's longest end begins that is the begin of a secret; the text's end if there is none."""
-        longest = max((len(secret) for _, secret in self._secrets), default=0)
-        for begin in range(max(len(text) - longest + 1, 0), len(text)):
-            tail = text[begin:]
-            if any(len(tail) < len(secret) and secret.startswith(tail) for _, secret in self._secrets):
-                return begin
-        return len(text)
+        begins = (secret[:size] for _, secret in self._secrets for size in range(len(secret) - 1, 0, -1))
+        return len(text) - max((len(begin) for begin in begins if text.endswith(begin)), default=0)

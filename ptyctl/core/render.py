@@ -37,6 +37,9 @@ def render(data: bytes, width: int) -> str:
     text = data.decode("utf-8", "replace")
     if "\x1b" in text:
         text = _SGR.sub("", _STRINGS.sub("", text))
+    plain = text.replace("\r\n", "\n")
+    if not _CONTROL.search(plain):
+        return plain
     renderer = _Renderer(width)
     for number, line in enumerate(text.split("\n")):
         if number:

@@ -31,14 +31,15 @@ class Blocks:
 
     def __init__(self, session_id: str, folder: Path, stream: Stream) -> None:
         self._session_id = session_id
-        self._folder = folder
+        self._outputs = folder / "blocks"
         self._stream = stream
         self._file = Appender(folder / "blocks.jsonl")
         self._blocks: dict[str, Block] = {}
         self._rows: list[str] = []
+        self._unwritten: list[Block] = []
         self._without_output: list[Block] = []
         self._timer: asyncio.TimerHandle | None = None
-        (folder / "blocks").mkdir(mode=0o700, exist_ok=True)
+        self._outputs.mkdir(mode=0o700, exist_ok=True)
         self._load()
 
     @property
@@ -109,6 +110,7 @@ class Blocks:
 
     def close(self) -> None:
         self._stop_timer()
+        self._write_rows()
         self._write_outputs(len(self._without_output))
         self._file.close()
 
@@ -137,7 +139,7 @@ class Blocks:
         return self._file.size
 
     def _output_path(self, block_id: str) -> str:
-        return str(self._folder / "blocks" / f"{Path(block_id).name}.out")
+        return f"{self._outputs}/{block_id}.out"
 
     def _cwd(self) -> str | None:
         """Where the last prompt was shown."""
@@ -145,9 +147,17 @@ class Blocks:
         return None if last is None or last.cwd is None else os.fsdecode(last.cwd)
 
     def _write(self, block: Block) -> None:
+        """The file has the row before the loop next waits, and after what is ready now: a command is typed first."""
         self._blocks[block.block_id] = block
         self._rows.append(block.block_id)
-        self._file.append(block.json_bytes() + b"\n")
+        self._unwritten.append(block)
+        if len(self._unwritten) == 1:
+            asyncio.get_running_loop().call_later(0, self._write_rows)
+
+    def _write_rows(self) -> None:
+        for block in self._unwritten:
+            self._file.append(block.json_bytes() + b"\n")
+        self._unwritten.clear()
         self._file.flush()
 
     def _write_output(self, block: Block) -> None:
@@ -167,13 +177,13 @@ class Blocks:
 
     def _load(self) -> None:
         """What an earlier process left: a torn last line is not counted, a block without an end was cancelled."""
-        path = self._folder / "blocks.jsonl"
+        path = self._outputs.parent / "blocks.jsonl"
         for line in path.read_bytes().split(b"\n"):
             try:
                 block = Block.model_validate_json(line)
             except ValueError:
                 continue
-            block.output_path = self._output_path(block.block_id)  # the folder may have been moved
+            block.output_path = self._output_path(Path(block.block_id).name)  # the folder may have been moved
             self._blocks[block.block_id] = block
             self._rows.append(block.block_id)
         for block in list(self._blocks.values()):

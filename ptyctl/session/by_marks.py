@@ -49,7 +49,7 @@ class ByMarks:
                 terminal.finish(run, "prompt")
             else:
                 due = stream.last_data + SILENT_S
-                await stream.pulse.wait(due if terminal.now() < due else None)
+                await stream.pulse.wait(due if terminal.now() < due else None, gather=True)
 
     def _typed(self, command: str) -> str:
         editing = BRACKETED_PASTE in self._terminal.stream.normaliser.modes
