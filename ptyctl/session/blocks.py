@@ -39,6 +39,7 @@ class Blocks:
         self._unwritten: list[Block] = []
         self._without_output: list[Block] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._last_begun = 0.0  # on the loop's clock
         self._outputs.mkdir(mode=0o700, exist_ok=True)
         self._load()
 
@@ -66,7 +67,7 @@ class Blocks:
 
     def begin(self, run: Run) -> Block:
         """A run has begun."""
-        self._stop_timer()
+        self._last_begun = asyncio.get_running_loop().time()
         stream = self._stream
         block = Block(
             block_id=run.block_id,
@@ -105,35 +106,31 @@ class Blocks:
         )
         self._write(block)
         self._without_output.append(block)
-        self._write_outputs_later()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(OUTPUT_S, self._write_some_outputs)
         return block
 
     def close(self) -> None:
-        self._stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
         self._write_rows()
         self._write_outputs(len(self._without_output))
         self._file.close()
 
-    def _write_outputs_later(self) -> None:
-        self._stop_timer()
-        late = len(self._without_output) >= MOST_WAITING
-        self._timer = asyncio.get_running_loop().call_later(0 if late else OUTPUT_S, self._write_some_outputs)
-
     def _write_some_outputs(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = self._last_begun + OUTPUT_S
+        if loop.time() < due and len(self._without_output) < MOST_WAITING:
+            self._timer = loop.call_at(due, self._write_some_outputs)
+            return
         self._write_outputs(AT_ONCE)
-        if self._without_output:
-            self._timer = asyncio.get_running_loop().call_later(0, self._write_some_outputs)
+        self._timer = loop.call_later(0, self._write_some_outputs) if self._without_output else None
 
     def _write_outputs(self, count: int) -> None:
         """Puts the output of ended blocks into files of their own; after a crash the next start does."""
         for block in self._without_output[:count]:
             self._write_output(block)
         del self._without_output[:count]
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def disk_bytes(self) -> int:
         return self._file.size

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .appender import Appender
+from .appender import Appender, json_line
 from .recovery import Kept
 
 #: At most 20 data rows a second in the timeline (design, section 3).
@@ -95,5 +95,5 @@ class Transcript:
     def _row(self, raw: int, spool: int, ts: int, kind: str, **more: object) -> None:
         self.row_ts = ts
         row = {"raw": raw, "spool": spool, "ts": ts, "kind": kind, **more}
-        self._timeline.append(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+        self._timeline.append(json_line(row))
         self._timeline.flush()  # at once, as it cannot be made again; the spool can, with its times and nonces
