@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 #: The ranges (begin, end) that share a byte with a range of offsets: ascending, apart from each other, whole.
 Hidden = Callable[[int, int], Sequence[tuple[int, int]]]
+
+#: A text, or a view of it: what is left of a view is one too where nothing is hidden.
+Text = TypeVar("Text", bytes, memoryview)
 
 
 def nothing_hidden(begin: int, end: int) -> Sequence[tuple[int, int]]:
     return ()
 
 
-class LeavingOut:
+class LeavingOut(Generic[Text]):
     """`text` is what is left of a text that stands at offset `begin`, without the ranges."""
 
-    def __init__(self, whole: bytes, begin: int, ranges: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, whole: Text, begin: int, ranges: Sequence[tuple[int, int]]) -> None:
         end = begin + len(whole)
         self._begins, self._places = [begin], [0]  # of each piece that is left: its offset, and where it stands in `text`
         pieces, at = [], begin
@@ -27,7 +31,7 @@ class LeavingOut:
             self._begins.append(at)
             self._places.append(self._places[-1] + len(piece))
         pieces.append(whole[at - begin :])
-        self.text = b"".join(pieces) if ranges else whole
+        self.text: Text | bytes = b"".join(pieces) if ranges else whole
 
     def place(self, offset: int) -> int:
         """Where an offset stands in `text`; one that is left out stands where the next byte does."""

@@ -47,6 +47,9 @@ def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = ()) -> 
     text = _RESIZE.join([*pieces, (data[begin:] if begin else data).decode("utf-8", "replace")])
     if "\x1b" in text:
         text = _SGR.sub("", _STRINGS.sub("", text))
+    plain = text.replace("\r\n", "\n")
+    if not _CONTROL.search(plain):
+        return plain.replace(_RESIZE, "")
     renderer = _Renderer(width, columns)
     for number, line in enumerate(text.split("\n")):
         if number:

@@ -15,9 +15,6 @@ from .window import Window
 
 #: A match of up to this size is found however it was cut; what a failed search must look at again is bounded by it.
 MATCH_LIMIT_BYTES = 64 * 1024
-
-#: A search is put off until so many times what it must look at again has come in, or nothing more comes.
-_GATHER = 4
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # or it writes to stderr
 
@@ -78,14 +75,6 @@ class Search:
         self._pattern = pattern
         self._hidden = hidden
 
-    def worth(self, end: int) -> bool:
-        """Whether so much is new that looking again at what was seen costs little beside it."""
-        return end - self.scanned >= _GATHER * self.cost()
-
-    def cost(self) -> int:
-        """How many bytes, seen before, the next call has to look at again."""
-        return min(self.scanned - self.cursor, MATCH_LIMIT_BYTES)
-
     def search(self, window: Window) -> Span | None:
         """The leftmost match in what the window holds now, or None."""
         begin = max(self._again_from(), window.start)
@@ -93,13 +82,14 @@ class Search:
         if begin > self.cursor:  # what stands before it decides on ^, \b and (?m)^; and a character is not cut
             context = self._context(begin, window)
             begin = max(begin - 3, context + (context > self.cursor))
-        seen = LeavingOut(window.read(context, window.end), context, self._hidden(context, window.end))
-        self.scanned = window.end
-        found = self._pattern.search(seen.text, seen.place(begin))
-        if found is None:
-            return None
-        end = seen.end_offset(found.end())
-        return Span(min(seen.offset(found.start()), end), end)
+        with window.view(context, window.end) as text:
+            seen = LeavingOut(text, context, self._hidden(context, window.end))
+            self.scanned = window.end
+            found = self._pattern.search(seen.text, seen.place(begin))
+            if found is None:
+                return None
+            end = seen.end_offset(found.end())
+            return Span(min(seen.offset(found.start()), end), end)
 
     def _again_from(self) -> int:
         """Where a match that was not whole at the last call may begin."""

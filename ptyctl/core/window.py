@@ -35,8 +35,13 @@ class Window:
 
     def read(self, begin: int, end: int) -> bytes:
         """The bytes between two offsets, as far as the window holds them."""
+        with self.view(begin, end) as seen:
+            return bytes(seen)
+
+    def view(self, begin: int, end: int) -> memoryview:
+        """As `read`, without a copy: to be released before anything is appended."""
         begin = max(begin, self.start)
-        return bytes(self._bytes[begin - self._base : max(begin, end) - self._base])
+        return memoryview(self._bytes)[begin - self._base : max(begin, end) - self._base]
 
     def character_start(self, offset: int) -> int:
         """The first place at or behind `offset` where a character begins, so that a cut text begins readable."""

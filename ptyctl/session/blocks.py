@@ -14,7 +14,7 @@ from pathlib import Path
 from ptyctl.api.blocks import Block, BlockStatus
 
 from .appender import Appender
-from .left_blocks import output_path, output_size, write_output
+from .left_blocks import output_size, write_output
 from .run import Run
 from .stream import Stream
 
@@ -32,14 +32,16 @@ class Blocks:
     def __init__(self, session_id: str, folder: Path, stream: Stream, left: list[Block]) -> None:
         """`left` are the rows of an earlier process."""
         self._session_id = session_id
-        self._folder = folder
+        self._outputs = folder / "blocks"
         self._stream = stream
         self._file = Appender(folder / "blocks.jsonl")
         self._blocks: dict[str, Block] = {block.block_id: block for block in left}
         self._rows: list[str] = [block.block_id for block in left]
+        self._unwritten: list[Block] = []
         self._without_output: list[Block] = []
         self._timer: asyncio.TimerHandle | None = None
-        (folder / "blocks").mkdir(mode=0o700, exist_ok=True)
+        self._last_begun = 0.0  # on the loop's clock
+        self._outputs.mkdir(mode=0o700, exist_ok=True)
 
     @property
     def rows(self) -> int:
@@ -65,7 +67,7 @@ class Blocks:
 
     def begin(self, run: Run) -> Block:
         """A run has begun."""
-        self._stop_timer()
+        self._last_begun = asyncio.get_running_loop().time()
         stream = self._stream
         block = Block(
             block_id=run.block_id,
@@ -76,7 +78,7 @@ class Blocks:
             cwd=self._cwd() if run.cwd is None else run.cwd,
             ts_begin=run.begun_ms,
             status="interactive" if run.origin == "interactive" else "running",
-            output_path=output_path(self._folder, run.block_id),
+            output_path=self._output_path(run.block_id),
             raw_begin=stream.normaliser.raw,
             spool_begin=stream.end,
             task_id=run.task_id,
@@ -104,23 +106,25 @@ class Blocks:
         )
         self._write(block)
         self._without_output.append(block)
-        self._write_outputs_later()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(OUTPUT_S, self._write_some_outputs)
         return block
 
     def close(self) -> None:
-        self._stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._write_rows()
         self._write_outputs(len(self._without_output))
         self._file.close()
 
-    def _write_outputs_later(self) -> None:
-        self._stop_timer()
-        late = len(self._without_output) >= MOST_WAITING
-        self._timer = asyncio.get_running_loop().call_later(0 if late else OUTPUT_S, self._write_some_outputs)
-
     def _write_some_outputs(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = self._last_begun + OUTPUT_S
+        if loop.time() < due and len(self._without_output) < MOST_WAITING:
+            self._timer = loop.call_at(due, self._write_some_outputs)
+            return
         self._write_outputs(AT_ONCE)
-        if self._without_output:
-            self._timer = asyncio.get_running_loop().call_later(0, self._write_some_outputs)
+        self._timer = loop.call_later(0, self._write_some_outputs) if self._without_output else None
 
     def _write_outputs(self, count: int) -> None:
         """Puts the output of ended blocks into files of their own; after a crash the next start does."""
@@ -132,13 +136,11 @@ class Blocks:
                 write_output(block, log.path, log.kept)
         del self._without_output[:count]
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def disk_bytes(self) -> int:
         return self._file.size
+
+    def _output_path(self, block_id: str) -> str:
+        return f"{self._outputs}/{block_id}.out"
 
     def _cwd(self) -> str | None:
         """Where the last prompt was shown."""
@@ -146,9 +148,17 @@ class Blocks:
         return None if last is None or last.cwd is None else os.fsdecode(last.cwd)
 
     def _write(self, block: Block) -> None:
+        """The file has the row before the loop next waits, and after what is ready now: a command is typed first."""
         self._blocks[block.block_id] = block
         self._rows.append(block.block_id)
-        self._file.append(block.json_bytes() + b"\n")
+        self._unwritten.append(block)
+        if len(self._unwritten) == 1:
+            asyncio.get_running_loop().call_later(0, self._write_rows)
+
+    def _write_rows(self) -> None:
+        for block in self._unwritten:
+            self._file.append(block.json_bytes() + b"\n")
+        self._unwritten.clear()
         self._file.flush()
 
 

@@ -56,7 +56,7 @@ class ByMarker:
                 run.exit_code_reason = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
                 terminal.finish(run, "cancelled" if run.interrupted else "prompt")
             if run.done_reason is None:
-                await stream.pulse.wait(self._look_again(run, bare))
+                await stream.pulse.wait(self._look_again(run, bare), gather=True)
 
     def marked(self, run: Run, placed: PlacedMark) -> None:
         """A mark of this session came by."""

@@ -43,7 +43,7 @@ class ByMarks:
             elif bare.tells_end(runs=run.raw_begin is not None, ended=self._end is not None):
                 self._fell_silent(run)
             else:
-                await stream.pulse.wait(bare.look_again())
+                await stream.pulse.wait(bare.look_again(), gather=True)
 
     def _typed(self, command: str) -> str:
         editing = BRACKETED_PASTE in self._terminal.stream.normaliser.modes

@@ -61,7 +61,7 @@ class ByPrompt:
         if idle_due is not None and terminal.now() >= idle_due:
             terminal.finish(run, "idle")
         else:
-            await stream.pulse.wait(min((when for when in (due, idle_due) if when is not None), default=None))
+            await stream.pulse.wait(min((when for when in (due, idle_due) if when is not None), default=None), gather=True)
 
     def _note_output(self, run: Run, typed: _Typed) -> None:
         """The output begins behind the line of the echo: what a caller waits for is not looked for in there."""
@@ -93,7 +93,8 @@ class ByPrompt:
 
     async def _answer_pager(self, run: Run) -> bool:
         terminal, stream = self._terminal, self._terminal.stream
-        if not run.expect.pager(terminal.last_line()) or not await terminal.nothing_more():
+        line = terminal.last_line()
+        if line == terminal.prompt.learned or not run.expect.pager(line) or not await terminal.nothing_more():
             return False
         run.pages += 1
         end = stream.end

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_json
 
 from ptyctl.api.blocks import Block
 
@@ -127,7 +128,7 @@ class Events:
 
     def _write(self) -> None:
         for event in self._unwritten:
-            self._file.append(json.dumps(_shown(event), ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            self._file.append(to_json(event, exclude_none=True) + b"\n")
         self._unwritten.clear()
         self._file.flush()
 

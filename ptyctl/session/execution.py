@@ -59,13 +59,16 @@ class _Call:
             pattern=pattern,
             idle_s=None if request.until_idle_ms is None else request.until_idle_ms / 1000,
         )
+        self._conditional = self._until.pattern is not None or self._until.idle_s is not None
 
     async def wait(self) -> DoneReason:
         stream, run = self._session.stream, self._run
         wait = Wait(stream, stream.end, Until(self._until.deadline))
         begun = False
         while run.done_reason is None:
-            if not begun and run.spool_begin is not None:  # neither the echo nor the quiet before it is meant
+            if (
+                self._conditional and not begun and run.spool_begin is not None
+            ):  # neither the echo nor the quiet before it is meant
                 begun = True
                 wait = Wait(stream, run.spool_begin, self._until)
             why = wait.look()
@@ -89,13 +92,17 @@ class _Call:
             self._session.runs.end_by_caller(self._run, reason, spool_end)
 
     async def _pause(self, wait: Wait) -> None:
-        due = [self._reporter.due()]
+        due = [wait.next_look(), self._reporter.due()]
         if self._fence is not None:
             lease = self._session.lease()
             if lease is None or lease.fence != self._fence:
                 raise self._lock_lost(lease.holder if lease else None)
             due.append(lease.expires_at)
-        await wait.pause(min((when for when in due if when is not None), default=None))
+        until = min(when for when in due if when is not None)
+        if self._conditional:
+            await wait.pause(until)
+        else:
+            await self._run.ended.wait(until)  # what the run prints is no matter here
         self._reporter.report()
 
     def _lock_lost(self, holder: str | None) -> PtyctlError:

@@ -61,7 +61,6 @@ class Expecting:
         self._found = found
         self._over = over
         self._search = Search(want.pattern, cursor) if want.pattern is not None else None
-        self._seen = -1
         self._span: Found | None = None
 
     async def run(self, timeout_s: float) -> Found | None:
@@ -82,20 +81,10 @@ class Expecting:
         stream = self._stream
         while self._span is None:
             over = stream.ended is not None or self._over() or asyncio.get_running_loop().time() >= deadline
-            if over or self._found is not None or self._due():
-                self._look()
+            self._look()
             if over or self._span is not None:
                 return
-            if self._search is not None and self._search.scanned < stream.end:
-                await asyncio.sleep(0)
-            else:
-                await stream.pulse.wait(deadline)
-
-    def _due(self) -> bool:
-        if self._search is None:
-            return True
-        settled, self._seen = self._seen == self._stream.end, self._stream.end
-        return settled or self._search.worth(self._stream.end)
+            await stream.pulse.wait(deadline, gather=self._search is not None)
 
     def _look(self) -> None:
         if self._span is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -125,7 +125,8 @@ class Gate:
     async def _write_all(self, pieces: Iterator[_Piece], writer: Writer) -> int:
         fence = self.check(writer)
         written = 0
-        async with self._turn(writer):
+        await self._turn(writer)
+        try:
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(asyncio.get_running_loop().time() + PACE_S)
@@ -135,6 +136,8 @@ class Gate:
                 except PtyctlError as error:
                     raise _cut_short(error, written + min(out.sent, len(piece.data))) from None
                 written += len(piece.data) + piece.newline_bytes
+        finally:
+            self._order.release()
         return written
 
     async def _send(self, out: _Outgoing, writer: Writer, fence: int | None) -> None:
@@ -170,17 +173,16 @@ class Gate:
         if taken:
             self.on_input(writer, rest[:taken], secret)
 
-    @asynccontextmanager
-    async def _turn(self, writer: Writer) -> AsyncIterator[None]:
+    async def _turn(self, writer: Writer) -> None:
+        """Until all that came before has been written."""
+        if writer.deadline is None:
+            await self._order.acquire()
+            return
         try:
             async with asyncio.timeout_at(writer.deadline):
                 await self._order.acquire()
         except TimeoutError:
             raise _too_slow() from None
-        try:
-            yield
-        finally:
-            self._order.release()
 
     async def _room(self) -> None:
         """Until the channel takes more, or it is time to look at the lease again: it can change hands meanwhile."""

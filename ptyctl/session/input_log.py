@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
 from pathlib import Path
 from typing import Any
 
-from .appender import Appender
+from .appender import Appender, json_line
 from .gate import Writer
 
 
@@ -28,7 +27,7 @@ class InputLog:
             row["sensitive"] = True
         else:
             row.update(_shown(data))
-        self._file.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n")
+        self._file.append(json_line(row))
         self._file.flush()  # at once: it cannot be made again from anything
 
     def close(self) -> None:

@@ -4,32 +4,77 @@ from __future__ import annotations
 
 import asyncio
 
+#: Who searches what came looks again at the 64 KiB before it: that costs little beside so much that is new.
+GATHER_BYTES = 512 * 1024
+
 
 class Pulse:
-    """Many may wait; a beat wakes them all. Between looking and waiting there is no await, so no beat is lost."""
+    """Many may wait; a beat wakes them all. Between looking and waiting there is no await, so no beat is lost.
 
-    def __init__(self) -> None:
+    Bytes that were received wake those who `gather` only when `gather_bytes` of them have come, or when a turn of the loop has
+    brought no more: so their searching stays linear, and a flood costs them nothing in between. `settled` says that it was the
+    latter, and nothing came since.
+    """
+
+    def __init__(self, gather_bytes: int = GATHER_BYTES) -> None:
         self._waiting: list[asyncio.Future[None]] = []
+        self._gathering: list[asyncio.Future[None]] = []
+        self._gather_bytes = gather_bytes
+        self._loop = asyncio.get_running_loop()
+        self._gathered = 0
+        self._settling = False
+        self.settled = False
 
     def beat(self) -> None:
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for future in waiting:
-                _wake(future)
+        """Something other than bytes: nobody waits for more of it."""
+        _wake_all(self._waiting)
+        self._wake_gathering()
 
-    async def wait(self, until: float | None = None) -> None:
+    def received(self, nbytes: int) -> None:
+        self.settled = False
+        _wake_all(self._waiting)
+        if self._gathering:
+            self._gathered += nbytes
+            if self._gathered >= self._gather_bytes:
+                self._wake_gathering()
+            elif not self._settling:
+                self._settling = True
+                self._loop.call_soon(self._settle, self._gathered)
+
+    async def wait(self, until: float | None = None, *, gather: bool = False) -> None:
         """Returns at the next beat, or when the loop's clock reaches `until`."""
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._waiting.append(future)
-        timer = None if until is None else loop.call_at(until, _wake, future)
+        waiting = self._gathering if gather else self._waiting
+        future = self._loop.create_future()
+        waiting.append(future)
+        timer = None if until is None else self._loop.call_at(until, _wake, future)
         try:
             await future
         finally:
             if timer is not None:
                 timer.cancel()
-            if future in self._waiting:
-                self._waiting.remove(future)
+            if future in waiting:
+                waiting.remove(future)
+
+    def _settle(self, seen: int, quiet_turns: int = 0) -> None:
+        """Once a turn of the loop. Two must bring nothing, since a turn runs what is ready before what it finds."""
+        if self._gathered != seen:
+            self._loop.call_soon(self._settle, self._gathered)
+        elif quiet_turns == 0:
+            self._loop.call_soon(self._settle, seen, 1)
+        else:
+            self._settling = False
+            self.settled = True
+            self._wake_gathering()
+
+    def _wake_gathering(self) -> None:
+        self._gathered = 0
+        _wake_all(self._gathering)
+
+
+def _wake_all(waiting: list[asyncio.Future[None]]) -> None:
+    for future in waiting:
+        _wake(future)
+    waiting.clear()
 
 
 def _wake(future: asyncio.Future[None]) -> None:

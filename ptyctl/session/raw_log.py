@@ -82,7 +82,10 @@ class RawLog:
 
     def read(self, begin: int, end: int) -> bytes:
         """The kept bytes between two offsets; fewer where some were not kept."""
-        return read_between(self._fd, self._path, begin, min(end, self.kept))
+        end = min(end, self.kept)
+        if self._map is not None and self._base <= begin < end:
+            return self._map[begin - self._base : end - self._base]
+        return read_between(self._fd, self._path, begin, end)
 
     def cut(self, end: int) -> None:
         """What was received ends there; what stands behind it never was."""

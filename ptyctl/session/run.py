@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,6 +9,8 @@ from typing import Literal
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.prompt import Expectations
+
+from .pulse import Pulse
 
 #: Started by exec, started to be talked to, or typed by somebody at the terminal.
 Origin = Literal["exec", "interactive", "typed"]
@@ -52,7 +53,7 @@ class Run:
     duration_ms: int | None = None
     failure: PtyctlError | None = None
     failed_line: str | None = None
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: Pulse = field(default_factory=Pulse)
 
     @property
     def block_id(self) -> str:
@@ -66,7 +67,7 @@ class Run:
             self.duration_ms = round((now - self.begun) * 1000)
             self.raw_end = raw_end
             self.spool_end = spool_end
-            self.ended.set()
+            self.ended.beat()
 
     def fail(self, error: PtyctlError, now: float, *, raw_end: int, spool_end: int) -> None:
         """The run could not go on: its callers get the error."""

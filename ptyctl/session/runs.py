@@ -69,11 +69,12 @@ class Runs:
         ]
         if self.current is not None and self._task is not None:
             await asyncio.wait({self._task}, timeout=BUSY_GRACE_S)
+            self._terminal.gate.check(writer)
         if self.current is not None:
             raise self._busy(self.current)
-        self._terminal.gate.check(writer)
         run = self._new(command, expect, origin, request, writer.task_id, submitted, cwd)
         self._task = asyncio.create_task(self._drive(run, writer, responses), name=f"run {run.block_id}")
+        self.on_begin(run)
         return run
 
     @property
@@ -168,7 +169,6 @@ class Runs:
         self._history[run.block_id] = run
         while len(self._history) > KEPT_RUNS:
             self._history.pop(next(iter(self._history)))
-        self.on_begin(run)
         return run
 
     def _begin_typed(self, placed: PlacedMark) -> None:
@@ -176,6 +176,7 @@ class Runs:
         command = told.decode("utf-8", "replace") if told is not None else self._read_off(placed.raw_begin)
         run = self._new(command.strip(), Expectations.of(None, None, None), "typed", None, None)
         run.sent = True
+        self.on_begin(run)
         self._driver.watch_typed()
 
     def _read_off(self, raw_begin: int) -> str:
@@ -210,7 +211,7 @@ class Runs:
         while True:
             found = search.search(stream.window)
             if found is None or found.start == found.end:
-                await stream.pulse.wait()
+                await stream.pulse.wait(gather=True)
                 continue
             try:
                 await self._terminal.gate.type(text, writer)

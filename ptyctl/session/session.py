@@ -152,10 +152,11 @@ class Session:
 
     def expectations(self, override: Expect | None = None) -> Expectations:
         """The session's patterns, with a call's own in front."""
-        fields = {**self.expect.model_dump(exclude_none=True), **(override.model_dump(exclude_none=True) if override else {})}
-        shell = self.spec.program is not None or (self.spec.platform == "linux")
-        errors = fields.get("error_regexes", () if shell else None)
-        return Expectations.of(fields.get("prompt_regex"), fields.get("pager_regexes"), errors)
+        expect = self.expect if override is None else self.expect.model_copy(update=override.model_dump(exclude_none=True))
+        errors = expect.error_regexes
+        if errors is None and (self.spec.program is not None or self.spec.platform == "linux"):
+            errors = ()
+        return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors)
 
     def resize(self, cols: int, rows: int) -> None:
         channel = self.open_channel()

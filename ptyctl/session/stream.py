@@ -20,7 +20,7 @@ from ptyctl.core.window import Window
 from transports.errors import ChannelError
 from transports.receiver import Receiver
 
-from .pulse import Pulse
+from .pulse import GATHER_BYTES, Pulse
 from .recovery import Kept, new_folder
 from .transcript import Transcript
 
@@ -50,7 +50,7 @@ class Stream(Receiver):
         self.prompts = kept.prompts
         self.last_prompt: Mark | None = kept.last_prompt
         self.widths = Widths(DEFAULT_COLUMNS)
-        self.pulse = Pulse()
+        self.pulse = Pulse(min(GATHER_BYTES, window_bytes // 4))  # nothing is lost from the window meanwhile
         self.ended: ChannelError | None = None
         self.last_data = 0.0
         self.on_mark: Callable[[PlacedMark], None] = lambda placed: None
@@ -123,7 +123,7 @@ class Stream(Receiver):
         if self._queries.ends_in(data):
             self.on_query(begin)
         self.on_text()
-        self.pulse.beat()
+        self.pulse.received(nbytes)
 
     def channel_ended(self, reason: ChannelError) -> None:
         self._stop_holding()

@@ -27,6 +27,8 @@ class Terminal:
     def __init__(self, stream: Stream, gate: Gate, *, prompts: bool = True) -> None:
         self.stream = stream
         self.gate = gate
+        self._loop = asyncio.get_running_loop()
+        self._last_line = (-1, "")
         self.prompt = Prompt()
         self.prompts = prompts
         self.width: Callable[[], int] = lambda: _ENDLESS
@@ -35,10 +37,12 @@ class Terminal:
         self.mark_seen: Callable[[PlacedMark], object] = lambda placed: None
 
     def now(self) -> float:
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
     def last_line(self) -> str:
-        return shown(self.stream.last_line())
+        if self._last_line[0] != self.stream.end:
+            self._last_line = self.stream.end, shown(self.stream.last_line())
+        return self._last_line[1]
 
     def line_editor(self) -> bool:
         """Whether a line editor reads: the kernel hands it each key, and one far away has asked for bracketed paste."""
@@ -59,6 +63,8 @@ class Terminal:
 
     async def nothing_more(self) -> bool:
         """Whether the loop finds nothing more to read: two turns, since a turn runs what is ready before what it finds."""
+        if self.stream.pulse.settled:
+            return True
         end = self.stream.normaliser.raw
         await asyncio.sleep(0)
         await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .appender import Appender
+from .appender import Appender, json_line
 from .recovery import Kept
 from .screen_steps import Step, step_of
 
@@ -118,5 +118,5 @@ class Transcript:
         row = {"raw": raw, "spool": spool, "ts": ts, "kind": kind, **more}
         if kind != "data" and (step := step_of(row)) is not None:
             self.steps.append(step)
-        self._timeline.append(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+        self._timeline.append(json_line(row))
         self._timeline.flush()  # at once, as it cannot be made again; the spool can, with its times and nonces

@@ -60,7 +60,6 @@ class Wait:
         self._until = until
         self._search = Search(until.pattern, cursor, stream.prompts.within) if until.pattern is not None else None
         self._begun = asyncio.get_running_loop().time()
-        self._seen = -1
 
     async def run(self, reporter: Reporter) -> Why:
         """Returns at the first thing that ends the wait; what is there already counts."""
@@ -71,16 +70,13 @@ class Wait:
 
     async def pause(self, until: float | None = None) -> None:
         """Until there may be something to look at, at the latest at `until`."""
-        if self._search is not None and self._search.scanned < self._stream.end:
-            await asyncio.sleep(0)  # more is coming in: gather it, so that the searching stays linear
-        else:
-            due = self.next_look()
-            await self._stream.pulse.wait(due if until is None else min(due, until))
+        due = self.next_look()
+        await self._stream.pulse.wait(due if until is None else min(due, until), gather=not self._until.any_text)
 
     def look(self) -> Why | None:
         """Why the wait is over now, or None. A match comes before all else that happened with it."""
         why = self._over()
-        if self._search is not None and self._due(self._search, why is not None):
+        if self._search is not None and self._search.scanned < self._stream.end:
             self.span = self._search.search(self._stream.searchable())
             if self.span is not None and (self._until.full_at is None or self.span.end <= self._until.full_at):
                 return "matched"
@@ -103,12 +99,6 @@ class Wait:
         if self._until.idle_s is None:
             return self._until.deadline
         return min(self._until.deadline, self._quiet_since() + self._until.idle_s)
-
-    def _due(self, search: Search, last: bool) -> bool:
-        """A search is worth its cost when it sees as much new as it must see again, or when nothing more came in meanwhile."""
-        new = self._stream.end - search.scanned
-        settled, self._seen = self._seen == self._stream.end, self._stream.end
-        return new > 0 and (last or settled or search.worth(self._stream.end))
 
     def _quiet_since(self) -> float:
         return max(self._begun, self._stream.last_data)

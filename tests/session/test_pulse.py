@@ -1,0 +1,99 @@
+"""Who waits is woken by what it waits for: each byte, or enough of them, or quiet; and nothing is ever waited for in vain."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.session.pulse import Pulse
+
+
+class Waiter:
+    """Counts how often it was woken; `wait` is asked for again at once, as those do who look again."""
+
+    def __init__(self, pulse: Pulse, *, gather: bool) -> None:
+        self.woken = 0
+        self._pulse = pulse
+        self._gather = gather
+        self._task = asyncio.create_task(self._wait())
+
+    async def _wait(self) -> None:
+        while True:
+            await self._pulse.wait(gather=self._gather)
+            self.woken += 1
+
+    async def end(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_flood_wakes_who_gathers_only_for_much_of_it() -> None:
+    pulse = Pulse(gather_bytes=1000)
+    each, gathers = Waiter(pulse, gather=False), Waiter(pulse, gather=True)
+    await turns(1)
+    for _ in range(50):
+        pulse.received(100)
+        await turns(1)
+    assert each.woken == 50
+    assert gathers.woken == 5
+    await each.end()
+    await gathers.end()
+
+
+async def test_quiet_wakes_who_gathers_within_a_few_turns() -> None:
+    pulse = Pulse(gather_bytes=1000)
+    gathers = Waiter(pulse, gather=True)
+    await turns(1)
+    pulse.received(1)
+    assert not pulse.settled
+    await turns(4)
+    assert gathers.woken == 1
+    assert pulse.settled
+    pulse.received(1)
+    assert not pulse.settled
+    await gathers.end()
+
+
+async def test_a_beat_wakes_all() -> None:
+    pulse = Pulse()
+    waiters = [Waiter(pulse, gather=False), Waiter(pulse, gather=True)]
+    await turns(1)
+    pulse.beat()
+    await turns(2)
+    assert [waiter.woken for waiter in waiters] == [1, 1]
+    for waiter in waiters:
+        await waiter.end()
+
+
+@given(st.lists(st.tuples(st.integers(1, 700), st.integers(0, 3)), max_size=30))
+def test_whatever_the_pace_the_last_byte_is_looked_at(pieces: list[tuple[int, int]]) -> None:
+    """Pieces of so many bytes, each followed by so many turns."""
+
+    async def scenario() -> None:
+        pulse, received, seen = Pulse(gather_bytes=1000), 0, 0
+
+        async def look() -> None:
+            nonlocal seen
+            while True:
+                seen = received
+                await pulse.wait(gather=True)
+
+        looking = asyncio.create_task(look())
+        await turns(1)
+        for size, pause in pieces:
+            received += size
+            pulse.received(size)
+            await turns(pause)
+        await turns(5)
+        assert seen == received
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+    asyncio.run(scenario())
