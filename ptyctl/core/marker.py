@@ -23,7 +23,7 @@ _SHELLS: dict[str, Dialect] = {
     "fish": "fish",
 }
 #: Behind a command that may fail without ending a shell under `set -e`, or setting off a trap, and whose status stays.
-_AND_ON = " && :"
+_AND_ON = "&&:"
 _OPTIONS_WITH_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 #: What a terminal or a line editor acts upon instead of taking it in, however it is quoted.
 _ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
@@ -83,23 +83,20 @@ class Marker:
         The command finds the status of the one before, and leaves its own to the next.
         The leading blank keeps the line out of the history where the shell is asked for that (HISTCONTROL, HIST_IGNORE_SPACE).
         """
-        begin = f"{FUNCTION} '{counter};B' "
+        begin = f"{FUNCTION} {counter} B "
         if define:  # to define a function is a command too, with a status: the one before is looked up first
             begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
-        status, and_on = ("$status", "") if self.dialect == "fish" else ("$?", _AND_ON)
-        end = f"{FUNCTION} '{counter + 1};E;'{status} {status}{and_on}"
-        return f" {begin}{status}{and_on};{self.evaluated(command)};{end}"
+        status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
+        return f" {begin}{status};{self.evaluated(command)};{FUNCTION} {counter + 1} E {status}"
 
     def _definition(self) -> str:
-        """A function that prints a mark, and returns the status that it is given."""
-        return self._function(f"printf '\\033]{OSC_NUMBER.decode()};{self.nonce};%s\\007' {self._parameter(1)}")
+        return self._function(f"printf '\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")
 
-    def _function(self, body: str) -> str:
-        returning = f"{body};return {self._parameter(2)}"
-        return f"function {FUNCTION};{returning};end" if self.dialect == "fish" else f"{FUNCTION}(){{ {returning};}}"
-
-    def _parameter(self, number: int) -> str:
-        return f"$argv[{number}]" if self.dialect == "fish" else f'"${number}"'
+    def _function(self, printing: str, more: str = "") -> str:
+        """It prints its three arguments: counter, kind and status; and returns the status."""
+        if self.dialect == "fish":
+            return f"function {FUNCTION};{printing} $argv{more};return $argv[3];end"
+        return f'{FUNCTION}(){{ {printing} "$@"{more};return "$3";}}'
 
     def evaluated(self, command: str) -> str:
         """Runs `command`, however many lines it has; its control characters are told to the shell in a form that can be typed.
@@ -124,19 +121,18 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class AsciiMarker(Marker):
-    """The marker as text, `prefix nonce.run.kind.status suffix`, found by searching the output."""
+    """The marker as text, `prefix nonce;counter;kind;status suffix`, found by searching the output."""
 
     prefix: str = "__PTYCTL_"
     suffix: str = "__"
 
     def pattern(self, kind: Literal["B", "E"], counter: int) -> str:
         """An RE2 pattern of that mark; the status is its first group."""
-        body = f"{self.nonce};{counter};{kind}" + (r";(\d+)" if kind == "E" else "")
-        return f"{_literal(self.prefix)}{body}{_literal(self.suffix)}"
+        return f"{_literal(self.prefix)}{self.nonce};{counter};{kind};(\\d+){_literal(self.suffix)}"
 
     def _definition(self) -> str:
-        text = f"{self._quote(self.prefix)} '{self.nonce};'{self._parameter(1)} {self._quote(self.suffix)}"
-        return self._function(f"printf '%s%s%s' {text}")
+        printing = f"printf '%s%s;%s;%s;%s%s' {self._quote(self.prefix)} {self.nonce}"
+        return self._function(printing, f" {self._quote(self.suffix)}")
 
 
 def _literal(text: str) -> str:

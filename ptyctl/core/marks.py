@@ -5,6 +5,7 @@
     OSC 7717 ; nonce ; counter ; E ; status                 it has ended
 
 No screen shows them. The nonce is the session's own and the counter only grows, so old output that is shown again says nothing.
+Where a wrapper types them, a begin has the status before in place of the command.
 `ts` is epoch ms, or empty where the shell has no clock; `cwd` and `command` are percent-encoded as far as they must be, and
 a long command is cut.
 """

@@ -174,3 +174,17 @@ async def test_without_being_asked_and_in_other_shells_the_marker_stays(start: S
     ):
         reply = await session.exec("echo plain; (exit 5)")
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("plain\n", 5, "marker")
+
+
+async def test_ssh_from_a_local_shell_and_back_again(controller: LocalController, sshd: OpenSshServer) -> None:
+    ssh = require_program("ssh", "openssh-client")
+    options = f"-F none -i {sshd.key_path} -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port}"
+    async with await SessionHandle.open(controller, protocol="local", command=BASH) as session:
+        reply = await session.exec(f"{ssh} {options} {sshd.host} 'echo one; exit 3'", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("one\n", 3, "marks")
+        reply = await session.exec(f"{ssh} {options} -t {sshd.host} bash --norc --noprofile", timeout_ms=PATIENCE_MS)
+        assert (reply.done_reason, reply.exit_code) == ("prompt", None)
+        reply = await session.exec("echo $SSH_TTY; (exit 4)", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout.startswith("/dev/"), reply.exit_code, reply.done_reason) == (True, 4, "marker")
+        reply = await session.exec("exit 5", timeout_ms=PATIENCE_MS)
+        assert (reply.exit_code, reply.done_reason) == (5, "marks")

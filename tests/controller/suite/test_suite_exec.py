@@ -130,8 +130,8 @@ async def test_the_markers_own_text_is_output_like_any_other(open_session: Open)
     quoted = marker.replace("'", "'\\''")
     reply = await bash.exec(f"echo '{quoted}'")
     assert (reply.stdout, reply.exit_code) == (f"{marker}\n", 0)
-    nonce = marker.split(" begin")[0].split("'")[2].split()[0]
-    for text in ("__PTYCTL_", f"7717;{nonce};1;end;5", f"__PTYCTL_{nonce}.3.end.5__"):
+    nonce = marker.split("7717;", 1)[1].split(";")[0]
+    for text in ("__PTYCTL_", f"7717;{nonce};9;E;5", f"__PTYCTL_{nonce};9;E;5__"):
         reply = await bash.exec(f"echo '{text}'; false")
         assert (reply.stdout, reply.exit_code) == (f"{text}\n", 1)
 
@@ -140,10 +140,10 @@ async def test_marks_of_other_runs_and_sessions_end_nothing(bash: SessionHandle,
     other = await open_session(shell_integration="off")
     await other.exec("true")
     shown = (await read(other, cursor="0", timeout_ms=0)).chunk or ""
-    nonce = shown.split("printf")[1].split("'")[2].split()[0]
-    forged = f"printf '\\033]7717;{nonce};1;begin\\007\\033]7717;{nonce};1;end;9\\007'"
+    nonce = shown.split("7717;", 1)[1].split(";")[0]
+    forged = f"printf '\\033]7717;{nonce};8;B;0\\007\\033]7717;{nonce};9;E;9\\007'"
     assert (await bash.exec(f"{forged}; echo still; (exit 4)")).exit_code == 4
-    reply = await bash.exec("printf '\\033]7717;x;1;end;9\\007\\033]7717;;;\\007'; echo 'fine'")
+    reply = await bash.exec("printf '\\033]7717;x;9;E;9\\007\\033]7717;;;\\007'; echo 'fine'")
     assert (reply.stdout, reply.exit_code) == ("fine\n", 0)
 
 
