@@ -75,7 +75,7 @@ def sgr(style: Style) -> bytes:
 
 def _number(text: str) -> int:
     """A parameter's value; a missing one is 0. Longer ones than any in use are cut: they name nothing."""
-    return int(text[:6]) if text else 0
+    return int(text.lstrip("0")[:6] or 0)
 
 
 def _without_space(arguments: str) -> list[str]:

@@ -51,7 +51,7 @@ def fold(canvas: Drawing, tokens: Iterable[Token]) -> None:
 @lru_cache(maxsize=4096)
 def numbers(parameters: str) -> Numbers:
     """The values of parameters; a missing one is 0, subparameters are left out. There is at least one."""
-    values = (parameter.partition(":")[0][:_MAX_NUMBER] for parameter in parameters.split(";"))
+    values = (parameter.partition(":")[0].lstrip("0")[:_MAX_NUMBER] for parameter in parameters.split(";"))
     return tuple(int(value) if value else 0 for value in values)
 
 
