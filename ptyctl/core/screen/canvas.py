@@ -249,26 +249,28 @@ class Canvas(Motion):
         if (lines, columns) == (self.lines, self.columns):
             return
         self.ensure_hbounds()
+        before, self.lines, self.columns = self.columns, lines, columns
         if self.main is not None:
-            row = self.saved[False].y if False in self.saved else self.cursor.y
-            self._lower(False, self.main.resize(columns, lines, min(row, self.lines - 1), DEFAULT_STYLE))
-        gone = self.grid.resize(columns, lines, self.cursor.y, DEFAULT_STYLE)
-        self._lower(self.alternate, gone)
-        self.cursor.y -= len(gone)
-        self.tabstops.update(range(-(-self.columns // 8) * 8, columns, 8))
-        self.lines, self.columns = lines, columns
+            self._resize(self.main, False, self.saved[False].y if False in self.saved else self.cursor.y)
+        self.cursor.y -= self._resize(self.grid, self.alternate, self.cursor.y)
+        self.tabstops.update(range(-(-before // 8) * 8, columns, 8))
+        self.tabstops = {stop for stop in self.tabstops if stop < columns}
         self.margins = None
         self.ensure_vbounds()
         self.ensure_hbounds()
         self.repainted = True
 
-    def _lower(self, alternate: bool, gone: list[str]) -> None:
-        """Rows left a screen at its top."""
+    def _resize(self, grid: Grid, alternate: bool, row: int) -> int:
+        """How many rows leave one of the screens at its top, to keep `row` on it."""
+        before = grid.cols
+        gone = grid.resize(self.columns, self.lines, row, DEFAULT_STYLE)
         if not alternate:
             self.history.extend(map(self.plain, gone))
         if alternate in self.saved:
             saved = self.saved[alternate]
-            self.saved[alternate] = saved._replace(x=min(saved.x, self.columns - 1), y=max(0, saved.y - len(gone)))
+            x, y = min(saved.x, before - 1, self.columns - 1), min(max(0, saved.y - len(gone)), self.lines - 1)
+            self.saved[alternate] = saved._replace(x=x, y=y)
+        return len(gone)
 
     def write_process_input(self, data: str) -> None:
         if len(self.answers) < _MAX_ANSWERS:

@@ -78,9 +78,10 @@ class Drawing(Canvas):
             return False
         text, wide = joined
         cell, style = self.clusters.cell(text), self.grid.styles[y][x]
-        if wide and x + 1 < self.columns and row[x + 1] != STUB:
-            self.grid.put(y, x, cell + STUB, style)
-            self.cursor.x = x + 2
+        if wide and row[x + 1 : x + 2] != STUB:
+            if x + 1 < self.columns:  # else it stays as it is: there is no room
+                self.grid.put(y, x, cell + STUB, style)
+                self.cursor.x = x + 2
         else:
             self.grid.text[y] = row[:x] + cell + row[x + 1 :]
         return True

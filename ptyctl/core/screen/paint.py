@@ -33,6 +33,7 @@ def _painting(canvas: Canvas) -> Iterator[str]:
             yield from _cursor(canvas, canvas.main, saved)
         yield f"\x1b[?{1049 if saved is not None else 47}h"
         yield from _fresh_cursor(saved)
+        yield "\x1b[2J"  # it was blanked with the background that was saved
         yield from _rows(canvas, canvas.grid)
     saved = canvas.saved.get(canvas.alternate)
     if saved is not None:

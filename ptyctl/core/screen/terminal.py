@@ -33,7 +33,7 @@ def fold(canvas: Drawing, tokens: Iterable[Token]) -> None:
             elif (action := _CONTROL_SEQUENCES.get(final)) is not None:
                 action(canvas, numbers(parameters))
         elif other:
-            if other > "\x7f":
+            if other >= "\x80":
                 draw(other)
                 last = other
             elif other[0] == ESC:
@@ -43,7 +43,7 @@ def fold(canvas: Drawing, tokens: Iterable[Token]) -> None:
         if text:
             draw(text)
             last = text
-        elif final or other <= "\x7f":
+        elif final or "" < other < "\x80":
             last = ""
     canvas.last = last[-1:]
 
