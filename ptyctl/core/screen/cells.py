@@ -17,7 +17,8 @@ BLANK = " "
 _ZWJ = "\u200d"
 _EMOJI_PRESENTATION = "\ufe0f"
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
-_PRIVATE = 0xF0000
+FIRST_CLUSTER = "\U000f0000"
+_LAST_CLUSTER = "\U0010ffff"
 #: Longest cluster that is kept; a family of four with skin tones has eleven.
 _MAX_CLUSTER = 16
 
@@ -31,16 +32,13 @@ def width(char: str) -> int:
 class Clusters:
     """The clusters of one terminal."""
 
-    #: How many may gather before those that are no longer on the screen are forgotten.
-    LIMIT = 4096
-
     def __init__(self) -> None:
-        self.table: Interned[str] = Interned(_PRIVATE, 0x10FFFF, "\ufffd")
+        self.table: Interned[str] = Interned(ord(FIRST_CLUSTER), ord(_LAST_CLUSTER), "\ufffd")
         self._expansions: dict[int, str] = {0: ""}
 
     def cell(self, text: str) -> str:
         """The character that stands in the row for `text`."""
-        if len(text) == 1 and ord(text) < _PRIVATE:
+        if len(text) == 1 and text < FIRST_CLUSTER:
             return text
         char = self.table.char(text)
         self._expansions[ord(char)] = text if self.table.knows(char) else char

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from pyte.charsets import VT100_MAP
 
 from . import modes
 from .canvas import Canvas
-from .cells import STUB, width
+from .cells import BLANK, FIRST_CLUSTER, STUB, width
 
 #: The DEC special graphics (VT220 manual, table 2-4). pyte's table is Linux's: that has also arrows in place of `+,-.`, and a
 #: shade where DEC has the picture of a new line.
 SPECIAL_GRAPHICS = {code: VT100_MAP[code] for code in range(0x60, 0x7F)} | {ord("_"): " ", ord("h"): "\u2424"}
+
+
+_PARTS = re.compile("[ -~]+|[^ -~]+")
 
 
 class Drawing(Canvas):
@@ -20,14 +25,20 @@ class Drawing(Canvas):
             data = data.translate(SPECIAL_GRAPHICS)
         if data.isascii() or self._narrow(data):
             self._draw_run(data)
-        else:
-            for char in data:
-                self._draw_char(char)
+            return
+        for part in _PARTS.findall(data):
+            if part.isascii():
+                self._draw_run(part)
+            else:
+                for char in part:
+                    self._draw_char(char)
 
     def _narrow(self, data: str) -> bool:
-        """Whether each character takes a column of its own."""
+        """Whether each character takes a column of its own, and the first does not join the cell before."""
+        x = self.cursor.x
+        before = self.grid.text[self.cursor.y][x - 1] if x else BLANK
         chars = set(data)
-        return not len(self.clusters.table) and max(chars) < "\U000f0000" and all(width(char) == 1 for char in chars)
+        return STUB < before < FIRST_CLUSTER and max(chars) < FIRST_CLUSTER and all(width(char) == 1 for char in chars)
 
     def _draw_run(self, data: str) -> None:
         cursor, begin = self.cursor, 0

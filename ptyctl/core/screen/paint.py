@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pyte.charsets import LAT1_MAP, VT100_MAP
 
 from . import modes
-from .canvas import DEFAULT_STYLE, Canvas, SavedCursor
+from .canvas import Canvas
 from .cells import BLANK, STUB
 from .grid import Grid
+from .state import DEFAULT_STYLE, SavedCursor
 from .style import sgr
 
 _RUNS = re.compile(r"(.)\1*", re.DOTALL)

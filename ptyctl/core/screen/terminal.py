@@ -33,17 +33,14 @@ def fold(canvas: Drawing, tokens: Iterable[Token]) -> None:
             elif (action := _CONTROL_SEQUENCES.get(final)) is not None:
                 action(canvas, numbers(parameters))
         elif other:
-            if other >= "\x80":
-                draw(other)
-                last = other
-            elif other[0] == ESC:
+            if other[0] == ESC:
                 _escaped(canvas, sequence(other), last)
             else:
                 _controls(canvas, other)
         if text:
             draw(text)
             last = text
-        elif final or "" < other < "\x80":
+        elif final or other:
             last = ""
     canvas.last = last[-1:]
 

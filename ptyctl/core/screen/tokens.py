@@ -34,7 +34,9 @@ _ESCAPED = (
     rf"|{_NOTHING}{{65}})"
 )
 #: The last alternative is a sequence that has not ended. At the end there is always an empty token.
-_TOKEN = re.compile(rf"(?:\x1b\[([0-9;:]*)([@-~])|([\x00-\x1a\x1c-\x1f\x7f]+|[^\x00-\x7f]+|{_ESCAPED}|\x1b[\s\S]*))?([ -~]*)")
+_TOKEN = re.compile(
+    rf"(?:\x1b\[([0-9;:]*)([@-~])|([\x00-\x1a\x1c-\x1f\x7f-\x9f]+|{_ESCAPED}|\x1b[\s\S]*))?([^\x00-\x1f\x7f-\x9f]*)"
+)
 _WHOLE = re.compile(_ESCAPED)
 _INTRODUCED = re.compile(rf"\x1b({_NOTHING}*)([\[\]PX^_]?)")
 _ENDS = {"[": re.compile(_CSI_END), "]": re.compile(_OSC_END), "": re.compile(_ESC_END)}
@@ -44,8 +46,8 @@ _UNKNOWN = {"[": "\x1b[!0", "": "\x1b  "}
 _CONTROL_SEQUENCE = re.compile(r"([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
 _ESCAPE_SEQUENCE = re.compile(r"()()([ -/]*)([0-~])")
 
-#: Parameters and final of a plain control sequence, or else a run of C0 controls, of text that is no ASCII, or any other
-#: sequence from ESC on; and the ASCII text that follows.
+#: Parameters and final of a plain control sequence, or else a run of controls or any other sequence from ESC on; and the text
+#: that follows.
 Token = tuple[str, str, str, str]
 
 
