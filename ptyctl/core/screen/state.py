@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple, Self
 
-from pyte.charsets import LAT1_MAP, VT100_MAP
+from pyte.charsets import LAT1_MAP
 
 from . import modes
 from .cells import Clusters
@@ -38,7 +38,7 @@ class SavedCursor(NamedTuple):
     origin: bool
 
 
-HOME = SavedCursor(0, 0, DEFAULT_STYLE, LAT1_MAP, VT100_MAP, 0, origin=False)
+HOME = SavedCursor(0, 0, DEFAULT_STYLE, LAT1_MAP, LAT1_MAP, 0, origin=False)
 
 
 class State(Motion):
@@ -62,6 +62,7 @@ class State(Motion):
         title = self.title
         super().reset()
         self.title = title
+        self.g1_charset = LAT1_MAP  # as in xterm; pyte's is the line drawing, as on Linux's console
         self.pen = self.blank = DEFAULT_STYLE
         self.cursor_style = 0
         self.grid = Grid(self.columns, self.lines, DEFAULT_STYLE)
@@ -77,7 +78,7 @@ class State(Motion):
         self.margins = None
         self.cursor.hidden = False
         self.pen = self.blank = DEFAULT_STYLE
-        self.g0_charset, self.g1_charset, self.charset = LAT1_MAP, VT100_MAP, 0
+        self.g0_charset, self.g1_charset, self.charset = LAT1_MAP, LAT1_MAP, 0
         self.saved.pop(self.alternate, None)
 
     @property
