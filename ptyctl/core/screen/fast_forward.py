@@ -45,5 +45,7 @@ def cut(data: bytes, begin: int, end: int, line_feeds: int) -> int:
 
 def styling(data: bytes, begin: int, end: int) -> bytes:
     """The SGRs of this part of a run that still count at its end."""
+    if data.find(b"\x1b", begin, end) < 0:
+        return b""
     reset = max(data.rfind(kind, begin, end) for kind in _RESETS)
     return b"".join(_SGR.findall(data, max(begin, reset), end))
