@@ -20,6 +20,7 @@ from . import (
     ingest_local,
     ingest_ssh,
     ingest_telnet,
+    screen_model,
     tool_call,
     wait_for,
 )
@@ -33,6 +34,7 @@ ROWS = (
     ingest_local.ROW,
     ingest_ssh.ROW,
     ingest_telnet.ROW,
+    *screen_model.ROWS,
     *wait_for.ROWS,
     blocks_search.ROW,
     tool_call.ROW,

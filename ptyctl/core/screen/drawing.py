@@ -24,7 +24,12 @@ class Drawing(Canvas):
         if (self.g1_charset if self.charset else self.g0_charset) is VT100_MAP:
             data = data.translate(SPECIAL_GRAPHICS)
         if data.isascii() or self._narrow(data):
-            self._draw_run(data)
+            cursor, end = self.cursor, self.cursor.x + len(data)
+            if end <= self.columns and modes.IRM not in self.mode:
+                self.grid.put(cursor.y, cursor.x, data, self.pen)
+                cursor.x = end
+            else:
+                self._draw_run(data)
             return
         for part in _PARTS.findall(data):
             if part.isascii():

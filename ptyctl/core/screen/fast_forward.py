@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 
+from .tokens import MAX_SEQUENCE
+
 #: ESC that is not SGR, a shift of the character set. All other controls act within the line, or down, or not at all.
 _SHIFTS = (b"\x0e", b"\x0f")
 _NOT_SGR = re.compile(rb"\x1b(?!\[[0-9;:]*m)")
@@ -45,7 +47,12 @@ def cut(data: bytes, begin: int, end: int, line_feeds: int) -> int:
 
 def styling(data: bytes, begin: int, end: int) -> bytes:
     """The SGRs of this part of a run that still count at its end."""
-    if data.find(b"\x1b", begin, end) < 0:
-        return b""
-    reset = max(data.rfind(kind, begin, end) for kind in _RESETS)
-    return b"".join(_SGR.findall(data, max(begin, reset), end))
+    found: list[bytes] = []
+    while (position := data.rfind(b"\x1b", begin, end)) >= 0:
+        sgr = _SGR.match(data, position)
+        if sgr is not None and sgr.end() - position <= MAX_SEQUENCE:  # what is longer does nothing
+            found.append(sgr[0])
+            if sgr[0].startswith(_RESETS):
+                break
+        end = position
+    return b"".join(reversed(found))
