@@ -99,6 +99,17 @@ def test_text_of_all_widths(tmux: TmuxServer, data: str) -> None:
     assert [str(one) for one in found] == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["👩\u200d🚀", "🇩🇪", "🇩🇪🇫🇷", "한국", "한", "e\u0301\u0323", "日\u0301", "ก็", "न", "\u200b", "☃①➜\ue0b0🫠", "\ufffd"],
+)
+@pytest.mark.parametrize("before", ["", "x", "x" * 18, "x" * 19, "x" * 20])
+def test_what_is_drawn_as_one(tmux: TmuxServer, before: str, text: str) -> None:
+    data = f"{before}{text}y"
+    found = differences(of_picture(look(data)), tmux.draw(data.encode(), COLS, ROWS))
+    assert [str(one) for one in found] == []
+
+
 AT_THE_CURSOR = (("EL", "K"), ("ED", "J"), ("ECH", "X"), ("ICH", "@"), ("DCH", "P"))
 #: What tmux does instead, the bytes, and what ours and xterm show: rows, or the cursor.
 DIFFERENT: dict[str, tuple[str, tuple[str, ...] | tuple[int, int]]] = {
@@ -116,6 +127,8 @@ DIFFERENT: dict[str, tuple[str, tuple[str, ...] | tuple[int, int]]] = {
     "DECSTBM: 0 is no default": ("\x1b[2;3r\x1b[0;0r\x1b[3;1H\n", (3, 0)),
     "DECRST 1049: on the main screen the cursor stays": ("\x1b7\r\n\x1b[?1049l", (0, 0)),
     "DCH, ECH: they leave half of a wide character": ("日本\x1b[1;1H\x1b[P", (" 本",)),
+    "an emoji's presentation is no wider": ("❤\ufe0fy", (0, 3)),
+    "a skin tone is beside its emoji": ("👍🏽y", (0, 3)),
     "CHT: unknown": ("\x1b[I", (0, 8)),
     "HPR: unknown": ("\x1b[3a", (0, 3)),
     "VPR: unknown": ("\x1b[3e", (3, 0)),

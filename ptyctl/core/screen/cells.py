@@ -17,6 +17,8 @@ BLANK = " "
 _ZWJ = "\u200d"
 _EMOJI_PRESENTATION = "\ufe0f"
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
+#: Two of these letters are one flag, which is as wide as they would be: wcwidth has each as wide as the flag.
+_REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)
 FIRST_CLUSTER = "\U000f0000"
 _LAST_CLUSTER = "\U0010ffff"
 #: Longest cluster that is kept; a family of four with skin tones has eleven.
@@ -26,7 +28,7 @@ _MAX_CLUSTER = 16
 @lru_cache(maxsize=4096)
 def width(char: str) -> int:
     """Columns: 0, 1 or 2; -1 for what is never drawn (C1 controls and the like)."""
-    return wcwidth(char)
+    return 1 if ord(char) in _REGIONAL_INDICATORS else wcwidth(char)
 
 
 class Clusters:
