@@ -21,6 +21,7 @@ from . import (
     ingest_ssh,
     ingest_telnet,
     screen_model,
+    screen_unseen,
     tool_call,
     wait_for,
 )
@@ -35,6 +36,7 @@ ROWS = (
     ingest_ssh.ROW,
     ingest_telnet.ROW,
     *screen_model.ROWS,
+    *screen_unseen.ROWS,
     *wait_for.ROWS,
     blocks_search.ROW,
     tool_call.ROW,

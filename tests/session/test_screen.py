@@ -21,12 +21,10 @@ from ptyctl.session import screen as screen_module
 from ptyctl.session.screen import AT_ONCE_BYTES, Screen
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
-from tests.session.acting import connected
+from tests.session.acting import connected, until
 from tests.session.conftest import Connect
 from transports.errors import ChannelEnded
 from transports.memory import MemoryChannel
-
-PATIENCE_S = 20
 
 Act = tuple[str, bytes, tuple[int, int]]
 doings = st.lists(
@@ -34,8 +32,11 @@ doings = st.lists(
         st.sampled_from(["print"] * 6 + ["resize", "look", "let go", "anew"]),
         st.lists(
             st.sampled_from(
-                [b"text", b"\r\n", b"\x1b[2;3H", b"\x1b[1;31m", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[K", b"\xe2\x98", b"\x83"]
-                + [b"\x1b]2;title\x07", b"\x1b[", b"0m", b"\x1bP+q", b"line\r\n" * 40, b"\x1b[2;4r", b"\x1b7", b"\x1b8", b"\t"]
+                [
+                    *(b"text", b"\r\n", b"line\r\n" * 40, b"\t", b"\xe2\x98", b"\x83", b"\x1b[", b"0m", b"\x1bP+q", b"\x1b[K"),
+                    *(b"\x1b[2;3H", b"\x1b[1;31m", b"\x1b[2;4r", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b7", b"\x1b8"),
+                    b"\x1b]2;title\x07",
+                ]
             ),
             max_size=8,
         ).map(b"".join),
@@ -199,9 +200,7 @@ async def test_much_unseen_output_is_folded_before_anybody_looks(connect: Connec
     session = await connect(channel)
     channel.feed(b"text\r\n" * 1000)
     session.stream.flush()
-    async with asyncio.timeout(PATIENCE_S):
-        while session.display.screen._raw < 6000:
-            await asyncio.sleep(0.001)
+    await until(lambda: session.display.screen._raw == 6000)
 
 
 async def test_past_the_quota_the_screen_is_fed_live_and_says_so(connect: Connect) -> None:
@@ -217,9 +216,7 @@ async def test_past_the_quota_the_screen_is_fed_live_and_says_so(connect: Connec
     channel.feed(b"\r\nmuch more" * 200_000)
     assert session.display.source.waiting > 1 << 20
     session.stream.flush()
-    async with asyncio.timeout(PATIENCE_S):
-        while session.display.source.waiting:
-            await asyncio.sleep(0.001)
+    await until(lambda: not session.display.source.waiting)
     assert (await session.display.screen.view()).picture.rows[-1] == "much more"
     assert session.display.source.lost == 0
 

@@ -15,27 +15,24 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovered import recovered
 from ptyctl.session import screen_answers
 from ptyctl.session.gate import Writer
-from ptyctl.session.screen_answers import BURST, Allowance
+from ptyctl.session.screen_answers import ANSWERS_PER_S, BURST, Allowance
+from ptyctl.session.screen_queries import FLOOD_BYTES, GATHER_S, HEARD_BYTES
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
-from tests.session.acting import connected, write_to
+from tests.session.acting import connected, until, write_to
 from tests.session.conftest import Connect
 from transports.memory import MemoryChannel
-
-PATIENCE_S = 20
 
 
 async def answered(channel: MemoryChannel, expected: bytes) -> None:
     """Waits for what must be typed."""
-    async with asyncio.timeout(PATIENCE_S):
-        while expected not in channel.written:
-            await asyncio.sleep(0)
+    await until(lambda: expected in channel.written)
 
 
 async def settled() -> None:
-    """Turns of the loop in which an answer would have been typed."""
-    for _ in range(20):
-        await asyncio.sleep(0)
+    """A time in which an answer would have been typed."""
+    for _ in range(5):
+        await asyncio.sleep(2 * GATHER_S)
 
 
 async def test_where_the_cursor_is(connect: Connect) -> None:
@@ -174,12 +171,36 @@ async def test_an_answer_does_not_wait_for_a_paste(connect: Connect) -> None:
 async def test_a_million_queries_do_not_flood_the_far_end(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await connect(channel)
+    begun = asyncio.get_running_loop().time()
     for _ in range(100):
         channel.feed(b"\x1b[6n\r\n" * 10_000)
-        await settled()
-    assert channel.written.count(b"R") <= 2 * BURST
+        await asyncio.sleep(GATHER_S)
+    await answered(channel, b"R")
     view = await session.display.screen.view()
     assert view.raw == 6_000_000
+    await settled()
+    seconds = asyncio.get_running_loop().time() - begun
+    assert channel.written.count(b"R") <= BURST + ANSWERS_PER_S * seconds
+
+
+async def test_what_is_asked_at_the_end_of_a_flood_is_answered(connect: Connect) -> None:
+    channel = MemoryChannel()
+    await connect(channel)
+    for _ in range(3 * HEARD_BYTES // FLOOD_BYTES):
+        channel.feed(b"\x1b[1mflood\x1b[m\r\n" * (FLOOD_BYTES // 12))
+        await asyncio.sleep(0)
+    channel.feed(b"x\x1b[6n")
+    channel.feed(b"more")
+    await answered(channel, b"\x1b[40;2R")
+
+
+async def test_what_nobody_waited_for_is_not_answered(connect: Connect) -> None:
+    channel = MemoryChannel()
+    await connect(channel)
+    channel.feed(b"\x1b[6n")
+    channel.feed(b"flood\r\n" * (3 * HEARD_BYTES // 7))
+    await settled()
+    assert not channel.written
 
 
 async def test_an_answer_that_comes_too_late_is_not_typed(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,11 +237,11 @@ async def test_closing_while_an_answer_is_on_its_way(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.integers(0, 400)), max_size=20))
 def test_no_more_than_the_allowance_is_taken(asks: list[tuple[float, int]]) -> None:
-    allowance, now, taken = Allowance(BURST, 64.0), 0.0, 0
+    allowance, now, taken = Allowance(BURST, ANSWERS_PER_S), 0.0, 0
     for passed, wanted in asks:
         now += passed
         count = min(wanted, allowance.left(now))
         assert count >= 0
         allowance.take(count)
         taken += count
-        assert taken <= BURST + 64.0 * now
+        assert taken <= BURST + ANSWERS_PER_S * now

@@ -12,6 +12,7 @@ from ptyctl.api.screen import ScreenDelta
 from ptyctl.api.session import PtyOptions
 from ptyctl.session import screen_deltas
 from ptyctl.session.session import Session
+from tests.session.acting import until
 from tests.session.conftest import Connect
 from transports.memory import MemoryChannel
 
@@ -100,9 +101,7 @@ async def test_nobody_reading_ends_the_recording_and_the_next_read_begins_anew(
     session = await connect(channel, pty=SIZE)
     deltas = session.display.deltas
     await deltas.record()
-    async with asyncio.timeout(PATIENCE_S):
-        while deltas.recording:
-            await asyncio.sleep(0.01)
+    await until(lambda: not deltas.recording)
     _, cursor = deltas.since(0, 50)
     channel.feed(b"unseen")
     await asyncio.sleep(0)
@@ -166,8 +165,6 @@ async def test_a_full_disk_ends_the_recording_and_says_so(connect: Connect, monk
     deltas = session.display.deltas
     await deltas.record()
     assert deltas.full
-    async with asyncio.timeout(PATIENCE_S):
-        while deltas.recording:
-            await asyncio.sleep(0)
+    await until(lambda: not deltas.recording)
     await deltas.record()
     assert len(deltas.since(0, 50)[0]) == 1
