@@ -19,6 +19,8 @@ from .tokens import MAX_SEQUENCE
 _SHIFTS = (b"\x0e", b"\x0f")
 _NOT_SGR = re.compile(rb"\x1b(?!\[[0-9;:]*m)")
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
+_BEGUN = re.compile(rb"\x1b(?:\[[0-9;:]*)?")
+_MAX_BEGUN_BYTES = 64
 _RESETS = (b"\x1b[m", b"\x1b[0m", b"\x1b[0;")
 
 
@@ -31,6 +33,12 @@ def run_end(data: bytes, begin: int) -> int:
         found = data.find(shift, begin, end)
         end = found if found >= 0 else end
     return end
+
+
+def unfinished(data: bytes) -> int:
+    """Where a sequence begins at the end of `data` that may become SGR with what comes next; or the end."""
+    begin = data.rfind(b"\x1b", max(0, len(data) - _MAX_BEGUN_BYTES))
+    return begin if begin >= 0 and _BEGUN.fullmatch(data, begin) is not None else len(data)
 
 
 def cut(data: bytes, begin: int, end: int, line_feeds: int) -> int:

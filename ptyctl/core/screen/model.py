@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from .drawing import Drawing
-from .fast_forward import cut, run_end, styling
+from .fast_forward import cut, run_end, styling, unfinished
 from .paint import painted
 from .picture import Picture, pictured
 from .terminal import fold
@@ -27,6 +27,8 @@ class ScreenModel:
     def __init__(self, cols: int, rows: int, scrollback: int = 1000) -> None:
         self._canvas = Drawing(cols, rows, scrollback)
         self._tokenizer = Tokenizer()
+        #: The begin of a sequence that may be a colour's: with its end it may belong to plain text.
+        self._begun = b""
         self._gathered: list[bytes] = []
         self._gathered_size = 0
         self._seen = self._canvas.grid.copy()
@@ -45,11 +47,14 @@ class ScreenModel:
 
     @property
     def settled(self) -> bool:
-        """Whether what came last is whole: neither a sequence nor a character is still to end."""
-        return self._tokenizer.between_tokens
+        """Whether no sequence is still to end. What is painted goes on alike in any case."""
+        return self._tokenizer.between_tokens and not self._begun
 
     def feed(self, data: bytes) -> None:
         """Never raises, whatever the bytes."""
+        data = self._begun + data
+        whole = unfinished(data)
+        data, self._begun = data[:whole], data[whole:]
         if not self._tokenizer.between_tokens or run_end(data, 0) < len(data):
             self._run(self._taken() + data)
         else:
@@ -86,7 +91,7 @@ class ScreenModel:
     def paint(self) -> bytes:
         """Bytes that make a fresh terminal of this size show the same, and go on alike from there."""
         self._settle()
-        return painted(self._canvas) + self._tokenizer.pending()
+        return painted(self._canvas) + self._tokenizer.pending() + self._begun
 
     def copy(self) -> ScreenModel:
         """A checkpoint that goes its own way. Rows are shared, so it costs little."""
