@@ -39,7 +39,9 @@ class Display:
         self.deltas = Deltas(folder, self.screen, stream)
         self.screen.watched = lambda: self.deltas.recording
         self._answers = Answers(self.screen, gate, self._answers_queries)
-        stream.on_query = self._answers.asked
+        stream.queries.tail = self.source.tail
+        stream.queries.on_begin = self._answers.may_be_asked
+        stream.queries.on_heard = self._answers.heard
         stream.on_unkept = self.source.unkept
         stream.on_flush = self.screen.flushed
 

@@ -32,6 +32,8 @@ def take_over(session: Session, task_id: str, ttl_s: float, reason: str | None) 
         session.notices.post(f"taken over: task {task_id} took the lock from task {loser}{told}")
         session.events.note("lock_taken_over", task_id=task_id, from_task_id=loser, reason=reason)
         session.stream.pulse.beat()  # the loser's calls look at their fence
+        if session.runs.current is not None:
+            session.runs.current.ended.beat()
     return _kept(session, lease)
 
 

@@ -97,7 +97,7 @@ class Screen:
     async def write_snapshot(self) -> None:
         """Puts what was seen last on disk."""
         async with self._lock:
-            if self._fold is not None and self._fold.model.settled and not self._closed:
+            if self._fold is not None and not self._closed:
                 self.checkpoints.write_snapshot(self._fold)
 
     def flushed(self) -> None:
@@ -147,7 +147,7 @@ class Screen:
     def _came(self, fold: Fold) -> None:
         self._raw = fold.raw
         self.source.seen(fold.raw)
-        if fold.spent >= CHECKPOINT_S and fold.model.settled and not self._closed:
+        if fold.spent >= CHECKPOINT_S and not self._closed:
             self.checkpoints.add(fold)
             self.checkpoints.write_snapshot(fold)
 
@@ -192,7 +192,7 @@ class Screen:
             self._keep_timer.cancel()
             self._keep_timer = None
         fold = self._fold
-        if fold is not None and not self._closed and not (fold.model.settled and self.checkpoints.write_snapshot(fold)):
+        if fold is not None and not self._closed and not self.checkpoints.write_snapshot(fold):
             return False
         self._fold = None
         return True

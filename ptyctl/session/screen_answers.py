@@ -47,19 +47,25 @@ class Answers:
         self._gate = gate
         self._may = may
         self._allowance = Allowance(BURST, ANSWERS_PER_S)
+        self._listening = self._asked = False
         self._asked_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
-    def asked(self, raw: int) -> None:
-        """A piece of output that begins at `raw` has just come, and a query ends in it."""
-        now = asyncio.get_running_loop().time()
-        if not self._may() or not self._allowance.left(now):
-            return
-        self._asked_at = now
-        if self._screen.answer_from is None:
+    def may_be_asked(self, raw: int) -> None:
+        """Output that begins at `raw` has just come, and may hold a query: whoever folds it now keeps the answers."""
+        self._listening = True
+        if self._screen.answer_from is None and self._may():
             self._screen.answer_from = raw
-        if self._task is None:
-            self._task = asyncio.create_task(self._answer(), name="terminal answers")
+
+    def heard(self, asked: bool) -> None:
+        """What came was looked through."""
+        self._listening = False
+        now = asyncio.get_running_loop().time()
+        if asked and self._screen.answer_from is not None and self._allowance.left(now):
+            self._asked, self._asked_at = True, now
+            self._task = self._task or asyncio.create_task(self._answer(), name="terminal answers")
+        elif self._task is None:
+            self._screen.answer_from = None
 
     async def close(self) -> None:
         if self._task is not None:
@@ -68,16 +74,18 @@ class Answers:
 
     async def _answer(self) -> None:
         try:
-            while self._screen.answer_from is not None:
-                asked_at = self._asked_at
+            while self._asked:
+                self._asked, asked_at = False, self._asked_at
                 async with self._screen.looking() as fold:
                     answers = fold.take_answers()
-                    self._screen.answer_from = fold.raw if self._asked_at > asked_at else None
+                    self._screen.answer_from = fold.raw if self._asked or self._listening else None
                 await self._type(answers, asked_at)
-        except PtyctlError:  # the screen is too far behind, or the far end is gone
-            self._screen.answer_from = None
+        except PtyctlError:  # the screen is too far behind
+            self._asked = False
         finally:
             self._task = None
+            if not self._listening:
+                self._screen.answer_from = None
 
     async def _type(self, answers: list[bytes], asked_at: float) -> None:
         now = asyncio.get_running_loop().time()

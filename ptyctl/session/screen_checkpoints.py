@@ -36,6 +36,7 @@ class Checkpoints:
         self._folder = folder
         self._path = folder / "screen.checkpoints.jsonl"
         self._file: Appender | None = None
+        self._snapshot = not new
         self._places: list[tuple[int, int]] | None = [] if new else None  # (raw, where its line begins)
 
     def add(self, fold: Fold) -> None:
@@ -64,8 +65,9 @@ class Checkpoints:
 
     async def newest(self, raw: int, steps: int, size: tuple[int, int]) -> Fold:
         """The last place, as the snapshot tells it; the begin where there is none of the present output."""
-        snapshot = await asyncio.to_thread(_json_in, self._folder / "screen.snapshot.json")
-        fold = _fold_of(snapshot, steps)
+        if not self._snapshot:
+            return begin(size)
+        fold = _fold_of(await asyncio.to_thread(_json_in, self._folder / "screen.snapshot.json"), steps)
         return fold if fold is not None and fold.raw <= raw else begin(size)
 
     def write_snapshot(self, fold: Fold) -> bool:
@@ -80,6 +82,7 @@ class Checkpoints:
         except OSError:
             draft.unlink(missing_ok=True)
             return False
+        self._snapshot = True
         return True
 
     def close(self) -> None:
@@ -117,7 +120,7 @@ def _fold_of(told: Any, steps: int) -> Fold | None:
             return None
         cols, rows = told["size"]
         lines = told.get("scrollback", [])
-        paint = base64.b64decode(told["paint_b64"])
+        paint = base64.b64decode(told["paint_b64"], validate=True)
         fold = Fold(_painted(cols, rows, lines, paint), told["raw_offset"], told["step"])
     except (KeyError, TypeError, ValueError):
         return None

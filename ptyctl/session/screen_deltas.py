@@ -67,7 +67,7 @@ class Deltas:
             PtyctlError: BUSY as Screen.looking.
         """
         self._read_at = asyncio.get_running_loop().time()
-        if self._task is not None:
+        if self._task is not None or self.full:
             return
         view = await self._screen.view()
         if self._task is None:  # nobody else was first, meanwhile

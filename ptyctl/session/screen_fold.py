@@ -32,6 +32,8 @@ class Fold:
         are dropped: nobody waits for them any more."""
         begun = time.perf_counter()
         self._take_steps(steps)
+        if answer_from is None or self.raw <= answer_from:
+            self.model.answers.clear()
         while self.raw < end and time.perf_counter() < begun + seconds:
             stop = min(end, self.raw + PIECE_BYTES)
             if self.step < len(steps):

@@ -83,6 +83,10 @@ class ScreenSource:
             begin, end = begin - self._waiting_from, end - self._waiting_from
             return b"".join(self._waiting)[begin:end]
 
+    def tail(self, size: int) -> bytes:
+        """The last bytes that came, so many or fewer."""
+        return self.read(max(self.end - size, self.kept if self._waiting else 0), self.end)
+
     def next_from(self, raw: int) -> int:
         """The first offset from there on that `read` has something of."""
         with self._mutex:

@@ -105,5 +105,5 @@ class _Wait:
 def _waits(picture: Picture, hints: list[Any]) -> bool:
     """Whether a hint matches the cursor's row, as far as the cursor: that is where a question stands."""
     row, col = picture.cursor
-    line = picture.rows[row][:col].encode()
+    line = picture.rows[row].ljust(col)[:col].encode()
     return any(hint.search(line) for hint in hints)

@@ -14,7 +14,6 @@ from typing import Any
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark
 from ptyctl.core.masking import Masking
 from ptyctl.core.normalise import Normaliser
-from ptyctl.core.screen import QueryReader
 from ptyctl.core.widths import Widths
 from ptyctl.core.window import Window
 from transports.errors import ChannelError
@@ -22,6 +21,7 @@ from transports.receiver import Receiver
 
 from .pulse import GATHER_BYTES, Pulse
 from .recovery import Kept, new_folder
+from .screen_queries import Queries
 from .transcript import Transcript
 
 DEFAULT_COLUMNS = 80
@@ -58,13 +58,12 @@ class Stream(Receiver):
         self.on_text: Callable[[], None] = lambda: None
         self.on_flush: Callable[[], None] = lambda: None
         self.on_unkept: Callable[[bytes], None] = lambda data: None
-        self.on_query: Callable[[int], None] = lambda raw: None
         self.on_end: Callable[[ChannelError], None] = lambda reason: None
         self.on_gap: Callable[[], None] = lambda: None
         self._incarnation = kept.incarnation
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
-        self._queries = QueryReader()
+        self.queries = Queries()
         self._masking = Masking()
         self._masked = False
         self._hold_timer: asyncio.TimerHandle | None = None
@@ -120,8 +119,7 @@ class Stream(Receiver):
                 self.on_mark(mark)
         for watch in list(self.watchers):
             watch()
-        if self._queries.ends_in(data):
-            self.on_query(begin)
+        self.queries.received(begin, data)
         self.on_text()
         self.pulse.received(nbytes)
 
@@ -140,7 +138,7 @@ class Stream(Receiver):
             self.window = self.searchable()  # after a recovery it was left on disk
         in_line = self.end > 0 and self.read(self.end - 1, self.end) != b"\n"  # a first prompt still gets a line of its own
         self.normaliser = Normaliser(self.normaliser.raw, self.end, MarkReader(*nonces), in_line=in_line)
-        self._queries = QueryReader()
+        self.queries.forget()
         self.ended = None
         self._incarnation = number
         self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
@@ -192,6 +190,7 @@ class Stream(Receiver):
         """Lets go of files and memory; `read` still works, from disk."""
         self._unmask()
         self.flush()
+        self.queries.forget()
         self.transcript.close()
         self.window.release()
 

@@ -20,6 +20,8 @@ from . import (
     ingest_local,
     ingest_ssh,
     ingest_telnet,
+    screen_model,
+    screen_unseen,
     tool_call,
     wait_for,
 )
@@ -33,6 +35,8 @@ ROWS = (
     ingest_local.ROW,
     ingest_ssh.ROW,
     ingest_telnet.ROW,
+    *screen_model.ROWS,
+    *screen_unseen.ROWS,
     *wait_for.ROWS,
     blocks_search.ROW,
     tool_call.ROW,

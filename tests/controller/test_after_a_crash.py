@@ -107,7 +107,7 @@ async def test_a_lost_session_is_closed_at_the_limit(tmp_path: Path, state: Path
     session_id = await crash(tmp_path, state)
     async with LocalController(Settings(state_dir=state, max_sessions=1)) as server:
         await SessionHandle.open(server, protocol="local", command=BASH)
-        await server.session(SessionRequest.of({"action": "close", "session_id": session_id}))
+        await server.session(SessionRequest.of({"action": "close", "session_id": session_id, "task_id": "t"}))
     async with LocalController(Settings(state_dir=state)) as server:
         assert (await opened(server)).session_id != session_id
 

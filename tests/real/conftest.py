@@ -9,6 +9,7 @@ import pytest
 
 from fixtures.servers.frr import Zebra, running_zebra
 from fixtures.servers.openssh import OpenSshServer, running_sshd
+from fixtures.tmux.server import TmuxServer, running_tmux
 from ptyctl import LocalController
 from ptyctl.controller.settings import Settings
 
@@ -22,6 +23,12 @@ def sshd() -> Iterator[OpenSshServer]:
 @pytest.fixture(scope="module")
 def zebra() -> Iterator[Zebra]:
     with running_zebra() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tmux() -> Iterator[TmuxServer]:
+    with running_tmux() as server:
         yield server
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ async def write_to(session: Session, **fields: Any) -> IoReply:
 
 async def run_in(session: Session, cmd: str, **fields: Any) -> ExecReply:
     return await execute(session, ExecRequest.of({"session_id": "s", "cmd": cmd, "timeout_ms": PATIENCE_MS, **fields}), None)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Waits for what nothing can be awaited for."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.001)
 
 
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:

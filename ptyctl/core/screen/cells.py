@@ -17,7 +17,10 @@ BLANK = " "
 _ZWJ = "\u200d"
 _EMOJI_PRESENTATION = "\ufe0f"
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
-_PRIVATE = 0xF0000
+#: Two of these letters are one flag, which is as wide as they would be: wcwidth has each as wide as the flag.
+_REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)
+FIRST_CLUSTER = "\U000f0000"
+_LAST_CLUSTER = "\U0010ffff"
 #: Longest cluster that is kept; a family of four with skin tones has eleven.
 _MAX_CLUSTER = 16
 
@@ -25,22 +28,19 @@ _MAX_CLUSTER = 16
 @lru_cache(maxsize=4096)
 def width(char: str) -> int:
     """Columns: 0, 1 or 2; -1 for what is never drawn (C1 controls and the like)."""
-    return wcwidth(char)
+    return 1 if ord(char) in _REGIONAL_INDICATORS else wcwidth(char)
 
 
 class Clusters:
     """The clusters of one terminal."""
 
-    #: How many may gather before those that are no longer on the screen are forgotten.
-    LIMIT = 4096
-
     def __init__(self) -> None:
-        self.table: Interned[str] = Interned(_PRIVATE, 0x10FFFF, "\ufffd")
+        self.table: Interned[str] = Interned(ord(FIRST_CLUSTER), ord(_LAST_CLUSTER), "\ufffd")
         self._expansions: dict[int, str] = {0: ""}
 
     def cell(self, text: str) -> str:
         """The character that stands in the row for `text`."""
-        if len(text) == 1 and ord(text) < _PRIVATE:
+        if len(text) == 1 and text < FIRST_CLUSTER:
             return text
         char = self.table.char(text)
         self._expansions[ord(char)] = text if self.table.knows(char) else char

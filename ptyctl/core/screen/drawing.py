@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from pyte.charsets import VT100_MAP
 
 from . import modes
 from .canvas import Canvas
-from .cells import STUB, width
+from .cells import BLANK, FIRST_CLUSTER, STUB, width
 
 #: The DEC special graphics (VT220 manual, table 2-4). pyte's table is Linux's: that has also arrows in place of `+,-.`, and a
 #: shade where DEC has the picture of a new line.
 SPECIAL_GRAPHICS = {code: VT100_MAP[code] for code in range(0x60, 0x7F)} | {ord("_"): " ", ord("h"): "\u2424"}
+
+
+_PARTS = re.compile("[ -~]+|[^ -~]+")
 
 
 class Drawing(Canvas):
@@ -19,15 +24,26 @@ class Drawing(Canvas):
         if (self.g1_charset if self.charset else self.g0_charset) is VT100_MAP:
             data = data.translate(SPECIAL_GRAPHICS)
         if data.isascii() or self._narrow(data):
-            self._draw_run(data)
-        else:
-            for char in data:
-                self._draw_char(char)
+            cursor, end = self.cursor, self.cursor.x + len(data)
+            if end <= self.columns and modes.IRM not in self.mode:
+                self.grid.put(cursor.y, cursor.x, data, self.pen)
+                cursor.x = end
+            else:
+                self._draw_run(data)
+            return
+        for part in _PARTS.findall(data):
+            if part.isascii():
+                self._draw_run(part)
+            else:
+                for char in part:
+                    self._draw_char(char)
 
     def _narrow(self, data: str) -> bool:
-        """Whether each character takes a column of its own."""
+        """Whether each character takes a column of its own, and the first does not join the cell before."""
+        x = self.cursor.x
+        before = self.grid.text[self.cursor.y][x - 1] if x else BLANK
         chars = set(data)
-        return not len(self.clusters.table) and max(chars) < "\U000f0000" and all(width(char) == 1 for char in chars)
+        return STUB < before < FIRST_CLUSTER and max(chars) < FIRST_CLUSTER and all(width(char) == 1 for char in chars)
 
     def _draw_run(self, data: str) -> None:
         cursor, begin = self.cursor, 0
@@ -78,9 +94,10 @@ class Drawing(Canvas):
             return False
         text, wide = joined
         cell, style = self.clusters.cell(text), self.grid.styles[y][x]
-        if wide and x + 1 < self.columns and row[x + 1] != STUB:
-            self.grid.put(y, x, cell + STUB, style)
-            self.cursor.x = x + 2
+        if wide and row[x + 1 : x + 2] != STUB:
+            if x + 1 < self.columns:  # else it stays as it is: there is no room
+                self.grid.put(y, x, cell + STUB, style)
+                self.cursor.x = x + 2
         else:
             self.grid.text[y] = row[:x] + cell + row[x + 1 :]
         return True

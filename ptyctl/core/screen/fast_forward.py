@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import re
 
+from .tokens import MAX_SEQUENCE
+
 #: ESC that is not SGR, a shift of the character set. All other controls act within the line, or down, or not at all.
 _SHIFTS = (b"\x0e", b"\x0f")
 _NOT_SGR = re.compile(rb"\x1b(?!\[[0-9;:]*m)")
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
+_BEGUN = re.compile(rb"\x1b(?:\[[0-9;:]*)?")
+_MAX_BEGUN_BYTES = 64
 _RESETS = (b"\x1b[m", b"\x1b[0m", b"\x1b[0;")
 
 
@@ -29,6 +33,12 @@ def run_end(data: bytes, begin: int) -> int:
         found = data.find(shift, begin, end)
         end = found if found >= 0 else end
     return end
+
+
+def unfinished(data: bytes) -> int:
+    """Where a sequence begins at the end of `data` that may become SGR with what comes next; or the end."""
+    begin = data.rfind(b"\x1b", max(0, len(data) - _MAX_BEGUN_BYTES))
+    return begin if begin >= 0 and _BEGUN.fullmatch(data, begin) is not None else len(data)
 
 
 def cut(data: bytes, begin: int, end: int, line_feeds: int) -> int:
@@ -45,5 +55,12 @@ def cut(data: bytes, begin: int, end: int, line_feeds: int) -> int:
 
 def styling(data: bytes, begin: int, end: int) -> bytes:
     """The SGRs of this part of a run that still count at its end."""
-    reset = max(data.rfind(kind, begin, end) for kind in _RESETS)
-    return b"".join(_SGR.findall(data, max(begin, reset), end))
+    found: list[bytes] = []
+    while (position := data.rfind(b"\x1b", begin, end)) >= 0:
+        sgr = _SGR.match(data, position)
+        if sgr is not None and sgr.end() - position <= MAX_SEQUENCE:  # what is longer does nothing
+            found.append(sgr[0])
+            if sgr[0].startswith(_RESETS):
+                break
+        end = position
+    return b"".join(reversed(found))

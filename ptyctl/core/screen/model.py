@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from .drawing import Drawing
-from .fast_forward import cut, run_end, styling
+from .fast_forward import cut, run_end, styling, unfinished
 from .paint import painted
 from .picture import Picture, pictured
 from .terminal import fold
@@ -27,6 +27,8 @@ class ScreenModel:
     def __init__(self, cols: int, rows: int, scrollback: int = 1000) -> None:
         self._canvas = Drawing(cols, rows, scrollback)
         self._tokenizer = Tokenizer()
+        #: The begin of a sequence that may be a colour's: with its end it may belong to plain text.
+        self._begun = b""
         self._gathered: list[bytes] = []
         self._gathered_size = 0
         self._seen = self._canvas.grid.copy()
@@ -45,17 +47,20 @@ class ScreenModel:
 
     @property
     def settled(self) -> bool:
-        """Whether what came last is whole: neither a sequence nor a character is still to end."""
-        return self._tokenizer.between_tokens
+        """Whether no sequence is still to end. What is painted goes on alike in any case."""
+        return self._tokenizer.between_tokens and not self._begun
 
     def feed(self, data: bytes) -> None:
         """Never raises, whatever the bytes."""
-        if not (self._tokenizer.between_tokens and run_end(data, 0) == len(data)):
+        data = self._begun + data
+        whole = unfinished(data)
+        data, self._begun = data[:whole], data[whole:]
+        if not self._tokenizer.between_tokens or run_end(data, 0) < len(data):
             self._run(self._taken() + data)
         else:
             self._gather(data)
             if self._gathered_size >= _GATHERED_BYTES:
-                self._run(self._taken())
+                self._forward()
 
     def resize(self, cols: int, rows: int) -> None:
         self._settle()
@@ -86,7 +91,7 @@ class ScreenModel:
     def paint(self) -> bytes:
         """Bytes that make a fresh terminal of this size show the same, and go on alike from there."""
         self._settle()
-        return painted(self._canvas) + self._tokenizer.pending()
+        return painted(self._canvas) + self._tokenizer.pending() + self._begun
 
     def copy(self) -> ScreenModel:
         """A checkpoint that goes its own way. Rows are shared, so it costs little."""
@@ -105,23 +110,34 @@ class ScreenModel:
         return data
 
     def _settle(self) -> None:
+        """Draws what is gathered."""
         if self._gathered:
-            self._run(self._taken(), settle=True)
+            data = self._taken()
+            self._fold(data, self._skip(data, 0, len(data)), len(data))
 
-    def _run(self, data: bytes, *, settle: bool = False) -> None:
-        """Folds `data`, but gathers the plain text at its end unless it has to `settle`."""
+    def _forward(self) -> None:
+        """Of what is gathered, keeps what may still be seen; where that is too much, it is drawn."""
+        data = self._taken()
+        begin = self._skip(data, 0, len(data))
+        if len(data) - begin < _GATHERED_BYTES // 2:
+            self._gather(data[begin:])
+        else:
+            self._fold(data, begin, len(data))
+
+    def _run(self, data: bytes) -> None:
+        """Draws all but the plain text at the end, which is gathered."""
         begin = 0
         while begin < len(data):
             end = begin
             if self._tokenizer.between_tokens:
                 end = run_end(data, begin)
-                begin = self._skip(data, begin, end)
-                if end == len(data) and end - begin < _GATHERED_BYTES // 2 and not settle:
+                if end == len(data):
                     self._gather(data[begin:])
+                    self._forward()
                     return
+                begin = self._skip(data, begin, end)
             stop = min(len(data), max(end, begin + _PIECE_BYTES))
-            for piece in range(begin, stop, _PIECE_BYTES):
-                self._fold(data[piece : min(stop, piece + _PIECE_BYTES)])
+            self._fold(data, begin, stop)
             begin = stop
 
     def _skip(self, data: bytes, begin: int, end: int) -> int:
@@ -134,9 +150,11 @@ class ScreenModel:
         if at > begin:
             canvas.cursor.x, canvas.cursor.y, canvas.last = 0, canvas.lines - 1, ""
             self._tokenizer.skip()
-            self._fold(styling(data, begin, at))
+            style = styling(data, begin, at)
+            self._fold(style, 0, len(style))
         return at
 
-    def _fold(self, data: bytes) -> None:
-        self._canvas.tidy()
-        fold(self._canvas, self._tokenizer.tokens(data))
+    def _fold(self, data: bytes, begin: int, end: int) -> None:
+        for piece in range(begin, end, _PIECE_BYTES):
+            self._canvas.tidy()
+            fold(self._canvas, self._tokenizer.tokens(data[piece : min(end, piece + _PIECE_BYTES)]))

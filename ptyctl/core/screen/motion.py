@@ -32,16 +32,17 @@ class Motion(pyte.Screen):
         self.ensure_hbounds()
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
-        self.cursor.x = (column or 1) - 1
-        self.cursor_to_line(line)
+        """In origin mode rows count from the top margin, and the cursor stays between the margins."""
+        cursor, x, y = self.cursor, (column or 1) - 1, (line or 1) - 1
+        last_row = self.lines - 1
+        if modes.DECOM in self.mode:
+            top, last_row = self.region
+            y += top
+        cursor.x = x if x < self.columns else self.columns - 1
+        cursor.y = y if y < last_row else last_row
 
     def cursor_to_line(self, line: int | None = None) -> None:
-        """In origin mode rows count from the top margin, and the cursor stays between the margins."""
-        self.cursor.y = (line or 1) - 1
-        if modes.DECOM in self.mode:
-            self.cursor.y += self.region[0]
-        self.ensure_vbounds()
-        self.ensure_hbounds()
+        self.cursor_position(line, min(self.cursor.x, self.columns - 1) + 1)
 
     def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
         """One row cannot scroll: that is ignored. The cursor goes home."""

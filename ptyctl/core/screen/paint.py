@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pyte.charsets import LAT1_MAP, VT100_MAP
+from pyte.charsets import LAT1_MAP
 
 from . import modes
-from .canvas import DEFAULT_STYLE, Canvas, SavedCursor
+from .canvas import Canvas
 from .cells import BLANK, STUB
 from .grid import Grid
+from .state import DEFAULT_STYLE, SavedCursor
 from .style import sgr
 
 _RUNS = re.compile(r"(.)\1*", re.DOTALL)
@@ -33,6 +34,7 @@ def _painting(canvas: Canvas) -> Iterator[str]:
             yield from _cursor(canvas, canvas.main, saved)
         yield f"\x1b[?{1049 if saved is not None else 47}h"
         yield from _fresh_cursor(saved)
+        yield "\x1b[2J"  # it was blanked with the background that was saved
         yield from _rows(canvas, canvas.grid)
     saved = canvas.saved.get(canvas.alternate)
     if saved is not None:
@@ -85,15 +87,15 @@ def _cursor(canvas: Canvas, grid: Grid, at: SavedCursor, top: int = 0) -> Iterat
     yield _sgr(canvas, at.pen)
     if at.g0 is not LAT1_MAP:
         yield "\x1b(0"
-    if at.g1 is not VT100_MAP:
-        yield "\x1b)B"
+    if at.g1 is not LAT1_MAP:
+        yield "\x1b)0"
     if at.charset:
         yield "\x0e"
 
 
 def _fresh_cursor(saved: SavedCursor | None) -> Iterator[str]:
     if saved is not None:
-        yield "\x1b[m\x1b(B\x1b)0\x0f\x1b[?6l"
+        yield "\x1b[m\x1b(B\x1b)B\x0f\x1b[?6l"
 
 
 def _tab_stops(canvas: Canvas) -> Iterator[str]:

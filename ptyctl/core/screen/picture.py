@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .canvas import DEFAULT_STYLE, Canvas
+from .canvas import Canvas
+from .state import DEFAULT_STYLE
 
 _STYLED = re.compile(rf"([^{DEFAULT_STYLE}])\1*")
 

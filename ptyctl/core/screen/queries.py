@@ -30,6 +30,11 @@ class QueryReader:
     def __init__(self) -> None:
         self._rest = b""
 
+    @property
+    def open(self) -> bool:
+        """Whether what comes next may end a query even without an ESC in it."""
+        return bool(self._rest)
+
     def ends_in(self, data: bytes) -> bool:
         """Whether `data`, which follows on all that was given before, may end a query."""
         if ESC not in data and not self._rest:

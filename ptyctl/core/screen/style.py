@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -66,6 +67,7 @@ def restyled(style: Style, parameters: str) -> Style:
     return Style(**values)  # type: ignore[arg-type]
 
 
+@lru_cache(maxsize=1024)
 def sgr(style: Style) -> bytes:
     """SGR that sets exactly this style, whatever was set before."""
     codes = ["0", *(str(code) for code, flag in _FLAGS.items() if getattr(style, flag))]
@@ -75,7 +77,7 @@ def sgr(style: Style) -> bytes:
 
 def _number(text: str) -> int:
     """A parameter's value; a missing one is 0. Longer ones than any in use are cut: they name nothing."""
-    return int(text[:6]) if text else 0
+    return int(text.lstrip("0")[:6] or 0)
 
 
 def _without_space(arguments: str) -> list[str]:

@@ -33,17 +33,14 @@ def fold(canvas: Drawing, tokens: Iterable[Token]) -> None:
             elif (action := _CONTROL_SEQUENCES.get(final)) is not None:
                 action(canvas, numbers(parameters))
         elif other:
-            if other > "\x7f":
-                draw(other)
-                last = other
-            elif other[0] == ESC:
+            if other[0] == ESC:
                 _escaped(canvas, sequence(other), last)
             else:
                 _controls(canvas, other)
         if text:
             draw(text)
             last = text
-        elif final or other <= "\x7f":
+        elif final or other:
             last = ""
     canvas.last = last[-1:]
 
@@ -51,7 +48,7 @@ def fold(canvas: Drawing, tokens: Iterable[Token]) -> None:
 @lru_cache(maxsize=4096)
 def numbers(parameters: str) -> Numbers:
     """The values of parameters; a missing one is 0, subparameters are left out. There is at least one."""
-    values = (parameter.partition(":")[0][:_MAX_NUMBER] for parameter in parameters.split(";"))
+    values = (parameter.partition(":")[0].lstrip("0")[:_MAX_NUMBER] for parameter in parameters.split(";"))
     return tuple(int(value) if value else 0 for value in values)
 
 

@@ -33,7 +33,10 @@ _ESCAPED = (
     r"|[0-OQ-WYZ\\`-~\x18\x1a]|(?=\x1b))"
     rf"|{_NOTHING}{{65}})"
 )
-_TOKEN = re.compile(rf"(?:\x1b\[([0-9;:]*)([@-~])|([\x00-\x1a\x1c-\x1f\x7f]+|[^\x00-\x7f]+|{_ESCAPED}))?([ -~]*)")
+#: The last alternative is a sequence that has not ended. At the end there is always an empty token.
+_TOKEN = re.compile(
+    rf"(?:\x1b\[([0-9;:]*)([@-~])|([\x00-\x1a\x1c-\x1f\x7f-\x9f]+|{_ESCAPED}|\x1b[\s\S]*))?([^\x00-\x1f\x7f-\x9f]*)"
+)
 _WHOLE = re.compile(_ESCAPED)
 _INTRODUCED = re.compile(rf"\x1b({_NOTHING}*)([\[\]PX^_]?)")
 _ENDS = {"[": re.compile(_CSI_END), "]": re.compile(_OSC_END), "": re.compile(_ESC_END)}
@@ -43,8 +46,8 @@ _UNKNOWN = {"[": "\x1b[!0", "": "\x1b  "}
 _CONTROL_SEQUENCE = re.compile(r"([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
 _ESCAPE_SEQUENCE = re.compile(r"()()([ -/]*)([0-~])")
 
-#: Parameters and final of a plain control sequence, or else a run of C0 controls, of text that is no ASCII, or any other
-#: sequence from ESC on; and the ASCII text that follows.
+#: Parameters and final of a plain control sequence, or else a run of controls or any other sequence from ESC on; and the text
+#: that follows.
 Token = tuple[str, str, str, str]
 
 
@@ -80,14 +83,20 @@ class Tokenizer:
             self._rest = ""
         if self._swallowing is not None:
             text = self._swallowed(text, self._swallowing)
+        tokens = _TOKEN.findall(text)
         begin = _unfinished(text)
         if begin < len(text):
-            text, self._rest = text[:begin], text[begin:]
-            if len(self._rest) > MAX_SEQUENCE:
-                introduced = _INTRODUCED.match(self._rest)
-                self._swallowing = introduced[2] if introduced else ""
-                self._rest = _half_terminator(self._rest)
-        return _TOKEN.findall(text)
+            del tokens[-2:]
+            self._keep(text[begin:])
+        return tokens
+
+    def _keep(self, rest: str) -> None:
+        """A sequence has begun; of an overlong one only its end is awaited."""
+        if len(rest) > MAX_SEQUENCE:
+            introduced = _INTRODUCED.match(rest)
+            self._swallowing = introduced[2] if introduced else ""
+            rest = _half_terminator(rest)
+        self._rest = rest
 
     def skip(self) -> None:
         """The bytes that come next follow on a control that was not given: an incomplete character before it is drawn."""

@@ -1,0 +1,115 @@
+"""A program that asks the terminal gets what is true of the model."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptyctl.core.screen import QueryReader, ScreenModel
+
+
+def told(data: bytes) -> list[bytes]:
+    model = ScreenModel(80, 24)
+    model.feed(data)
+    return model.answers
+
+
+QUESTIONS = [
+    (b"\x1b[5n", b"\x1b[0n"),
+    (b"ab\r\nc\x1b[6n", b"\x1b[2;2R"),
+    (b"\x1b[5;9r\x1b[?6h\n\x1b[6n", b"\x1b[2;1R"),
+    (b"x" * 80 + b"\x1b[6n", b"\x1b[1;80R"),
+    (b"\x1b[?6n", b"\x1b[?1;1R"),
+    (b"\x1b[?15n", b"\x1b[?13n"),
+    (b"\x1b[?25n", b"\x1b[?21n"),
+    (b"\x1b[?26n", b"\x1b[?27;1;0;0n"),
+    (b"\x1b[?996n", b"\x1b[?997;1n"),
+    (b"\x1b[c", b"\x1b[?62;22c"),
+    (b"\x1b[0c", b"\x1b[?62;22c"),
+    (b"\x1bZ", b"\x1b[?62;22c"),
+    (b"\x1b[>c", b"\x1b[>1;0;0c"),
+    (b"\x1b[=c", b"\x1bP!|00000000\x1b\\"),
+    (b"\x1b[>q", b"\x1bP>|ptyctl(1)\x1b\\"),
+    (b"\x1b[>0q", b"\x1bP>|ptyctl(1)\x1b\\"),
+    (b"\x1b[x", b"\x1b[2;1;1;128;128;1;0x"),
+    (b"\x1b[1x", b"\x1b[3;1;1;128;128;1;0x"),
+    (b"\x1b[4$p", b"\x1b[4;2$y"),
+    (b"\x1b[4h\x1b[4$p", b"\x1b[4;1$y"),
+    (b"\x1b[2$p", b"\x1b[2;0$y"),
+    (b"\x1b[?7$p", b"\x1b[?7;1$y"),
+    (b"\x1b[?2004$p", b"\x1b[?2004;2$y"),
+    (b"\x1b[?2004h\x1b[?2004$p", b"\x1b[?2004;1$y"),
+    (b"\x1b[?1002h\x1b[?1003h\x1b[?1002$p", b"\x1b[?1002;2$y"),
+    (b"\x1b[?1049h\x1b[?1049$p", b"\x1b[?1049;1$y"),
+    (b"\x1b[?1048$p", b"\x1b[?1048;2$y"),
+    (b"\x1b=\x1b[?66$p", b"\x1b[?66;1$y"),
+    (b"\x1b[?3$p", b"\x1b[?3;4$y"),
+    (b"\x1b[?9999$p", b"\x1b[?9999;0$y"),
+    (b"\x1b]10;?\x07", b"\x1b]10;rgb:e5e5/e5e5/e5e5\x07"),
+    (b"\x1b]11;?\x1b\\", b"\x1b]11;rgb:0000/0000/0000\x1b\\"),
+    (b"\x1b]4;1;?\x07", b"\x1b]4;1;rgb:cdcd/0000/0000\x07"),
+    (b"\x1b]4;208;?\x07", b"\x1b]4;208;rgb:ffff/8787/0000\x07"),
+    (b"\x1b]4;255;?\x07", b"\x1b]4;255;rgb:eeee/eeee/eeee\x07"),
+    (b"\x1bP$qm\x1b\\", b"\x1bP1$r0m\x1b\\"),
+    (b"\x1b[1;38;5;208m\x1bP$qm\x1b\\", b"\x1bP1$r0;1;38;5;208m\x1b\\"),
+    (b"\x1b[3;9r\x1bP$qr\x1b\\", b"\x1bP1$r3;9r\x1b\\"),
+    (b"\x1b[5 q\x1bP$q q\x1b\\", b"\x1bP1$r5 q\x1b\\"),
+    (b"\x1bP$qz\x1b\\", b"\x1bP0$r\x1b\\"),
+    (b"\x1bP+q544e\x1b\\", b"\x1bP0+r\x1b\\"),
+    (b"\x1b[14t", b"\x1b[4;384;640t"),
+    (b"\x1b[16t", b"\x1b[6;16;8t"),
+    (b"\x1b[18t", b"\x1b[8;24;80t"),
+    (b"\x1b[19t", b"\x1b[9;24;80t"),
+    (b"\x1b]2;rm -rf\x07\x1b[21t", b"\x1b]l\x1b\\"),
+]
+
+
+@pytest.mark.parametrize(("question", "answer"), QUESTIONS)
+def test_an_answer(question: bytes, answer: bytes) -> None:
+    assert told(question) == [answer]
+
+
+def test_questions_in_one_sequence_are_answered_in_order() -> None:
+    assert told(b"\x1b]10;?;?\x07\x1b]4;0;?;1;?\x07") == [
+        b"\x1b]10;rgb:e5e5/e5e5/e5e5\x07",
+        b"\x1b]11;rgb:0000/0000/0000\x07",
+        b"\x1b]4;0;rgb:0000/0000/0000\x07",
+        b"\x1b]4;1;rgb:cdcd/0000/0000\x07",
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"\x1b[1c", b"\x1b[>1q", b"\x1b[?62;22c", b"\x1b[2;2R", b"\x1b]11;#000000\x07", b"\x1b]52;c;?\x07", b"\x1b]4;999;?\x07",
+     b"\x1b]4;x;?\x07", b"\x05", b"\x1b[?u", b"\x1b[22t", b"\x1b[8;9;9t", b"\x1b]11;?\x18", b"\x1bP$qm\x18"],
+)  # fmt: skip
+def test_what_is_no_question_that_is_answered(said: bytes) -> None:
+    assert told(said) == []
+
+
+def test_unanswered_questions_are_bounded() -> None:
+    model = ScreenModel(80, 24)
+    model.feed(b"\x1b[6n" * 1000)
+    assert len(model.answers) == 64
+    model.answers.clear()
+    model.feed(b"\x1b[5n")
+    assert model.answers == [b"\x1b[0n"]
+
+
+@pytest.mark.parametrize("question", [question for question, _ in QUESTIONS])
+def test_a_reader_sees_the_question_at_its_end_however_it_is_cut(question: bytes) -> None:
+    assert QueryReader().ends_in(question)
+    for cut in range(len(question)):
+        reader = QueryReader()
+        reader.ends_in(question[:cut])
+        assert reader.ends_in(question[cut:]), cut
+    reader = QueryReader()
+    assert [reader.ends_in(bytes([byte])) for byte in question][-1]
+
+
+@pytest.mark.parametrize(
+    "said", [b"text\r\n", b"\x1b[1;31mred\x1b[m", b"\x1b[2J\x1b[12;3H", b"\x1b]0;title\x07", b"\x1b[?2004h\x1b(B"]
+)
+def test_what_every_program_says_is_no_question(said: bytes) -> None:
+    reader = QueryReader()
+    assert not reader.ends_in(said)
+    assert not any(reader.ends_in(bytes([byte])) for byte in said * 2)

@@ -1,0 +1,218 @@
+"""However the bytes are cut, whatever is skipped, painted or copied: the picture is that of bytes fed one by one.
+
+The reference draws every byte at once (`picture` after each), so that nothing is gathered and nothing is forwarded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptyctl.core.screen import Picture, ScreenModel
+
+SIZES = st.tuples(st.sampled_from([1, 2, 3, 8, 20]), st.sampled_from([1, 2, 3, 6]))
+SCROLLBACKS = st.sampled_from([0, 1, 3, 50])
+
+CONTROLS = [b"\r\n", b"\n", b"\r", b"\t", b"\b", b"\v", b"\x0e", b"\x0f", b"\x00", b"\x7f", b"\x18", b"\x05"]
+TEXTS = [
+    "a",
+    "hello ",
+    "x" * 30,
+    "é",
+    "e\u0301",
+    "\u0301",
+    "日本",
+    "─│",
+    "\u2764\ufe0f",
+    "\U0001f44d\U0001f3fd",
+    "\u200d",
+    "\x9b",
+]
+HALVES = [
+    b"\xff",
+    b"\xe6\x97",
+    b"\xf0\x9f",
+    b"\x1b",
+    b"\x1b[",
+    b"\x1b[3",
+    b"\x1b]",
+    b"\x1b]2;t",
+    b"\x1bP",
+    b"\x1b[5\n",
+    b"\x1b(",
+    b"\\",
+]
+SEQUENCES = [
+    *(b"\x1b%c" % final for final in b"78cDEHMZ=>"),
+    *(b"\x1b#8", b"\x1b(0", b"\x1b(B", b"\x1b)0", b"\x1b)B", b"\x1b[!p", b"\x1b[2 q", b"\x1b[2;3r", b"\x1b[3J"),
+    *(b"\x1b[%bm" % style for style in (b"", b"1;31", b"0;4;44", b"7", b"38;5;208", b"48:2::1:2:3", b">4;1", b"?4")),
+    *(
+        b"\x1b[?%d%c" % (mode, final)
+        for mode in (1, 3, 5, 6, 7, 25, 47, 1000, 1002, 1006, 1047, 1048, 1049, 2004)
+        for final in b"hl"
+    ),
+    *(b"\x1b[4h", b"\x1b[4l", b"\x1b[20h", b"\x1b[20l", b"\x1b[3g", b"\x1b[b", b"\x1b[2b", b"\x1b[22t", b"\x1b[23t"),
+    *(b"\x1b[6n", b"\x1b[c", b"\x1b[>q", b"\x1b[?6$p", b"\x1b[18t", b"\x1b]11;?\x07", b"\x1bP$qm\x1b\\"),
+    *(b"\x1b]2;one\x07", b"\x1b]0;two\x1b\\", b"\x1b_apc\x1b\\", b"\x1b]x\x18"),
+]
+ADDRESSED = st.builds(
+    lambda numbers, final: b"\x1b[" + b";".join(b"%d" % number for number in numbers) + final,
+    st.lists(st.sampled_from([0, 1, 2, 3, 5, 19, 99, 123456789]), max_size=3),
+    st.sampled_from([bytes([code]) for code in b"@ABCDEFGHIJKLMPSTXZ`abdefgrhl"]),
+)
+#: What a burst of text must not be forwarded over, or in another way.
+STATES = st.sampled_from(
+    [b"\x1b[1;2r", b"\x1b[2;3r", b"\x1b[?6h", b"\x1b[4h", b"\x1b[20h", b"\x1b[?7l", b"\x1b[?1049h", b"\x0e", b"\x1b(0",
+     b"\x1b[44m", b"\x1b[", b"\x1b]", b"\x1b[3g", b"wide" * 20, b"\r\n" * 7, b"\x1b[3H", b"\xe6\x97", b"\xf0\x9f\x91"]
+)  # fmt: skip
+PIECES = st.one_of(
+    st.sampled_from(CONTROLS),
+    st.sampled_from(TEXTS).map(str.encode),
+    st.sampled_from(SEQUENCES),
+    ADDRESSED,
+    st.sampled_from(HALVES),
+    st.binary(max_size=4),
+)
+LINE = st.sampled_from(
+    [
+        b"",
+        b"line",
+        b"w" * 25,
+        b"\x1b[32mgreen",
+        b"\x1b[mplain\ttab",
+        b"\x1b[0;1mbold",
+        "日本 é".encode(),
+        b"\xe6\x97",
+        b"\rx\ny",
+    ]
+)
+LINES = st.lists(LINE, max_size=70).map(b"\r\n".join)
+BURSTS = st.lists(LINE, min_size=5, max_size=9).map(lambda lines: b"\r\n".join(lines * 9))
+STREAMS = st.lists(PIECES | LINES, max_size=25).map(b"".join)
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> tuple[ScreenModel, list[bytes | tuple[int, int]]]:
+    """A fresh model, and what happens to it: bytes and other sizes."""
+    model = ScreenModel(*draw(SIZES), draw(SCROLLBACKS))
+    return model, draw(st.lists(STREAMS | STREAMS | SIZES, min_size=1, max_size=5))
+
+
+def run(model: ScreenModel, script: list[bytes | tuple[int, int]], size: int | None) -> ScreenModel:
+    """`size` is that of the pieces the bytes come in; None is one by one, each drawn before the next comes."""
+    for step in script:
+        if isinstance(step, tuple):
+            model.resize(*step)
+            continue
+        for begin in range(0, len(step), size or 1):
+            model.feed(step[begin : begin + (size or 1)])
+            if size is None:
+                model.picture()
+    return model
+
+
+def seen(model: ScreenModel) -> tuple[Picture, list[str], list[bytes]]:
+    return model.picture(attributes=True), model.scrollback(1000), model.answers
+
+
+@settings(max_examples=150, deadline=None)
+@given(scripts(), st.integers(1, 200))
+def test_skipping_and_cutting_change_nothing(begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], size: int) -> None:
+    model, script = begun
+    full, whole, cut = model.copy(), model.copy(), model.copy()
+    expected = seen(run(full, script, None))
+    assert seen(run(whole, script, 1 << 30)) == expected
+    assert seen(run(cut, script, size)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(STREAMS, STREAMS, SIZES)
+def test_every_cut(before: bytes, after: bytes, size: tuple[int, int]) -> None:
+    data = (before + after)[:60]
+    expected = seen(run(ScreenModel(*size, 3), [data], None))
+    for cut in range(len(data) + 1):
+        assert seen(run(ScreenModel(*size, 3), [data[:cut], data[cut:]], 1 << 30)) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(SIZES, SCROLLBACKS, st.lists(STATES, max_size=4).map(b"".join), BURSTS, STREAMS)
+def test_a_burst_behind_any_state_is_forwarded_exactly(
+    size: tuple[int, int], scrollback: int, before: bytes, burst: bytes, after: bytes
+) -> None:
+    expected = seen(run(ScreenModel(*size, scrollback), [before, burst, after], None))
+    assert seen(run(ScreenModel(*size, scrollback), [before, burst, after], 1 << 30)) == expected
+    assert seen(run(ScreenModel(*size, scrollback), [before, burst + after], 1 << 30)) == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(scripts(), STREAMS)
+def test_what_is_painted_is_the_same_and_goes_on_alike(
+    begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], more: bytes
+) -> None:
+    model = run(*begun, 1 << 30)
+    model.answers.clear()
+    fresh = ScreenModel(model.cols, model.rows)
+    fresh.feed(model.paint())
+    assert fresh.picture(attributes=True) == model.picture(attributes=True)
+    # All that cannot be seen counts from here on; but for REP, which would need the character right before it.
+    more = b"\r" + more
+    model.feed(more)
+    fresh.feed(more)
+    assert fresh.picture(attributes=True) == model.picture(attributes=True)
+    assert fresh.answers == model.answers
+
+
+@settings(max_examples=100, deadline=None)
+@given(scripts(), scripts(), STREAMS)
+def test_a_copy_is_independent_and_equal(
+    begun: tuple[ScreenModel, list[bytes | tuple[int, int]]],
+    other: tuple[ScreenModel, list[bytes | tuple[int, int]]],
+    more: bytes,
+) -> None:
+    model = run(*begun, 1 << 30)
+    kept, gone = model.copy(), model.copy()
+    run(gone, other[1], 1 << 30)
+    model.feed(more)
+    kept.feed(more)
+    assert seen(kept) == seen(model)
+
+
+@settings(max_examples=100, deadline=None)
+@given(scripts())
+def test_rows_that_are_not_told_as_changed_are_as_before(begun: tuple[ScreenModel, list[bytes | tuple[int, int]]]) -> None:
+    model, script = begun
+    model.changed()
+    for step in script:
+        before = model.picture(attributes=True)
+        run(model, [step], 1 << 30)
+        after, changed = model.picture(attributes=True), model.changed()
+        assert before.attributes is not None
+        assert after.attributes is not None
+        for row in set(range(model.rows)) - changed:
+            assert (after.rows[row], after.attributes[row]) == (before.rows[row], before.attributes[row])
+
+
+@settings(max_examples=100, deadline=None)
+@given(scripts(), st.binary(max_size=3000))
+def test_random_bytes_never_raise_and_the_picture_has_its_size(
+    begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], data: bytes
+) -> None:
+    model = run(*begun, 1 << 30)
+    model.feed(data)
+    picture = model.picture(attributes=True)
+    assert (picture.cols, picture.rows_count, len(picture.rows)) == (model.cols, model.rows, model.rows)
+    assert 0 <= picture.cursor[0] < model.rows
+    assert 0 <= picture.cursor[1] < model.cols
+    assert replace(picture, attributes=None) == model.picture()
+
+
+def test_two_hundred_sizes_in_a_row() -> None:
+    model = ScreenModel(80, 24)
+    for number in range(200):
+        model.resize(1 + number * 7 % 200, 1 + number * 5 % 90)
+        model.feed(b"\x1b[99;99H%d\r\n" % number)
+    model.resize(10, 3)
+    model.feed(b"\x1b[H\x1b[Jend")
+    assert model.picture().rows == ("end", "", "")

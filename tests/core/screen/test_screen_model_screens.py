@@ -1,0 +1,152 @@
+"""Two screens, scrollback, titles, modes, sizes, checkpoints."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptyctl.core.screen import ScreenModel
+
+
+def drawn(data: bytes, cols: int = 10, rows: int = 3, scrollback: int = 1000) -> ScreenModel:
+    model = ScreenModel(cols, rows, scrollback)
+    model.feed(data)
+    return model
+
+
+@pytest.mark.parametrize("mode", [47, 1047, 1049])
+def test_the_main_screen_comes_back(mode: int) -> None:
+    """xterm, DEC private modes 47, 1047 and 1049; only the last brings the cursor back."""
+    model = drawn(b"main\x1b[?%dh" % mode)
+    assert (model.picture().rows, model.picture().alt_screen) == (("", "", ""), True)
+    model.feed(b"\x1b[3;3Hother\x1b[?%dl" % mode)
+    picture = model.picture()
+    assert (picture.rows, picture.alt_screen) == (("main", "", ""), False)
+    assert picture.cursor == ((0, 4) if mode == 1049 else (2, 7))
+
+
+def test_the_alternate_screen_is_blank_each_time_and_has_no_scrollback() -> None:
+    model = drawn(b"\x1b[?1049h1\r\n2\r\n3\r\n4\x1b[?1049l\x1b[?1049h")
+    assert model.picture().rows == ("", "", "")
+    assert model.scrollback(10) == []
+
+
+def test_mode_1048_saves_the_cursor() -> None:
+    assert drawn(b"ab\x1b[?1048h\x1b[3Hx\x1b[?1048lc").picture().rows == ("abc", "", "x")
+
+
+def test_each_screen_saves_a_cursor_of_its_own() -> None:
+    model = drawn(b"ab\x1b7\x1b[?47h\x1b[3;3H\x1b7\x1b[H\x1b8x\x1b[?47l\x1b8y")
+    assert model.picture().rows == ("aby", "", "")
+
+
+def test_scrollback_has_what_left_at_the_top() -> None:
+    model = drawn(b"1\r\n2  \r\n3\r\n4\r\n5", scrollback=10)
+    assert model.scrollback(10) == ["1", "2"]
+    assert model.scrollback(1) == ["2"]
+    assert model.scrollback(0) == []
+    model.feed(b"\x1b[S")
+    assert model.scrollback(1) == ["3"]
+    model.feed(b"\x1b[2;3r\x1b[3H\n\n")
+    assert model.scrollback(10) == ["1", "2", "3"]
+
+
+def test_scrollback_is_bounded_and_can_be_cleared() -> None:
+    model = drawn(b"\r\n".join(b"%d" % number for number in range(100)), scrollback=5)
+    assert model.scrollback(100) == ["92", "93", "94", "95", "96"]
+    model.feed(b"\x1b[3J")
+    assert model.scrollback(100) == []
+
+
+def test_titles() -> None:
+    """xterm, OSC 0 and 2, and XTWINOPS 22 and 23."""
+    model = drawn(b"\x1b]0;one\x07\x1b]1;icon\x07\x1b[22;0t\x1b]2;t\xc3\xbco\n\x1b\\")
+    assert model.picture().title == "tüo"
+    model.feed(b"\x1b[23;0t\x1b[23;0t\x1bc")
+    assert model.picture().title == "one"
+
+
+def test_a_title_that_another_sequence_cancels_is_none() -> None:
+    assert drawn(b"\x1b]2;no\x18\x1b]2;no\x1b[mx").picture().title == ""
+
+
+def test_a_sequence_longer_than_any_in_use_is_swallowed() -> None:
+    model = drawn(b"\x1b]2;" + b"x" * 10_000)
+    model.feed(b"y" * 10_000)
+    model.feed(b"\x1b")
+    model.feed(b"\\a\x1b[" + b"1;" * 5_000)
+    model.feed(b"1Hb")
+    assert (model.picture().rows[0], model.picture().title) == ("ab", "")
+
+
+def test_the_cursor_may_be_hidden() -> None:
+    assert not drawn(b"\x1b[?25l").picture().cursor_visible
+    assert drawn(b"\x1b[?25l\x1b[?25h").picture().cursor_visible
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "rows", "cursor", "scrollback"),
+    [
+        (b"1\r\n2\r\n3", (10, 2), ("2", "3"), (1, 1), ["1"]),
+        (b"1\r\n2\r\n3\x1b[H", (10, 2), ("1", "2"), (0, 0), []),
+        (b"1\r\n2\r\n3\x1b[2H", (10, 1), ("2",), (0, 0), ["1"]),
+        (b"1\r\n2", (10, 5), ("1", "2", "", "", ""), (1, 1), []),
+        (b"0123456789", (5, 3), ("01234", "", ""), (0, 4), []),
+        (b"0123\xe6\x97\xa5", (5, 3), ("0123", "", ""), (0, 4), []),
+        (b"abc", (20, 3), ("abc", "", ""), (0, 3), []),
+        (b"\x1b[?6h\x1b[2;3r\n\n", (10, 1), ("",), (0, 0), ["", ""]),
+    ],
+)
+def test_a_resize(
+    data: bytes, size: tuple[int, int], rows: tuple[str, ...], cursor: tuple[int, int], scrollback: list[str]
+) -> None:
+    model = drawn(data)
+    model.resize(*size)
+    picture = model.picture()
+    assert (picture.rows, picture.cursor, (picture.cols, picture.rows_count)) == (rows, cursor, size)
+    assert model.scrollback(10) == scrollback
+
+
+def test_a_resize_on_the_alternate_screen_keeps_the_main_one() -> None:
+    model = drawn(b"1\r\n2\r\n3\x1b[?1049h")
+    model.resize(5, 2)
+    model.feed(b"\x1b[?1049lx")
+    assert model.picture().rows == ("2", "3x")
+    assert model.scrollback(5) == ["1"]
+
+
+def test_a_resize_ends_margins_and_brings_tab_stops() -> None:
+    model = drawn(b"\x1b[2;3r")
+    model.resize(30, 4)
+    model.feed(b"\t\t\tx\x1b[4H\n")
+    assert model.picture().rows[0] == ""
+    assert model.scrollback(1) == [" " * 24 + "x"]
+
+
+def test_changed_rows_are_told_once() -> None:
+    model = drawn(b"1\r\n2")
+    model.changed()
+    assert model.changed() == frozenset()
+    model.feed(b"\x1b[2Hx\x1b[1m\x1b[3Hy\x1b[m")
+    assert model.changed() == {1, 2}
+    model.feed(b"\x1b[2Hz\x1b[2Hx")
+    assert model.changed() == frozenset()
+    model.feed(b"\x1b[?1049h\x1b[?1049l")
+    assert model.changed() == {0, 1, 2}
+    model.resize(10, 4)
+    assert model.changed() == {0, 1, 2, 3}
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    model = drawn(b"1\r\n2\x1b]2;t\x07\x1b[?1049hx\x1b[1")
+    before, other = model.picture(), model.copy()
+    other.feed(b"m\x1b[6n\x1b[2J\x1b]2;u\x07\x1b[?1049l\r\n\n\n\n\x1b[4h\x1b[3g")
+    other.resize(4, 2)
+    assert (model.picture(), model.answers, model.scrollback(9)) == (before, [], [])
+    model.feed(b"my")
+    assert model.picture().rows[1] == " xy"
+    assert other.picture().title == "u"
+
+
+def test_nothing_said_is_an_empty_screen() -> None:
+    picture = ScreenModel(4, 2).picture(attributes=True)
+    assert (picture.rows, picture.cursor, picture.attributes) == (("", ""), (0, 0), ((), ()))

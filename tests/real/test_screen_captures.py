@@ -1,0 +1,81 @@
+"""Recorded sessions of real programs: the pictures are those that a person checked, and real tmux draws the same cells."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fixtures.captures.golden import path_of, screens, written
+from fixtures.captures.record import record
+from fixtures.captures.store import Capture, names
+from fixtures.servers.programs import require_program
+from fixtures.tmux.cells import Explained, differences, of_picture, unexplained
+from fixtures.tmux.server import TmuxServer
+from ptyctl.core.screen import ScreenModel
+
+CAPTURES = names()
+
+
+IN_THE_LAST_COLUMN = Explained(
+    frozenset({99}),
+    "top fills a row and then erases to its end. The cursor is still in the last column (DEC STD 070, xterm), so that cell is "
+    "erased; tmux has its cursor behind it and leaves the cell.",
+)
+#: By capture and step. Only there does top show its list.
+EXPLAINED = {("top", step.name): IN_THE_LAST_COLUMN for step in Capture.load("top").steps if step.name != "the menu of fields"}
+
+
+def test_there_is_a_capture_of_each_program() -> None:
+    assert CAPTURES == ["dialog", "htop", "installer", "less", "python", "tmux", "top", "vim"]
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_the_golden_screens(name: str) -> None:
+    # After a change that is wanted: python -m fixtures.captures.golden, and look at what it prints.
+    assert written(Capture.load(name)) == path_of(name).read_text()
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_the_picture_does_not_depend_on_how_the_bytes_were_cut(name: str, data: st.DataObject) -> None:
+    capture = Capture.load(name)
+    places = st.lists(st.integers(0, len(capture.raw)), max_size=40)
+    offsets = {step.offset for step in capture.steps}
+    cuts = sorted({0, *data.draw(places), *offsets})
+    model = ScreenModel(capture.cols, capture.rows)
+    whole = ScreenModel(capture.cols, capture.rows)
+    fed = 0
+    for begin, end in itertools.pairwise(cuts):
+        model.feed(capture.raw[begin:end])
+        if end in offsets:
+            whole.feed(capture.raw[fed:end])
+            fed = end
+            assert model.picture(attributes=True) == whole.picture(attributes=True)
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_tmux_draws_the_same_cells(tmux: TmuxServer, name: str) -> None:
+    capture = Capture.load(name)
+    model = ScreenModel(capture.cols, capture.rows)
+    found = {}
+    before = 0
+    for step in capture.steps:
+        model.feed(capture.raw[before : step.offset])
+        before = step.offset
+        theirs = tmux.draw(capture.raw[:before], capture.cols, capture.rows)
+        explained = EXPLAINED.get((name, step.name))
+        found[step.name] = unexplained(differences(of_picture(model.picture(attributes=True)), theirs), explained)
+    assert {step: cells for step, cells in found.items() if cells} == {}
+
+
+async def test_a_program_is_recorded_as_the_captures_were(tmp_path: Path) -> None:
+    """Our own installer shows the same on every machine: so the recorder can be trusted with the others."""
+    require_program("bash", "bash")
+    require_program("python3", "python3")
+    recorded = await record("installer", tmp_path / "meadow")
+    assert list(screens(recorded)) == list(screens(Capture.load("installer")))

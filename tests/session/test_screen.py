@@ -1,0 +1,302 @@
+"""The screen as a fold: at any place it is what was there, however it was read, cut, let go and found again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptyctl.api.session import PtyOptions
+from ptyctl.controller.recovered import recovered
+from ptyctl.core.screen import Picture, ScreenModel
+from ptyctl.session import screen as screen_module
+from ptyctl.session.screen import AT_ONCE_BYTES, Screen
+from ptyctl.session.session import Session
+from ptyctl.session.spec import Limits
+from tests.session.acting import connected, until
+from tests.session.conftest import Connect
+from transports.errors import ChannelEnded
+from transports.memory import MemoryChannel
+
+Act = tuple[str, bytes, tuple[int, int]]
+doings = st.lists(
+    st.tuples(
+        st.sampled_from(["print"] * 6 + ["resize", "look", "let go", "anew"]),
+        st.lists(
+            st.sampled_from(
+                [
+                    *(b"text", b"\r\n", b"line\r\n" * 40, b"\t", b"\xe2\x98", b"\x83", b"\x1b[", b"0m", b"\x1bP+q", b"\x1b[K"),
+                    *(b"\x1b[2;3H", b"\x1b[1;31m", b"\x1b[2;4r", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b7", b"\x1b8"),
+                    b"\x1b]2;title\x07",
+                ]
+            ),
+            max_size=8,
+        ).map(b"".join),
+        st.tuples(st.integers(1, 20), st.integers(1, 8)),
+    ),
+    max_size=14,
+)
+
+
+def run(work: Callable[[Path], Awaitable[None]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(work(Path(folder)))
+
+
+async def let_go(screen: Screen) -> None:
+    """As if nobody had looked for long."""
+    async with screen._lock:
+        screen._drop()
+
+
+class Reference:
+    """A model that is fed all of it, and what it showed at each place."""
+
+    def __init__(self, cols: int, rows: int) -> None:
+        self.model = ScreenModel(cols, rows)
+        self.raw = 0
+        self.shown: dict[int, Picture] = {}
+        self.note()
+
+    def note(self) -> None:
+        self.shown[self.raw] = self.model.picture(attributes=True)
+
+    def print(self, data: bytes) -> None:
+        self.model.feed(data)
+        self.raw += len(data)
+        self.note()
+
+    def resize(self, size: tuple[int, int]) -> None:
+        self.model.resize(*size)
+        self.note()
+
+    def anew(self) -> None:
+        self.model.feed(b"\x18\x1bc")
+        self.note()
+
+
+async def perform(session: Session, channel: MemoryChannel, there: Reference, act: Act) -> MemoryChannel:
+    kind, data, size = act
+    if kind == "print":
+        channel.feed(data)
+        there.print(data)
+    elif kind == "resize":
+        session.resize(*size)
+        there.resize(size)
+    elif kind == "anew":
+        channel.end(ChannelEnded("end"))
+        channel = MemoryChannel()
+        await session.connect(channel)
+        there.anew()
+    elif kind == "look":
+        view = await session.display.screen.view(attributes=True)
+        assert (view.raw, view.picture) == (there.raw, there.shown[there.raw])
+    else:
+        await let_go(session.display.screen)
+    return channel
+
+
+@settings(max_examples=80, deadline=None)
+@given(doings, st.booleans())
+def test_a_screen_at_any_place_is_what_was_there(doing: list[Act], often: bool) -> None:
+    async def work(folder: Path) -> None:
+        channel = MemoryChannel()
+        session = await connected(folder, channel, pty=PtyOptions(cols=10, rows=4))
+        there = Reference(10, 4)
+        for act in doing:
+            channel = await perform(session, channel, there, act)
+        screen = session.display.screen
+        for raw, picture in there.shown.items():
+            if raw < there.raw:
+                assert (await screen.view_at(raw, attributes=True)).picture == picture, raw
+        assert (await screen.view(attributes=True)).picture == there.shown[there.raw]
+        shutil.copytree(folder / "s", folder / "left" / "s")
+        await session.close(force=True)
+        await found_again(folder / "left", there)
+
+    with patch.object(screen_module, "CHECKPOINT_S", 0.0 if often else 60.0), patch.object(screen_module, "AT_ONCE_BYTES", 64):
+        run(work)
+
+
+async def found_again(sessions: Path, there: Reference) -> None:
+    """The next server sees the same in what a killed one left."""
+    session = recovered(sessions, "s", Limits())
+    assert session is not None
+    screen = session.display.screen
+    assert (await screen.view(attributes=True)).picture == there.shown[there.raw]
+    for raw, picture in there.shown.items():
+        if raw < there.raw:
+            assert (await screen.view_at(raw, attributes=True)).picture == picture
+    await session.close()
+    assert (await screen.view(attributes=True)).picture == there.shown[there.raw]
+
+
+async def test_scrollback_outlives_the_fold(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=20, rows=4))
+    channel.feed(b"".join(b"line %d\r\n" % number for number in range(50)))
+    for _ in range(2):
+        async with session.display.screen.looking() as fold:
+            assert fold.model.scrollback(3) == ["line 44", "line 45", "line 46"]
+            assert len(fold.model.scrollback(1000)) == 47
+        session.resize(10, 4)
+        await let_go(session.display.screen)
+
+
+async def test_nobody_looking_makes_no_screen(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScreenModel, "feed", lambda self, data: pytest.fail("nobody looks"))
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(b"\x1b[1mtext\x1b[m\r\n" * 10_000)
+    session.stream.flush()
+    assert not list(session.stream.transcript.folder.glob("screen*"))
+
+
+async def test_what_is_far_behind_is_folded_in_a_thread_and_others_go_on(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=40, rows=4))
+    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (4 * AT_ONCE_BYTES // 14))
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    view = await session.display.screen.view()
+    counting.cancel()
+    assert turns > 5
+    assert view.picture.rows == ("", " x", "  yy", "")
+
+
+async def test_a_look_that_is_given_up_leaves_the_fold_whole(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=40, rows=4))
+    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (8 * AT_ONCE_BYTES // 14))
+    screen = session.display.screen
+    for _ in range(5):
+        looking = asyncio.create_task(screen.view())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        looking.cancel()
+        await asyncio.wait({looking})
+    assert (await screen.view()).picture.rows == ("", " x", "  yy", "")
+
+
+async def test_much_unseen_output_is_folded_before_anybody_looks(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen_module, "FAR_BEHIND_BYTES", 1000)
+    monkeypatch.setattr(screen_module, "REST_S", 0.0)
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(b"text\r\n" * 1000)
+    session.stream.flush()
+    await until(lambda: session.display.screen._raw == 6000)
+
+
+async def test_past_the_quota_the_screen_is_fed_live_and_says_so(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, limits=Limits(quota_bytes=128 * 1024), pty=PtyOptions(cols=40, rows=3))
+    channel.feed(b"before\r\n" * 40_000)
+    view = await session.display.screen.view()
+    assert view.picture.rows == ("before", "before", "")
+    channel.feed(b"after\r\nthe gap")
+    view = await session.display.screen.view()
+    assert (view.picture.rows, view.raw) == (("before", "after", "the gap"), 8 * 40_000 + 14)
+    assert "disk or the quota" in (session.display.told() or "")
+    channel.feed(b"\r\nmuch more" * 200_000)
+    assert session.display.source.waiting > 1 << 20
+    session.stream.flush()
+    await until(lambda: not session.display.source.waiting)
+    assert (await session.display.screen.view()).picture.rows[-1] == "much more"
+    assert session.display.source.lost == 0
+
+
+async def test_what_comes_faster_than_it_is_drawn_is_told(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, limits=Limits(quota_bytes=128 * 1024), pty=PtyOptions(cols=40, rows=3))
+    channel.feed(b"text\r\n" * 3_000_000 + b"the end")
+    view = await session.display.screen.view()
+    assert view.picture.rows == ("text", "text", "the end")
+    assert view.raw == session.stream.normaliser.raw
+    assert session.display.source.lost > 1 << 20
+    assert f"{session.display.source.lost} bytes" in (session.display.told() or "")
+
+
+async def test_a_full_disk_keeps_the_screen_in_memory(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=40, rows=3))
+    channel.feed(b"text")
+    await session.display.screen.view()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        await let_go(session.display.screen)
+    assert session.display.screen._fold is not None
+    assert not list(session.stream.transcript.folder.glob("screen.snapshot*"))
+
+
+async def test_a_snapshot_can_be_read_by_hand(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=40, rows=3))
+    channel.feed("\x1b]2;a title\x07héllo\r\n".encode())
+    await session.display.screen.view()
+    await let_go(session.display.screen)
+    path = session.stream.transcript.folder / "screen.snapshot.json"
+    told = json.loads(path.read_text())
+    assert told["rows"] == ["héllo", "", ""]
+    assert (told["cursor"], told["title"], told["alt_screen"]) == ({"row": 1, "col": 0}, "a title", False)
+    assert (told["cols"], told["rows_count"], told["raw_offset"]) == (40, 3, session.stream.normaliser.raw)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"raw_offset": 4, "step": 0, "size": [9, 9], "paint_b64": "!"}'])
+async def test_a_snapshot_that_is_damaged_is_made_again(connect: Connect, damage: bytes) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=40, rows=3))
+    channel.feed(b"text")
+    await session.display.screen.view()
+    await let_go(session.display.screen)
+    (session.stream.transcript.folder / "screen.snapshot.json").write_bytes(damage)
+    assert (await session.display.screen.view()).picture.rows == ("text", "", "")
+
+
+async def test_two_hundred_resizes_end_right(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=80, rows=24))
+    channel.feed(b"text\r\n" * 30)
+    for number in range(200):
+        session.resize(1 + number * 7 % 200, 1 + number * 5 % 60)
+        channel.feed(b"\x1b[%d;%dHx" % (number % 50, number))
+        if number % 3 == 0:
+            await session.display.screen.view()
+    session.resize(33, 7)
+    picture = (await session.display.screen.view()).picture
+    assert (picture.cols, picture.rows_count, len(picture.rows)) == (33, 7, 7)
+    assert picture.cursor[0] < 7
+    assert picture.cursor[1] < 33
+
+
+async def test_a_new_incarnation_has_the_sessions_size(connect: Connect) -> None:
+    first, second = MemoryChannel(), MemoryChannel()
+    session = await connect(first, pty=PtyOptions(cols=80, rows=24))
+    session.resize(50, 5)
+    first.feed(b"old")
+    first.end()
+    await session.connect(second)
+    second.feed(b"new")
+    assert second.sizes == [(50, 5)]
+    picture = (await session.display.screen.view()).picture
+    assert (picture.cols, picture.rows) == (50, ("new", "", "", "", ""))
