@@ -62,6 +62,11 @@ class Channel(ABC):
         A failed or cancelled open leaves nothing behind: no process, no socket.
         """
 
+    @property
+    def terminal(self) -> int | None:
+        """The descriptor on which a local program's terminal hangs: whoever holds a duplicate keeps it. None elsewhere."""
+        return None
+
     @abstractmethod
     def write(self, data: bytes) -> int:
         """Hands over as much of `data` as can go now without waiting (0 if none), as write(2) does on a non-blocking file.

@@ -87,8 +87,7 @@ class LocalChannel(Channel):
         loop.add_reader(self._master, self._readable)
 
     @property
-    def master(self) -> int | None:
-        """What keeps the program's terminal open, as long as it is."""
+    def terminal(self) -> int | None:
         return self._master if self._master >= 0 else None
 
     def _start(self) -> None:

@@ -40,6 +40,7 @@ from .capabilities import CAPABILITIES
 from .conversations import CONVERSATION, SERVER_ENDED, Conversations
 from .left import LeftSessions
 from .opening import channel_opener, marked_start, spec_of
+from .outliving import Keeper, Outliving
 from .pty import PtySurface
 from .recovered import recovered
 from .registry import Registry
@@ -50,12 +51,17 @@ class LocalController:
     """Opens, finds, lists and closes sessions; one console session for each device_id. See api.controller.Controller."""
 
     def __init__(
-        self, settings: Settings | None = None, open_channel: Callable[[SessionRequest], Channel] | None = None
+        self,
+        settings: Settings | None = None,
+        open_channel: Callable[[SessionRequest], Channel] | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
+        """With a `keeper` local programs outlive this process, should it be killed."""
         self.settings = settings or load_settings()
         self._registry = Registry(self.settings.max_sessions, self._recall)
         self._open_channel = open_channel or channel_opener()
         self._opened_with: WeakKeyDictionary[Session, SessionRequest] = WeakKeyDictionary()
+        self._outliving = Outliving(keeper) if keeper is not None else None
         self._left = LeftSessions(self.settings.state_dir / "sessions")
         self._pty = PtySurface(Conversations(self._registry, self._make, self._channel_again, self._left))
         self._actions = {
@@ -69,6 +75,11 @@ class LocalController:
         }
 
     async def __aenter__(self) -> Self:
+        """Goes on with the sessions whose programs have outlived an earlier server."""
+        if self._outliving is not None:
+            sessions = self.settings.sessions_dir()
+            for session in await self._outliving.take_back(sessions, self.settings.limits):
+                self._added(session)
         return self
 
     async def __aexit__(
@@ -82,6 +93,11 @@ class LocalController:
         ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
         await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in ours))
 
+    def flush(self) -> None:
+        """Writes down what waits to be, as before an end that closes nothing."""
+        for session in self._registry.live():
+            session.flush()
+
     def has_sessions(self) -> bool:
         """Whether any session is not closed."""
         return bool(self._registry.live())
@@ -93,7 +109,7 @@ class LocalController:
         reading = request.action == "read"
         find = self._registry.find if reading else self._registry.find_live
         session = await find(request.session_id)
-        with session.used_by(request.task_id, reading=reading):
+        with session.usage.in_use(request.task_id, reading=reading):
             if not reading:
                 return await write(session, request)
             if request.mode == "screen":
@@ -106,12 +122,12 @@ class LocalController:
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
         find = self._registry.find_live if request.block_id is None else self._registry.find
         session = await find(request.session_id)
-        with session.used_by(request.task_id):
+        with session.usage.in_use(request.task_id):
             return await execute(session, request, progress)
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
         session = await self._registry.find_live(request.session_id)
-        with session.used_by(request.task_id):
+        with session.usage.in_use(request.task_id):
             if request.action == "mode":
                 raise unsupported("modes belong to a platform, and this session has none that names any", field="mode")
             if request.action == "resize":
@@ -134,7 +150,7 @@ class LocalController:
 
     async def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
         session = await self._registry.find_live(request.session_id)
-        with session.used_by(request.task_id, reading=True):
+        with session.usage.in_use(request.task_id, reading=True):
             async with aclosing(watch(session, request.from_offset)) as watched:
                 async for item in watched:
                     yield item
@@ -189,7 +205,7 @@ class LocalController:
                 await session.close(force=True, why="it could not be opened")
                 shutil.rmtree(folder / session_id, ignore_errors=True)
                 raise
-            self._registry.add(session)
+            self._added(session)
         finally:
             self._registry.release()
         self._opened_with[session] = request
@@ -215,10 +231,18 @@ class LocalController:
         reply.notices = session.notices.take(request.task_id)
         return reply
 
+    def _added(self, session: Session) -> None:
+        self._registry.add(session)
+        if self._outliving is not None:
+            self._outliving.follow(session)
+
     async def _recall(self, session_id: str, *, hold: bool) -> Session | None:
         if not (self.settings.state_dir / "sessions").is_dir():
             return None
-        return await recovered(self.settings.sessions_dir(), session_id, self.settings.limits, hold=hold)
+        session = await recovered(self.settings.sessions_dir(), session_id, self.settings.limits, hold=hold)
+        if session is not None and self._outliving is not None:
+            self._outliving.follow(session)
+        return session
 
     def _channel(self, request: SessionRequest, session: Session) -> Channel:
         try:
@@ -264,7 +288,7 @@ class LocalController:
 
     async def _lock(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
-        with session.used_by(request.task_id):
+        with session.usage.in_use(request.task_id):
             if request.force:
                 lease = locking.take_over(session, _task(request), _ttl_s(request), request.reason)
             else:
@@ -274,12 +298,12 @@ class LocalController:
 
     async def _heartbeat(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
-        with session.used_by(request.task_id):
+        with session.usage.in_use(request.task_id):
             return self._reply("heartbeat", session, locking.heartbeat(session, _task(request), _ttl_s(request)))
 
     async def _unlock(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
-        with session.used_by(request.task_id):
+        with session.usage.in_use(request.task_id):
             locking.unlock(session, _task(request))
             return self._reply("unlock", session, session.lease())
 

@@ -64,7 +64,7 @@ class PtySurface:
     async def answer(self, request: pty.PtyRequest, progress: Progress | None) -> Answer:
         try:
             session = await self._find(request)
-            with session.used_by(request.task_id, reading=request.TOOL in pty.READING):
+            with session.usage.in_use(request.task_id, reading=request.TOOL in pty.READING):
                 async with _told(session.stream, progress):
                     reply = await self._table[type(request)](session, request)
         except PtyctlError as error:

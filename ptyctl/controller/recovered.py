@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.session import meta
 from ptyctl.session.left_blocks import write_outputs
 from ptyctl.session.recovery import Kept, recover
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
+from transports.channel import Channel
 
 #: An id is the name of a folder, and never a way to another one.
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -45,21 +47,37 @@ async def recovered(sessions: Path, session_id: str, limits: Limits, *, hold: bo
     return session
 
 
+async def gone_on(sessions: Path, session_id: str, limits: Limits, channel: Channel) -> Session | None:
+    """The session of that id, open as it was: the program behind `channel` has outlived the server that held it.
+
+    Raises:
+        PtyctlError: as `recovered`.
+    """
+    left = await asyncio.to_thread(_left, sessions / session_id, limits, lives_on=True)
+    if left is None:
+        return None
+    session = Session(session_id, left.spec, sessions / session_id, limits, left.kept)
+    meta.recall(session, left.meta)
+    await session.go_on(channel, left.kept.running)
+    return session
+
+
 class _Left(NamedTuple):
     spec: Spec
     meta: dict[str, Any]
     kept: Kept
 
 
-def _left(folder: Path, limits: Limits) -> _Left | None:
+def _left(folder: Path, limits: Limits, *, lives_on: bool = False) -> _Left | None:
     if not os.path.lexists(folder):
         return None
     try:
         _check(folder)
-        meta = _meta(folder)
-        if meta is None:
+        kept_meta = _meta(folder)
+        if kept_meta is None:
             return None
-        return _Left(SPECS.validate_python(meta["spec"]), meta, recover(folder, meta, limits.quota_bytes))
+        spec = SPECS.validate_python(kept_meta["spec"])
+        return _Left(spec, kept_meta, recover(folder, kept_meta, limits.quota_bytes, lives_on=lives_on))
     except BlockingIOError:
         raise PtyctlError(
             ErrorCode.BUSY,

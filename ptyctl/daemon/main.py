@@ -14,6 +14,7 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.mcp.logs import log_to_stderr
 
+from .keeping import Keeper
 from .place import NoPlace, Place
 from .server import Daemon, listening
 
@@ -21,29 +22,39 @@ EXIT_REFUSED = 2
 
 
 def run() -> int:
-    """Serves until SIGTERM or SIGINT, or until it was of no use for long; says on stderr in one line why it cannot."""
+    """Serves until SIGTERM or SIGINT, or until it was of no use for long; says on stderr in one line why it cannot.
+
+    SIGHUP ends it without an end to its sessions, for another one to go on with them.
+    """
     log_to_stderr()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         place = Place()
         with listening(place) as listener:
-            asyncio.run(_serve(listener))
+            asyncio.run(_serve(place, listener))
     except (NoPlace, PtyctlError) as error:
         print(f"ptyctl daemon: {error}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
 
 
-async def _serve(listener: socket.socket) -> None:
+async def _serve(place: Place, listener: socket.socket) -> None:
     settings = load_settings()
-    async with LocalController(settings) as controller:
+    async with LocalController(settings, keeper=Keeper(place)) as controller:
         daemon = Daemon(controller, settings.daemon_idle_s, controller.has_sessions)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.stopped.set)
+        loop.add_signal_handler(signal.SIGHUP, _hand_over, controller)
         _say_ready()
         await daemon.serve(listener)
+
+
+def _hand_over(controller: LocalController) -> None:
+    """Another daemon is to go on: nothing is closed here, and nothing more is done."""
+    controller.flush()
+    os._exit(0)
 
 
 def _say_ready() -> None:

@@ -113,7 +113,7 @@ class Blocks:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._write_rows()
+        self.flush()
         self._write_outputs(len(self._without_output))
         self._file.close()
 
@@ -153,9 +153,10 @@ class Blocks:
         self._rows.append(block.block_id)
         self._unwritten.append(block)
         if len(self._unwritten) == 1:
-            asyncio.get_running_loop().call_later(0, self._write_rows)
+            asyncio.get_running_loop().call_later(0, self.flush)
 
-    def _write_rows(self) -> None:
+    def flush(self) -> None:
+        """Writes the rows that wait."""
         for block in self._unwritten:
             self._file.append(block.json_bytes() + b"\n")
         self._unwritten.clear()

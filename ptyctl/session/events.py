@@ -78,8 +78,9 @@ class Events:
                 self.begin(block)
             so_far = told.raw_to if half and told.raw_to is not None else block.raw_begin
             self._block, self._raw, self._spool = block, so_far, self._stream.end
-            self.end(block)
-        self._write()
+            if block.ts_end is not None:
+                self.end(block)
+        self.flush()
 
     def note(self, kind: str, **more: Any) -> None:
         """Something else happened to the session: a reset, a reconnect."""
@@ -88,7 +89,7 @@ class Events:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._write()
+        self.flush()
         self._file.close()
 
     def disk_bytes(self) -> int:
@@ -101,7 +102,7 @@ class Events:
     def _tick(self) -> None:
         self._timer = None
         self._flush_delta()
-        self._write()
+        self.flush()
 
     def _flush_delta(self, raw_to: int | None = None, spool_to: int | None = None) -> None:
         """Tells what came since the last delta, up to the block's end where that is known."""
@@ -126,7 +127,8 @@ class Events:
             self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._tick)
         self.pulse.beat()
 
-    def _write(self) -> None:
+    def flush(self) -> None:
+        """Writes the rows that wait."""
         for event in self._unwritten:
             self._file.append(to_json(event, exclude_none=True) + b"\n")
         self._unwritten.clear()

@@ -43,10 +43,10 @@ def read_blocks(folder: Path) -> list[Block]:
     return found
 
 
-def close_open(folder: Path, found: list[Block], raw_end: int, spool_end: int) -> list[Block]:
-    """The rows, with one more for each block that has no end."""
+def close_open(folder: Path, found: list[Block], raw_end: int, spool_end: int, but: Block | None = None) -> list[Block]:
+    """The rows, with one more for each block that has no end; `but` one goes on."""
     latest = {block.block_id: block for block in found}
-    closed = [_cancelled(block, raw_end, spool_end) for block in latest.values() if block.ts_end is None]
+    closed = [_cancelled(block, raw_end, spool_end) for block in latest.values() if block.ts_end is None and block is not but]
     if closed:
         with (folder / "blocks.jsonl").open("ab") as file:
             file.writelines(block.json_bytes() + b"\n" for block in closed)
@@ -60,7 +60,8 @@ def without_output(folder: Path, found: list[Block], kept: int) -> list[Block]:
     with os.scandir(folder / "blocks") as entries:
         sizes = {entry.name: entry.stat().st_size for entry in entries}
     latest = {block.block_id: block for block in found}
-    return [block for block in latest.values() if sizes.get(block.output_path.rpartition("/")[2]) != output_size(block, kept)]
+    ended = (block for block in latest.values() if block.ts_end is not None)
+    return [block for block in ended if sizes.get(block.output_path.rpartition("/")[2]) != output_size(block, kept)]
 
 
 def output_size(block: Block, kept: int) -> int:

@@ -12,7 +12,9 @@ from typing import Any
 
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import Mark
+from ptyctl.core.normalise import Normaliser
 
+from .going_on import OpenBlock, open_block
 from .jsonl import PIECE_BYTES, cut_torn_line, rows_backwards, rows_with
 from .left_blocks import Told, close_open, output_size, read_blocks, told_events, without_output, write_outputs
 from .prompt_lines import PromptLines
@@ -29,7 +31,8 @@ _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", 
 class Kept:
     """What a session's folder holds. `gap_at` is the spool's size on disk where some of what was received is not there;
     `resizes` are offsets into output.raw and columns; `blocks` the rows of blocks.jsonl, `told` what events.jsonl says of them;
-    `without_output` those whose files are so large that nobody should wait for them.
+    `without_output` those whose files are so large that nobody should wait for them. Where the program lives on, `normaliser`
+    is in the middle of its output, and `running` is the block that has not ended.
     """
 
     raw: RawLog
@@ -42,6 +45,8 @@ class Kept:
     blocks: list[Block] = field(default_factory=list)
     without_output: list[Block] = field(default_factory=list)
     told: Told = field(default_factory=Told)
+    normaliser: Normaliser | None = None
+    running: OpenBlock | None = None
 
 
 def new_folder(folder: Path, quota_bytes: int) -> Kept:
@@ -50,8 +55,9 @@ def new_folder(folder: Path, quota_bytes: int) -> Kept:
     return Kept(RawLog(folder / "output.raw", quota_bytes))
 
 
-def recover(folder: Path, meta: dict[str, Any], quota_bytes: int) -> Kept:
-    """Mends a folder; one that was closed in order is left as it is. `meta` is the content of its meta.json.
+def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, lives_on: bool = False) -> Kept:
+    """Mends a folder; one that was closed in order is left as it is. `meta` is the content of its meta.json. `lives_on` says
+    that its terminal is still open, and more will come.
 
     Raises:
         BlockingIOError: the session is alive in another server; nothing was touched.
@@ -64,9 +70,12 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int) -> Kept:
         blocks = read_blocks(folder)
         received, told = _received(folder, meta, blocks)
         raw.cut(_real_end(raw, min(max(received, raw.counted), raw.kept)))
-        kept = _replayed(folder, raw, received, told)
+        kept = _replayed(folder, raw, received, told, lives_on=lives_on)
         kept.resizes = [(row["raw"], row["cols"]) for row in rows_with(folder / "timeline.jsonl", b'"kind":"resize"')]
-        kept.blocks = close_open(folder, blocks, raw.size, kept.spool)
+        if lives_on and kept.normaliser is not None and kept.normaliser.reader is not None:
+            *_, hooks_nonce = kept.normaliser.reader.counters()
+            kept.running = open_block(blocks, raw, hooks_nonce)
+        kept.blocks = close_open(folder, blocks, raw.size, kept.spool, but=kept.running.block if kept.running else None)
         kept.without_output = without_output(folder, kept.blocks, raw.kept)
         if sum(output_size(block, raw.kept) for block in kept.without_output) <= AT_ONCE_BYTES:
             write_outputs(kept.without_output, raw.path, raw.kept)
@@ -78,18 +87,20 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int) -> Kept:
     return kept
 
 
-def _replayed(folder: Path, raw: RawLog, received: int, told: int) -> Kept:
+def _replayed(folder: Path, raw: RawLog, received: int, told: int, *, lives_on: bool) -> Kept:
     whole = received <= raw.kept
     replay = Replay(folder)
     try:
-        replay.run(raw, ended=whole)
+        replay.run(raw, ended=whole and not lives_on)
     finally:
         replay.close()
     spool = replay.normaliser.spool if whole else max(told, replay.normaliser.spool)
     if not whole:
         raw.lost_until(received)
     gap_at = None if whole and replay.writing else replay.on_disk
-    return Kept(raw, spool, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
+    kept = Kept(raw, spool, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
+    kept.normaliser = replay.normaliser if lives_on else None
+    return kept
 
 
 def _received(folder: Path, meta: dict[str, Any], blocks: list[Block]) -> tuple[int, int]:

@@ -20,8 +20,8 @@ Origin = Literal["exec", "interactive", "typed"]
 class Run:
     """Offsets are bytes: `raw_begin`/`raw_end` enclose what the output is rendered from, `spool_begin`/`spool_end` its text;
     `raw_sent`/`spool_sent` are where it stood when the command was typed. They are None as long as the run has not come so far.
-    `echoed` says that the output begins with the prompt and the echo. `submitted` is the command as its caller gave it, where
-    more is typed: a change to the directory `cwd`.
+    `echoed` says that the output begins with the prompt and the echo, `driven` that this process typed it and looks after it.
+    `submitted` is the command as its caller gave it, where more is typed: a change to the directory `cwd`.
     """
 
     seq: int
@@ -42,6 +42,7 @@ class Run:
     spool_begin: int | None = None
     spool_end: int | None = None
     echoed: bool = False
+    driven: bool = True
     prompt_before: str = ""
     prompt_after: str = ""
     pages: int = 0

@@ -19,6 +19,7 @@ from ptyctl.core.states import Mode, next_mode
 from .dialect import Shell
 from .driving import Driver, closed
 from .gate import SYSTEM, Writer
+from .going_on import OpenBlock
 from .run import Origin, Run
 from .terminal import Terminal
 
@@ -131,13 +132,13 @@ class Runs:
         if self.current is not None:
             self.current.reason = reason
             self._terminal.finish(self.current, "cancelled")
-            if self.current is not None and self.current.origin == "typed":
+            if self.current is not None and not self.current.driven:
                 self._finish(self.current)
             self._terminal.stream.pulse.beat()
 
     def ended(self) -> None:
         """The far end is gone: a typed command has nobody who would notice."""
-        if self.current is not None and self.current.origin == "typed":
+        if self.current is not None and not self.current.driven:
             self._terminal.finish(self.current, "eof")
             self._finish(self.current)
 
@@ -175,8 +176,20 @@ class Runs:
         told = placed.mark.command
         command = told.decode("utf-8", "replace") if told is not None else self._read_off(placed.raw_begin)
         run = self._new(command.strip(), Expectations.of(None, None, None), "typed", None, None)
-        run.sent = True
+        run.sent, run.driven = True, False
         self.on_begin(run)
+        self._driver.watch_typed()
+
+    def go_on(self, running: OpenBlock) -> None:
+        """A command of an earlier process still runs: it has begun already, and its marks will tell its end."""
+        block = running.block
+        self._next_seq = block.seq
+        run = self._new(block.cmd, Expectations.of(None, None, None), block.origin, None, block.task_id)
+        self._history.pop(run.block_id)
+        run.begun_ms, run.sent, run.driven = block.ts_begin, True, False
+        self._history[run.block_id] = run
+        run.raw_sent, run.spool_sent = block.raw_begin, block.spool_begin
+        run.raw_begin, run.spool_begin = running.raw_begin, running.spool_begin
         self._driver.watch_typed()
 
     def _read_off(self, raw_begin: int) -> str:

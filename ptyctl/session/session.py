@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from .driving import Driver
 from .errors import from_channel
 from .events import Events
 from .gate import Gate, Writer
+from .going_on import OpenBlock
 from .input_log import InputLog
 from .notices import Notices
 from .pulse import Pulse
@@ -89,9 +89,10 @@ class Session:
         self.runs.on_end = self._run_ended
         self.stream.on_mark = self.runs.marked
         self.hooks_nonce = new_nonce()
-        self.usage = Usage(spec.idle_timeout_s, self._close_as_idle)
+        self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
         #: Whether this process may write to its files, and no other. What is only history is held by nobody.
         self.held = True
+        self.on_state: Callable[[Session], None] = lambda session: None
         self._closing: asyncio.Future[None] | None = None
 
     async def connect(self, channel: Channel) -> None:
@@ -124,6 +125,19 @@ class Session:
         if self.stream.ended is None:
             self._to("opened")
             self._same_size()
+        self.write_meta()
+
+    async def go_on(self, channel: Channel, running: OpenBlock | None) -> None:
+        """Takes the channel of a program that has outlived the process which held it, in the incarnation that it was in."""
+        typed_nonce, self.hooks_nonce = self.stream.go_on()
+        self._driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
+        self.channel = channel
+        if running is not None:
+            self.runs.go_on(running)
+        await channel.open(self.stream)
+        if self.stream.ended is None:
+            self._to("opened")
+        self.notices.post("the server was replaced; the terminal and all that runs in it went on")
         self.write_meta()
 
     def open_channel(self) -> Channel:
@@ -196,6 +210,13 @@ class Session:
         self.write_meta()
         self.let_go()
 
+    def flush(self) -> None:
+        """Writes down what waits to be."""
+        self.stream.flush()
+        self.blocks.flush()
+        self.events.flush()
+        self.write_meta()
+
     def let_go(self) -> None:
         """Leaves the files to whoever wants to go on with them; they can still be read here."""
         self.held = False
@@ -218,17 +239,6 @@ class Session:
         self._closing = asyncio.get_running_loop().create_future()
         self._closing.set_result(None)
         self.let_go()
-
-    @contextmanager
-    def used_by(self, task_id: str | None, *, reading: bool = False) -> Iterator[None]:
-        """A call uses the session. Where it fails, the error tells the task what it was not told yet: who took its lock."""
-        with self.usage.in_use(task_id, reading=reading):
-            try:
-                yield
-            except PtyctlError as error:
-                if notices := self.notices.take(task_id):
-                    error.details["notices"] = notices
-                raise
 
     def lease(self) -> Lease | None:
         return self.leases.current(asyncio.get_running_loop().time())
@@ -278,6 +288,7 @@ class Session:
 
     def _to(self, event: str) -> None:
         self.state = next_state(self.state, event)  # type: ignore[arg-type]
+        self.on_state(self)
         self.changes.beat()
 
     def _typed(self, writer: Writer, data: bytes, secret: bool) -> None:

@@ -45,7 +45,7 @@ class Stream(Receiver):
         kept = kept or new_folder(folder, quota_bytes)
         self.transcript = Transcript(folder, kept, self._gap)
         self.window = Window(window_bytes, kept.spool)
-        self.normaliser = Normaliser(kept.raw.size, kept.spool)
+        self.normaliser = kept.normaliser or Normaliser(kept.raw.size, kept.spool)
         self.transcript.resumable = self._resumable
         self.prompts = kept.prompts
         self.last_prompt: Mark | None = kept.last_prompt
@@ -131,6 +131,14 @@ class Stream(Receiver):
         self.flush()
         self.on_end(reason)
         self.pulse.beat()
+
+    def go_on(self) -> tuple[str, ...]:
+        """The terminal of an earlier process is still there: its output goes on. Returns the nonces of its marks."""
+        assert self.normaliser.reader is not None
+        if self.transcript.gap_at is None:
+            self.window = self.searchable()
+        self.ended = None
+        return tuple(self.normaliser.reader.counters())
 
     def begin_incarnation(self, number: int, nonces: tuple[str, ...]) -> None:
         """The spool goes on with a fresh terminal: nothing torn in the old one reaches into the new, nor any of its marks."""

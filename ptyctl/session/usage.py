@@ -8,17 +8,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ptyctl.api.errors import PtyctlError
+
+from .notices import Notices
+
 #: A task that read within this time is an observer.
 OBSERVER_S = 60.0
 
 
 class Usage:
-    """`on_idle` is called when nobody has used the session for `idle_timeout_s`; 0 is never."""
+    """`on_idle` is called when nobody has used the session for `idle_timeout_s`; 0 is never. An error of a call tells its task
+    the notices that it was not told yet: who took its lock."""
 
-    def __init__(self, idle_timeout_s: float, on_idle: Callable[[], None]) -> None:
+    def __init__(self, idle_timeout_s: float, on_idle: Callable[[], None], notices: Notices) -> None:
         self.last_activity_at = int(time.time() * 1000)
         self._idle_timeout_s = idle_timeout_s
         self._on_idle = on_idle
+        self._notices = notices
         self._readers: dict[str, float] = {}
         self._reading: Counter[str] = Counter()
         self._users = 0
@@ -35,6 +41,10 @@ class Usage:
         self._reading.update(reader)
         try:
             yield
+        except PtyctlError as error:
+            if notices := self._notices.take(task_id):
+                error.details["notices"] = notices
+            raise
         finally:
             self._reading.subtract(reader)
             self._readers |= dict.fromkeys(reader, asyncio.get_running_loop().time())

@@ -27,7 +27,7 @@ async def main():
     channel = LocalChannel(LocalOptions(argv=("sh", "-c", sys.argv[2])), Pty())
     await channel.open(QueueReceiver())
     link = socket.socket(fileno=int(sys.argv[1]))
-    socket.send_fds(link, [str(channel.pid).encode()], [channel.master])
+    socket.send_fds(link, [str(channel.pid).encode()], [channel.terminal])
     await asyncio.Event().wait()
 
 asyncio.run(main())

@@ -1,0 +1,70 @@
+"""Local programs outlive the server: a keeper holds their terminals, and the next one goes on with them (design, section 9)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Protocol
+
+from ptyctl.api.errors import PtyctlError
+from ptyctl.session.session import Session
+from ptyctl.session.spec import Limits
+from transports.channel import Pty
+from transports.local import LocalChannel
+
+from .recovered import gone_on
+
+_LOG = logging.getLogger(__name__)
+
+
+class Keeper(Protocol):
+    """Holds descriptors by name, beyond the end of this process."""
+
+    def keep(self, name: str, descriptor: int) -> None:
+        """Raises OSError where it cannot."""
+        ...
+
+    def drop(self, name: str) -> None: ...
+
+    def kept(self) -> dict[str, int]:
+        """What an earlier process has given, each a duplicate of our own."""
+        ...
+
+
+class Outliving:
+    """Gives each session's terminal to the keeper as long as it is open."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def follow(self, session: Session) -> None:
+        session.on_state = self._changed
+        self._changed(session)
+
+    async def take_back(self, sessions: Path, limits: Limits) -> list[Session]:
+        """The sessions whose programs have outlived their server, open as they were."""
+        found = []
+        for session_id, master in self._keeper.kept().items():
+            channel = LocalChannel.going_on(master, Pty())
+            try:
+                session = await gone_on(sessions, session_id, limits, channel)
+            except PtyctlError as error:
+                _LOG.warning("cannot go on with a session", extra={"session_id": session_id, "why": error.message})
+                session = None
+            if session is None:
+                os.close(master)  # nobody can know what it was: its program gets a hang-up
+                self._keeper.drop(session_id)
+            else:
+                found.append(session)
+        return found
+
+    def _changed(self, session: Session) -> None:
+        terminal = session.channel.terminal if session.channel is not None else None
+        if session.state != "open":
+            self._keeper.drop(session.session_id)
+        elif terminal is not None:
+            try:
+                self._keeper.keep(session.session_id, terminal)
+            except OSError as error:
+                _LOG.warning("a local session will not outlive this server", extra={"why": str(error)})
