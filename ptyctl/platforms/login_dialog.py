@@ -23,7 +23,8 @@ _MOST_INTERRUPTS = 2
 class LoginDialog:
     """Call `heard` when output came and nothing more follows, `silent` when nothing came for a while, and do what they say.
 
-    Each gets the text that came since the last answer, as a terminal shows it; the last line is where the cursor stands.
+    Each gets the lines that came since the last answer, as a terminal shows them, from the line on which that was typed:
+    what a pager wiped away is gone. The last line is where the cursor stands. Where nothing came, it is an empty text.
     Whatever is pending from the previous user is left, never confirmed: a first silence is met by the key that empties a
     line, and only the next by Enter, as Enter alone could run a half-typed command or confirm a reload.
     """
@@ -40,16 +41,18 @@ class LoginDialog:
         self._left: dict[str, int] = {}
         self._answered = self._enters = self._interrupts = 0
         self._cleared = False
+        self._line = ""
 
     def heard(self, seen: str) -> Action:
         """What to do about what is shown."""
-        return self._counted(self._answer(seen.split("\n")))
+        lines = self._new(seen)
+        return self._counted(self._answer(lines), lines)
 
     def silent(self, seen: str) -> Action:
         """What to do when nothing follows what is shown."""
-        lines = seen.split("\n")
+        lines = self._new(seen)
         action = self._answer(lines)
-        return self._counted(self._wake(lines) if action.kind == "wait" else action)
+        return self._counted(self._wake(lines) if action.kind == "wait" else action, lines)
 
     def closed(self) -> Action:
         """The far end hung up before the login was done."""
@@ -57,8 +60,17 @@ class LoginDialog:
             return self._credentials.refused("the far end closed the line; it last asked")
         return failed(ErrorCode.CONNECT_FAILED, "the far end closed the line before it asked for a login; try again later", "")
 
-    def _counted(self, action: Action) -> Action:
-        self._answered += action.kind not in ("wait", "done", "failed")
+    def _new(self, seen: str) -> list[str]:
+        """The lines that nothing was answered to yet. A CR repaints the line that was answered: it is no new prompt."""
+        lines = seen.split("\n")
+        if not self._answered:
+            return lines
+        return lines[1:] or ([""] if lines[0].rstrip() == self._line else lines)
+
+    def _counted(self, action: Action, lines: list[str]) -> Action:
+        if action.kind not in ("wait", "done", "failed"):
+            self._answered += 1
+            self._line = lines[-1].rstrip()
         if action.kind not in ("wait", "username", "secret"):
             self._credentials.let_through()
         if self._answered > _MOST_ANSWERS:

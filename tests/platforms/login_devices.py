@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ptyctl.platforms import Action, LoginDialog
 
@@ -33,7 +33,7 @@ REFUSED = "\nLogin incorrect\n\n"
 
 
 def getty(
-    asks: tuple[str, ...], accepts: tuple[str, ...], refusal: str = REFUSED, greets: str = "", patience: int = 3
+    asks: tuple[str, ...], accepts: tuple[str, ...], refusal: str = REFUSED, greets: str = "\n", patience: int = 3
 ) -> MakesStage:
     """Asks one thing after the other, again after a refusal; closes the line after so many wrong sets."""
 
@@ -77,7 +77,7 @@ def left_over_question(text: str) -> MakesStage:
     """It is shown, and Ctrl-C leaves it."""
 
     def stage() -> Stage:
-        typed = yield text
+        typed = yield "\n" + text
         if typed != CTRL_C:
             raise Mishap(f"{text!r} was answered {typed!r}")
 
@@ -99,7 +99,7 @@ def half_typed(command: str, clear: str = CTRL_U) -> MakesStage:
 
 def left_over_pager(text: str, quit_key: str = "q") -> MakesStage:
     def stage() -> Stage:
-        while (yield "the page of somebody\n" + text) != quit_key:
+        while (yield "\nthe page of somebody\n" + text) != quit_key:
             pass
 
     return stage
@@ -128,16 +128,18 @@ class StopConsole(Exception):
 
 @dataclass
 class Console:
-    """`typed` keeps what came. A secret is told by its name and layer, never by a value."""
+    """`shown` begins with the line on which the last text was typed, and is empty where nothing came. With `torn`, its first
+    character comes by itself: `more` brings the others. A secret is typed as its name and layer, never as a value."""
 
     stages: list[MakesStage]
-    typed: list[str] = field(default_factory=list)
+    torn: bool = False
     shown: str = ""
     closed: bool = False
 
     def __post_init__(self) -> None:
         self._running = self._run()
-        self.shown = next(self._running)
+        self._line = ""
+        self._show(next(self._running))
 
     def _run(self) -> Stage:
         for stage in self.stages:
@@ -148,9 +150,20 @@ class Console:
         self.closed = True
         yield "\nConnection closed.\n"
 
-    def type(self, text: str) -> None:
-        self.typed.append(text)
-        self.shown = self._running.send(text)
+    def type(self, text: str, echo: str) -> None:
+        self._line = self.shown.rpartition("\n")[2] + echo if self.shown else self._line
+        self._show(self._running.send(text))
+
+    def more(self) -> bool:
+        """Whether there was more."""
+        rest, self._rest = self._rest, ""
+        self.shown += rest
+        return bool(rest)
+
+    def _show(self, text: str) -> None:
+        cut = 1 if self.torn else len(text)
+        self._rest = text[cut:]
+        self.shown = self._line + text[:cut] if text else ""
 
 
 def log_in(console: Console, dialog: LoginDialog, usernames: tuple[str, ...] = ("admin",)) -> tuple[Action, list[Action]]:
@@ -158,12 +171,15 @@ def log_in(console: Console, dialog: LoginDialog, usernames: tuple[str, ...] = (
     actions: list[Action] = []
     while len(actions) < 100:
         action = dialog.heard(console.shown)
+        if action.kind == "wait" and console.more():
+            continue
         if action.kind == "wait":
             action = dialog.closed() if console.closed else dialog.silent(console.shown)
         if action.kind in ("done", "failed"):
             return action, actions
         actions.append(action)
-        console.type(_text(action, usernames) + (CR if action.enter else ""))
+        text = _text(action, usernames)
+        console.type(text + (CR if action.enter else ""), text if action.kind in ("username", "answer", "leave_mode") else "")
     raise AssertionError("the dialogue does not end")
 
 

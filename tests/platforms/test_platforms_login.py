@@ -238,9 +238,12 @@ def test_the_bare_prompt_of_the_server_is_a_refusal() -> None:
     st.sampled_from(["none", "name and password"]),
     st.lists(st.sampled_from(["pager", "config mode"]), max_size=2, unique=True),
     st.booleans(),
+    st.booleans(),
     st.sampled_from(["sw1>", "sw1#"]),
 )
-def test_any_console_is_logged_in(before: list[str], login: str, left: list[str], served: bool, prompt: str) -> None:
+def test_any_console_is_logged_in(
+    before: list[str], login: str, left: list[str], served: bool, torn: bool, prompt: str
+) -> None:
     stages: list[MakesStage] = [SERVER] if served else []
     made: dict[str, MakesStage] = {
         "asleep": asleep("Press RETURN to get started."),
@@ -250,7 +253,7 @@ def test_any_console_is_logged_in(before: list[str], login: str, left: list[str]
     stages += [made[name] for name in before]
     stages += [made[login]] if login != "none" else []
     stages += [LEFT_OVERS[name] for name in left]
-    console = Console([*stages, at_prompt(prompt)])
+    console = Console([*stages, at_prompt(prompt)], torn)
     family = "cisco_ios"
     last, actions = log_in(console, two_layers(family) if served else dialog(family), ("op" if served else "admin", "admin"))
     assert (last.kind, last.mode) == ("done", "privileged" if prompt.endswith("#") else "user")
