@@ -181,7 +181,8 @@ def test_each_command_that_leaves_a_mode_is_typed() -> None:
 def test_a_question_that_stays_is_told() -> None:
     last, actions = log_in(Console([at_prompt("Erase everything? [y/n]: ")]), dialog("cisco_ios"))
     assert (last.kind, last.code) == ("failed", ErrorCode.CONNECT_FAILED)
-    assert set(kinds(actions)) == {"interrupt"}
+    assert kinds(actions) == ["interrupt"] * 2
+    assert "waits for an answer to 'Erase everything? [y/n]:'" in last.why
 
 
 def test_a_prompt_under_log_lines_is_brought_back() -> None:
@@ -223,6 +224,15 @@ def test_the_device_behind_the_server_sleeps() -> None:
     last, actions = log_in(Console(stages), two_layers("cisco_ios"), ("op", "admin"))
     assert last.kind == "done"
     assert [action.layer for action in actions if action.kind == "secret"] == [0, 1]
+
+
+def test_a_bare_prompt_after_a_silence_is_the_devices() -> None:
+    bare = getty(NAME_AND_PASSWORD, ("admin", "<password 1>"), INVALID)
+    last, actions = log_in(
+        Console([SERVER, half_typed("reload"), bare, at_prompt("sw1>")]), two_layers("cisco_ios"), ("op", "admin")
+    )
+    assert last.kind == "done"
+    assert kinds(actions) == ["username", "secret", "clear_line", "enter", "username", "secret"]
 
 
 def test_the_bare_prompt_of_the_server_is_a_refusal() -> None:
