@@ -17,7 +17,8 @@ _DEFAULT_LIMITS = Limits()
 
 
 class Settings(BaseSettings):
-    """`state_dir` keeps the transcripts; `devices_file` is the inventory; sizes are bytes."""
+    """`state_dir` keeps the transcripts; `devices_file` is the inventory; `platforms_dir` has the user's own families. Sizes
+    are bytes."""
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="ignore", frozen=True)
 
@@ -25,6 +26,7 @@ class Settings(BaseSettings):
     devices_file: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
         default_factory=lambda: Path(platformdirs.user_config_dir("ptyctl")) / "devices.toml"
     )
+    platforms_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     max_sessions: int = Field(400, ge=1)
     window_bytes: int = Field(_DEFAULT_LIMITS.window_bytes, ge=4096)
     quota_bytes: int = Field(_DEFAULT_LIMITS.quota_bytes, ge=0)

@@ -51,6 +51,7 @@ class Platform(Value):
 
     title: str
     verified: str | None = None
+    posix_shell: bool = Field(False, description="runs end by marks or a marker, and an exit code tells of errors")
     home: tuple[str, ...] = Field(min_length=1)
     end_of_line: Literal["\r", "\n", "\r\n"] = "\r"
     settle_ms: int = Field(0, ge=0, le=10_000, description="how long a matching prompt must stay the end of the output")
