@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from ptyctl.api.model import Value
 from ptyctl.api.session import PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
+from ptyctl.platforms import Answer
 
-from .references import Reference, Strict
+from .references import Reference
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S+$")]
@@ -24,24 +26,24 @@ def _without_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-Names = Annotated[tuple[Name, ...], Field(strict=False), AfterValidator(_without_repeats)]
+Names = Annotated[tuple[Name, ...], AfterValidator(_without_repeats)]
 
 
-class LoginOptions(Strict):
+class LoginOptions(Value):
     """How the login on a terminal goes, where that is not the platform's own way.
 
     Args:
         automatic: False leaves the login to whoever opens the session.
-        initial_questions: whether a licence, a password change or a setup dialogue that is offered is gone into.
+        answers: to questions that come before the first prompt, as a platform's file has them; these stand first.
         timeout_ms: for all of the login, wake-up and both layers of a console server included.
     """
 
     automatic: bool = True
-    initial_questions: Literal["decline", "accept"] = "decline"
+    answers: tuple[Answer, ...] = ()
     timeout_ms: int = Field(60_000, ge=1)
 
 
-class Credentials(Strict):
+class Credentials(Value):
     """Who logs in, and with what. Secrets by reference only."""
 
     username: str | None = Field(None, min_length=1)
@@ -78,7 +80,7 @@ class Group(Defaults):
     groups: Names | None = None
 
 
-class ConsolePort(Strict):
+class ConsolePort(Value):
     """A line of a console server, as the server counts."""
 
     server: Name
@@ -115,7 +117,7 @@ class JumpHost(Credentials):
     legacy_algorithms: bool = False
 
 
-class Document(Strict):
+class Document(Value):
     """The whole file, as it stands."""
 
     defaults: Defaults = Defaults()

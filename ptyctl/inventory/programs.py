@@ -32,6 +32,7 @@ async def first_bytes(argv: Sequence[str], limit: int, timeout_s: float) -> tupl
         raise
     finally:
         transport.close()
+        await output.exited
     status = transport.get_returncode()
     assert status is not None, "a process that has ended has a status"
     return status, output.kept
@@ -43,11 +44,15 @@ class _Output(asyncio.SubprocessProtocol):
     def __init__(self, limit: int) -> None:
         self.kept = b""
         self._limit = limit
-        #: Done once the process and all that hold its stdout are gone.
+        #: Done once the process is gone; `ended`: and all that hold its stdout are.
+        self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.kept = (self.kept + data)[: self._limit]
+
+    def process_exited(self) -> None:
+        self.exited.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.ended.done():

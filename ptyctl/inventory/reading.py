@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 
@@ -73,7 +74,7 @@ def contents_of(tables: Mapping[str, Any]) -> Contents:
         Faulty: with all that is wrong in them.
     """
     try:
-        document = Document.model_validate(tables)
+        document = Document.model_validate_json(to_json(tables), strict=True)
     except ValidationError as error:
         raise Faulty(faults_of(error)) from None
     faults: list[Fault] = []
@@ -92,7 +93,8 @@ def contents_of(tables: Mapping[str, Any]) -> Contents:
 def _merged(name: str, tables: Mapping[str, Any]) -> Device:
     place, groups = f"devices.{name}", tables.get("groups", {})
     try:
-        return Device.model_validate(merge(layers(tables["devices"][name], tables.get("defaults", {}), groups)))
+        merged = merge(layers(tables["devices"][name], tables.get("defaults", {}), groups))
+        return Device.model_validate_json(to_json(merged), strict=True)
     except KeyError as error:
         raise Faulty([Fault(place, f"there is no [groups.{error.args[0]}], which it or a group of it names; add it")]) from None
     except CycleError as error:

@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import Field, PlainValidator, ValidationError
+from pydantic_core import to_json
 
 from ptyctl.api.model import Value
+
+from .faults import faults_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -16,13 +19,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SHAPES = 'env:NAME, file:PATH, keyring:SERVICE/USER or {command = ["pass", "show", "x"]}'
 
 
-class Strict(Value):
-    """A part of the inventory: no value is bent into the type that a field wants."""
-
-    model_config = ConfigDict(strict=True)
-
-
-class FromEnvironment(Strict):
+class FromEnvironment(Value):
     """An environment variable of the server."""
 
     name: str
@@ -31,7 +28,7 @@ class FromEnvironment(Strict):
         return f"env:{self.name}"
 
 
-class FromFile(Strict):
+class FromFile(Value):
     """The first line of a file that only its owner can read. `path` is relative to the inventory's folder."""
 
     path: str
@@ -40,7 +37,7 @@ class FromFile(Strict):
         return f"file:{self.path}"
 
 
-class FromKeyring(Strict):
+class FromKeyring(Value):
     """The system's keyring, by way of the optional package of that name."""
 
     service: str
@@ -50,10 +47,10 @@ class FromKeyring(Strict):
         return f"keyring:{self.service}/{self.user}"
 
 
-class FromCommand(Strict):
+class FromCommand(Value):
     """The first line that a program prints, as `pass` and its like do. No shell is involved."""
 
-    command: tuple[str, ...] = Field(min_length=1, strict=False)
+    command: tuple[str, ...] = Field(min_length=1)
     timeout_s: float = Field(10.0, gt=0, le=300)
 
     def __str__(self) -> str:
@@ -79,7 +76,14 @@ def _keyring(rest: str) -> FromKeyring:
     return FromKeyring(service=service, user=user)
 
 
-_SCHEMES: dict[str, Callable[[str], Strict]] = {"env": _environment, "file": _file, "keyring": _keyring}
+_SCHEMES: dict[str, Callable[[str], Value]] = {"env": _environment, "file": _file, "keyring": _keyring}
+
+
+def _command(table: Any) -> FromCommand:
+    try:
+        return FromCommand.model_validate_json(to_json(table), strict=True)
+    except ValidationError as error:
+        raise ValueError("; ".join(map(str, faults_of(error)))) from None
 
 
 def _parse(value: Any) -> Any:
@@ -88,12 +92,12 @@ def _parse(value: Any) -> Any:
     Raises:
         ValueError: it is none. It may be a secret that was written down by mistake, so the text does not repeat it.
     """
-    if not isinstance(value, str):
-        return value
-    scheme, colon, rest = value.partition(":")
+    if isinstance(value, dict):
+        return _command(value)
+    scheme, colon, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
     if not colon or scheme not in _SCHEMES:
         raise ValueError(f"names no place where a secret is kept; use {SHAPES}")
     return _SCHEMES[scheme](rest)
 
 
-Reference = Annotated[FromEnvironment | FromFile | FromKeyring | FromCommand, BeforeValidator(_parse)]
+Reference = Annotated[FromEnvironment | FromFile | FromKeyring | FromCommand, PlainValidator(_parse)]

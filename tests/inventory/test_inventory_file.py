@@ -25,6 +25,24 @@ BAD = {
         f"[devices.a]\n{SSH}[devices.a.ssh_options]\nkeys = 1\n",
         r"devices\.a\.ssh_options\.keys: is not known",
     ),
+    "a misspelt command": (
+        f'[devices.a]\n{SSH}password = {{ comand = ["x"] }}\n',
+        r"devices\.a\.password: .*comand: is not known here",
+    ),
+    "a text for a time": (
+        f'[devices.a]\n{SSH}password = {{ command = ["x"], timeout_s = "5" }}\n',
+        r"devices\.a\.password: timeout_s: .*number",
+    ),
+    "no command": (f"[devices.a]\n{SSH}password = {{ command = [] }}\n", r"devices\.a\.password: command: .*at least 1"),
+    "a number for a secret": (f"[devices.a]\n{SSH}password = 7\n", r"devices\.a\.password: names no place"),
+    "no pattern": (
+        f'[devices.a]\n{SSH}login = {{ answers = [{{ match = "(", send = "y" }}] }}\n',
+        r"devices\.a\.login\.answers\.0\.match: '\(' is no valid pattern",
+    ),
+    "half an answer": (
+        f'[devices.a]\n{SSH}login = {{ answers = [{{ match = "x" }}] }}\n',
+        r"devices\.a\.login\.answers\.0: needs send or secret",
+    ),
     "no host": ('[devices.a]\nprotocol = "ssh"\n', r"devices\.a: has neither host nor console"),
     "no protocol": ('[devices.a]\nhost = "h"\n', r"devices\.a\.protocol: is missing"),
     "an unknown group": (f'[devices.a]\ngroups = ["g"]\n{SSH}', r"devices\.a: there is no \[groups\.g\]"),

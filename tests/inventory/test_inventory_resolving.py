@@ -11,7 +11,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import SessionRequest
 from ptyctl.inventory import Target
 
-FILE = """
+FILE = r"""
 [defaults]
 username = "netops"
 password = "env:SW_PASSWORD"
@@ -21,7 +21,7 @@ platform = "cisco_ios"
 protocol = "ssh"
 enable_secret = "env:SW_ENABLE"
 ssh_options = { legacy_algorithms = true, keepalive_s = 5 }
-login = { initial_questions = "accept" }
+login = { answers = [{ match = "license\\? .Y/n.: $", send = "y", enter = false }] }
 
 [jump_hosts.bastion]
 host = "192.0.2.1"
@@ -100,7 +100,9 @@ async def test_ssh_through_two_jump_hosts(tmp_path: Path) -> None:
     assert (request.ssh_options.legacy_algorithms, request.ssh_options.keepalive_s) == (True, 7)
     assert target.enable_secret is not None
     assert target.enable_secret.get_secret_value() == "s-en"
-    assert (target.options.initial_questions, target.options.automatic) == ("accept", True)
+    (answer,) = target.options.answers
+    assert (answer.send, answer.enter, answer.match.matches("software license? [Y/n]: ")) == ("y", False, True)
+    assert target.options.automatic
     assert shown(target) == []
     bastion, inner = target.hops
     assert (bastion.host, bastion.port, bastion.username) == ("192.0.2.1", 2222, "hop")

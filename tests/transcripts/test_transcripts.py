@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from touring import Tour, said
 
 from fixtures.servers.replay import pieces, replayed
+from fixtures.ssh import Recorder
 from fixtures.transcripts.device import TranscriptDevice
 from fixtures.transcripts.transcript import names, transcript
 from ptyctl.cli.practice.actions import Close
 from ptyctl.cli.practice.pager_styles import STYLES
 from ptyctl.cli.practice.telnet_codec import TelnetCodec
 from ptyctl.platforms import Detection, ModeGraph, Platforms
+from transports.channel import Pty
+from transports.telnet import TelnetChannel, TelnetOptions
 
 PLATFORMS = Platforms().all()
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -113,6 +116,16 @@ class TestTours:
             received = await reader.read()
             writer.close()
         assert received == TelnetCodec.greeting() + TelnetCodec.encode(tour.text.encode())
+
+    async def test_our_telnet_channel_gets_all_of_it(self, name: str) -> None:
+        tour, receiver = Tour(transcript(name)).whole(), Recorder()
+        async with replayed(name, seed=3, max_delay_s=0.0005) as address:
+            channel = TelnetChannel(TelnetOptions(address.host, address.port), Pty(80, 24))
+            await channel.open(receiver)
+            channel.write(tour.keys.encode())
+            # A NUL is no output of a network virtual terminal (RFC 854).
+            assert (await receiver.receive_all()).decode() == tour.text.replace("\0", "")
+            await channel.close(force=True)
 
 
 def _with_modes(name: str) -> list[tuple[str, object]]:
