@@ -96,6 +96,23 @@ class TestTours:
             answer = mode.answer_to_unknown("show zzz")
             assert any(pattern.matches(line) for pattern in errors for line in shown(answer)), answer
 
+    def test_its_pager_is_of_its_platform(self, name: str) -> None:
+        told = transcript(name)
+        if told.pager is not None:
+            (line,) = shown(STYLES[told.pager].prompt.replace("\0", ""))
+            assert any(pager.pattern.matches(line) for pager in PLATFORMS[told.platform].pagers)
+
+    def test_it_takes_what_its_platform_types(self, name: str) -> None:
+        """What turns paging off, saves and ends a session, and what leads from mode to mode, in the modes that it has."""
+        told, platform = transcript(name), PLATFORMS[transcript(name).platform]
+        modes = {mode.platform_mode or mode_name for mode_name, mode in told.modes.items()}
+        moves = [(source, move.commands) for source in modes for to, move in platform.modes[source].to.items() if to in modes]
+        typed = [(way.modes, way.commands) for way in (*platform.terminal.paging_off, *platform.save, *platform.exit)]
+        lines = {command.line for mode in told.modes.values() for command in mode.commands}
+        for sources, commands in (*typed, *(((source,), commands) for source, commands in moves)):
+            if not sources or modes.intersection(sources):
+                assert set(commands) <= lines
+
     def test_its_family_is_found(self, name: str) -> None:
         told = transcript(name)
         detection, command = Detection(PLATFORMS), PLATFORMS[told.platform].detect.command
