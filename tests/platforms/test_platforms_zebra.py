@@ -7,10 +7,10 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from shown_lines import ShownLines
 
 from fixtures.servers.frr import Zebra, running_zebra
 from ptyctl.api.errors import ErrorCode
-from ptyctl.core.render import render
 from ptyctl.platforms import Action, Detection, Layer, LoginDialog, ModeGraph, Platforms, Shown
 
 PLATFORMS = Platforms()
@@ -22,35 +22,27 @@ _LIMIT_S = 30.0
 
 
 class Vty:
-    """A bare Telnet client: it says its window's size and nothing else, and blocks until more comes.
-
-    What it shows begins with the line on which the last text was typed, as a pager is wiped away there.
-    """
+    """A bare Telnet client: it says its window's size and nothing else, and blocks until more comes."""
 
     def __init__(self, zebra: Zebra) -> None:
         self._socket = socket.create_connection((zebra.host, zebra.port), timeout=_LIMIT_S)
         self._socket.sendall(_WINDOW)
-        self._data = b""
-        self._seen = 0
+        self._shown = ShownLines()
 
     def close(self) -> None:
         self._socket.close()
 
     def shown(self) -> str:
-        """Nothing, where nothing came since then."""
-        if len(self._data) == self._seen:
-            return ""
-        return render(_COMMAND.sub(b"", self._data).replace(b"\0", b""), 1000)
+        return self._shown.text()
 
     def more(self) -> bool:
         """Waits for output; False at the end of it."""
         data = self._socket.recv(65536)
-        self._data += data
+        self._shown.add(_COMMAND.sub(b"", data))
         return bool(data)
 
     def type(self, text: str, *, enter: bool = True) -> None:
-        self._data = self._data[self._data.rfind(b"\n") + 1 :]
-        self._seen = len(self._data)
+        self._shown.typed()
         self._socket.sendall(text.encode() + (b"\r\0" if enter else b""))
 
     def prompt(self) -> Shown:
