@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -15,6 +16,31 @@ from .secrets import fetch
 from .target import Hop, Login, Target
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a device is reached.
+
+    Args:
+        place: of whatever is connected to, in the words of the inventory; `reach`: its options and login.
+        where: protocol, host and port.
+        behind: the logins behind that one.
+    """
+
+    place: str
+    reach: Reach
+    where: dict[str, str | int | None]
+    behind: tuple[tuple[str, Credentials], ...] = ()
+
+    @property
+    def is_ssh(self) -> bool:
+        return self.where["protocol"] == "ssh"
+
+    @property
+    def typed(self) -> tuple[tuple[str, Credentials], ...]:
+        """The logins that the terminal asks for. SSH has the first one without it."""
+        return self.behind if self.is_ssh else ((self.place, self.reach), *self.behind)
+
+
 class Resolution:
     """One resolving of one device. A secret that is named twice is fetched once: perhaps somebody has to touch a token."""
 
@@ -24,37 +50,38 @@ class Resolution:
 
     async def target(self, name: str, device: Device) -> Target:
         """Raises PtyctlError: what `secrets.fetch` raises."""
-        place = f"devices.{name}"
-        if device.console is None:
-            outer, reach = place, cast(Reach, device)
-            where = {"protocol": device.protocol, "host": device.host, "port": device.port}
-            layers = {place: reach}
-        else:
-            server = self._document.console_servers[device.console.server]
-            outer, reach = f"console_servers.{device.console.server}", _on_line(server, device.console.port)
-            where = _line(server, device.console.port)
-            layers = {outer: reach, place: device}
-        is_ssh = where["protocol"] == "ssh"
-        if is_ssh:
-            # SSH itself is the outermost login.
-            del layers[outer]
-        request = where | _session(name, device) | (await self._ssh(outer, reach) if is_ssh else _telnet(reach))
-        request["timeouts"] = device.timeouts or reach.timeouts
+        place, way = f"devices.{name}", self._way(name, device)
+        request = way.where | _session(name, device) | await self._options(way)
+        request["timeouts"] = device.timeouts or way.reach.timeouts
         return Target(
             name=name,
             request=SessionRequest.of({"action": "open"} | {key: value for key, value in request.items() if value is not None}),
-            hops=tuple([await self._hop(hop) for hop in reach.jump or ()]) if is_ssh else (),
-            logins=tuple([await self._login(layer, credentials) for layer, credentials in layers.items()]),
+            hops=tuple([await self._hop(hop) for hop in way.reach.jump or () if way.is_ssh]),
+            logins=tuple([await self._login(layer, credentials) for layer, credentials in way.typed]),
             enable_secret=await self._secret(device.enable_secret, f"{place}.enable_secret"),
             options=device.login or LoginOptions(),
         )
 
+    def _way(self, name: str, device: Device) -> _Way:
+        place = f"devices.{name}"
+        if device.console is None:
+            return _Way(place, device, {"protocol": device.protocol, "host": device.host, "port": device.port})
+        server, line = self._document.console_servers[device.console.server], device.console.port
+        where: dict[str, str | int | None] = {
+            "protocol": server.protocol,
+            "host": server.host,
+            "port": server.port if server.base_port is None else server.base_port + line,
+        }
+        return _Way(f"console_servers.{device.console.server}", _on_line(server, line), where, ((place, device),))
+
+    async def _options(self, way: _Way) -> dict[str, Any]:
+        if not way.is_ssh:
+            return {"telnet_options": way.reach.telnet_options}
+        auth = await self._auth(way.place, way.reach)
+        return {"username": way.reach.username, "auth": auth, "ssh_options": way.reach.ssh_options}
+
     async def _login(self, place: str, credentials: Credentials) -> Login:
         return Login(credentials.username, await self._secret(credentials.password, f"{place}.password"))
-
-    async def _ssh(self, place: str, reach: Reach) -> dict[str, Any]:
-        auth = await self._auth(place, reach)
-        return {"username": reach.username, "auth": auth, "ssh_options": reach.ssh_options}
 
     async def _auth(self, place: str, credentials: Credentials) -> Auth | None:
         given = {
@@ -90,17 +117,7 @@ def _session(name: str, device: Device) -> dict[str, Any]:
     }
 
 
-def _line(server: ConsoleServer, port: int) -> dict[str, Any]:
-    """Where a line of a console server is."""
-    tcp_port = server.port if server.base_port is None else server.base_port + port
-    return {"protocol": server.protocol, "host": server.host, "port": tcp_port}
-
-
 def _on_line(server: ConsoleServer, port: int) -> Reach:
     """The server, with the username that chooses the line."""
     username = server.username
     return server.model_copy(update={"username": None if username is None else username.replace("{port}", str(port))})
-
-
-def _telnet(reach: Reach) -> dict[str, Any]:
-    return {"telnet_options": reach.telnet_options}

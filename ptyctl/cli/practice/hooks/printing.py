@@ -78,11 +78,11 @@ class OutputGaps(Hook):
 
     def pace(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         for data, seconds in pieces:
-            ends = data.count(b"\n")
-            if ends < self.LINES:
+            if data.count(b"\n") < self.LINES:
                 yield data, seconds
                 continue
-            middle = data.index(b"\n", len(data) // 2) + 1 if b"\n" in data[len(data) // 2 :] else len(data) // 2
+            half = len(data) // 2
+            middle = data.find(b"\n", half) + 1 or half
             yield data[:middle], self.number
             yield data[middle:], seconds
 
