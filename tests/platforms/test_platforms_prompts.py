@@ -18,7 +18,7 @@ PROMPTS = {
     },
     "cisco_ios": {
         "user": ["Switch>", "sw-1.example.net> ", "R1(boot)>"],
-        "privileged": ["Switch#", "sw-1#", "R1(standby)#", "core/1:a#"],
+        "privileged": ["Switch#", "sw-1#", "R1(standby)#", "core/1:a#", "17:00:01.123 sw-1#"],
         "config": ["Switch(config)#", "sw-1(config-if)#", "R1(ca-trustpoint)#", "R1(vlan)#", "R1(config-router-af)#"],
         "tcl": ["sw-1(tcl)#", "+>"],
         "rommon": ["rommon 1>", "rommon 12 > ", "switch: "],
