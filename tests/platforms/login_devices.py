@@ -138,7 +138,7 @@ class Console:
 
     def __post_init__(self) -> None:
         self._running = self._run()
-        self._line = ""
+        self._line = self._rest = ""
         self._show(next(self._running))
 
     def _run(self) -> Stage:
