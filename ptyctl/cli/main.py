@@ -65,6 +65,14 @@ def demo(
 
 
 @app.command()
+def platforms() -> None:
+    """List the device families, and check their files."""
+    from .platforms import run
+
+    raise typer.Exit(run())
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     typer.echo(f"ptyctl {__version__}")

@@ -23,6 +23,7 @@ from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
 from ptyctl.api.watch import Watched, WatchRequest
 from ptyctl.core.lease import Lease
+from ptyctl.platforms import Platforms
 from ptyctl.session import locking
 from ptyctl.session.errors import from_channel
 from ptyctl.session.execution import execute
@@ -36,7 +37,7 @@ from ptyctl.session.writing import write
 from transports.channel import Channel
 from transports.errors import ChannelError
 
-from .capabilities import CAPABILITIES
+from .capabilities import capabilities
 from .conversations import CONVERSATION, SERVER_ENDED, Conversations
 from .left import LeftSessions
 from .opening import channel_opener, marked_start, spec_of
@@ -58,6 +59,7 @@ class LocalController:
     ) -> None:
         """With a `keeper` local programs outlive this process, should it be killed."""
         self.settings = settings or load_settings()
+        self._platforms = Platforms(self.settings.platforms_dir)
         self._registry = Registry(self.settings.max_sessions, self._recall)
         self._open_channel = open_channel or channel_opener()
         self._opened_with: WeakKeyDictionary[Session, SessionRequest] = WeakKeyDictionary()
@@ -159,7 +161,7 @@ class LocalController:
         return await self._pty.answer(request, progress)
 
     async def _open(self, request: SessionRequest) -> SessionReply:
-        spec = spec_of(request)
+        spec = spec_of(request, None if request.platform is None else self._platforms.get(request.platform))
         if spec.device_id is None:
             return await self._open_new(request, spec)
         async with self._registry.opening[spec.device_id]:
@@ -284,7 +286,7 @@ class LocalController:
 
     async def _list(self, request: SessionRequest) -> SessionReply:
         entries = [session.entry() for session in self._registry.live()]
-        return SessionReply(action="list", sessions=entries, capabilities=CAPABILITIES)
+        return SessionReply(action="list", sessions=entries, capabilities=capabilities(self._platforms.names()))
 
     async def _lock(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)

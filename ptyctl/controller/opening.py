@@ -12,13 +12,12 @@ from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
 from ptyctl.core.marker import answering_program
 from ptyctl.core.prompt import Expectations
+from ptyctl.platforms import Platform
 from ptyctl.session.shells import with_marks
 from ptyctl.session.spec import Spec
 from transports import ssh, telnet
 from transports.channel import Channel, Pty
 from transports.local import LocalChannel, LocalOptions, user_shell
-
-from .platforms import check_platform
 
 _DEFAULT_PORTS = {"ssh": 22, "telnet": 23, "local": None}
 
@@ -29,8 +28,8 @@ class OpensChannels(Protocol):
     def __call__(self, request: SessionRequest) -> Channel: ...
 
 
-def spec_of(request: SessionRequest) -> Spec:
-    """What the session will be.
+def spec_of(request: SessionRequest, platform: Platform | None = None) -> Spec:
+    """What the session will be; `platform` is the family that the request names.
 
     Raises:
         PtyctlError: UNSUPPORTED or INVALID_ARGUMENT for what cannot be opened, before anything is tried.
@@ -38,14 +37,13 @@ def spec_of(request: SessionRequest) -> Spec:
     if request.device is not None:
         raise unsupported("there is no inventory here; give protocol and host instead of device", field="device")
     assert request.protocol is not None
-    check_platform(request.platform)
-    expect = request.expect or Expect()
+    expect = _expect(request.expect or Expect(), platform)
     Expectations.of(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
     pty = request.pty or PtyOptions()
     if request.protocol == "local" and not pty.enabled:
         raise unsupported("a local session always has a terminal; leave pty.enabled out", field="pty.enabled")
     console = request.session_type == "console"
-    posix = request.platform in (None, "linux")
+    posix = platform is None or platform.posix_shell
     return Spec(
         protocol=request.protocol,
         host=request.host,
@@ -55,7 +53,7 @@ def spec_of(request: SessionRequest) -> Spec:
         device_id=request.device_id,
         platform=request.platform,
         program=_program(request, pty),
-        probing=request.protocol != "local" and posix and (not console or request.platform == "linux"),
+        probing=request.protocol != "local" and posix and (not console or platform is not None),
         hooked=_is_hooked(request),
         hooking=request.protocol != "local" and request.shell_integration == "auto",
         idle_timeout_s=(request.timeouts or Timeouts()).idle_timeout_ms / 1000,
@@ -79,6 +77,13 @@ def channel_opener() -> Callable[[SessionRequest], Channel]:
         return LocalChannel(LocalOptions(_argv(request.command), request.cwd, request.env), pty)
 
     return open_channel
+
+
+def _expect(given: Expect, platform: Platform | None) -> Expect:
+    """What the caller gives stands before the family's. A POSIX shell's prompt may be anything, and is learned."""
+    if platform is None or platform.posix_shell:
+        return given
+    return platform.expect().model_copy(update=given.model_dump(exclude_none=True))
 
 
 def _program(request: SessionRequest, pty: PtyOptions) -> str | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
@@ -16,12 +17,16 @@ _DEFAULT_LIMITS = Limits()
 
 
 class Settings(BaseSettings):
-    """`state_dir` keeps the transcripts; sizes are bytes. A daemon without sessions and connections ends after `daemon_idle_s`;
-    0 is never."""
+    """`state_dir` keeps the transcripts; `devices_file` is the inventory; `platforms_dir` has the user's own families. Sizes
+    are bytes. A daemon without sessions and connections ends after `daemon_idle_s`; 0 is never."""
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="ignore", frozen=True)
 
     state_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("ptyctl")))
+    devices_file: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
+        default_factory=lambda: Path(platformdirs.user_config_dir("ptyctl")) / "devices.toml"
+    )
+    platforms_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     max_sessions: int = Field(400, ge=1)
     window_bytes: int = Field(_DEFAULT_LIMITS.window_bytes, ge=4096)
     quota_bytes: int = Field(_DEFAULT_LIMITS.quota_bytes, ge=0)

@@ -6,7 +6,7 @@ import pytest
 from practice_desk import Desk, body
 
 from ptyctl.cli.practice.actions import Reload, Wake
-from ptyctl.cli.practice.pager import ERASE, MORE
+from ptyctl.cli.practice.pager_styles import IOS
 from ptyctl.cli.practice.terminal import MAX_TYPE_AHEAD
 
 
@@ -95,7 +95,7 @@ class TestPager:
         desk.type(f"term len {length}\r")
         said = desk.type(f"{command}\r")
         turn = 0
-        while said.endswith(MORE):
+        while said.endswith(IOS.prompt):
             said += desk.type(keys[turn % len(keys)])
             turn += 1
         assert turn > 0
@@ -106,10 +106,10 @@ class TestPager:
     @pytest.mark.parametrize("length", [1, 10, 24])
     def test_erased_it_is_the_whole_text(self, command: str, keys: str, length: int) -> None:
         said, whole = self.page(command, keys, length)
-        assert said.replace(MORE + ERASE, "") == whole
+        assert said.replace(IOS.prompt + IOS.eraser, "") == whole
 
     def test_a_short_text_has_none(self) -> None:
-        assert MORE not in Desk().enable().type("term len 3\rshow clock\r")
+        assert IOS.prompt not in Desk().enable().type("term len 3\rshow clock\r")
 
     def test_enter_is_a_line_and_space_a_page(self) -> None:
         desk = Desk().enable()
@@ -121,7 +121,7 @@ class TestPager:
     def test_anything_else_leaves(self, key: str) -> None:
         desk = Desk().enable()
         desk.type("term len 10\rshow run\r")
-        assert desk.type(key) == ERASE + "sw1#"
+        assert desk.type(key) == IOS.eraser + "sw1#"
 
     def test_the_line_feed_of_the_enter_is_no_key(self) -> None:
         desk = Desk().enable()
@@ -134,7 +134,7 @@ class TestPager:
         assert desk.type("show run\r").count("\n") == 1 + 5
         desk.type("qterm len 0\r")
         desk.console.resize(80, 6)
-        assert MORE not in desk.type("show run\r")
+        assert IOS.prompt not in desk.type("show run\r")
 
     def test_a_window_of_unknown_size_changes_nothing(self) -> None:
         desk = Desk().enable()

@@ -18,7 +18,8 @@ from ptyctl.cli.practice.grammar import (
     parse,
 )
 from ptyctl.cli.practice.keys import Key, KeyDecoder
-from ptyctl.cli.practice.pager import ERASE, MORE, Pager
+from ptyctl.cli.practice.pager import Pager
+from ptyctl.cli.practice.pager_styles import IOS
 
 
 def decoded(*pieces: bytes) -> list[Key | str]:
@@ -192,7 +193,7 @@ class TestGrammar:
 
 class TestPager:
     def test_erasing_leaves_an_empty_row(self) -> None:
-        assert on_screen(MORE + ERASE + "x") == ["x"]
+        assert on_screen(IOS.prompt + IOS.eraser + "x") == ["x"]
 
     @given(st.lists(st.text("abc", max_size=30)), st.integers(0, 6), st.integers(0, 12), st.text("pl", min_size=1))
     def test_the_pieces_are_the_text(self, lines: list[str], length: int, width: int, keys: str) -> None:

@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quirky_desk import LOGIN, QuirkyDesk, said
 
 from ptyctl.cli.practice import Quirks
-from ptyctl.cli.practice.actions import Action, Drop, Log, Output
+from ptyctl.cli.practice.actions import Drop, Log, Output
 from ptyctl.cli.practice.console import Console
 from ptyctl.cli.practice.device import Account, Device
-from ptyctl.cli.practice.hooks import Hook
-from ptyctl.cli.practice.pager import ERASE, MORE
-
-LOGIN = "admin\rpw\renable\ren\r"
+from ptyctl.cli.practice.hooks.hook import Hook
+from ptyctl.cli.practice.pager_styles import IOS
 
 
-class Desk:
-    """A logged-in user of a console with quirks."""
-
-    def __init__(self, quirks: Quirks, keys: str = LOGIN, name: str = "vty0") -> None:
-        self.console = Console(Device("sw1", Account("admin", "pw", "en")), name, quirks)
-        self.actions: list[Action] = self.console.start()
-        self.greeting = said(self.actions)
-        self.type(keys)
-
-    def type(self, keys: str) -> str:
-        self.actions = self.console.feed(keys.encode())
-        return said(self.actions)
-
-
-def said(actions: list[Action]) -> str:
-    return b"".join(action.data for action in actions if isinstance(action, Output)).decode()
+def on(quirk: Field[Any]) -> bool | int | str:
+    """A value that turns a quirk on."""
+    if quirk.metadata["choices"]:
+        return str(quirk.metadata["choices"][-1])
+    return "ports:server" if isinstance(quirk.default, str) else 1
 
 
 def test_each_field_has_a_hook_and_is_off_by_default() -> None:
     assert Quirks().hooks() == []
     for quirk in fields(Quirks):
-        hooks = Quirks(**{quirk.name: 1}).hooks()
+        hooks = Quirks(**{quirk.name: on(quirk)}).hooks()
         assert [type(hook) for hook in hooks] == [quirk.metadata["hook"]]
         assert issubclass(quirk.metadata["hook"], Hook)
+
+
+def test_no_two_fields_have_the_same_hook() -> None:
+    kinds = [quirk.metadata["hook"] for quirk in fields(Quirks)]
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_each_field_is_named_in_a_test() -> None:
+    texts = "".join(path.read_text() for path in Path(__file__).parent.glob("test_practice_quirks*.py"))
+    assert [quirk.name for quirk in fields(Quirks) if f"{quirk.name}=" not in texts] == []
 
 
 def test_a_negative_number_is_refused() -> None:
@@ -49,9 +49,14 @@ def test_a_negative_number_is_refused() -> None:
         Quirks(syslog_every=-1)
 
 
+def test_an_unknown_choice_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"pager is one of cisco_ios, .*, or empty"):
+        Quirks(pager="less")
+
+
 class TestSilent:
     def test_two_enters_wake_it(self) -> None:
-        desk = Desk(Quirks(silent=True), keys="")
+        desk = QuirkyDesk(Quirks(silent=True), keys="")
         assert desk.greeting == ""
         assert desk.type("hello ?\x03") == ""
         assert desk.type("\r\n").endswith("Press RETURN to get started.\r\n\r\n")
@@ -59,7 +64,7 @@ class TestSilent:
         assert desk.type("\r").endswith("Username: ")
 
     def test_the_window_is_not_forgotten(self) -> None:
-        desk = Desk(Quirks(silent=True), keys="")
+        desk = QuirkyDesk(Quirks(silent=True), keys="")
         desk.console.resize(100, 10)
         desk.type("\r\r" + LOGIN)
         assert desk.type("show run\r").count("\n") == 1 + 9
@@ -71,25 +76,25 @@ class TestSilent:
 
 class TestLeftOverMore:
     def test_the_pager_of_somebody_else(self) -> None:
-        desk = Desk(Quirks(left_over_more=True), keys="")
-        assert desk.greeting == MORE
-        assert desk.type("\r").startswith(ERASE)
-        assert desk.type("q") == ERASE + "sw1#"
+        desk = QuirkyDesk(Quirks(left_over_more=True), keys="")
+        assert desk.greeting == IOS.prompt
+        assert desk.type("\r").startswith(IOS.eraser)
+        assert desk.type("q") == IOS.eraser + "sw1#"
 
     def test_asleep_it_shows_after_a_key(self) -> None:
-        desk = Desk(Quirks(left_over_more=True, silent=True), keys="")
+        desk = QuirkyDesk(Quirks(left_over_more=True, silent=True), keys="")
         assert desk.greeting == ""
-        assert desk.type("\r").endswith(MORE)
+        assert desk.type("\r").endswith(IOS.prompt)
 
     def test_the_next_user_logs_in(self) -> None:
-        desk = Desk(Quirks(left_over_more=True), keys="", name="con0")
+        desk = QuirkyDesk(Quirks(left_over_more=True), keys="", name="con0")
         desk.type("qexit\r")
         assert desk.type("\r").endswith("Username: ")
 
 
 class TestPromptInBanner:
     def test_lines_like_prompts(self) -> None:
-        desk = Desk(Quirks(prompt_in_banner=True), keys="")
+        desk = QuirkyDesk(Quirks(prompt_in_banner=True), keys="")
         assert "\r\nsw1#\r\n" in desk.greeting
         assert "\r\nsw1>\r\n" in desk.greeting
         assert desk.greeting.endswith("\r\nUser Access Verification\r\n\r\nUsername: ")
@@ -97,8 +102,8 @@ class TestPromptInBanner:
 
 class TestSyslogEvery:
     def test_in_the_middle_of_each_second_output(self) -> None:
-        desk = Desk(Quirks(syslog_every=2), keys="admin\rpw\r")
-        plain = Desk(Quirks(), keys="admin\rpw\r")
+        desk = QuirkyDesk(Quirks(syslog_every=2), keys="admin\rpw\r")
+        plain = QuirkyDesk(Quirks(), keys="admin\rpw\r")
         keys = "show ip interface brief\r"
         for console in (desk, plain):
             console.type("term len 0\r")
@@ -110,7 +115,7 @@ class TestSyslogEvery:
         assert "\r\n".join(lines) == plain.type(keys)
 
     def test_the_others_are_told(self) -> None:
-        desk = Desk(Quirks(syslog_every=1), keys="admin\rpw\r")
+        desk = QuirkyDesk(Quirks(syslog_every=1), keys="admin\rpw\r")
         desk.type("term len 0\r")
         logged = [action.line for action in desk.actions if isinstance(action, Log)]
         assert len(logged) == 1
@@ -119,23 +124,23 @@ class TestSyslogEvery:
 
 class TestSyslogAfterPrompt:
     def test_the_prompt_is_not_at_the_end(self) -> None:
-        desk = Desk(Quirks(syslog_after_prompt=1))
+        desk = QuirkyDesk(Quirks(syslog_after_prompt=1))
         before, after = desk.type("show clock\r").split("sw1#")
         assert before.startswith("show clock\r\n*00:00")
         assert after.startswith("\r\n*Mar  1 ")
         assert after.endswith("\r\n")
 
     def test_an_enter_brings_it_back(self) -> None:
-        desk = Desk(Quirks(syslog_after_prompt=1))
+        desk = QuirkyDesk(Quirks(syslog_after_prompt=1))
         desk.type("show clock\r")
         assert desk.type("\r") == "\r\nsw1#"
 
 
 class TestDropLineAfter:
     def test_half_of_the_output_comes(self) -> None:
-        desk = Desk(Quirks(drop_line_after=2), keys="admin\rpw\r")
+        desk = QuirkyDesk(Quirks(drop_line_after=2), keys="admin\rpw\r")
         desk.type("term len 0\r")
-        whole = Desk(Quirks(), keys="admin\rpw\rterm len 0\r").type("show version\r")
+        whole = QuirkyDesk(Quirks(), keys="admin\rpw\rterm len 0\r").type("show version\r")
         desk.type("show version\r")
         drop = desk.actions.index(Drop())
         seen = said(desk.actions[:drop])
@@ -148,7 +153,7 @@ class TestEchoWraps:
     TYPED = "show archive config differences flash:/candidate_config.txt system:/running-c"
 
     def test_the_line_is_shifted_by_ten(self) -> None:
-        desk = Desk(Quirks(echo_wraps=True))
+        desk = QuirkyDesk(Quirks(echo_wraps=True))
         desk.console.width = 66 + len("sw1#") + 1
         assert desk.type(self.TYPED[:66]) == self.TYPED[:66]
         assert desk.type(self.TYPED[66:67]) == "\b" * 66 + "$" + self.TYPED[11:67] + " " * 9 + "\b" * 9
@@ -156,54 +161,50 @@ class TestEchoWraps:
         assert desk.type(self.TYPED[76]) == "\b" * 65 + self.TYPED[21:77] + " " * 9 + "\b" * 9
 
     def test_the_whole_line_runs(self) -> None:
-        desk = Desk(Quirks(echo_wraps=True))
+        desk = QuirkyDesk(Quirks(echo_wraps=True))
         desk.console.width = 40
         assert "sw1#" in desk.type("conf t\rint gi1/0/1\rdescription " + "0123456789" * 6 + "\rend\r")
         assert "0123456789" * 6 in desk.type("term len 0\rshow run\r")
 
     def test_width_0_has_no_edge(self) -> None:
-        desk = Desk(Quirks(echo_wraps=True))
+        desk = QuirkyDesk(Quirks(echo_wraps=True))
         desk.type("terminal width 0\r")
         assert desk.type("x" * 200) == "x" * 200
 
 
 class TestNulPadding:
     def test_after_line_ends_and_the_pager(self) -> None:
-        padded = Desk(Quirks(nul_padding=True), keys=LOGIN + "term len 5\r")
-        plain = Desk(Quirks(), keys=LOGIN + "term len 5\r")
+        padded = QuirkyDesk(Quirks(nul_padding=True), keys=LOGIN + "term len 5\r")
+        plain = QuirkyDesk(Quirks(), keys=LOGIN + "term len 5\r")
         expected = plain.type("show run\r")
         found = padded.type("show run\r")
-        assert found.endswith(MORE + "\0")
+        assert found.endswith(IOS.prompt + "\0")
         assert "\r\n\0\0" in found
         assert found.replace("\0", "") == expected
 
 
+def values(quirk: Field[Any]) -> st.SearchStrategy[Any]:
+    if quirk.metadata["choices"]:
+        return st.sampled_from(["", *quirk.metadata["choices"]])
+    if isinstance(quirk.default, str):
+        return st.sampled_from(["", "ports:server"])
+    return st.booleans() if isinstance(quirk.default, bool) else st.integers(0, 3)
+
+
 @given(
-    st.builds(
-        Quirks,
-        left_over_more=st.booleans(),
-        silent=st.booleans(),
-        prompt_in_banner=st.booleans(),
-        syslog_every=st.integers(0, 3),
-        syslog_after_prompt=st.integers(0, 3),
-        drop_line_after=st.integers(0, 3),
-        echo_wraps=st.booleans(),
-        nul_padding=st.booleans(),
-    ),
-    st.binary(max_size=200),
-    st.integers(0, 250),
+    st.fixed_dictionaries({quirk.name: values(quirk) for quirk in fields(Quirks)}), st.binary(max_size=200), st.integers(0, 300)
 )
-def test_no_mixture_depends_on_the_cut(quirks: Quirks, noise: bytes, cut: int) -> None:
-    keys = b"\r\radmin\rpw\renable\ren\rshow clock\r" + noise + b"\rconf t\rx"
+def test_no_mixture_depends_on_the_cut(quirks: dict[str, Any], noise: bytes, cut: int) -> None:
+    keys = (
+        b"\rports\rserver\rno\r\r\radmin\rpw\rn\r\x03\rn\r\renable\ren\rshow clock\r"
+        + noise
+        + b"\rconf t\rhostname x\rend\ry\r"
+    )
     transcripts = []
     for pieces in ((keys,), (keys[:cut], keys[cut:])):
-        console = Console(Device("sw1", Account("admin", "pw", "en")), "con0", quirks)
+        console = Console(Device("sw1", Account("admin", "pw", "en")), "con0", Quirks(**quirks))
         actions = console.start()
         for piece in pieces:
             actions += console.feed(piece)
-        transcripts.append(said_bytes(actions))
+        transcripts.append(b"".join(action.data for action in actions if isinstance(action, Output)))
     assert transcripts[0] == transcripts[1]
-
-
-def said_bytes(actions: list[Action]) -> bytes:
-    return b"".join(action.data for action in actions if isinstance(action, Output))

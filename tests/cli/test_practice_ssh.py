@@ -11,7 +11,7 @@ import asyncssh
 import pytest
 
 from ptyctl.cli.practice import PracticeSwitch, Quirks
-from ptyctl.cli.practice.pager import ERASE, MORE
+from ptyctl.cli.practice.pager_styles import IOS
 
 
 def practice(**options: object) -> PracticeSwitch:
@@ -118,10 +118,10 @@ class TestAuthentication:
 class TestSession:
     async def test_the_window_sets_the_page_live(self) -> None:
         async with practice() as switch, connect(switch) as connection, shell(connection, rows=10) as opened:
-            assert (await opened.run("show run\r", MORE)).count("\r\n") == 1 + 9
+            assert (await opened.run("show run\r", IOS.prompt)).count("\r\n") == 1 + 9
             opened.process.change_terminal_size(80, 6)
-            assert (await opened.run(" ", MORE)).count("\r\n") == 5
-            assert await opened.run("q") == ERASE + "sw1#"
+            assert (await opened.run(" ", IOS.prompt)).count("\r\n") == 5
+            assert await opened.run("q") == IOS.eraser + "sw1#"
 
     async def test_without_a_pty(self) -> None:
         async with practice() as switch, connect(switch) as connection, shell(connection, request_pty=False) as opened:

@@ -28,6 +28,13 @@ def test_without_any_of_them_the_defaults_stand(monkeypatch: pytest.MonkeyPatch)
     assert settings.limits.window_bytes == 2 * 1024 * 1024
     assert settings.limits.quota_bytes == 1024**3
     assert settings.state_dir.is_relative_to(Path.home())
+    assert settings.devices_file.is_relative_to(Path.home())
+    assert settings.devices_file.name == "devices.toml"
+
+
+def test_the_inventory_may_be_named_from_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_DEVICES_FILE", "~/net/devices.toml")
+    assert load_settings().devices_file == Path.home() / "net/devices.toml"
 
 
 @pytest.mark.parametrize(("name", "value"), [("MAX_SESSIONS", "many"), ("MAX_SESSIONS", "0"), ("WINDOW_BYTES", "10")])

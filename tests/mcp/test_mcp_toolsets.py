@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.api.pty import PTY_REQUESTS
-from ptyctl.controller.capabilities import CAPABILITIES
+from ptyctl.controller.capabilities import capabilities
 from ptyctl.mcp import blocks_tools, core_tools, pty_tools, screen_tools
 from ptyctl.mcp.toolsets import ALL, DEFAULT, TOOLSETS, choose
 
@@ -47,4 +47,4 @@ def test_every_request_of_the_pty_surface_has_its_tool() -> None:
 
 
 def test_the_controller_tells_of_the_toolsets() -> None:
-    assert CAPABILITIES.toolsets == list(TOOLSETS)
+    assert capabilities(()).toolsets == list(TOOLSETS)

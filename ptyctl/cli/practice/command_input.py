@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .commands import complete_in, help_in
+from .editor import repaint
 from .grammar import CommandError
 from .inputs import LineInput
 from .keys import Key
@@ -18,7 +19,9 @@ class CommandInput(LineInput):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        super().__init__(console, console.prompt_text, console.execute, self._cancelled, view=self._visible)
+        super().__init__(
+            console, console.painted_prompt, console.execute, self._cancelled, view=self._visible, paint=self._painted
+        )
 
     def key(self, key: Key | str) -> None:
         match key:
@@ -28,6 +31,10 @@ class CommandInput(LineInput):
                 self._complete()
             case Key.CTRL_Z:
                 self.cancel("^Z")
+            case Key.ENTER:
+                for hook in self._console.hooks:
+                    hook.entered(self._console)
+                super().key(key)
             case _:
                 super().key(key)
 
@@ -36,11 +43,18 @@ class CommandInput(LineInput):
             line = hook.visible(self._console, line)
         return line
 
+    def _painted(self, before: str, after: str) -> str:
+        text = repaint(before, after)
+        for hook in self._console.hooks:
+            text = hook.echo(self._console, before, after, text)
+        return text
+
     def _cancelled(self) -> None:
         # Both Ctrl-C and Ctrl-Z lead from any configuration mode to the privileged one.
         if self._console.mode.configures:
-            self._console.leave_configuration()
-        self._console.prompt()
+            self._console.leave_configuration(self._console.prompt)
+        else:
+            self._console.prompt()
 
     def _help(self) -> None:
         line = self.editor.text
@@ -49,7 +63,7 @@ class CommandInput(LineInput):
             rows = [f"  {name}\n" for name in help_in(self._console.mode, line)]
             self.terminal.write("".join(rows) + "\n")
         except CommandError as error:
-            self.terminal.write(error.report(self.prompt, line))
+            self.terminal.write(error.report(self._console.prompt_text, line))
         self.redraw()
 
     def _complete(self) -> None:

@@ -58,17 +58,16 @@ def _name_vlan(console: Console, arguments: Arguments) -> str:
     return ""
 
 
-def _exit(console: Console, _: Arguments) -> str:
+def _exit(console: Console, _: Arguments) -> str | None:
     if PARENT[console.mode].configures:
         console.mode, console.subject = PARENT[console.mode], ""
-    else:
-        console.leave_configuration()
-    return ""
+        return ""
+    console.leave_configuration(console.finish)
+    return None
 
 
-def _end(console: Console, _: Arguments) -> str:
-    console.leave_configuration()
-    return ""
+def _end(console: Console, _: Arguments) -> None:
+    console.leave_configuration(console.finish)
 
 
 def _do(console: Console, arguments: Arguments) -> str | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
 from .actions import Action, Close, Log
 from .command_input import CommandInput
 from .commands import interpret
 from .device import Device
 from .grammar import CommandError
+from .hooks.hook import Hook, Then
 from .inputs import EnterInput
-from .login import Login
+from .login import Login, LoginStyle
 from .modes import Mode
 from .modifiers import modify
 from .quirks import NO_QUIRKS, Quirks
@@ -37,7 +39,6 @@ class Console(Terminal):
     ) -> None:
         super().__init__()
         self.device, self.name, self.quirks = device, name, quirks
-        self.hooks = quirks.hooks()
         self.user = user
         self.mode = Mode.USER
         #: What `interface` or `vlan` chose to configure.
@@ -48,6 +49,9 @@ class Console(Terminal):
         #: What `terminal length` and `terminal width` have set stays, whatever size the window takes.
         self.fixed_length = self.fixed_width = False
         self._window = (DEFAULT_WIDTH, DEFAULT_LENGTH)
+        self.hooks = quirks.hooks()
+        for hook in self.hooks:
+            hook.install(self)
 
     @property
     def is_console_line(self) -> bool:
@@ -55,15 +59,33 @@ class Console(Terminal):
 
     @property
     def prompt_text(self) -> str:
-        return f"{self.device.hostname}{self.mode}"
+        """The prompt as a person reads it."""
+        text = f"{self.device.hostname}{self.mode}"
+        for hook in self.hooks:
+            text = hook.prompt_text(self, text)
+        return text
+
+    @property
+    def painted_prompt(self) -> str:
+        """The prompt as it is sent."""
+        prompt = self.prompt_text
+        for hook in self.hooks:
+            prompt = hook.painted(self, prompt)
+        return prompt
+
+    @property
+    def login_style(self) -> LoginStyle:
+        style = LoginStyle(hostname=self.device.hostname)
+        for hook in self.hooks:
+            style = hook.login(self, style)
+        return style
 
     # What the driver calls
 
     def start(self, now: float = 0.0) -> list[Action]:
         """Somebody is connected for the first time."""
         self.now = now
-        if not any(hook.start(self) for hook in self.hooks):
-            self.greet()
+        self.consult(lambda hook, then: hook.start(self, then), self.greet)
         return self._take()
 
     def syslog(self, line: str, now: float = 0.0) -> list[Action]:
@@ -95,15 +117,22 @@ class Console(Terminal):
             banner = hook.banner(self, banner)
         self.write(banner)
         if self.user is not None:
-            self.prompt()
+            self._admit()
             return
         self.write("\nUser Access Verification\n\n")
-        Login(self, self.device.account, self._logged_in, self.log_out).begin()
+        Login(self, self.device.account, self._logged_in, self.log_out, self.login_style).begin()
 
-    def prompt(self) -> None:
-        """Waits for the next command."""
+    def consult(self, ask: Callable[[Hook, Then], bool], then: Then) -> None:
+        """Lets each hook in turn step in, as `ask` says; calls `then` when all are through."""
+        self._consult(iter(self.hooks), ask, then)
+
+    def prompt(self, typed: str = "", *, visible: bool = True) -> None:
+        """Waits for the next command, of which `typed` stands there already."""
         reader = CommandInput(self)
-        self.ask(reader.prompt, reader)
+        reader.editor.replace(typed)
+        self.input = reader
+        if visible:
+            reader.redraw()
         for hook in self.hooks:
             hook.prompted(self)
 
@@ -128,10 +157,15 @@ class Console(Terminal):
         """The session of `user` is open already, in privileged mode."""
         self.user, self.mode = user, Mode.PRIVILEGED
 
-    def leave_configuration(self) -> None:
-        """Back to privileged mode, with the log entry that IOS makes of it."""
-        self.mode, self.subject = Mode.PRIVILEGED, ""
-        self.log(f"%SYS-5-CONFIG_I: Configured from console by {self.user or 'console'} on {self.name}")
+    def leave_configuration(self, then: Then) -> None:
+        """Back to privileged mode, with the log entry that IOS makes of it, if nothing stands against it."""
+
+        def leave() -> None:
+            self.mode, self.subject = Mode.PRIVILEGED, ""
+            self.log(f"%SYS-5-CONFIG_I: Configured from console by {self.user or 'console'} on {self.name}")
+            then()
+
+        self.consult(lambda hook, then: hook.leaving(self, then), leave)
 
     def log(self, message: str) -> None:
         """Logs what this session did, and shows it here if this line shows such."""
@@ -149,17 +183,28 @@ class Console(Terminal):
         """Puts a syslog line into whatever is there. Neither prompt nor typed text come back, as on IOS by default."""
         self.write(f"{line}\n" if self.at_line_start else f"\n{line}\n")
 
-    def sleep(self) -> None:
+    def sleep(self, then: Then) -> None:
         """Says nothing until somebody presses Enter, and then asks for another Enter."""
-        self.input = EnterInput(lambda: self._announce(f"{self.device.hostname} {self.name} is now available"))
+        self.input = EnterInput(lambda: self.announce(then))
+
+    def announce(self, then: Then, message: str = "") -> None:
+        """Says that the line is free; the next Enter goes on."""
+        available = message or f"{self.device.hostname} {self.name} is now available"
+        self.write(f"\n\n{available}\n\n\nPress RETURN to get started.\n\n")
+        self.input = EnterInput(then)
+
+    def start_endless(self) -> None:
+        """There is no bottom of the screen until the client tells of one."""
+        self._window = (self._window[0], 0)
+        self._fit_window()
 
     def log_out(self) -> None:
         """The session is over: a vty hangs up, a console waits for the next user."""
         if self.is_console_line:
-            self._available(f"{self.device.hostname} {self.name} is now available")
-            return
-        self.hang_up()
-        self.do(Close())
+            self._available()
+        else:
+            self.hang_up()
+            self.do(Close())
 
     def hang_up(self) -> None:
         """From now on nobody listens, and nothing goes on."""
@@ -169,21 +214,30 @@ class Console(Terminal):
 
     def outgoing(self, data: bytes) -> bytes:
         for hook in self.hooks:
-            data = hook.outgoing(data)
+            data = hook.outgoing(self, data)
         return data
 
     # Inside
 
     def _logged_in(self, user: str) -> None:
         self.user = user
-        self.prompt()
+        self._admit()
 
-    def _available(self, message: str) -> None:
+    def _admit(self) -> None:
+        self.consult(lambda hook, then: hook.logged_in(self, then), self.prompt)
+
+    def _consult(self, hooks: Iterator[Hook], ask: Callable[[Hook, Then], bool], then: Then) -> None:
+        for hook in hooks:
+            if ask(hook, lambda: self._consult(hooks, ask, then)):
+                return
+        then()
+
+    def _available(self, message: str = "") -> None:
         """The line is free: the next Enter greets its next user, for whom nothing is left of the last one."""
         self.user, self.mode, self.subject = None, Mode.USER, ""
         self.fixed_length = self.fixed_width = False
         self._fit_window()
-        self._announce(message)
+        self.announce(self.greet, message)
 
     def _fit_window(self) -> None:
         cols, rows = self._window
@@ -191,10 +245,6 @@ class Console(Terminal):
             self.length = rows
         if not self.fixed_width:
             self.width = cols
-
-    def _announce(self, message: str) -> None:
-        self.write(f"\n\n{message}\n\n\nPress RETURN to get started.\n\n")
-        self.input = EnterInput(self.greet)
 
     def _run(self, line: str) -> str | None:
         """The output of a line; None: the command goes on, and will call `finish` itself.

@@ -62,8 +62,12 @@ class Device:
     def save(self) -> None:
         self.startup = deepcopy(self.running)
 
-    def reload(self, now: float) -> None:
+    def discard(self) -> None:
+        """Forgets what was not saved."""
         self.running = deepcopy(self.startup)
+
+    def reload(self, now: float) -> None:
+        self.discard()
         self.log.clear()
         self._booted = now
         self._restarted(now)

@@ -15,6 +15,9 @@ MAX_LINE = 254
 #: What of a line is on the screen: normally all of it.
 View = Callable[[str], str]
 
+#: What turns one text on the screen into another.
+Paint = Callable[[str, str], str]
+
 
 def repaint(before: str, after: str) -> str:
     """What turns the one text on the screen into the other, with the cursor at the end of both."""
@@ -28,9 +31,9 @@ def repaint(before: str, after: str) -> str:
 class LineEditor:
     """Edits at the end of the line only: cursor keys are not known here."""
 
-    def __init__(self, view: View = str) -> None:
+    def __init__(self, view: View = str, paint: Paint = repaint) -> None:
         self.text = ""
-        self._view = view
+        self._view, self._paint = view, paint
 
     def type(self, key: Key | str) -> str:
         """Applies one key that is not Enter; gives its echo."""
@@ -49,7 +52,7 @@ class LineEditor:
     def replace(self, text: str) -> str:
         """Makes `text` the line; gives what shows it."""
         before, self.text = self.text, text
-        return repaint(self._view(before), self._view(text))
+        return self._paint(self._view(before), self._view(text))
 
     @property
     def shown(self) -> str:

@@ -35,7 +35,7 @@ def _enable(console: Console, _: Arguments) -> str | None:
     if secret is None or console.mode is not Mode.USER:
         accept()
         return ""
-    EnableDialogue(console, secret, accept).begin()
+    EnableDialogue(console, secret, accept, console.login_style).begin()
     return None
 
 
@@ -55,7 +55,7 @@ def _configure(console: Console, _: Arguments) -> str:
 
 def _length(console: Console, arguments: Arguments) -> str:
     console.length, console.fixed_length = int(arguments.texts[0]), True
-    return ""
+    return "".join(hook.paging_set(console, console.length) for hook in console.hooks)
 
 
 def _width(console: Console, arguments: Arguments) -> str:
@@ -73,16 +73,22 @@ def _no_monitor(console: Console, _: Arguments) -> str:
     return ""
 
 
-def _write(console: Console, _: Arguments) -> str:
-    console.device.save()
-    return SAVED
+def _write(console: Console, _: Arguments) -> None:
+    _save(console)
+
+
+def _save(console: Console) -> None:
+    def save() -> None:
+        console.device.save()
+        console.finish(SAVED)
+
+    console.consult(lambda hook, then: hook.saving(console, then), save)
 
 
 def _copy(console: Console, _: Arguments) -> None:
     def answer(name: str) -> None:
         if name.strip() in ("", "startup-config"):
-            console.device.save()
-            console.finish(SAVED)
+            _save(console)
         else:
             console.finish(f"%Error opening flash:{name.strip()} (Read-only file system)\n")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .editor import LineEditor, View
+from .editor import LineEditor, Paint, View, repaint
 from .keys import INTERRUPTS, Key
 from .terminal import Terminal
 
@@ -20,9 +20,10 @@ class LineInput:
         cancel: Callable[[], None],
         *,
         view: View = str,
+        paint: Paint = repaint,
     ) -> None:
         self.terminal, self.prompt = terminal, prompt
-        self.editor = LineEditor(view)
+        self.editor = LineEditor(view, paint)
         self._answer, self._cancel = answer, cancel
 
     def key(self, key: Key | str) -> None:
@@ -43,6 +44,16 @@ class LineInput:
     def redraw(self) -> None:
         """Shows the prompt and what was typed so far, on a new line."""
         self.terminal.write(self.prompt + self.editor.shown)
+
+
+class KeyInput:
+    """Takes one key, whichever, and echoes nothing."""
+
+    def __init__(self, answer: Callable[[Key | str], None]) -> None:
+        self._answer = answer
+
+    def key(self, key: Key | str) -> None:
+        self._answer(key)
 
 
 class ConfirmInput:

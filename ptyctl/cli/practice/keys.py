@@ -50,11 +50,13 @@ class _State(Enum):
 class KeyDecoder:
     """Takes bytes however they were cut. Arrows, function keys and Alt combinations (ECMA-48 sequences) give no key.
 
+    `pairs` false makes two keys of CR LF, as a device does that has never heard of Telnet's line end.
     A character is one byte: an ASCII one as itself, any other as a lone surrogate (PEP 383), so that its echo is that byte.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, pairs: bool = True) -> None:
         self._state = _State.GROUND
+        self._pairs = pairs
 
     def feed(self, data: bytes) -> list[Key | str]:
         keys = (self._byte(byte) for byte in data)
@@ -62,7 +64,7 @@ class KeyDecoder:
 
     def _byte(self, byte: int) -> Key | str | None:
         before, self._state = self._state, _State.GROUND
-        if before is _State.AFTER_CR and byte == LF:
+        if before is _State.AFTER_CR and byte == LF and self._pairs:
             return None  # the NUL of CR NUL is no key anyway
         if byte == ESC:
             self._state = _State.AFTER_ESC

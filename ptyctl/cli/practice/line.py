@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from .actions import Action, Close, Drop, Flush, Log, Output, Reload, Wake
 from .console import Console
+from .hooks.hook import Piece
 
 #: Output that waits for its pace, in bytes. Above it no further command runs: one short line can ask for a lot of output.
 MAX_BACKLOG = 64 * 1024
@@ -182,12 +183,12 @@ class Line:
             self._backlog_bytes += _size(entry[0])
 
     def _paced(self, action: Sent) -> list[tuple[Sent, float]]:
-        if isinstance(action, Output):
-            for hook in self.console.hooks:
-                pieces = hook.pace(action.data)
-                if pieces is not None:
-                    return [(Output(piece), seconds) for piece, seconds in pieces]
-        return [(action, 0.0)]
+        if not isinstance(action, Output):
+            return [(action, 0.0)]
+        pieces: Iterable[Piece] = [(action.data, 0.0)]
+        for hook in self.console.hooks:
+            pieces = hook.pace(pieces)
+        return [(Output(piece), seconds) for piece, seconds in pieces]
 
     def _send_next(self) -> None:
         """Does what is due; where something has to wait, comes back later."""

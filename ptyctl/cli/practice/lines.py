@@ -16,7 +16,8 @@ class Lines:
     """Gives each connection its line. With `shared_console`, all of Telnet is the one serial console."""
 
     def __init__(self, device: Device, quirks: Quirks, *, shared_console: bool, ping_interval: float) -> None:
-        self._device, self._quirks, self._ping_interval = device, quirks, ping_interval
+        self.quirks = quirks
+        self._device, self._ping_interval = device, ping_interval
         self._vtys: dict[int, Line] = {}
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
@@ -59,7 +60,7 @@ class Lines:
         return line
 
     def _new(self, name: str, user: str | None) -> Line:
-        console = Console(self._device, name, self._quirks, user=user, ping_interval=self._ping_interval)
+        console = Console(self._device, name, self.quirks, user=user, ping_interval=self._ping_interval)
         return Line(console, self._now, self._others)
 
     def _others(self, origin: Line, action: Action) -> None:

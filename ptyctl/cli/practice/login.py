@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from hmac import compare_digest
 
 from .device import Account
+from .editor import View
 from .inputs import LineInput, unseen
 from .terminal import Terminal
 
@@ -17,11 +19,38 @@ def same(given: str, secret: str) -> bool:
     return compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
 
 
+@dataclass(frozen=True, slots=True)
+class LoginStyle:
+    """How it is asked. `{hostname}` and `{user}` in a prompt are filled in; `view` is what is seen of a password."""
+
+    username: str = "Username: "
+    password: str = "Password: "
+    view: View = unseen
+    hostname: str = ""
+
+    def asks_username(self) -> str:
+        return self.username.replace("{hostname}", self.hostname)
+
+    def asks_password(self, user: str) -> str:
+        return self.password.replace("{hostname}", self.hostname).replace("{user}", user)
+
+
+#: The prompts of an ordinary switch.
+IOS_STYLE = LoginStyle()
+
+
 class Login:
     """Asks for a username and a password, or only a password. `accept` gets the username; `refuse` ends the line."""
 
-    def __init__(self, terminal: Terminal, account: Account, accept: Callable[[str], None], refuse: Callable[[], None]) -> None:
-        self._terminal, self._account = terminal, account
+    def __init__(
+        self,
+        terminal: Terminal,
+        account: Account,
+        accept: Callable[[str], None],
+        refuse: Callable[[], None],
+        style: LoginStyle = IOS_STYLE,
+    ) -> None:
+        self._terminal, self._account, self._style = terminal, account, style
         self._accept, self._refuse = accept, refuse
         self._failures = 0
         self._user = ""
@@ -30,11 +59,12 @@ class Login:
         if self._account.username is None:
             self._ask_password()
         else:
-            reader = LineInput(self._terminal, "Username: ", self._username, self.begin)
+            reader = LineInput(self._terminal, self._style.asks_username(), self._username, self.begin)
             self._terminal.ask(reader.prompt, reader)
 
     def _ask_password(self) -> None:
-        reader = LineInput(self._terminal, "Password: ", self._password, self.begin, view=unseen)
+        prompt = self._style.asks_password(self._user)
+        reader = LineInput(self._terminal, prompt, self._password, self.begin, view=self._style.view)
         self._terminal.ask(reader.prompt, reader)
 
     def _username(self, line: str) -> None:
@@ -64,12 +94,12 @@ class Login:
 class EnableDialogue:
     """Asks for the enable secret. `accept` is called when it was right; else the command finishes with an error."""
 
-    def __init__(self, terminal: Terminal, secret: str, accept: Callable[[], None]) -> None:
-        self._terminal, self._secret, self._accept = terminal, secret, accept
+    def __init__(self, terminal: Terminal, secret: str, accept: Callable[[], None], style: LoginStyle = IOS_STYLE) -> None:
+        self._terminal, self._secret, self._accept, self._style = terminal, secret, accept, style
         self._failures = 0
 
     def begin(self) -> None:
-        reader = LineInput(self._terminal, "Password: ", self._password, self._terminal.finish, view=unseen)
+        reader = LineInput(self._terminal, "Password: ", self._password, self._terminal.finish, view=self._style.view)
         self._terminal.ask(reader.prompt, reader)
 
     def _password(self, line: str) -> None:

@@ -1,13 +1,8 @@
-"""The pager of IOS: ` --More-- ` on the last row, erased before what comes next."""
+"""A text in pieces, each as long as fits on the screen."""
 
 from __future__ import annotations
 
 from collections import deque
-
-MORE = " --More-- "
-
-#: How IOS takes the prompt away: nine steps back, blanks over the word, nine steps back. The cursor is then in column 0.
-ERASE = "\b" * 9 + " " * 8 + "\b" * 9
 
 
 class Pager:
@@ -15,10 +10,16 @@ class Pager:
 
     def __init__(self, text: str) -> None:
         self._lines = deque(text.splitlines(keepends=True))
+        self._total = len(self._lines)
 
     @property
     def done(self) -> bool:
         return not self._lines
+
+    @property
+    def percent(self) -> int:
+        """How much was shown."""
+        return 100 - 100 * len(self._lines) // self._total if self._total else 100
 
     def page(self, length: int, width: int) -> str:
         """As much as fits above the prompt, at least one line."""

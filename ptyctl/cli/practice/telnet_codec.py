@@ -35,14 +35,18 @@ class _Answer(Enum):
 
 
 class TelnetCodec:
-    """One connection. `resized` is called with the columns and rows of each NAWS."""
+    """One connection. `resized` is called with the columns and rows of each NAWS.
+
+    `insists` breaks the rule: a refusal of what this side offers is answered with the same offer, however often.
+    """
 
     #: What this side does, and what it wants the other side to do.
     OURS: Final = frozenset({BINARY, ECHO, SGA})
     THEIRS: Final = frozenset({BINARY, NAWS, SGA})
 
-    def __init__(self, resized: Callable[[int, int], None]) -> None:
+    def __init__(self, resized: Callable[[int, int], None], *, insists: bool = False) -> None:
         self._resized = resized
+        self._insists = insists
         self._state = _State.DATA
         self._verb = 0
         self._payload = bytearray()
@@ -125,6 +129,9 @@ class TelnetCodec:
             answers, able, agree, refuse = self._theirs, option in self.THEIRS, DO, DONT
         before = answers.get(option, _Answer.NO)
         wanted = verb in (DO, WILL)
+        if self._insists and verb == DONT and before is _Answer.ASKED:
+            self._reply += bytes([IAC, WILL, option])
+            return
         answers[option] = _Answer.YES if wanted and able else _Answer.NO
         if wanted and before is _Answer.NO:
             self._reply += bytes([IAC, agree if able else refuse, option])

@@ -15,7 +15,7 @@ class TelnetConnection(asyncio.Protocol):
 
     def __init__(self, lines: Lines, connections: set[TelnetConnection]) -> None:
         self._lines, self._connections = lines, connections
-        self._codec = TelnetCodec(self._resized)
+        self._codec = TelnetCodec(self._resized, insists=lines.quirks.insists_on_options)
         self._transport: asyncio.Transport | None = None
         self._line: Line | None = None
         #: Done once the connection is gone.

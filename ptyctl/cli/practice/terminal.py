@@ -12,7 +12,8 @@ from typing import Protocol
 from .actions import Action, Flush, Output, Wake
 from .editor import BELL
 from .keys import INTERRUPTS, Key, KeyDecoder
-from .pager import ERASE, MORE, Pager
+from .pager import Pager
+from .pager_styles import IOS, PagerStyle
 
 #: Keys that wait while a job runs. A person cannot type more; a program that does gets a bell.
 MAX_TYPE_AHEAD = 4096
@@ -45,7 +46,8 @@ class Terminal:
         self.now = 0.0
         self.closed = False
         self.input: Input = Ignore()
-        self._decoder = KeyDecoder()
+        self.decoder = KeyDecoder()
+        self.pager_style: PagerStyle = IOS
         self._keys: deque[Key | str] = deque()
         self._job: Job | None = None
         self._actions: list[Action] = []
@@ -57,7 +59,7 @@ class Terminal:
     def feed(self, data: bytes, now: float = 0.0) -> list[Action]:
         """Takes what was typed, however it was cut."""
         self.now = now
-        for key in self._decoder.feed(data):
+        for key in self.decoder.feed(data):
             if self._job is not None and key in INTERRUPTS:
                 self._abort_job()
             elif len(self._keys) < MAX_TYPE_AHEAD:
@@ -119,7 +121,7 @@ class Terminal:
             then()
             return
         if visible:
-            self.write(MORE)
+            self.write(self.pager_style.at(pager.percent))
         self.input = PagerInput(self, pager, then)
 
     def finish(self, text: str = "") -> None:
@@ -172,20 +174,25 @@ class Ignore:
 
 
 class PagerInput:
-    """Space: a page, Enter: a line, anything else: no more."""
+    """Space: a page, Enter: a line; what else ends it, the style says."""
 
     def __init__(self, terminal: Terminal, pager: Pager, then: Callable[[], None]) -> None:
         self._terminal, self._pager, self._then = terminal, pager, then
 
     def key(self, key: Key | str) -> None:
-        if key in INTERRUPTS:
-            self._terminal.interrupted()
-        self._terminal.write(ERASE)
-        if key not in (" ", Key.ENTER):
-            self._then()
+        terminal, is_more = self._terminal, key in (" ", Key.ENTER)
+        if not is_more and not terminal.pager_style.ends(key):
             return
-        if key == " ":
-            self._terminal.write(self._pager.page(self._terminal.length, self._terminal.width))
+        if key in INTERRUPTS:
+            terminal.interrupted()
+        terminal.write(terminal.pager_style.erase(terminal.length))
+        if not is_more:
+            self._then()
+        elif key == " ":
+            self._go_on(self._pager.page(terminal.length, terminal.width))
         else:
-            self._terminal.write(self._pager.line())
+            self._go_on(self._pager.line())
+
+    def _go_on(self, text: str) -> None:
+        self._terminal.write(text)
         self._terminal.more(self._pager, self._then)

@@ -1,0 +1,176 @@
+"""A family is found by what it shows, however that is cut, and an unknown one is not taken for another."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.platforms import Detection, Platforms, Verdict
+
+PLATFORMS = Platforms().all()
+
+#: Banner, prompt, and what the family's own command prints.
+DEVICES = {
+    "cisco_ios": (
+        "\nUser Access Verification\n\n",
+        "Switch#",
+        "Cisco IOS Software, C2960X Software (C2960X-UNIVERSALK9-M), Version 15.2(7)E\nCopyright (c) Cisco\n",
+    ),
+    "cisco_nxos": (
+        "\nUser Access Verification\n",
+        "n9k# ",
+        "Cisco Nexus Operating System (NX-OS) Software\nTAC support: http://www.cisco.com/tac\nCopyright (C) Cisco\n",
+    ),
+    "cisco_xr": ("", "RP/0/RP0/CPU0:ios#", "Thu Nov 20 17:00:00.123 UTC\nCisco IOS XR Software, Version 7.9.1\nCopyright\n"),
+    "arista_eos": ("", "leaf1>", "Arista DCS-7050TX3-48C8\nHardware version: 11.01\nSoftware image version: 4.30.1F\n"),
+    "juniper_junos": ("--- JUNOS 21.4R1 Kernel 64-bit\n", "admin@mx1> ", "Hostname: mx1\nModel: mx204\nJunos: 21.4R1.12\n"),
+    "huawei_vrp": (
+        "Info: The max number of VTY users is 10.\n",
+        "<core>",
+        "Huawei Versatile Routing Platform Software\nVRP (R) software, Version 5.170 (S5720 V200R011C10SPC600)\n",
+    ),
+    "hp_comware": ("", "<core>", "HPE Comware Software, Version 7.1.070, Release 6126P20\nCopyright (c) 2010-2018 HPE\n"),
+    "hp_procurve": (
+        "HP J9776A 2530-24G Switch\nPress any key to continue\n",
+        "HP-2530-24G# ",
+        "Image stamp:    /ws/swbuildm/rel/code/build/lakes\n                Oct 1 2020\n",
+    ),
+    "mikrotik_routeros": ("", "[admin@MikroTik] > ", "                   uptime: 1w2d\n                 platform: MikroTik\n"),
+    "nokia_sros": ("", "A:PE1# ", "TiMOS-C-20.10.R1 cpm/hops64 Nokia 7750 SR Copyright (c) 2000-2020 Nokia.\n"),
+    "aruba_aoscx": ("", "6300# ", "-----\nArubaOS-CX\n(c) Copyright HPE\n-----\nVersion      : FL.10.09\n"),
+    "fortinet_fortios": ("", "FGT60F # ", "Version: FortiGate-60F v7.2.5,build1517\nFirmware Signature: certified\n"),
+    "vyos": ("Welcome to VyOS!\n", "vyos@vyos:~$ ", "Version:          VyOS 1.4-rolling\nRelease train:    sagitta\n"),
+    "frr": (
+        "\nHello, this is FRRouting (version 8.4.4).\nCopyright 1996-2005 Kunihiro Ishiguro, et al.\n\n",
+        "R1> ",
+        "FRRouting 8.4.4 (R1) on Linux(6.1.0).\nCopyright 1996-2005 Kunihiro Ishiguro, et al.\n",
+    ),
+    "linux": ("Ubuntu 24.04 LTS host ttyS0\n", "user@host:~$ ", "Linux\n"),
+}
+
+
+def pieces(text: str, cuts: list[int]) -> list[str]:
+    places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    return [text[begin:end] for begin, end in itertools.pairwise(places)]
+
+
+def whole(family: str) -> Verdict:
+    banner, prompt, output = DEVICES[family]
+    detection = Detection(PLATFORMS)
+    detection.banner(banner)
+    detection.prompt(["", prompt])
+    detection.output(PLATFORMS[family].detect.command or "", output)
+    return detection.verdict()
+
+
+def test_every_family_with_signs_has_an_example() -> None:
+    assert set(DEVICES) == set(PLATFORMS) - {"generic"}
+
+
+@pytest.mark.parametrize("family", DEVICES)
+def test_a_family_is_found(family: str) -> None:
+    verdict = whole(family)
+    assert verdict.family == family
+    assert verdict.sure
+    assert any(words.startswith("the answer to ") for words in verdict.why)
+
+
+@given(st.sampled_from(sorted(DEVICES)), st.lists(st.integers(0, 500), max_size=8))
+def test_cuts_change_nothing_and_never_name_another(family: str, cuts: list[int]) -> None:
+    banner, prompt, output = DEVICES[family]
+    detection = Detection(PLATFORMS)
+    sure = []
+    for piece in pieces(banner, cuts):
+        detection.banner(piece)
+        sure.append(detection.verdict())
+    detection.prompt([prompt])
+    for piece in pieces(output, cuts):
+        detection.output(PLATFORMS[family].detect.command or "", piece)
+        sure.append(detection.verdict())
+    assert {verdict.family for verdict in sure if verdict.sure} <= {family}
+    assert detection.verdict() == whole(family)
+
+
+@pytest.mark.parametrize("family", DEVICES)
+def test_a_line_that_is_not_ended_tells_nothing(family: str) -> None:
+    text = DEVICES[family][2]
+    for cut in range(len(text)):
+        begun, ended = Detection(PLATFORMS), Detection(PLATFORMS)
+        begun.output("show version", text[:cut])
+        ended.output("show version", text[: text.rfind("\n", 0, cut) + 1])
+        assert begun.verdict() == ended.verdict()
+
+
+@pytest.mark.parametrize("family", DEVICES)
+def test_asking_leads_to_the_family(family: str) -> None:
+    """From the prompt alone, by the commands it wants: the family's own is soon among them, and others are refused."""
+    _, prompt, output = DEVICES[family]
+    detection = Detection(PLATFORMS)
+    detection.prompt([prompt])
+    asked: list[str] = []
+    while not detection.verdict().sure and (command := detection.command()) is not None:
+        asked.append(command)
+        detection.output(command, output if command == PLATFORMS[family].detect.command else "what?\n")
+    assert detection.verdict().family == family
+    assert len(asked) <= 2
+    assert len(set(asked)) == len(asked)
+
+
+def test_a_prompt_that_many_share_is_not_enough() -> None:
+    detection = Detection(PLATFORMS)
+    assert detection.verdict() == Verdict(None, 0.0)
+    detection.prompt(["core#"])
+    assert not detection.verdict().sure
+    assert detection.command() == "show version"
+
+
+def test_a_prompt_that_does_not_fit_speaks_against_a_banner() -> None:
+    detection = Detection(PLATFORMS)
+    detection.banner("Hewlett-Packard Enterprise Development LP\n")
+    taken = detection.verdict()
+    detection.prompt(["vyos@r1:~$ "])
+    assert taken.family == "hp_comware"
+    assert detection.verdict().family != "hp_comware"
+
+
+def test_its_own_command_without_an_answer_speaks_against_a_family() -> None:
+    detection = Detection(PLATFORMS)
+    detection.prompt(["Router>"])
+    taken = detection.verdict()
+    detection.output("show version", "Eh?\n")
+    assert taken.family == "cisco_ios"
+    assert detection.verdict().certainty < taken.certainty / 5
+
+
+def test_an_unknown_device_is_no_family() -> None:
+    detection = Detection(PLATFORMS)
+    detection.banner("Frobnicator 3000, all rights reserved\n")
+    detection.prompt(["frob::>>"])
+    for command in ("show version", "display version"):
+        detection.output(command, "Eh?\n")
+    assert detection.verdict().family is None
+
+
+def test_an_answer_counts_whoever_was_asked() -> None:
+    detection = Detection(PLATFORMS)
+    detection.prompt(["user@host:~$ "])
+    detection.output("show version", "bash: show: command not found\n")
+    assert detection.verdict().family == "linux"
+    assert detection.verdict().why == (
+        "the prompt has 'user@host:~$ '",
+        "the answer to 'show version' has 'bash: show: command not found'",
+    )
+
+
+@given(st.text(max_size=200), st.lists(st.text(max_size=40), max_size=3), st.text(max_size=200))
+def test_any_text_has_a_verdict(banner: str, prompt: list[str], output: str) -> None:
+    detection = Detection(PLATFORMS)
+    detection.banner(banner)
+    detection.prompt(prompt)
+    detection.output("show version", output)
+    verdict = detection.verdict()
+    assert 0 <= verdict.certainty <= 1
+    assert (verdict.family is None) == (not verdict.why)

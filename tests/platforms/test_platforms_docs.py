@@ -1,0 +1,46 @@
+"""docs/platforms.md tells of the families that there are, what they were run against, and every field."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from ptyctl.platforms import Platform, Platforms
+from ptyctl.platforms.login import Login
+from ptyctl.platforms.mode import Mode
+from ptyctl.platforms.pager import Pager
+from ptyctl.platforms.platform import Errors, Keys, Terminal
+from ptyctl.platforms.signs import Signs
+
+PAGE = (Path(__file__).parents[2] / "docs" / "platforms.md").read_text()
+
+
+def test_the_table_lists_exactly_the_families_and_what_they_were_run_against() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", PAGE.split("## ")[0], re.M)
+    platforms = Platforms().all()
+    assert rows == [(name, platform.title, platform.verified or "no") for name, platform in platforms.items()]
+
+
+def test_every_field_is_explained() -> None:
+    rows = re.findall(r"^\| (`.*?) \| (.*?) \|$", PAGE.split("## A family of your own")[1], re.M)
+    fields = [name for cell, _ in rows for name in re.findall(r"`([\w.]+)`", cell)]
+    assert {field for field in fields if not field.startswith("modes.")} == set(Platform.model_fields) - {"modes"}
+    assert {field for field in fields if field.startswith("modes.")} == {
+        f"modes.M.{name}{'.N' if name == 'to' else ''}" for name in Mode.model_fields
+    }
+    told = dict(rows)
+    parts: dict[str, type[BaseModel]] = {
+        "`login`": Login, "`errors`": Errors, "`keys`": Keys, "`terminal`": Terminal, "`detect`": Signs, "`pagers`": Pager
+    }  # fmt: skip
+    for field, model in parts.items():
+        assert [name for name in model.model_fields if f"`{name}`" not in told[field]] == []
+
+
+def test_the_example_is_a_family(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.M | re.S)
+    assert tomllib.loads(example)
+    (tmp_path / "lab.toml").write_text(example)
+    assert Platforms(tmp_path).get("lab").modes["setup"].config

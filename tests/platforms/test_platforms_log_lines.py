@@ -1,0 +1,70 @@
+"""A prompt is found behind log lines, and log lines are told from output."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.platforms import LogLines, Platforms
+
+PLATFORMS = Platforms()
+
+#: A log line of each family that has them, and its prompt.
+LOGS = {
+    "cisco_ios": ("sw1#", "*Nov 20 17:00:00.123: %SYS-5-CONFIG_I: Configured from console by console"),
+    "cisco_nxos": ("n9k# ", "2026 Nov 20 17:00:00 n9k %ETHPORT-5-IF_UP: Interface Ethernet1/1 is up"),
+    "cisco_xr": ("RP/0/RP0/CPU0:ios#", "RP/0/RP0/CPU0:Nov 20 17:00:00.123 UTC: config[65739]: %MGBL-SYS-5-CONFIG_I : x"),
+    "arista_eos": ("leaf1#", "Nov 20 17:00:00 leaf1 Ebra: %LINEPROTO-5-UPDOWN: Line protocol on Interface Ethernet1 is up"),
+    "juniper_junos": ("admin@mx1> ", "Nov 20 17:00:00  mx1 mgd[1234]: UI_COMMIT: User 'admin' requested 'commit'"),
+    "huawei_vrp": ("<HUAWEI>", "Nov 20 2026 17:00:00 HUAWEI %%01SHELL/5/CMDRECORD(s)[12]:Recorded command information."),
+    "hp_comware": ("<H3C>", "%Nov 20 17:00:00:123 2026 H3C SHELL/5/SHELL_LOGIN: TTY logged in from aux0."),
+    "hp_procurve": ("HP-2530-24G# ", "I 11/20/26 17:00:00 00076 ports: port 1 is now on-line"),
+    "mikrotik_routeros": ("[admin@MikroTik] > ", "17:00:00 echo: system,info,account user admin logged in via local"),
+    "nokia_sros": ("A:PE1# ", "12 2026/11/20 17:00:00.12 UTC MINOR: SYSTEM #2004 Base port 1/1/1"),
+    "aruba_aoscx": ("6300# ", "2026-11-20T17:00:00.123456+00:00 6300 ops-portd[1]: Event|403|LOG_INFO|||Link up"),
+    "vyos": ("vyos@vyos:~$ ", "Nov 20 17:00:00 vyos sshd[123]: Accepted password for vyos"),
+    "frr": ("R1# ", "2026/11/20 17:00:00 ZEBRA: [VTVCM-Y2NW3] Configuration Read in Took: 00:00:00"),
+    "generic": ("box# ", "<189>12: Nov 20 17:00:00: %LINK-3-UPDOWN: Interface up"),
+}
+#: Never taken for a log line.
+OUTPUT = ["", "Interface Status", "% Invalid input detected at '^' marker.", "sw1#", "Nov", "5 minute input rate", "MINOR: x"]
+
+
+@pytest.mark.parametrize("family", LOGS)
+def test_a_log_line_is_told_from_output(family: str) -> None:
+    prompt, log = LOGS[family]
+    lines = LogLines(PLATFORMS.get(family))
+    assert lines.is_log(log)
+    assert [line for line in [*OUTPUT, prompt] if lines.is_log(line)] == []
+
+
+@pytest.mark.parametrize("family", LOGS)
+@pytest.mark.parametrize("glued", [False, True], ids=["below", "behind"])
+def test_a_prompt_is_found_under_the_log(family: str, glued: bool) -> None:
+    prompt, log = LOGS[family]
+    shown = ["some output", prompt + log, log, ""] if glued else ["some output", prompt, log, "", log]
+    buried = LogLines(PLATFORMS.get(family)).buried_prompt(shown)
+    assert buried is not None
+    assert buried.shown.prompt == prompt
+    assert buried.log == (log, log)
+
+
+@pytest.mark.parametrize("family", LOGS)
+def test_nothing_is_buried_where_the_prompt_is_the_end_or_output_follows(family: str) -> None:
+    prompt, log = LOGS[family]
+    lines = LogLines(PLATFORMS.get(family))
+    assert lines.buried_prompt([log, prompt]) is None
+    assert lines.buried_prompt([prompt, log, "some output", log]) is None
+    assert lines.buried_prompt([prompt + "show version", log]) is None
+    assert lines.buried_prompt([log, log]) is None
+    assert lines.buried_prompt([]) is None
+
+
+@given(st.sampled_from(sorted(LOGS)), st.lists(st.booleans(), min_size=1, max_size=12))
+def test_any_number_of_log_lines_bury_it(family: str, flood: list[bool]) -> None:
+    prompt, log = LOGS[family]
+    behind = [log if is_log else "" for is_log in flood]
+    buried = LogLines(PLATFORMS.get(family)).buried_prompt([log, "output", prompt, *behind])
+    assert (buried is not None) == any(flood)
+    assert buried is None or (buried.shown.prompt == prompt and len(buried.log) == sum(flood))

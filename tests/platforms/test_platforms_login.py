@@ -1,0 +1,280 @@
+"""Logins on consoles of all sorts: awake or asleep, one layer or two, and whatever the previous user left."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from login_devices import (
+    Console,
+    MakesStage,
+    asleep,
+    at_prompt,
+    getty,
+    half_typed,
+    kinds,
+    left_over_config,
+    left_over_confirmation,
+    left_over_pager,
+    left_over_question,
+    log_in,
+    question,
+)
+
+from ptyctl.api.errors import ErrorCode
+from ptyctl.platforms import Answer, Layer, LoginDialog, Platforms
+from ptyctl.platforms.pattern import Pattern
+
+PLATFORMS = Platforms()
+NAME_AND_PASSWORD = ("Username: ", "Password: ")
+INVALID, VERIFICATION = "\n% Login invalid\n\n", "\nUser Access Verification\n\n"
+IOS_LOGIN = getty(NAME_AND_PASSWORD, ("admin", "<password 0>"), INVALID, VERIFICATION)
+
+
+def dialog(family: str, username: bool = True, password: bool = True, answers: tuple[Answer, ...] = ()) -> LoginDialog:
+    return LoginDialog([Layer(PLATFORMS.get(family), username, password)], answers)
+
+
+def two_layers(family: str) -> LoginDialog:
+    server = Layer(PLATFORMS.get("generic"), True, True)
+    return LoginDialog([server, Layer(PLATFORMS.get(family), True, True)])
+
+
+@pytest.mark.parametrize(
+    ("family", "asks", "prompt", "mode"),
+    [
+        ("cisco_ios", ("Username: ", "Password: "), "sw1>", "user"),
+        ("cisco_xr", ("Username: ", "Password: "), "RP/0/RP0/CPU0:ios#", "exec"),
+        ("cisco_nxos", ("n9k login: ", "Password: "), "n9k# ", "privileged"),
+        ("juniper_junos", ("mx1 (ttyu0)\n\nlogin: ", "Password:"), "{master:0}\nadmin@mx1> ", "exec"),
+        ("huawei_vrp", ("Username:", "Password:"), "<HUAWEI>", "user_view"),
+        ("hp_comware", ("login: ", "Password: "), "<H3C>", "user_view"),
+        ("nokia_sros", ("Login: ", "Password: "), "A:PE1# ", "classic"),
+        ("linux", ("Ubuntu 24.04 LTS host ttyS0\n\nhost login: ", "Password: "), "admin@host:~$ ", "user"),
+        ("vyos", ("vyos login: ", "Password: "), "admin@vyos:~$ ", "operational"),
+        ("generic", ("User name [none]: ", "admin's password: "), "box> ", "cli"),
+        ("fortinet_fortios", ("FGT60F login: ", "Password: "), "FGT60F # ", "exec"),
+    ],
+)
+def test_a_login_of_each_shape(family: str, asks: tuple[str, ...], prompt: str, mode: str) -> None:
+    greeting = getty(asks, ("admin", "<password 0>"))
+    last, actions = log_in(Console([greeting, at_prompt(prompt)]), dialog(family))
+    assert (last.kind, last.mode) == ("done", mode)
+    assert kinds(actions) == ["username", "secret"]
+
+
+def test_a_password_alone() -> None:
+    console = Console([getty(("Password: ",), ("<password 0>",), "\n"), at_prompt("R1> ")])
+    last, actions = log_in(console, dialog("frr", username=False))
+    assert (last.kind, last.mode, kinds(actions)) == ("done", "user", ["secret"])
+
+
+def test_no_login_at_all() -> None:
+    last, actions = log_in(Console([at_prompt("sw1#")]), dialog("cisco_ios", False, False))
+    assert (last.kind, last.mode, actions) == ("done", "privileged", [])
+
+
+@pytest.mark.parametrize("text", ["Press RETURN to get started.", "Press any key to continue", "Press ENTER to get started."])
+def test_a_sleeping_console_is_woken(text: str) -> None:
+    last, actions = log_in(Console([asleep(text), IOS_LOGIN, at_prompt("sw1>")]), dialog("cisco_ios"))
+    assert last.kind == "done"
+    assert kinds(actions) == ["clear_line", "enter", "enter", "username", "secret"]
+
+
+def test_a_wrong_password_is_tried_three_times_and_the_prompt_that_came_back_is_told() -> None:
+    console = Console([getty(NAME_AND_PASSWORD, ("admin", "right"), INVALID)])
+    last, actions = log_in(console, dialog("cisco_ios"))
+    assert (last.kind, last.code, last.prompt) == ("failed", ErrorCode.AUTH_FAILED, "Password:")
+    assert kinds(actions) == ["username", "secret"] * 3
+    assert "closed the line; it last asked 'Password:'" in last.why
+
+
+@pytest.mark.parametrize("asks", [("Password: ",), ("host login: ", "Password: ")], ids=len)
+def test_a_far_end_that_asks_for_ever_is_given_up(asks: tuple[str, ...]) -> None:
+    last, actions = log_in(Console([getty(asks, ("never",) * len(asks), patience=99)]), dialog("linux"))
+    assert (last.kind, last.code, last.prompt) == ("failed", ErrorCode.AUTH_FAILED, asks[0].strip())
+    assert f"after 3 tries the far end asks again, {asks[0].strip()!r}" in last.why
+    assert kinds(actions).count("secret") == 3
+
+
+@pytest.mark.parametrize(("username", "password", "missing"), [(False, True, "username"), (True, False, "password")])
+def test_a_credential_that_is_not_known(username: bool, password: bool, missing: str) -> None:
+    last, _ = log_in(Console([IOS_LOGIN]), dialog("cisco_ios", username, password))
+    assert (last.kind, last.code) == ("failed", ErrorCode.AUTH_FAILED)
+    assert f"the device has no {missing}; name one" in last.why
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "declined_by"),
+    [
+        ("cisco_ios", "Would you like to enter the initial configuration dialog? [yes/no]: ", "no\r"),
+        ("cisco_ios", "Would you like to terminate autoinstall? [yes]: ", "yes\r"),
+        ("cisco_ios", "Enter your selection [2]: ", "0\r"),
+        ("cisco_nxos", "Abort Power On Auto Provisioning and continue with normal setup ?(yes/no)[n]: ", "yes\r"),
+        ("cisco_nxos", "Would you like to enter the basic configuration dialog (yes/no): ", "no\r"),
+        ("huawei_vrp", "The password needs to be changed. Change now? [Y/N]: ", "N\r"),
+        ("mikrotik_routeros", "Do you want to see the software license? [Y/n]: ", "n"),
+        ("mikrotik_routeros", "new password> ", "\x03"),
+        ("hp_comware", "Automatic configuration is running, press CTRL_C or CTRL_D to break.\n", "\x03"),
+        ("hp_comware", "Press Y or ENTER to continue, N to exit.\n", "\r"),
+        ("fortinet_fortios", "(Press 'a' to accept):", "a"),
+        ("aruba_aoscx", "Enter new password: ", "\r"),
+    ],
+)
+def test_questions_are_declined(family: str, text: str, declined_by: str) -> None:
+    others = {"huawei_vrp": "<H>", "hp_comware": "<H>", "mikrotik_routeros": "[admin@id] > ", "fortinet_fortios": "H # "}
+    last, actions = log_in(Console([question(text, declined_by), at_prompt(others.get(family, "H#"))]), dialog(family))
+    assert last.kind == "done"
+    assert len(actions) == 1
+
+
+def test_the_caller_may_answer_otherwise() -> None:
+    text = "Would you like to enter the initial configuration dialog? [yes/no]: "
+    mine = Answer(match=Pattern.of("initial configuration dialog"), send="yes")
+    last, _ = log_in(Console([question(text, "yes\r"), at_prompt("H#")]), dialog("cisco_ios", answers=(mine,)))
+    assert last.kind == "done"
+
+
+@pytest.mark.parametrize(
+    "text", ["Enter enable secret: ", "Enter new password: ", "Confirm password: ", 'Enter the password for "admin": ']
+)
+def test_a_new_password_is_never_set(text: str) -> None:
+    last, actions = log_in(Console([question(text, "nothing")]), dialog("cisco_ios"))
+    assert (last.kind, last.code, actions) == ("failed", ErrorCode.AUTH_FAILED, [])
+    assert "set it by hand" in last.why
+
+
+LEFT_OVERS: dict[str, MakesStage] = {
+    "half-typed line": half_typed("reload"),
+    "unseen [confirm]": left_over_confirmation("Proceed with reload? [confirm]"),
+    "question": left_over_question("Overwrite? [y/n]: "),
+    "pager": left_over_pager(" --More-- "),
+    "config mode": left_over_config("sw1(config-if)#", "end"),
+}
+
+
+@pytest.mark.parametrize("left_over", LEFT_OVERS)
+def test_what_the_previous_user_left_is_left_and_never_run(left_over: str) -> None:
+    last, _ = log_in(Console([LEFT_OVERS[left_over], at_prompt("sw1#")]), dialog("cisco_ios"))
+    assert (last.kind, last.mode, last.why) == ("done", "privileged", "")
+
+
+def test_a_configuration_that_cannot_be_left_is_told() -> None:
+    stuck = [
+        left_over_config("RP/0/RP0/CPU0:ios(config)#", "end"),
+        left_over_question("Uncommitted changes found, commit them before exiting(yes/no/cancel)? [cancel]:"),
+        at_prompt("RP/0/RP0/CPU0:ios(config)#"),
+    ]
+    last, actions = log_in(Console(stuck), dialog("cisco_xr"))
+    assert (last.kind, last.mode) == ("done", "config")
+    assert kinds(actions) == ["leave_mode", "interrupt"]
+    assert "commit or drop it" in last.why
+
+
+def test_each_command_that_leaves_a_mode_is_typed() -> None:
+    config, exec_ = "(ex)[/configure]\nA:admin@pe1# ", "[/]\nA:admin@pe1# "
+    console = Console([left_over_config(config, "exit all", "quit-config"), at_prompt(exec_)])
+    last, actions = log_in(console, dialog("nokia_sros"))
+    assert (last.kind, last.mode, kinds(actions)) == ("done", "md", ["leave_mode", "leave_mode"])
+
+
+def test_a_question_that_stays_is_told() -> None:
+    last, actions = log_in(Console([at_prompt("Erase everything? [y/n]: ")]), dialog("cisco_ios"))
+    assert (last.kind, last.code) == ("failed", ErrorCode.CONNECT_FAILED)
+    assert kinds(actions) == ["interrupt"] * 2
+    assert "waits for an answer to 'Erase everything? [y/n]:'" in last.why
+
+
+def test_a_prompt_under_log_lines_is_brought_back() -> None:
+    buried = "sw1#\n*Nov 20 17:00:00.123: %SYS-5-CONFIG_I: Configured from console by console\n"
+    assert dialog("cisco_ios").heard(buried).kind == "enter"
+
+
+def test_a_dead_line_is_given_up() -> None:
+    last, actions = log_in(Console([at_prompt("")]), dialog("cisco_ios"))
+    assert (last.kind, last.code) == ("failed", ErrorCode.CONNECT_TIMEOUT)
+    assert kinds(actions) == ["clear_line", "enter", "enter", "enter"]
+
+
+def test_last_login_is_no_login_prompt() -> None:
+    seen = "\nLast login:"
+    assert dialog("juniper_junos").heard(seen).kind == "wait"
+    assert dialog("juniper_junos").heard(seen + " Thu Nov 20 17:00:00 2026 from 10.0.0.1").kind == "wait"
+
+
+def test_the_username_gets_what_the_family_puts_behind_it() -> None:
+    login = getty(("Login: ", "Password: "), ("admin+ct511w4098h", "<password 0>"))
+    last, _ = log_in(Console([login, at_prompt("[admin@MikroTik] > ")]), dialog("mikrotik_routeros"))
+    assert last.kind == "done"
+
+
+SERVER = getty(NAME_AND_PASSWORD, ("op", "<password 0>"), greets="\nConsole server\n\n")
+DEVICE = getty(NAME_AND_PASSWORD, ("admin", "<password 1>"), INVALID, VERIFICATION)
+
+
+def test_the_server_logs_in_first_and_then_the_device() -> None:
+    last, actions = log_in(Console([SERVER, DEVICE, at_prompt("sw1>")]), two_layers("cisco_ios"), ("op", "admin"))
+    assert (last.kind, last.mode) == ("done", "user")
+    assert kinds(actions) == ["username", "secret"] * 2
+    assert [action.layer for action in actions] == [0, 0, 1, 1]
+
+
+def test_the_device_behind_the_server_sleeps() -> None:
+    stages = [SERVER, asleep("Press RETURN to get started."), DEVICE, at_prompt("sw1>")]
+    last, actions = log_in(Console(stages), two_layers("cisco_ios"), ("op", "admin"))
+    assert last.kind == "done"
+    assert [action.layer for action in actions if action.kind == "secret"] == [0, 1]
+
+
+def test_a_bare_prompt_after_a_silence_is_the_devices() -> None:
+    bare = getty(NAME_AND_PASSWORD, ("admin", "<password 1>"), INVALID)
+    last, actions = log_in(
+        Console([SERVER, half_typed("reload"), bare, at_prompt("sw1>")]), two_layers("cisco_ios"), ("op", "admin")
+    )
+    assert last.kind == "done"
+    assert kinds(actions) == ["username", "secret", "clear_line", "enter", "username", "secret"]
+
+
+def test_the_bare_prompt_of_the_server_is_a_refusal() -> None:
+    asks_again = getty(NAME_AND_PASSWORD, ("op", "right"), "\n")
+    last, actions = log_in(Console([asks_again]), two_layers("cisco_ios"), ("op", "admin"))
+    assert (last.kind, last.code) == ("failed", ErrorCode.AUTH_FAILED)
+    assert {action.layer for action in actions} == {0}
+    assert "of the console server" in last.why
+
+
+@given(
+    st.lists(st.sampled_from(["asleep", "question"]), max_size=2),
+    st.sampled_from(["none", "name and password"]),
+    st.lists(st.sampled_from(["pager", "config mode"]), max_size=2, unique=True),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["sw1>", "sw1#"]),
+)
+def test_any_console_is_logged_in(
+    before: list[str], login: str, left: list[str], served: bool, torn: bool, prompt: str
+) -> None:
+    stages: list[MakesStage] = [SERVER] if served else []
+    made: dict[str, MakesStage] = {
+        "asleep": asleep("Press RETURN to get started."),
+        "question": question("Would you like to enter the initial configuration dialog? [yes/no]: ", "no\r"),
+        "name and password": DEVICE if served else IOS_LOGIN,
+    }
+    stages += [made[name] for name in before]
+    stages += [made[login]] if login != "none" else []
+    stages += [LEFT_OVERS[name] for name in left]
+    console = Console([*stages, at_prompt(prompt)], torn)
+    family = "cisco_ios"
+    last, actions = log_in(console, two_layers(family) if served else dialog(family), ("op" if served else "admin", "admin"))
+    assert (last.kind, last.mode) == ("done", "privileged" if prompt.endswith("#") else "user")
+    assert sum(action.kind == "secret" for action in actions) == served + (login != "none")
+
+
+@given(st.sampled_from(PLATFORMS.names()), st.lists(st.text(max_size=60), max_size=30))
+def test_no_text_gets_a_secret_but_a_password_prompt(family: str, texts: list[str]) -> None:
+    login = dialog(family)
+    for text in texts:
+        action = login.heard(text)
+        if action.kind == "secret":
+            assert PLATFORMS.get(family).login.password
+            assert any(pattern.matches(text.split("\n")[-1]) for pattern in PLATFORMS.get(family).login.password)

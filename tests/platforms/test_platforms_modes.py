@@ -1,0 +1,125 @@
+"""The way from one mode to another, on random graphs against a plain search, and on the real families."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.platforms import ModeGraph, Platform, Platforms
+from ptyctl.platforms.mode import Mode, Move
+
+PLATFORMS = Platforms()
+NAMES = ["a", "b", "c", "d", "e"]
+EDGES = st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=12)
+
+
+def platform_of(edges: set[tuple[str, str]]) -> Platform:
+    def moves(source: str) -> dict[str, Move]:
+        return {target: Move(commands=(f"{source} to {target}",)) for begin, target in sorted(edges) if begin == source}
+
+    return Platform(title="random", home=("a",), modes={name: Mode(to=moves(name)) for name in NAMES})
+
+
+def fewest_moves(edges: set[tuple[str, str]], source: str, target: str) -> int | None:
+    """Tries all ways of each length."""
+    for length in range(len(NAMES)):
+        for between in itertools.product(NAMES, repeat=max(length - 1, 0)):
+            way = [source, *between, target] if length else [source]
+            if way[-1] == target and all(step in edges for step in itertools.pairwise(way)):
+                return length
+    return None
+
+
+@given(EDGES, st.sampled_from(NAMES), st.sampled_from(NAMES))
+def test_a_path_is_whole_and_the_shortest(edges: set[tuple[str, str]], source: str, target: str) -> None:
+    graph, fewest = ModeGraph(platform_of(edges)), fewest_moves(edges, source, target)
+    if fewest is None:
+        with pytest.raises(PtyctlError, match=f"from mode {source} to {target}"):
+            graph.path(source, target)
+        return
+    path = graph.path(source, target)
+    assert len(path) == fewest
+    assert [step.source for step in path] + [target] == [source, *(step.target for step in path)]
+    assert all(step.move.commands == (f"{step.source} to {step.target}",) for step in path)
+
+
+@pytest.mark.parametrize(
+    ("family", "source", "target", "commands"),
+    [
+        ("cisco_ios", "user", "config", ["enable", "configure terminal"]),
+        ("cisco_ios", "config", "user", ["end", "disable"]),
+        ("cisco_ios", "privileged", "privileged", []),
+        ("juniper_junos", "shell", "config", ["cli", "configure"]),
+        ("huawei_vrp", "system_view", "user_view", ["return"]),
+        ("nokia_sros", "md_config", "md", ["exit all", "quit-config"]),
+        ("frr", "user", "config", ["enable", "configure terminal"]),
+    ],
+)
+def test_the_commands_of_a_way(family: str, source: str, target: str, commands: list[str]) -> None:
+    path = ModeGraph(PLATFORMS.get(family)).path(source, target)
+    assert [command for step in path for command in step.move.commands] == commands
+
+
+@pytest.mark.parametrize("family", PLATFORMS.names())
+def test_every_configuration_can_be_left(family: str) -> None:
+    platform = PLATFORMS.get(family)
+    stuck = [name for name, mode in platform.modes.items() if mode.config and not ModeGraph(platform).way_home(name)]
+    assert stuck == []
+    assert not any(platform.modes[name].config for name in platform.home)
+
+
+def test_enable_asks_for_its_own_secret() -> None:
+    (step,) = ModeGraph(PLATFORMS.get("cisco_ios")).path("user", "privileged")
+    (answer,) = step.move.dialog
+    assert answer.match.matches("Password: ")
+    assert answer.secret == "enable"
+
+
+def test_home_is_the_nearest_of_two() -> None:
+    graph = ModeGraph(PLATFORMS.get("nokia_sros"))
+    assert [step.target for step in graph.way_home("classic_config") or ()] == ["classic"]
+    assert [step.target for step in graph.way_home("md_config") or ()] == ["md"]
+    assert graph.way_home("md") == ()
+
+
+def test_an_unknown_mode_and_a_missing_way_are_told() -> None:
+    graph = ModeGraph(PLATFORMS.get("cisco_ios"))
+    with pytest.raises(PtyctlError, match=r"'enable' is not known .*use one of: .*privileged") as unknown:
+        graph.path("user", "enable")
+    assert unknown.value.code is ErrorCode.UNSUPPORTED
+    with pytest.raises(PtyctlError, match="no way is known from mode rommon"):
+        graph.path("rommon", "privileged")
+    assert graph.way_home("rommon") is None
+
+
+@pytest.mark.parametrize(
+    ("family", "line", "mode", "rest"),
+    [
+        ("cisco_ios", "sw1#show ver", "privileged", "show ver"),
+        ("cisco_ios", "sw1(config-if)#ip addr 10.0.0.1", "config", "ip addr 10.0.0.1"),
+        ("frr", "R1> show ip route 10#", "user", "show ip route 10#"),
+        ("huawei_vrp", "[~HUAWEI]dis cur", "system_view", "dis cur"),
+        ("mikrotik_routeros", "[admin@MikroTik] > /ip add", "cli", "/ip add"),
+    ],
+)
+def test_what_is_half_typed_stands_behind_the_prompt(family: str, line: str, mode: str, rest: str) -> None:
+    found = ModeGraph(PLATFORMS.get(family)).typed_behind(["", line])
+    assert found is not None
+    assert (found[0].mode, found[1]) == (mode, rest)
+
+
+@pytest.mark.parametrize("line", ["", "sw1#", "sw1# ", "plain text", "#### banner"])
+def test_nothing_is_half_typed(line: str) -> None:
+    assert ModeGraph(PLATFORMS.get("cisco_ios")).typed_behind([line]) is None
+
+
+@given(st.sampled_from(PLATFORMS.names()), st.lists(st.text(max_size=40), max_size=3))
+def test_any_text_can_be_asked_about(family: str, lines: list[str]) -> None:
+    graph = ModeGraph(PLATFORMS.get(family))
+    shown = graph.shown(lines)
+    assert shown is None or shown.mode in PLATFORMS.get(family).modes
+    graph.typed_behind(lines)

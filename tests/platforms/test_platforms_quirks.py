@@ -1,0 +1,111 @@
+"""A login on the practice switch with each of its quirks: whatever is odd about a console, it ends at a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shown_lines import ShownLines
+
+from ptyctl.cli.practice import Quirks
+from ptyctl.cli.practice.actions import Action as Doing
+from ptyctl.cli.practice.actions import Output
+from ptyctl.cli.practice.console import Console
+from ptyctl.cli.practice.device import Account, Device
+from ptyctl.cli.practice.hooks.arriving import HALF_TYPED
+from ptyctl.cli.practice.hooks.logging_in import LOGIN_PROMPTS
+from ptyctl.platforms import Action, Layer, LoginDialog, Platform, Platforms
+
+PLATFORMS = Platforms()
+GENERIC = PLATFORMS.get("generic")
+#: Quirks of another family's login, and that family.
+OTHERS = {"change_password": "huawei_vrp", "new_password": "mikrotik_routeros", "licence": "mikrotik_routeros"}
+#: Each quirk with a value that turns it on; those that are about Telnet or time, and not about what is shown, are left out.
+SWITCHED_ON: dict[str, Any] = {
+    **{quirk.name: True for quirk in fields(Quirks) if quirk.default is False and quirk.name not in ("insists_on_options",)},
+    "console_server": "op:server-password",
+    "syslog_after_prompt": 1,
+    "syslog_every": 1,
+    "renamed_every": 1,
+}
+
+
+class Desk:
+    """Somebody who does what a login says, in front of the switch."""
+
+    def __init__(self, quirks: Quirks, name: str = "con0") -> None:
+        self.console = Console(Device("sw1", Account("admin", "device-password", "en")), name, quirks)
+        self.shown = ShownLines()
+        self.text = ""
+        self._take(self.console.start())
+
+    def log_in(self, login: LoginDialog, answers: list[dict[str, str]]) -> Action:
+        """`answers`: the username and the password of each layer."""
+        for _ in range(60):
+            action = login.heard(self.shown.text())
+            if action.kind == "wait":
+                action = login.silent(self.shown.text())
+            if action.kind in ("done", "failed"):
+                return action
+            typed = action.text
+            if action.kind in ("username", "secret"):
+                typed = answers[action.layer][action.secret or "username"]
+            self.shown.typed()
+            self._take(self.console.feed((typed + ("\r" if action.enter else "")).encode()))
+        raise AssertionError("the login does not end")
+
+    def _take(self, actions: list[Doing]) -> None:
+        for action in actions:
+            if isinstance(action, Output):
+                self.shown.add(action.data)
+                self.text += action.data.decode()
+
+
+def platform_for(quirk: str) -> Platform:
+    """IOS, which the switch is, with the login of the family that has the quirk."""
+    ios = PLATFORMS.get("cisco_ios")
+    if quirk not in OTHERS:
+        return ios
+    login = PLATFORMS.get(OTHERS[quirk]).login.model_copy(update={"username_suffix": ""})
+    return ios.model_copy(update={"login": login})
+
+
+def log_in(switched_on: dict[str, Any], platform: Platform) -> tuple[Desk, Action]:
+    desk = Desk(Quirks(**switched_on))
+    device = {"username": "admin", "password": "device-password", "enable": "en"}
+    layers, answers = [Layer(platform, True, True)], [device]
+    if "console_server" in switched_on:
+        layers.insert(0, Layer(GENERIC, True, True))
+        answers.insert(0, {"username": "op", "password": "server-password"})
+    return desk, desk.log_in(LoginDialog(layers), answers)
+
+
+@pytest.mark.parametrize("quirk", SWITCHED_ON)
+def test_a_login_with_the_quirk(quirk: str) -> None:
+    desk, done = log_in({quirk: SWITCHED_ON[quirk]}, platform_for(quirk))
+    assert done.kind == "done", done.why
+    assert done.mode in ("user", "privileged")
+    assert HALF_TYPED + "\r" not in desk.text, "what somebody had half typed was run"
+
+
+@pytest.mark.parametrize("words", LOGIN_PROMPTS)
+def test_a_login_in_other_words(words: str) -> None:
+    _, done = log_in({"login_prompts": words}, platform_for(""))
+    assert (done.kind, done.mode) == ("done", "user"), done.why
+
+
+#: These can come together; each of the others is about what comes later.
+TOGETHER = [
+    "console_server", "left_over_more", "left_over_line", "left_over_config", "initial_setup", "silent", "press_return",
+    "prompt_in_banner", "echoes_password", "bare_cr_after_password", "last_login", "nul_padding", "syslog_after_prompt",
+]  # fmt: skip
+
+
+@given(st.sets(st.sampled_from(TOGETHER), max_size=4))
+def test_a_login_with_several(quirks: set[str]) -> None:
+    _, done = log_in({quirk: SWITCHED_ON[quirk] for quirk in quirks}, platform_for(""))
+    assert done.kind == "done", done.why
+    assert done.mode in ("user", "privileged")
