@@ -101,13 +101,15 @@ class Normaliser:
         raw = self.raw - len(self._held) - len(self._string) - len(data)
         pieces, begin = [], 0
         for found in _OSC_OR_MODE.finditer(data):
-            pieces.append(self._plain(SEQUENCE.sub(b"", data[begin : found.start()])))
+            if begin < found.start():
+                pieces.append(self._plain(SEQUENCE.sub(b"", data[begin : found.start()])))
             begin = found.end()
             if found[1] is None:
                 self._set_modes(found[2], found[3] == b"h")
             else:
                 pieces.append(self._mark(found[1], raw + found.start(), raw + begin))
-        pieces.append(self._plain(SEQUENCE.sub(b"", data[begin:])))
+        if begin < len(data):
+            pieces.append(self._plain(SEQUENCE.sub(b"", data[begin:])))
         return b"".join(pieces)
 
     def _mark(self, payload: bytes, raw_begin: int, raw_end: int) -> bytes:

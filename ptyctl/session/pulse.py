@@ -11,9 +11,9 @@ GATHER_BYTES = 512 * 1024
 class Pulse:
     """Many may wait; a beat wakes them all. Between looking and waiting there is no await, so no beat is lost.
 
-    Bytes that were received wake those who `gather` only when `gather_bytes` of them have come, or when a turn of the loop has
-    brought no more: so their searching stays linear, and a flood costs them nothing in between. `settled` says that it was the
-    latter, and nothing came since.
+    Bytes that were received wake those who `gather` only when `gather_bytes` of them have come, or when two turns of the loop
+    brought no more: so their searching stays linear, and a flood costs them next to nothing in between. `settled` says that it
+    was the latter, and nothing came since.
     """
 
     def __init__(self, gather_bytes: int = GATHER_BYTES) -> None:
@@ -21,25 +21,29 @@ class Pulse:
         self._gathering: list[asyncio.Future[None]] = []
         self._gather_bytes = gather_bytes
         self._loop = asyncio.get_running_loop()
-        self._gathered = 0
+        self._size = 0  # of all that was received
+        self._woken_at = 0  # what it was when those who gather were last woken
         self._settling = False
         self.settled = False
 
     def beat(self) -> None:
         """Something other than bytes: nobody waits for more of it."""
-        _wake_all(self._waiting)
-        self._wake_gathering()
+        if self._waiting:
+            _wake_all(self._waiting)
+        if self._gathering:
+            self._wake_gathering()
 
     def received(self, nbytes: int) -> None:
+        self._size += nbytes
         self.settled = False
-        _wake_all(self._waiting)
+        if self._waiting:
+            _wake_all(self._waiting)
         if self._gathering:
-            self._gathered += nbytes
-            if self._gathered >= self._gather_bytes:
+            if self._size - self._woken_at >= self._gather_bytes:
                 self._wake_gathering()
             elif not self._settling:
                 self._settling = True
-                self._loop.call_soon(self._settle, self._gathered)
+                self._loop.call_soon(self._settle, self._size)
 
     async def wait(self, until: float | None = None, *, gather: bool = False) -> None:
         """Returns at the next beat, or when the loop's clock reaches `until`."""
@@ -57,8 +61,8 @@ class Pulse:
 
     def _settle(self, seen: int, quiet_turns: int = 0) -> None:
         """Once a turn of the loop. Two must bring nothing, since a turn runs what is ready before what it finds."""
-        if self._gathered != seen:
-            self._loop.call_soon(self._settle, self._gathered)
+        if self._size != seen:
+            self._loop.call_soon(self._settle, self._size)
         elif quiet_turns == 0:
             self._loop.call_soon(self._settle, seen, 1)
         else:
@@ -67,7 +71,7 @@ class Pulse:
             self._wake_gathering()
 
     def _wake_gathering(self) -> None:
-        self._gathered = 0
+        self._woken_at = self._size
         _wake_all(self._gathering)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,3 +98,17 @@ def test_whatever_the_pace_the_last_byte_is_looked_at(pieces: list[tuple[int, in
         await asyncio.gather(looking, return_exceptions=True)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("later", range(4))
+async def test_bytes_that_come_while_nobody_gathers_count_too(later: int) -> None:
+    pulse = Pulse()
+    looking = asyncio.create_task(pulse.wait(gather=True))
+    await turns(1)
+    pulse.received(5)
+    pulse.beat()
+    await looking
+    await turns(later)
+    pulse.received(5)
+    await turns(1)
+    assert not pulse.settled
