@@ -17,8 +17,8 @@ HEARD_BYTES = 1 << 18
 
 
 class Queries:
-    """`on_begin` is told of the offset from which on something may have been asked, then `on_heard` whether it was. `tail` gives
-    as many of the last bytes that came, or fewer."""
+    """`on_begin` is told of the offset from which on something may have been asked, then `on_heard` whether it was. `tail`
+    gives as many of the last bytes that came, or fewer."""
 
     def __init__(self) -> None:
         self.on_begin: Callable[[int], None] = lambda raw: None
