@@ -56,8 +56,8 @@ modes = st.sampled_from(
     + ["\x1b[?1049h", "\x1b[?25l"]
 )
 margins = in_order("\x1b[?6l", st.builds(csi, st.just("r"), st.integers(1, ROWS), st.integers(1, ROWS)))
-#: Neither in the first column (what tmux prints does not tell of it) nor so near to the last that one is full.
-inside = st.builds(csi, st.just("H"), rows, st.integers(2, COLS - 5))
+#: Neither in the first two columns (what tmux prints does not always tell them apart) nor so near to the last that one is full.
+inside = st.builds(csi, st.just("H"), rows, st.integers(3, COLS - 5))
 changes = in_order(
     inside, st.one_of(sequences("@PX", few), sequences("JK", st.integers(0, 2)), st.just("ab\b"), st.just(csi("J", 3)))
 )

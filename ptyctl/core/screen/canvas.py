@@ -71,10 +71,9 @@ class Canvas(State):
 
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
         self.ensure_hbounds()
-        x = self.cursor.x
-        span = {0: (x, self.columns), 1: (0, x + 1), 2: (0, self.columns)}.get(how)
-        if span is not None:
-            self.grid.erase(self.cursor.y, *span, self.blank)
+        if 0 <= how <= 2:
+            begin, end = self.cursor.x if how == 0 else 0, self.cursor.x + 1 if how == 1 else self.columns
+            self.grid.erase(self.cursor.y, begin, end, self.blank)
 
     def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
         if how == 3:

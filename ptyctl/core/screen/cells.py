@@ -31,6 +31,11 @@ def width(char: str) -> int:
     return 1 if ord(char) in _REGIONAL_INDICATORS else wcwidth(char)
 
 
+def joins(char: str) -> bool:
+    """Whether it may join the character before it."""
+    return width(char) == 0 or ord(char) in _SKIN_TONES
+
+
 class Clusters:
     """The clusters of one terminal."""
 

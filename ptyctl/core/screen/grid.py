@@ -19,7 +19,7 @@ class Grid:
     def put(self, y: int, x: int, text: str, style: str) -> None:
         end = x + len(text)
         row = self.text[y]
-        if not row.isascii():
+        if STUB in row:
             row = _split(_split(row, x), end)
         self.text[y] = row[:x] + text + row[end:]
         styles = self.styles[y]

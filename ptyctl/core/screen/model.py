@@ -85,8 +85,8 @@ class ScreenModel:
     def scrollback(self, limit: int) -> list[str]:
         """Lines that scrolled off the main screen at its top, oldest first, the newest `limit` of those that are kept."""
         self._settle()
-        history = self._canvas.history
-        return [history[number] for number in range(max(0, len(history) - limit), len(history))]
+        lines = list(self._canvas.history)
+        return lines[max(0, len(lines) - limit) :]
 
     def paint(self) -> bytes:
         """Bytes that make a fresh terminal of this size show the same, and go on alike from there."""

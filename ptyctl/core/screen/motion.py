@@ -62,5 +62,11 @@ class Motion(pyte.Screen):
             self.cursor.x = max((stop for stop in self.tabstops if stop < self.cursor.x), default=0)
 
     def set_tab_stop(self) -> None:
-        self.ensure_hbounds()
-        super().set_tab_stop()
+        """Nothing moves: a cursor that will wrap still does."""
+        self.tabstops.add(min(self.cursor.x, self.columns - 1))
+
+    def clear_tab_stop(self, how: int = 0) -> None:
+        if how == 0:
+            self.tabstops.discard(min(self.cursor.x, self.columns - 1))
+        elif how == 3:
+            self.tabstops.clear()

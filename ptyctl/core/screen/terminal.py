@@ -53,6 +53,10 @@ def numbers(parameters: str) -> Numbers:
 
 
 def _controls(canvas: Drawing, controls: str) -> None:
+    if controls == "\r\n":  # what most lines end with
+        canvas.carriage_return()
+        canvas.index()
+        return
     for control in controls:
         if (action := _C0.get(control)) is not None:
             action(canvas)
@@ -124,11 +128,6 @@ def _scroll_down(canvas: Drawing, values: Numbers) -> None:
         canvas.scroll_down(values[0] or 1)
 
 
-def _clear_tab_stops(canvas: Drawing, values: Numbers) -> None:
-    canvas.ensure_hbounds()
-    canvas.clear_tab_stop(values[0])
-
-
 def _keypad(canvas: Drawing, *, application: bool) -> None:
     (canvas.mode.add if application else canvas.mode.discard)(modes.DECNKM)
 
@@ -191,7 +190,7 @@ _CONTROL_SEQUENCES: dict[str, Action] = {
     "d": lambda canvas, values: canvas.cursor_to_line(values[0]),
     "e": lambda canvas, values: canvas.cursor_down(values[0]),
     "f": lambda canvas, values: canvas.cursor_position(*values[:2]),
-    "g": _clear_tab_stops,
+    "g": lambda canvas, values: canvas.clear_tab_stop(values[0]),
     "h": lambda canvas, values: canvas.set_mode(*values),
     "l": lambda canvas, values: canvas.reset_mode(*values),
     "r": lambda canvas, values: canvas.set_margins(*values[:2]),

@@ -11,12 +11,14 @@ from __future__ import annotations
 import codecs
 import copy
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from ptyctl.core.control import ESC as ESC_BYTE
 
 #: Longer sequences are swallowed whole: nothing that is known is longer than a title.
 MAX_SEQUENCE = 4096
+_MAX_KNOWN = 16
 ESC = ESC_BYTE.decode()
 
 _OSC_END = r"(?:[\x07\x18\x1a]|\x1b\\|(?=\x1b[^\\]))"
@@ -127,6 +129,10 @@ class Tokenizer:
 
 def sequence(raw: str) -> Sequence | None:
     """The parts of a sequence that came to its end; None for an overlong one."""
+    return _known(raw) if len(raw) <= _MAX_KNOWN else _parsed(raw)
+
+
+def _parsed(raw: str) -> Sequence | None:
     introduced = _INTRODUCED.match(raw)
     if introduced is None or len(raw) > MAX_SEQUENCE:
         return None
@@ -140,6 +146,10 @@ def sequence(raw: str) -> Sequence | None:
     parts = (_CONTROL_SEQUENCE if kind else _ESCAPE_SEQUENCE).fullmatch(printable)
     private, parameters, intermediates, final = parts.groups() if parts else ("", "", "", "")
     return Sequence(kind, private, parameters, intermediates, final, controls)
+
+
+#: Programs use a few short ones, over and over.
+_known = lru_cache(maxsize=1024)(_parsed)
 
 
 def _unfinished(text: str) -> int:
