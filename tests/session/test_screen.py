@@ -128,7 +128,7 @@ def test_a_screen_at_any_place_is_what_was_there(doing: list[Act], often: bool) 
 
 async def found_again(sessions: Path, there: Reference) -> None:
     """The next server sees the same in what a killed one left."""
-    session = recovered(sessions, "s", Limits())
+    session = await recovered(sessions, "s", Limits(), hold=True)
     assert session is not None
     screen = session.display.screen
     assert (await screen.view(attributes=True)).picture == there.shown[there.raw]

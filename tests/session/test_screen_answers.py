@@ -117,7 +117,7 @@ async def test_nothing_is_answered_after_a_recovery(tmp_path: Path) -> None:
     channel.feed(b"\x1b[6n")
     shutil.copytree(tmp_path / "s", tmp_path / "left" / "s")
     await session.close(force=True)
-    found = recovered(tmp_path / "left", "s", Limits())
+    found = await recovered(tmp_path / "left", "s", Limits(), hold=True)
     assert found is not None
     again = MemoryChannel()
     await found.connect(again)
