@@ -321,11 +321,6 @@ async def test_a_read_that_cannot_be(bash: SessionHandle, fields: dict[str, obje
         await read(bash, **{"timeout_ms": 0, **fields})
 
 
-async def test_the_screen_is_not_here_yet(bash: SessionHandle) -> None:
-    with refused(ErrorCode.UNSUPPORTED, "screen", "tail"):
-        await read(bash, mode="screen")
-
-
 async def test_a_tail_is_a_snapshot_and_waits_for_nothing(open_session: Open) -> None:
     handle = await open_session(command=["cat"])
     for waited in ({"until_regex": "x"}, {"until_idle_ms": 5}, {"cursor": "0"}, {"include_match": False}):
