@@ -30,6 +30,12 @@ def test_the_alternate_screen_is_blank_each_time_and_has_no_scrollback() -> None
     assert model.scrollback(10) == []
 
 
+def test_a_public_mode_is_no_private_one() -> None:
+    """pyte shifts private numbers by five bits: 800 is 25, 33568 is 1049."""
+    picture = drawn(b"\x1b[800l\x1b[33568hx").picture()
+    assert (picture.cursor_visible, picture.alt_screen) == (True, False)
+
+
 def test_mode_1048_saves_the_cursor() -> None:
     assert drawn(b"ab\x1b[?1048h\x1b[3Hx\x1b[?1048lc").picture().rows == ("abc", "", "x")
 
