@@ -42,7 +42,7 @@ def model_of(example: dict[str, Any]) -> type[BaseModel] | None:
         return ExecReply
     if "success" in example:
         return SessionReply
-    if "chunk" in example or "bytes_written" in example:
+    if {"chunk", "rows", "bytes_written"} & set(example):
         return IoReply
     if example.get("action") in ("read", "write"):
         return IoRequest

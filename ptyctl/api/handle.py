@@ -57,7 +57,7 @@ class SessionHandle:
         return await self.controller.io(IoRequest.of({**self._who(), "action": "write", "key": key, **fields}))
 
     async def read(self, **fields: Any) -> IoReply:
-        """Reads on from where the last read ended, or from `cursor`, or the `tail`."""
+        """Reads on from where the last read ended, or from `cursor`, or the `tail`. For the screen see `screen`."""
         place = {} if fields.get("mode") == "tail" else {"cursor": self.cursor}
         reply = await self.controller.io(IoRequest.of({**self._who(), "action": "read", **place, **fields}))
         self.cursor = reply.next_cursor or self.cursor

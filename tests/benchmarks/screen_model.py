@@ -6,8 +6,10 @@ as a program in the manner of top does; pyte draws the same bytes.
 
 from __future__ import annotations
 
+import gc
 import random
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -24,7 +26,9 @@ PIECE_BYTES = 1 << 20
 REDRAW_BYTES = 1_000_000
 WORDS = ("root", "20", "0", "1.4", "S", "0:02.33", "/usr/sbin/sshd -D", "kworker/u4:1-events")
 
-BURST_AIM_MS, REDRAW_AIM_MS, SECOND_AIM_MS = 100, 400, 2
+KEPT_LINES = 1000
+
+BURST_AIM_MS, REDRAW_AIM_MS, SECOND_AIM_MS, MEMORY_AIM_KB = 100, 400, 2, 300
 PYTE = "pyte"
 
 
@@ -81,8 +85,28 @@ async def _second(plan: Plan) -> Result:
     return in_milliseconds(await measure([_contestant(OURS, model.picture)], plan))
 
 
+def _most_kilobytes() -> float:
+    """Both screens and all lines that are kept are full, and every cell has another style than the next."""
+    chance = random.Random(5)
+    row = "".join(f"\x1b[3{chance.randint(0, 7)}m{chance.choice('abcdefgh')}" for _ in range(COLS))
+    full = f"{row}\r\n" * (LINES + KEPT_LINES)
+    gc.collect()
+    tracemalloc.start()
+    model = _drawn(f"{full}\x1b[?1049h{full}".encode())
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(model.scrollback(KEPT_LINES)) == KEPT_LINES
+    return taken / 1000
+
+
+async def _memory(plan: Plan) -> Result:
+    return Result({OURS: [_most_kilobytes()]})
+
+
 ROWS = (
     Row("screen-burst", "screen after a 64 MB burst of plain text", "ms", None, (Aim("≤", BURST_AIM_MS),), _burst),
     Row("screen-redraws", "screen after 1 MB of cursor-addressed redraws", "ms", None, (Aim("≤", REDRAW_AIM_MS),), _redraw),
+    Row("screen-memory", "a screen of 120 by 40 and 1,000 lines, all full", "KB", None, (Aim("≤", MEMORY_AIM_KB),), _memory),
     Row("screen-second", "screen with nothing new", "ms", None, (Aim("≤", SECOND_AIM_MS),), _second),
 )

@@ -46,7 +46,7 @@ def busy_port() -> Iterator[int]:
 
 def test_an_unknown_toolset(capsys: pytest.CaptureFixture[str]) -> None:
     assert serve.run("stdio", toolsets="core,nope", open_controller=untouched) == 2
-    assert "no toolset 'nope'; there is: core, pty, blocks, all" in refusal(capsys)
+    assert "no toolset 'nope'; there is: core, pty, blocks, screen, all" in refusal(capsys)
 
 
 @pytest.mark.parametrize("transport", ["http", "both"])

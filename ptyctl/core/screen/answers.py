@@ -75,7 +75,7 @@ def _position(canvas: Drawing) -> str:
 
 
 def _ansi_mode(canvas: Drawing, values: Numbers) -> None:
-    known = values[0] in (modes.IRM, modes.LNM)
+    known = values[0] in modes.PUBLIC
     state = (1 if values[0] in canvas.mode else 2) if known else 0
     canvas.write_process_input(f"\x1b[{values[0]};{state}$y")
 

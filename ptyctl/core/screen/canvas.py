@@ -96,12 +96,16 @@ class Canvas(State):
     # The whole.
 
     def set_mode(self, *numbers: int, **kwargs: Any) -> None:
-        for number in numbers:
-            self._switch(modes.private(number) if kwargs.get("private") else number, on=True)
+        self._switch_all(numbers, private=bool(kwargs.get("private")), on=True)
 
     def reset_mode(self, *numbers: int, **kwargs: Any) -> None:
+        self._switch_all(numbers, private=bool(kwargs.get("private")), on=False)
+
+    def _switch_all(self, numbers: tuple[int, ...], *, private: bool, on: bool) -> None:
+        """A number of a public mode must not pass for a shifted private one."""
         for number in numbers:
-            self._switch(modes.private(number) if kwargs.get("private") else number, on=False)
+            if private or number in modes.PUBLIC:
+                self._switch(modes.private(number) if private else number, on=on)
 
     def _switch(self, mode: int, *, on: bool) -> None:
         if mode in modes.ALTERNATE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyte import modes
 
 IRM, LNM = modes.IRM, modes.LNM
+PUBLIC = frozenset({IRM, LNM})
 
 
 def private(number: int) -> int:
@@ -33,5 +34,5 @@ DEFAULT = frozenset({DECAWM, DECTCEM})
 #: Kept for who draws the picture anew, with no effect on the cells: cursor keys, reverse video, blinking, keypad, mouse,
 #: focus, mouse encodings, wheel as arrows, bracketed paste, synchronised output.
 KEPT = MOUSE | {DECCKM, DECSCNM, DECNKM, *map(private, (12, 1004, 1005, 1006, 1007, 1015, 2004, 2026))}
-EFFECTIVE = frozenset({IRM, LNM, DECOM, DECAWM, DECTCEM})
+EFFECTIVE = PUBLIC | {DECOM, DECAWM, DECTCEM}
 KNOWN = KEPT | EFFECTIVE

@@ -35,9 +35,10 @@ _ESCAPED = (
     r"|[0-OQ-WYZ\\`-~\x18\x1a]|(?=\x1b))"
     rf"|{_NOTHING}{{65}})"
 )
-#: The last alternative is a sequence that has not ended. At the end there is always an empty token.
+#: A long control sequence is not plain: it may be overlong. The last alternative is a sequence that has not ended. At the end
+#: there is always an empty token.
 _TOKEN = re.compile(
-    rf"(?:\x1b\[([0-9;:]*)([@-~])|([\x00-\x1a\x1c-\x1f\x7f-\x9f]+|{_ESCAPED}|\x1b[\s\S]*))?([^\x00-\x1f\x7f-\x9f]*)"
+    rf"(?:\x1b\[([0-9;:]{{0,256}})([@-~])|([\x00-\x1a\x1c-\x1f\x7f-\x9f]+|{_ESCAPED}|\x1b[\s\S]*))?([^\x00-\x1f\x7f-\x9f]*)"
 )
 _WHOLE = re.compile(_ESCAPED)
 _INTRODUCED = re.compile(rf"\x1b({_NOTHING}*)([\[\]PX^_]?)")
@@ -139,7 +140,8 @@ def _parsed(raw: str) -> Sequence | None:
     controls, kind = introduced[1], introduced[2]
     body = raw[introduced.end() :]
     if kind not in ("", "["):
-        terminator = next((end for end in ("\x1b\\", "\x07") if body.endswith(end)), "")
+        terminators = ("\x1b\\", "\x07") if kind == "]" else ("\x1b\\",)
+        terminator = next((end for end in terminators if body.endswith(end)), "")
         return Sequence(kind, "", body.removesuffix(terminator), "", terminator, controls)
     controls += "".join(char for char in body if char < " ")
     printable = "".join(char for char in body if " " <= char <= "~")

@@ -218,13 +218,13 @@ async def test_a_program_that_asks_is_answered(open_session: Open) -> None:
 
 
 async def test_an_answer_is_typed_once(open_session: Open) -> None:
-    handle = await key_log(open_session, pty=SIZE)
-    # what a program in front receives; a query of its own is not needed to see that reading makes no answers
+    handle = await key_log(open_session, b"\x1b[5n", pty=SIZE)
+    assert (await handle.read(until_regex="<1b5b306e>", timeout_ms=PATIENCE_MS)).matched
     for _ in range(3):
         await handle.screen()
+    await pty_of(handle).good("pty_read_screen", at=1)
     await handle.write("x")
-    assert (await handle.read(until_regex="78", timeout_ms=PATIENCE_MS)).chunk is not None
-    assert "1b" not in ((await handle.read(timeout_ms=50)).chunk or "")
+    assert (await handle.read(until_regex="<78>", timeout_ms=PATIENCE_MS)).chunk == "<78>"
 
 
 async def test_exec_on_fish_is_exact_while_its_questions_are_answered(open_session: Open) -> None:

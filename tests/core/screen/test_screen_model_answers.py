@@ -80,7 +80,8 @@ def test_questions_in_one_sequence_are_answered_in_order() -> None:
 @pytest.mark.parametrize(
     "said",
     [b"\x1b[1c", b"\x1b[>1q", b"\x1b[?62;22c", b"\x1b[2;2R", b"\x1b]11;#000000\x07", b"\x1b]52;c;?\x07", b"\x1b]4;999;?\x07",
-     b"\x1b]4;x;?\x07", b"\x05", b"\x1b[?u", b"\x1b[22t", b"\x1b[8;9;9t", b"\x1b]11;?\x18", b"\x1bP$qm\x18"],
+     b"\x1b]4;x;?\x07", b"\x05", b"\x1bP$qm\x07\x1b[m", b"\x1b[?u", b"\x1b[22t", b"\x1b[8;9;9t", b"\x1b]11;?\x18",
+     b"\x1bP$qm\x18"],
 )  # fmt: skip
 def test_what_is_no_question_that_is_answered(said: bytes) -> None:
     assert told(said) == []

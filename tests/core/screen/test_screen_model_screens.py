@@ -30,6 +30,12 @@ def test_the_alternate_screen_is_blank_each_time_and_has_no_scrollback() -> None
     assert model.scrollback(10) == []
 
 
+def test_a_public_mode_is_no_private_one() -> None:
+    """pyte shifts private numbers by five bits: 800 is 25, 33568 is 1049."""
+    picture = drawn(b"\x1b[800l\x1b[33568hx").picture()
+    assert (picture.cursor_visible, picture.alt_screen) == (True, False)
+
+
 def test_mode_1048_saves_the_cursor() -> None:
     assert drawn(b"ab\x1b[?1048h\x1b[3Hx\x1b[?1048lc").picture().rows == ("abc", "", "x")
 
@@ -69,13 +75,15 @@ def test_a_title_that_another_sequence_cancels_is_none() -> None:
     assert drawn(b"\x1b]2;no\x18\x1b]2;no\x1b[mx").picture().title == ""
 
 
-def test_a_sequence_longer_than_any_in_use_is_swallowed() -> None:
-    model = drawn(b"\x1b]2;" + b"x" * 10_000)
-    model.feed(b"y" * 10_000)
-    model.feed(b"\x1b")
-    model.feed(b"\\a\x1b[" + b"1;" * 5_000)
-    model.feed(b"1Hb")
-    assert (model.picture().rows[0], model.picture().title) == ("ab", "")
+@pytest.mark.parametrize("size", [1, 1000, 4096, 4097, 100_000])
+def test_a_sequence_longer_than_any_in_use_is_swallowed(size: int) -> None:
+    strings = b"".join(b"\x1b%c2;%b\x1b\\" % (introducer, b"x" * 20_000) for introducer in b"]P_^X")
+    data = strings + b"a\x1b[" + b"1;" * 5_000 + b"1Hb\x1b[0;" + b"0;" * 5_000 + b"1mc\x1b " + b" " * 5_000 + b"cd"
+    model = ScreenModel(10, 3)
+    for begin in range(0, len(data), size):
+        model.feed(data[begin : begin + size])
+    picture = model.picture(attributes=True)
+    assert (picture.rows[0], picture.title, picture.attributes) == ("abcd", "", ((), (), ()))
 
 
 def test_the_cursor_may_be_hidden() -> None:

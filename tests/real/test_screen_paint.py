@@ -1,0 +1,48 @@
+"""What a model paints shows the same on a terminal that is not ours: real tmux."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.captures.store import Capture, names
+from fixtures.tmux.cells import differences, of_picture
+from fixtures.tmux.server import TmuxServer
+from ptyctl.core.screen import ScreenModel
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_viewer_who_comes_late_sees_the_same(tmux: TmuxServer, name: str) -> None:
+    capture = Capture.load(name)
+    model = ScreenModel(capture.cols, capture.rows)
+    begin = 0
+    for step in capture.steps:
+        model.feed(capture.raw[begin : step.offset])
+        begin = step.offset
+        theirs = tmux.draw(model.paint(), capture.cols, capture.rows)
+        assert differences(of_picture(model.picture(attributes=True)), theirs) == [], step
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"main\x1b[?1049h\x1b[2;3Hother",
+        b"main\x1b[3;5r\x1b[5H\n\n",
+        b"\x1b[3;5r\x1b[?6h\x1b[2;2Hx\x1b[2B",
+        b"x" * 20 + b"\x1b[44mwait",
+        b"y" * 20,
+        b"\x1b[1;31mpen",
+        b"\x1b(0lqk",
+        b"\x1b[3g\x1b[7G\x1bH\r",
+        b"\x1b[4habc\r",
+        b"ab\x1b7\x1b[5;5H",
+        "日本\u2764e\u0301".encode(),
+        b"\x1b[?7l",
+        b"\x1b[?25lhidden",
+    ],
+)
+def test_what_cannot_be_seen_counts_there_too(tmux: TmuxServer, data: bytes) -> None:
+    """The same bytes on top of what was painted: margins, tab stops, what was saved, what waits to wrap."""
+    more = b"q\tw\x1b8z\x1b[2;1H\x1b[Lline\x1b[6H\nend\x1b[?1049lback"
+    model = ScreenModel(20, 6)
+    model.feed(data)
+    assert differences(tmux.draw(model.paint() + more, 20, 6), tmux.draw(data + more, 20, 6)) == []
