@@ -31,9 +31,6 @@ def take_over(session: Session, task_id: str, ttl_s: float, reason: str | None) 
         told = f": {reason}" if reason else "; no reason was given"
         session.notices.post(f"taken over: task {task_id} took the lock from task {loser}{told}")
         session.events.note("lock_taken_over", task_id=task_id, from_task_id=loser, reason=reason)
-        session.stream.pulse.beat()  # the loser's calls look at their fence
-        if session.runs.current is not None:
-            session.runs.current.ended.beat()
     return _kept(session, lease)
 
 
@@ -95,8 +92,12 @@ def _kept(session: Session, lease: Lease) -> Lease:
 
 
 def _changed(session: Session) -> None:
+    """Whoever waits for the lock looks again, and so do the calls of one that has lost it."""
     session.write_meta()
     session.changes.beat()
+    session.stream.pulse.beat()
+    if session.runs.current is not None:
+        session.runs.current.ended.beat()
 
 
 def _still_locked(error: PtyctlError, position: int) -> PtyctlError:

@@ -11,9 +11,9 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.control import ETX
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.prompt import Expectations
+from ptyctl.core.prompt import Expectations, shown
 from ptyctl.core.render import render
-from ptyctl.core.search import Search, compile_pattern
+from ptyctl.core.search import Search, Span, compile_pattern
 from ptyctl.core.states import Mode, next_mode
 
 from .dialect import Shell
@@ -82,6 +82,22 @@ class Runs:
     def shell(self) -> Shell | None:
         """What was found out of the program in front; None before its first command."""
         return self._driver.shell
+
+    def learned_prompt(self, cursor: int, expect: Expectations) -> Span | None:
+        """The prompt at the end of the spool, where no mark tells it (a device): its place, if it begins at or behind a cursor.
+
+        Only while nothing runs: what ended the last run was the prompt.
+        """
+        stream = self._terminal.stream
+        line = stream.last_line()
+        begin = stream.end - len(line)
+        if self.mode != "idle" or self._driver.has_marks or begin < cursor:
+            return None
+        return Span(begin, stream.end) if self.prompt_shown(line, expect) else None
+
+    def prompt_shown(self, line: bytes, expect: Expectations) -> bool:
+        """Whether a line, as it stands in the spool, shows the session's prompt."""
+        return self._driver.prompt.match(shown(line), expect) is not None
 
     def find(self, block_id: str) -> Run:
         """Raises PtyctlError NOT_FOUND for an id that is unknown, or of too long ago."""

@@ -11,7 +11,7 @@ from typing import Any
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import Expect, SessionEntry
 from ptyctl.core.lease import Lease, Leases
-from ptyctl.core.prompt import Expectations, shown
+from ptyctl.core.prompt import Expectations
 from ptyctl.core.search import Span
 from ptyctl.core.states import State, next_state
 from ptyctl.core.widths import Widths
@@ -79,10 +79,7 @@ class Session:
         size = (self.cols, self.rows)
         self.display = Display(folder, self.stream, self.gate, size, lambda: self.channel, new=new)
         self.display.deltas.conversation_id = self.events.conversation_id
-        terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
-        terminal.width = lambda: self.cols
-        terminal.shell_in_front = lambda: self.channel.leads_foreground() if self.channel is not None else None
-        terminal.canonical = lambda: self.channel.canonical if self.channel is not None else None
+        terminal = self._terminal()
         self._driver = Driver(terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
         self.runs = Runs(terminal, self._driver, first_seq=self.blocks.last_seq() + 1)
         self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))
@@ -94,6 +91,13 @@ class Session:
         self.held = True
         self.on_state: Callable[[Session], None] = lambda session: None
         self._closing: asyncio.Future[None] | None = None
+
+    def _terminal(self) -> Terminal:
+        terminal = Terminal(self.stream, self.gate, prompts=self.spec.pty.enabled)
+        terminal.width = lambda: self.cols
+        terminal.shell_in_front = lambda: self.channel.leads_foreground() if self.channel is not None else None
+        terminal.canonical = lambda: self.channel.canonical if self.channel is not None else None
+        return terminal
 
     async def connect(self, channel: Channel) -> None:
         """Takes a channel and opens it: the first, or a new incarnation after the last has ended.
@@ -249,19 +253,8 @@ class Session:
         return self.usage.observers(lease.holder if lease else None)
 
     def learned_prompt(self, cursor: int) -> Span | None:
-        """The prompt at the end of the spool, where no mark tells it (a device): its place, if it begins at or behind a cursor.
-
-        Only while nothing runs: what ended the last run was the prompt.
-        """
-        line = self.stream.last_line()
-        begin = self.stream.end - len(line)
-        if self.runs.mode != "idle" or self._driver.has_marks or begin < cursor:
-            return None
-        return Span(begin, self.stream.end) if self.prompt_shown(line) else None
-
-    def prompt_shown(self, line: bytes) -> bool:
-        """Whether a line, as it stands in the spool, shows the session's prompt."""
-        return self._driver.prompt.match(shown(line), self.expectations()) is not None
+        """See Runs.learned_prompt."""
+        return self.runs.learned_prompt(cursor, self.expectations())
 
     def exit_code(self) -> int | None:
         status = self.channel.exit_status if self.channel is not None else None
