@@ -212,7 +212,7 @@ class PtyScreenStatus(PtyRequest):
 
 class PtyReadScrollback(PtyRequest):
     TOOL = "pty_read_scrollback"
-    limit: int = Field(100, ge=1, le=10_000, description="so many lines, the newest")
+    limit: int = Field(100, ge=1, le=1000, description="so many lines, the newest")
 
 
 #: Every tool of the surface and its request.

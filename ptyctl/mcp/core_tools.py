@@ -54,6 +54,7 @@ _IO = """\
 write types data or presses key; read returns what arrived. Read on from the next_cursor of each reply, also of a write; \
 wait with until_regex or until_idle_ms, and timeout_ms. Secrets: sensitive=true.
 Patterns are RE2: ^ is the cursor, $ the end of what has arrived, (?m) makes them lines.
+mode=screen: what a person would see (vim, less, menus); until_regex and until_idle_ms look at the rows.
 truncated: dropped_bytes are lost to this buffer; re-sync with mode=tail. eof: the far end ended."""
 
 _CONFIG = """\

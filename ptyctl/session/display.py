@@ -48,7 +48,7 @@ class Display:
     def told(self) -> str | None:
         """What a reader of the screen should know of it."""
         if self.source.lost:
-            return f"{self.source.lost} bytes came faster than they could be drawn, and were not kept: rows may be out of date"
+            return f"{self.source.lost} bytes were neither kept on disk nor drawn in time: rows may be out of date"
         if self.source.kept < self.source.end:
             return f"the disk or the quota is full: what came from byte {self.source.kept} on is drawn, and not kept"
         return None

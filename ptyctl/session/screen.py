@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -164,7 +164,8 @@ class Screen:
                 begun = loop.time()
                 async with self._lock:
                     fold = await self._kept()
-                    await self._advance(fold, min(fold.raw + QUIET_BYTES, self.source.end), begun + LOOK_S)
+                    with suppress(PtyctlError):  # it goes on from there
+                        await self._advance(fold, min(fold.raw + QUIET_BYTES, self.source.end), begun + LOOK_S)
                     self._looked()
                 if self.source.end - fold.raw < QUIET_BYTES and not self.source.waiting:
                     return

@@ -11,9 +11,10 @@ from ptyctl.api.errors import PtyctlError
 
 from .gate import Gate
 from .screen import Screen
+from .screen_fold import ANSWERS
 
-#: A program may ask for all 256 colours at once; from then on so many answers a second are enough for any that waits for them.
-BURST = 256
+#: After a first burst so many answers a second are enough for any program that waits for them.
+BURST = ANSWERS
 ANSWERS_PER_S = 64.0
 #: Who asked has given up by then, and the answer would be typed to somebody else.
 LATE_S = 1.0

@@ -25,8 +25,6 @@ CHECKPOINT_S = 0.5
 #: Lines that have left the main screen are remembered up to this number.
 SCROLLBACK_LINES = 1000
 _FILE_MODE = 0o600
-#: The line that separates nothing: a cursor at the left margin, with all modes as they are at the begin.
-_SCROLL_OFF = b"\r\n"
 
 
 class Checkpoints:
@@ -129,9 +127,12 @@ def _fold_of(told: Any, steps: int) -> Fold | None:
 
 def _painted(cols: int, rows: int, lines: list[str], paint: bytes) -> ScreenModel:
     """The lines of the scrollback are printed on a terminal that is wide enough, and scrolled off."""
-    model = ScreenModel(max([cols, *map(len, lines)]), rows, scrollback=SCROLLBACK_LINES)
+    width = max(
+        (len(line) if line.isascii() else 2 * len(line) for line in lines), default=0
+    )  # a character has two cells at most
+    model = ScreenModel(max(cols, width), rows, scrollback=SCROLLBACK_LINES)
     if lines:
-        model.feed("".join(f"{line}\r\n" for line in lines).encode() + _SCROLL_OFF * (rows - 1))
+        model.feed("".join(f"{line}\r\n" for line in lines).encode() + b"\n" * (rows - 1))
         model.resize(cols, rows)
     model.feed(paint)
     model.answers.clear()

@@ -151,6 +151,18 @@ async def test_scrollback_outlives_the_fold(connect: Connect) -> None:
         await let_go(session.display.screen)
 
 
+async def test_scrollback_of_wide_lines_outlives_a_narrower_screen(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=20, rows=2))
+    lines = ["日本語日本語日本語日", "x" * 20, "é" * 20, ""]
+    channel.feed("\r\n".join([*lines, "", "last"]).encode())
+    session.resize(7, 2)
+    for _ in range(3):
+        async with session.display.screen.looking() as fold:
+            assert fold.model.scrollback(10) == lines
+        await let_go(session.display.screen)
+
+
 async def test_nobody_looking_makes_no_screen(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ScreenModel, "feed", lambda self, data: pytest.fail("nobody looks"))
     channel = MemoryChannel()

@@ -64,6 +64,14 @@ async def test_several_are_answered_in_their_order(connect: Connect) -> None:
     await answered(channel, b"\x1b[1;1R\x1b[0n\x1b[2;1R")
 
 
+async def test_a_program_may_ask_for_all_colours_at_once(connect: Connect) -> None:
+    channel = MemoryChannel()
+    await connect(channel)
+    channel.feed(b"".join(b"\x1b]4;%d;?\x07" % number for number in range(256)))
+    await answered(channel, b"\x1b]4;255;rgb:")
+    assert channel.written.count(b"rgb:") == 256
+
+
 async def test_answers_come_within_the_turn_also_behind_much_output(connect: Connect) -> None:
     channel = MemoryChannel()
     await connect(channel)
