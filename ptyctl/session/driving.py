@@ -177,7 +177,8 @@ class Driver:
     async def _next_prompt(self, run: Run) -> None:
         """Lets the shell's prompt come back, and learns it. Output without a last newline may stand before it in its line.
 
-        Behind a prompt mark, a line editor tells by bracketed paste that it reads.
+        Behind a prompt mark, a line editor tells by bracketed paste that it reads; the first prompt's text, which follows, is
+        waited for. Where none comes the prompt is empty.
         """
         terminal = self._terminal
         if not terminal.prompts:
@@ -187,7 +188,7 @@ class Driver:
         while terminal.stream.ended is None and terminal.now() < deadline:
             there = learned is not None and terminal.last_line().endswith(learned)
             if self.has_marks:
-                if BRACKETED_PASTE in terminal.stream.normaliser.modes:
+                if BRACKETED_PASTE in terminal.stream.normaliser.modes and (learned is not None or terminal.last_line()):
                     break
                 if not self._edits and terminal.last_line() and await terminal.nothing_more():
                     break
@@ -201,7 +202,7 @@ class Driver:
         """A line behind a prompt mark is the prompt, whatever it looks like."""
         terminal = self._terminal
         line = terminal.last_line()
-        if (line and self.has_marks) or terminal.prompt.match(line, run.expect) is not None:
+        if (self.has_marks and (line or terminal.prompt.learned is None)) or terminal.prompt.match(line, run.expect) is not None:
             terminal.prompt.learn(line)
 
 
