@@ -97,6 +97,11 @@ class Channel(ABC):
         """Whether the far end is known to take a secret now (a local PTY with ICANON on and ECHO off)."""
         return False
 
+    @property
+    def takes_lines(self) -> bool | None:
+        """Whether the far end's terminal gathers lines now (ICANON): no program reads single keys then. None where unknown."""
+        return None
+
     def leads_foreground(self) -> bool | None:
         """Whether the program that was started is itself in front (tcgetpgrp(3)), and none that it runs; None where unknown."""
         return None

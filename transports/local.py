@@ -86,11 +86,18 @@ class LocalChannel(Channel):
 
     @property
     def echo_off(self) -> bool:
+        return self._local_flags() & (termios.ICANON | termios.ECHO) == termios.ICANON
+
+    @property
+    def takes_lines(self) -> bool | None:
+        return bool(self._local_flags() & termios.ICANON)
+
+    def _local_flags(self) -> int:
+        """termios(3), c_lflag; none of them on a PTY that has ended."""
         try:
-            flags = termios.tcgetattr(self._master)[3]
+            return int(termios.tcgetattr(self._master)[3])
         except termios.error:
-            return False
-        return bool(flags & termios.ICANON) and not flags & termios.ECHO
+            return 0
 
     def write(self, data: bytes) -> int:
         if self._reason is not None:

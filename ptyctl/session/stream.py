@@ -43,6 +43,7 @@ class Stream(Receiver):
         self.normaliser = Normaliser(kept.raw.size, kept.spool)
         self.prompts = kept.prompts
         self.last_prompt: Mark | None = kept.last_prompt
+        self.run_ended_at = -1  # where the last mark stands by which a shell tells that it is in front again
         self.pulse = Pulse()
         self.ended: ChannelError | None = None
         self.last_data = 0.0
@@ -102,6 +103,8 @@ class Stream(Receiver):
         if self.normaliser.marks:
             placed, self.normaliser.marks = self.normaliser.marks, []
             for mark in placed:
+                if mark.mark.kind != "begin":
+                    self.run_ended_at = mark.raw_begin
                 if mark.mark.kind == "prompt":
                     self.prompts.add(mark.spool_begin, mark.spool_end)
                     self.last_prompt = mark.mark
