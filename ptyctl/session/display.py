@@ -69,10 +69,10 @@ class Display:
         channel = self._channel()
         return channel is not None and channel.pty_enabled and not self.attached_terminals
 
-    def takes_lines(self) -> bool:
-        """Whether no program reads single keys now, as far as is known."""
+    def takes_lines(self) -> bool | None:
+        """Whether no program reads single keys now; None where unknown."""
         channel = self._channel()
-        return channel is not None and channel.takes_lines is True
+        return None if channel is None else channel.takes_lines
 
     def ended_since(self, raw: int) -> bool:
         """Whether the shell has told, behind that offset, that it is in front again."""

@@ -51,8 +51,8 @@ class FarEnd(Protocol):
         """Whether queries are the session's to answer: not while a person's terminal is attached, which answers by itself."""
         ...
 
-    def takes_lines(self) -> bool:
-        """Whether no program reads single keys now."""
+    def takes_lines(self) -> bool | None:
+        """Whether no program reads single keys now; None where unknown."""
         ...
 
     def ended_since(self, raw: int) -> bool:
@@ -115,7 +115,8 @@ class Answers:
         deadline = asyncio.get_running_loop().time() + RAW_S
         while True:
             in_lines = self._far_end.takes_lines()
-            await asyncio.sleep(HOLD_S)  # what a shell told before it took single keys again has come by then
+            # what a shell told before it took single keys again has come by then
+            await asyncio.sleep(2 * HOLD_S if in_lines is None else HOLD_S)
             if self._far_end.ended_since(raw):
                 return False
             if not in_lines or asyncio.get_running_loop().time() >= deadline:

@@ -46,9 +46,3 @@ async def test_it_is_answered_each_time_once(session: SessionHandle) -> None:
         assert "at 1 3\n" in (await session.exec(ASK, timeout_ms=PATIENCE_MS)).stdout
         await session.screen()
     assert (await session.exec("echo exactly this")).stdout == "exactly this\n"
-
-
-async def test_what_nobody_waits_for_is_not_typed_into_the_next_command(session: SessionHandle) -> None:
-    for number in range(4):
-        assert (await session.exec(r"printf '\033[6n\033[c'", timeout_ms=PATIENCE_MS)).exit_code == 0
-        assert (await session.exec(f"echo out {number}", timeout_ms=PATIENCE_MS)).stdout == f"out {number}\n"
