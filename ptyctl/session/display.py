@@ -33,12 +33,13 @@ class Display:
         new: bool,
     ) -> None:
         self.attached_terminals = 0
+        self._stream = stream
         self._channel = channel
         self.source = ScreenSource(stream.transcript, size)
         self.screen = Screen(self.source, Checkpoints(folder, new=new))
         self.deltas = Deltas(folder, self.screen, stream)
         self.screen.watched = lambda: self.deltas.recording
-        self._answers = Answers(self.screen, gate, self._answers_queries)
+        self._answers = Answers(self.screen, gate, self)
         stream.queries.tail = self.source.tail
         stream.queries.on_begin = self._answers.may_be_asked
         stream.queries.on_heard = self._answers.heard
@@ -63,6 +64,16 @@ class Display:
         """From now on nothing of the session's folder changes."""
         self.screen.end_writing()
 
-    def _answers_queries(self) -> bool:
+    def may_answer(self) -> bool:
+        """Whether queries are the session's to answer."""
         channel = self._channel()
         return channel is not None and channel.pty_enabled and not self.attached_terminals
+
+    def takes_lines(self) -> bool | None:
+        """Whether no program reads single keys now; None where unknown."""
+        channel = self._channel()
+        return None if channel is None else channel.canonical
+
+    def ended_since(self, raw: int) -> bool:
+        """Whether the shell has told, behind that offset, that it is in front again."""
+        return self._stream.run_ended_at >= raw

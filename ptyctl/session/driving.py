@@ -202,7 +202,9 @@ class Driver:
         """A line behind a prompt mark is the prompt, whatever it looks like."""
         terminal = self._terminal
         line = terminal.last_line()
-        if (self.has_marks and (line or terminal.prompt.learned is None)) or terminal.prompt.match(line, run.expect) is not None:
+        if (self.has_marks and (line or terminal.prompt.learned is None)) or terminal.prompt.match(
+            line, run.expect
+        ) is not None:
             terminal.prompt.learn(line)
 
 

@@ -17,23 +17,25 @@ HEARD_BYTES = 1 << 18
 
 
 class Queries:
-    """`on_begin` is told of the offset from which on something may have been asked, then `on_heard` whether it was. `tail`
-    gives as many of the last bytes that came, or fewer."""
+    """`on_begin` is told of the offset from which on something may have been asked, then `on_heard` of the offset behind
+    the last query, or of None. `tail` gives as many of the last bytes that came, or fewer."""
 
     def __init__(self) -> None:
         self.on_begin: Callable[[int], None] = lambda raw: None
-        self.on_heard: Callable[[bool], None] = lambda asked: None
+        self.on_heard: Callable[[int | None], None] = lambda raw: None
         self.tail: Callable[[int], bytes] = lambda size: b""
         self._loop = asyncio.get_running_loop()
         self._reader = QueryReader()
         self._pieces: list[bytes] = []
         self._flooded = False
         self._came = 0
+        self._end = 0
         self._again_at = 0.0
         self._timer: asyncio.Handle | None = None
 
     def received(self, raw: int, data: bytes) -> None:
         """A piece has come that begins at that offset."""
+        self._end = raw + len(data)
         if self._timer is not None:
             self._came += len(data)
             if not self._flooded:
@@ -67,4 +69,4 @@ class Queries:
         self._pieces.clear()
         self._flooded, self._timer = False, None
         self._again_at = self._loop.time() + GATHER_S
-        self.on_heard(asked)
+        self.on_heard(self._end - self._reader.behind if asked else None)

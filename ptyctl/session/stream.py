@@ -49,6 +49,7 @@ class Stream(Receiver):
         self.transcript.resumable = self._resumable
         self.prompts = kept.prompts
         self.last_prompt: Mark | None = kept.last_prompt
+        self.run_ended_at = -1  # where the last mark stands by which a shell tells that it is in front again
         self.widths = Widths(DEFAULT_COLUMNS)
         self.pulse = Pulse(min(GATHER_BYTES, window_bytes // 4))  # nothing is lost from the window meanwhile
         self.ended: ChannelError | None = None
@@ -112,6 +113,8 @@ class Stream(Receiver):
         if self.normaliser.marks:
             placed, self.normaliser.marks = self.normaliser.marks, []
             for mark in placed:
+                if mark.mark.kind != "begin":
+                    self.run_ended_at = mark.raw_begin
                 if mark.mark.kind == "prompt":
                     self.prompts.add(mark.spool_begin, mark.spool_end)
                     self.transcript.add_prompt(self.prompts.packed(len(self.prompts) - 1))

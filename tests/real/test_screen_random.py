@@ -51,7 +51,19 @@ moves = st.one_of(
 pens = st.builds(csi, st.just("m"), letters)
 #: Modes that change what comes after: wrapping, origin, charsets, the other screen.
 modes = st.sampled_from(
-    ["\x1b[?7l", "\x1b[?7h", "\x1b[?6h", "\x1b[?6l", "\x1b(0", "\x1b(B", "\x1b)0", "\x0e", "\x0f", "\x1bc", "\x1b#8"]
+    [
+        "\r\x1b[?7l",
+        "\x1b[?7h",
+        "\x1b[?6h",
+        "\x1b[?6l",
+        "\x1b(0",
+        "\x1b(B",
+        "\x1b)0",
+        "\x0e",
+        "\x0f",
+        "\x1b[?1047l\x1bc",
+        "\x1b#8",
+    ]
     + [f"\x1b[?{mode}{how}" for mode in (47, 1047) for how in "hl"]
     + ["\x1b[?1049h", "\x1b[?25l"]
 )
@@ -126,6 +138,8 @@ DIFFERENT: dict[str, tuple[str, tuple[str, ...] | tuple[int, int]]] = {
     "DECSTBM: with origin mode to the screen's top": ("\x1b[?6h\x1b[3;5r", (2, 0)),
     "DECSTBM: 0 is no default": ("\x1b[2;3r\x1b[0;0r\x1b[3;1H\n", (3, 0)),
     "DECRST 1049: on the main screen the cursor stays": ("\x1b7\r\n\x1b[?1049l", (0, 0)),
+    "DECAWM: off behind the last column, what comes is dropped": ("x" * 20 + "\x1b[?7lo", ("x" * 19 + "o", "")),
+    "RIS: the alternate screen stays": ("main\x1b[?1049h\x1bca\x1b[?1049l", ("a",)),
     "DCH, ECH: they leave half of a wide character": ("日本\x1b[1;1H\x1b[P", (" 本",)),
     "an emoji's presentation is no wider": ("❤\ufe0fy", (0, 3)),
     "a skin tone is beside its emoji": ("👍🏽y", (0, 3)),

@@ -211,6 +211,34 @@ async def test_what_nobody_waited_for_is_not_answered(connect: Connect) -> None:
     assert not channel.written
 
 
+async def test_who_has_ended_is_not_answered(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    mark = f"\x1b]7717;{session.hooks_nonce};1;E;0\x07".encode()
+    channel.feed(b"\x1b[6n" + mark)
+    await settled()
+    channel.feed(b"\x1b[6n")
+    channel.feed(mark.replace(b";1;", b";2;"))
+    await settled()
+    assert not channel.written
+    channel.feed(mark.replace(b";1;", b";3;") + b"\x1b[5n")  # the shell asks, as fish does at its prompt
+    await answered(channel, b"\x1b[0n")
+
+
+async def test_a_terminal_that_gathers_lines_has_nobody_who_waits(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen_answers, "RAW_S", 0.0)
+    channel = MemoryChannel()
+    await connect(channel)
+    monkeypatch.setattr(MemoryChannel, "canonical", True)
+    channel.feed(b"\x1b[5n")
+    await settled()
+    assert not channel.written
+    monkeypatch.setattr(MemoryChannel, "canonical", False)
+    channel.feed(b"\x1b[c")
+    await answered(channel, b"\x1b[?62;22c")
+    assert not channel.written.startswith(b"\x1b[0n")
+
+
 async def test_an_answer_that_comes_too_late_is_not_typed(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen_answers, "LATE_S", -1.0)
     channel = MemoryChannel()

@@ -25,9 +25,11 @@ _UNFINISHED = re.compile(rb"\x1b(?:\[[^\x40-\x7e\x18\x1a\x1b]*|[\]P][^\x18\x1a\x
 
 
 class QueryReader:
-    """Tells whether a query ended in a piece of the stream, however the stream is cut."""
+    """Tells whether a query ended in a piece of the stream, however the stream is cut. `behind` is how many bytes of the piece
+    stand behind the last one."""
 
     def __init__(self) -> None:
+        self.behind = 0
         self._rest = b""
 
     @property
@@ -41,7 +43,9 @@ class QueryReader:
             return False
         text = self._rest + data
         self._rest = _unfinished(text)
-        return _QUERY.search(text) is not None
+        end = max((found.end() for found in _QUERY.finditer(text)), default=-1)
+        self.behind = len(text) - end
+        return end >= 0
 
 
 def _unfinished(text: bytes) -> bytes:

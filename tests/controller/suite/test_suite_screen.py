@@ -235,3 +235,15 @@ async def test_exec_on_fish_is_exact_while_its_questions_are_answered(open_sessi
         assert (reply.stdout, reply.exit_code) == (f"out {number}\n", 1)
     typed = await handle.exec("printf '%s' (commandline)", timeout_ms=PATIENCE_MS)
     assert typed.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "dash"])
+async def test_what_nobody_waits_for_is_not_typed_into_the_next_command(open_session: Open, shell: str, tmp_path: Path) -> None:
+    (tmp_path / "queries").write_bytes(b"\x1b[6n\x1b[c\x1b[>q\x1b]11;?\x07")
+    bare = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"], "fish": ["--no-config"], "dash": []}[shell]
+    handle = await open_session(command=[require_program(shell, shell), *bare], cwd=str(tmp_path), pty=SIZE)
+    for number in range(4):
+        shown = await handle.exec("cat queries", timeout_ms=PATIENCE_MS)
+        assert (shown.stdout, shown.exit_code) == ("", 0)
+        reply = await handle.exec(f"echo out {number}", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code) == (f"out {number}\n", 0)
