@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -103,6 +104,8 @@ class RemoteController:
         self._writer.close()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        with suppress(OSError):  # it was broken already
+            await self._writer.wait_closed()
 
     async def _call(self, method: str, request: Request, kind: type[R], progress: Progress | None = None) -> R:
         number = self._number()

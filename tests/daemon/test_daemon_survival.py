@@ -9,6 +9,8 @@ import re
 import select
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -25,24 +27,42 @@ SURVIVOR = (sys.executable, "-I", "-S", str(Path(__file__).with_name("survivor.p
 PATIENCE_MS = 30_000
 
 
-async def again(place: Place, handle: SessionHandle, number: signal.Signals = signal.SIGKILL) -> SessionHandle:
-    """The same session in the next daemon."""
-    end_daemon(place, number)
-    return SessionHandle(await RemoteController.connect(place), handle.opened, handle.task_id)
+class Life:
+    """Sessions over the lives of several daemons."""
+
+    def __init__(self, place: Place, connections: AsyncExitStack) -> None:
+        self.place = place
+        self._connections = connections
+
+    async def connect(self) -> RemoteController:
+        return await self._connections.enter_async_context(await RemoteController.connect(self.place))
+
+    async def open(self, **fields: object) -> SessionHandle:
+        return await SessionHandle.open(await self.connect(), protocol="local", **{"command": BASH, **fields})
+
+    async def found(self, handle: SessionHandle) -> SessionHandle:
+        return SessionHandle(await self.connect(), handle.opened, handle.task_id)
+
+    async def again(self, handle: SessionHandle, number: signal.Signals = signal.SIGKILL) -> SessionHandle:
+        """The same session in the next daemon."""
+        end_daemon(self.place, number)
+        return await self.found(handle)
 
 
-async def opened(place: Place, **fields: object) -> SessionHandle:
-    return await SessionHandle.open(await RemoteController.connect(place), protocol="local", **{"command": BASH, **fields})
+@pytest.fixture
+async def life(place: Place) -> AsyncIterator[Life]:
+    async with AsyncExitStack() as connections:
+        yield Life(place, connections)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
-async def test_a_shell_and_what_runs_in_it_go_on(place: Place, number: signal.Signals) -> None:
-    shell = await opened(place)
+async def test_a_shell_and_what_runs_in_it_go_on(life: Life, number: signal.Signals) -> None:
+    shell = await life.open()
     pid = (await shell.exec("x=kept; echo $$")).stdout
     run = await shell.exec("echo begun; read -r line; echo got $line; (exit 7)", timeout_ms=0)
     assert (await shell.read(until_regex="(?m)^begun$", timeout_ms=PATIENCE_MS)).matched
     before = shell.cursor
-    shell = await again(place, shell, number)
+    shell = await life.again(shell, number)
     status = await shell.status()
     assert (status.state, status.mode, status.notices) == (
         "open", "block_running", ["the server was replaced; the terminal and all that runs in it went on"],
@@ -63,31 +83,31 @@ async def test_a_shell_and_what_runs_in_it_go_on(place: Place, number: signal.Si
     assert entry.incarnation == 1
 
 
-async def test_a_command_that_ended_while_no_daemon_was_up(place: Place, tmp_path: Path) -> None:
+async def test_a_command_that_ended_while_no_daemon_was_up(life: Life, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    shell = await opened(place)
+    shell = await life.open()
     run = await shell.exec(f"echo begun; read -r line <{gate}; echo late; (exit 4)", timeout_ms=0)
     assert (await shell.read(until_regex="(?m)^begun$", timeout_ms=PATIENCE_MS)).matched
-    end_daemon(place, signal.SIGKILL)
+    end_daemon(life.place, signal.SIGKILL)
     await asyncio.to_thread(gate.write_text, "go\n")  # the shell takes it before anybody looks again
-    shell = SessionHandle(await RemoteController.connect(place), shell.opened)
+    shell = await life.found(shell)
     ended = await shell.wait(run.block_id, timeout_ms=PATIENCE_MS)
     assert (ended.exit_code, ended.stdout) == (4, "begun\nlate\n")
 
 
-async def test_a_shell_that_ended_while_no_daemon_was_up(place: Place, tmp_path: Path) -> None:
+async def test_a_shell_that_ended_while_no_daemon_was_up(life: Life, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    shell = await opened(place)
+    shell = await life.open()
     pid = int((await shell.exec("echo $$")).stdout)
     await shell.exec(f"read -r line <{gate}; echo the last words; exit 3", timeout_ms=0)
     assert (await shell.read(until_regex=str(gate), timeout_ms=PATIENCE_MS)).matched
     ended = os.pidfd_open(pid)
-    end_daemon(place, signal.SIGKILL)
+    end_daemon(life.place, signal.SIGKILL)
     await asyncio.to_thread(gate.write_text, "go\n")
     await asyncio.to_thread(select.select, [ended], [], [], 20)
-    shell = SessionHandle(await RemoteController.connect(place), shell.opened)
+    shell = await life.found(shell)
     read = await shell.read(until_regex="the last words\n", timeout_ms=PATIENCE_MS)
     assert read.matched
     assert (await shell.read(until_regex="never", timeout_ms=PATIENCE_MS)).eof
@@ -95,10 +115,10 @@ async def test_a_shell_that_ended_while_no_daemon_was_up(place: Place, tmp_path:
     os.close(ended)
 
 
-async def test_a_lock_outlives_its_daemon(place: Place) -> None:
-    shell = await opened(place, task_id="one")
+async def test_a_lock_outlives_its_daemon(life: Life) -> None:
+    shell = await life.open(task_id="one")
     fence = (await shell.lock(lock_ttl_ms=60_000)).fence
-    shell = await again(place, shell)
+    shell = await life.again(shell)
     shell.task_id = "two"
     with pytest.raises(PtyctlError, match="Session locked by task one"):
         await shell.exec("echo mine")
@@ -109,23 +129,23 @@ async def test_a_lock_outlives_its_daemon(place: Place) -> None:
     assert (await shell.lock()).fence == (fence or 0) + 1
 
 
-async def test_a_session_that_was_closed_is_not_taken_back(place: Place) -> None:
-    one, two = await opened(place), await opened(place)
+async def test_a_session_that_was_closed_is_not_taken_back(life: Life) -> None:
+    one, two = await life.open(), await life.open()
     await one.close()
-    two = await again(place, two)
+    two = await life.again(two)
     listed = (await two.controller.session(SessionRequest(action="list"))).sessions or []
     assert [entry.session_id for entry in listed] == [two.session_id]
 
 
-async def test_thirty_kills_under_load_lose_and_double_nothing(place: Place, tmp_path: Path) -> None:
+async def test_thirty_kills_under_load_lose_and_double_nothing(life: Life, tmp_path: Path) -> None:
     chance = random.Random(20261120)
-    flood = await opened(place, command=SURVIVOR)
-    shell = await opened(place, task_id="one")
+    flood = await life.open(command=SURVIVOR)
+    shell = await life.open(task_id="one")
     await shell.lock(lock_ttl_ms=600_000)
     pid = (await shell.exec("n=0; echo $$")).stdout
     for kill in range(30):
         await asyncio.sleep(chance.random() * 0.1)  # a random moment is what is tested
-        flood, shell = await again(place, flood), shell
+        flood, shell = await life.again(flood), shell
         shell = SessionHandle(flood.controller, shell.opened, "one")
         counted = await shell.exec("n=$((n+1)); echo $n", timeout_ms=PATIENCE_MS)
         assert counted.stdout == f"{kill + 1}\n"
@@ -140,4 +160,4 @@ async def test_thirty_kills_under_load_lose_and_double_nothing(place: Place, tmp
     assert numbers == list(range(1, len(numbers) + 1))
     for number, line in enumerate(raw.split(b"\r\n")[: len(numbers) - 1], 1):
         assert line == b"line %d %s" % (number, b"x" * (number % 70))
-    assert daemon_pid(place) is not None
+    assert daemon_pid(life.place) is not None
