@@ -119,7 +119,8 @@ VALUES = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=3), max_leav
 @given(VALUES)
 def test_a_wrong_value_of_any_kind_is_told(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     written = str(value).replace("True", "true").replace("False", "false") if not isinstance(value, str) else repr(value)
+    folder = tmp_path_factory.mktemp("own")
     for field in ("look_alikes", "home", "settle_ms", "login", "modes"):
-        platforms = write(tmp_path_factory.mktemp("own"), f"{field} = {written}\ntitle = 'x'\n")
+        platforms = write(folder, f"{field} = {written}\ntitle = 'x'\n")
         with pytest.raises(PtyctlError, match=r"mine\.toml"):
             platforms.get("mine")
