@@ -15,7 +15,8 @@ class Page:
     """Logical lines, each as long as it was written: where it is longer than `width`, the terminal has wrapped it.
 
     `x` and `y` are the cursor, 0-based; `x` counts along the whole logical line. `pending` is the state behind the last
-    column, before the next character wraps (DEC STD 070, autowrap).
+    column, before the next character wraps (DEC STD 070, autowrap). `row` is the screen's row that the cursor was last sent to,
+    1-based, until a line feed: paper has none, so it only tells whether two places are in one line.
     """
 
     def __init__(self, width: int) -> None:
@@ -23,6 +24,9 @@ class Page:
         self.y = 0
         self.x = 0
         self.pending = False
+        self.row: int | None = None
+        self._sent_from: int | None = None  # `row` before the cursor was sent to another one, where nothing was drawn yet
+        self._sent = False
         self._erasing = False
         self._lines: list[str | list[str]] = [""]
 
@@ -42,11 +46,38 @@ class Page:
         self._lines[self.y] = line
 
     def newline(self) -> None:
+        self.row = None
         self.y += 1
         self.x = 0
         self.pending = False
         if self.y == len(self._lines):
             self._lines.append("")
+
+    def place(self, row: int, column: int) -> None:
+        """Sends the cursor to a place on the screen: within the line where it is in that row already."""
+        if row == self.row:
+            self.to_column(column)
+        else:
+            self._sent, self._sent_from, self.row = True, self.row, row
+
+    def settle(self) -> None:
+        """What is drawn at a place of its own begins a line."""
+        if self._sent:
+            row, self._sent = self.row, False
+            if not self.fresh():
+                self.down(1 << 30)
+                self.newline()
+            self.row = row
+
+    def erase_row(self) -> None:
+        """Empties the row that the cursor is in. A device that sends it to a row's begin and empties that first means the one
+        that it has written last: so it takes its pager away."""
+        if self._sent and self._sent_from is None and self.row != 1:
+            self._sent = False
+            self.to_column(0)
+        else:
+            self.settle()
+        self.erase(0, None)
 
     def draw(self, text: str) -> None:
         line = self._line()

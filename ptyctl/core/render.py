@@ -78,6 +78,7 @@ class _Renderer:
 
     def newline(self) -> None:
         if not self._alternate:
+            self.page.settle()
             self.page.newline()
 
     def line(self, line: str) -> None:
@@ -98,13 +99,24 @@ class _Renderer:
             self.page.resize(next(self._widths))
         elif self._alternate:
             return
+        elif token["final"] in ("H", "f"):
+            row, column = (*_numbers(token["args"]), None, None)[:2]
+            self.page.place(row or 1, (column or 1) - 1)
+        elif token["final"] == "K" and _numbers(token["args"])[0] == 2:
+            self.page.erase_row()
         elif token["text"]:
+            self.page.settle()
             self.page.draw(token["text"])
         elif token["c0"] in _C0:
+            self.page.settle()
             _C0[token["c0"]](self.page)
         elif token["final"] in _CSI:
-            first = token["args"].split(";")[0]
-            _CSI[token["final"]](self.page, int(first[:6]) if first else None)
+            self.page.settle()
+            _CSI[token["final"]](self.page, _numbers(token["args"])[0])
+
+
+def _numbers(args: str) -> list[int | None]:
+    return [int(number[:6]) if number else None for number in args.split(";")]
 
 
 def _backspace(page: Page) -> None:
@@ -113,20 +125,13 @@ def _backspace(page: Page) -> None:
 
 def _erase_line(page: Page, how: int | None) -> None:
     column = page.column()
-    begin, end = {None: (column, None), 0: (column, None), 1: (0, column + 1), 2: (0, None)}.get(how, (0, 0))
+    begin, end = {None: (column, None), 0: (column, None), 1: (0, column + 1)}.get(how, (0, 0))
     page.erase(begin, end)
 
 
 def _erase_screen(page: Page, how: int | None) -> None:
     if not how:  # a whole screen that is cleared was shown before: its lines stay
         page.erase_below()
-
-
-def _position(page: Page, _row: int | None) -> None:
-    """On endless paper there is no row to go to: what is drawn at a place of its own begins a line."""
-    if not page.fresh():
-        page.down(1 << 30)
-        page.newline()
 
 
 _C0: dict[str, Callable[[Page], None]] = {
@@ -142,8 +147,6 @@ _CSI: dict[str, Callable[[Page, int | None], None]] = {
     "C": lambda page, n: page.to_column(page.column() + (n or 1)),
     "D": lambda page, n: page.to_column(page.column() - (n or 1)),
     "G": lambda page, n: page.to_column((n or 1) - 1),
-    "H": _position,
-    "f": _position,
     "J": _erase_screen,
     "K": _erase_line,
     "P": lambda page, n: page.delete(n or 1),

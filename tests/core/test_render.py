@@ -40,6 +40,10 @@ ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
         ("e\u0301\r\n\x1b[K".encode(), "e\u0301\n"),
         (b"bad \xff byte\r\n", "bad \ufffd byte\n"),
         (b"old\r\n\x1b[H\x1b[2Jnew\r\n", "old\nnew\n"),
+        (b"old\x1b[5;1Hnew\x1b[5;2Hot\x1b[6;1Hmore", "old\nnot\nmore"),
+        (b"\x1b[1;1H\x1b[2Ka\x1b[2;1H\x1b[2Kb\x1b[1;1H\x1b[2Kc", "a\nb\nc"),
+        (b"one\r\n-- MORE --\x1b[24;1H\x1b[2K\x1b[24;1Htwo\r\n", "one\ntwo\n"),
+        (b"out\r\n\x1b[24;1H\x1b[?25h\x1b[24;1H\x1b[2Ksw1# \x1b[24;6H\x1b[?25h", "out\nsw1# "),
     ],
 )
 def test_examples(raw: bytes, text: str) -> None:

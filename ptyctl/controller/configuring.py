@@ -1,0 +1,41 @@
+"""ptyctl_session_config: what a session is set to, and setting it (CONTRACTS)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ptyctl.api.config import ConfigReply, ConfigRequest
+from ptyctl.api.errors import unsupported
+from ptyctl.session.session import Session
+
+
+async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
+    """Answers one request.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for patterns that cannot be; LOCKED, UNSUPPORTED, REMOTE_CLOSED.
+    """
+    if request.action == "mode":
+        raise unsupported("modes belong to a platform, and this session has none that names any", field="mode")
+    if request.action == "resize":
+        _resize(session, request)
+    elif request.expect is not None:
+        session.expectations(request.expect)  # refuses patterns that cannot be
+        session.expect = session.expect.model_copy(update=request.expect.model_dump(exclude_none=True))
+    return ConfigReply(
+        action=request.action,
+        expect=session.expect,
+        cols=session.cols if session.spec.pty.enabled else None,
+        rows=session.rows if session.spec.pty.enabled else None,
+        platform=session.spec.platform,
+        notices=session.notices.take(request.task_id),
+    )
+
+
+def _resize(session: Session, request: ConfigRequest) -> None:
+    """Refused only while another task holds the lock."""
+    assert request.cols is not None
+    assert request.rows is not None
+    if session.lease() is not None:
+        session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
+    session.resize(request.cols, request.rows)

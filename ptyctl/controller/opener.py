@@ -1,0 +1,71 @@
+"""The action open: a new session, or the one that a console has already (CONTRACTS, ptyctl_session)."""
+
+from __future__ import annotations
+
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.platforms import Platforms
+from ptyctl.session import locking
+from ptyctl.session.session import Session
+from ptyctl.session.spec import Spec
+
+from . import replies
+from .left import LeftSessions
+from .locks import task, ttl_s
+from .making import Maker
+from .opening import spec_of
+from .registry import Registry
+
+
+class Opener:
+    """One console session for each device_id; `left` finds those of earlier servers."""
+
+    def __init__(self, registry: Registry, maker: Maker, platforms: Platforms, left: LeftSessions) -> None:
+        self._registry = registry
+        self._maker = maker
+        self._platforms = platforms
+        self._left = left
+
+    async def open(self, request: SessionRequest) -> SessionReply:
+        spec = spec_of(request, None if request.platform is None else self._platforms.get(request.platform))
+        if spec.device_id is None:
+            return await self._open_new(request, spec)
+        async with self._registry.opening[spec.device_id]:
+            present = await self._console(spec.device_id)
+            if present is None:
+                return await self._open_new(request, spec)
+            return await self._open_present(request, spec, present)
+
+    async def _console(self, device_id: str) -> Session | None:
+        """The session of a device: one that is here, or the last one, should its server have been killed."""
+        present = self._registry.console(device_id)
+        session_id = present.session_id if present is not None else await self._left.of_device(device_id)
+        if session_id is None:
+            return None
+        try:
+            return await self._registry.find_live(session_id)
+        except PtyctlError as error:
+            if error.code is ErrorCode.LIMIT_EXCEEDED:
+                raise
+            return None  # another server has it, or it cannot be read: this one makes its own
+
+    async def _open_new(self, request: SessionRequest, spec: Spec) -> SessionReply:
+        session = await self._maker.make(request, spec)
+        lease = await locking.lock(session, task(request), ttl_s(request)) if request.acquire_lock else None
+        return replies.opened(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
+
+    async def _open_present(self, request: SessionRequest, spec: Spec, session: Session) -> SessionReply:
+        old = session.spec
+        if (old.protocol, old.host, old.port) != (spec.protocol, spec.host, spec.port):
+            raise invalid(
+                f"console {spec.device_id} is open already as {old.protocol} {old.host}:{old.port}; "
+                "open it with the same, or close it first",
+                existing_session_id=session.session_id,
+            )
+        if session.state in ("eof", "lost"):
+            await self._maker.connect_again(session, request)
+        reply = replies.opened(session, session.lease(), next_cursor=session.stream.end)
+        reply.existing_session_id = session.session_id
+        reply.lock_acquired = False
+        reply.notices = session.notices.take(request.task_id)
+        return reply
