@@ -13,6 +13,7 @@ from rich.console import Console
 
 from . import (
     blocks_search,
+    daemon_crowd,
     exec_local,
     exec_ssh,
     exec_telnet,
@@ -22,6 +23,7 @@ from . import (
     ingest_telnet,
     screen_model,
     screen_unseen,
+    shim_ready,
     tool_call,
     wait_for,
 )
@@ -39,7 +41,9 @@ ROWS = (
     *screen_unseen.ROWS,
     *wait_for.ROWS,
     blocks_search.ROW,
-    tool_call.ROW,
+    *tool_call.ROWS,
+    shim_ready.ROW,
+    *daemon_crowd.ROWS,
     *idle_sessions.ROWS,
 )
 

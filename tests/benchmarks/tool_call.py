@@ -11,6 +11,8 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
+from fixtures.daemons import daemon_folder
+
 from . import ours
 from .contest import OURS, Contestant, Once, Plan, Result, Unavailable, in_milliseconds, measure, timed
 from .table import Aim, Row
@@ -39,13 +41,27 @@ async def _called(client: Client, tool: str, arguments: dict[str, Any]) -> dict[
 
 
 @asynccontextmanager
-async def _ours() -> AsyncIterator[Once]:
+async def _standalone() -> AsyncIterator[Once]:
+    async with _ours("--standalone") as once:
+        yield once
+
+
+@asynccontextmanager
+async def _shim() -> AsyncIterator[Once]:
+    with daemon_folder() as folder:
+        os.environ["PTYCTL_RUNTIME_DIR"] = str(folder)
+        async with _ours() as once:
+            yield once
+
+
+@asynccontextmanager
+async def _ours(*options: str) -> AsyncIterator[Once]:
     program = Path(sys.executable).with_name("ptyctl")
     try:
         from ptyctl.cli import main  # noqa: F401 - the console script would fail in the server's process only
     except ImportError as error:
         raise Unavailable(str(error)) from None
-    async with _served(str(program), "mcp", "--standalone") as client:
+    async with _served(str(program), "mcp", *options) as client:
         opened = await _called(client, "ptyctl_session", {"action": "open", "protocol": "local", "command": PROGRAM})
         read = {"session_id": opened["session_id"], "action": "read", "mode": "tail", "max_lines": 1}
 
@@ -76,7 +92,17 @@ async def _work() -> AsyncIterator[Once]:
 
 
 async def _run(plan: Plan) -> Result:
-    return in_milliseconds(await measure([Contestant(OURS, _ours), Contestant(FLOOR, _echo), Contestant(WORK, _work)], plan))
+    return in_milliseconds(
+        await measure([Contestant(OURS, _standalone), Contestant(FLOOR, _echo), Contestant(WORK, _work)], plan)
+    )
 
 
-ROW = Row("tool-call", "a tool call over stdio", "ms", FLOOR, (Aim("≤", 1.2, FLOOR, less=WORK),), _run)
+async def _run_through_shim(plan: Plan) -> Result:
+    contestants = [Contestant(OURS, _shim), Contestant(FLOOR, _echo), Contestant("standalone", _standalone)]
+    return in_milliseconds(await measure(contestants, plan))
+
+
+ROWS = (
+    Row("tool-call", "a tool call over stdio", "ms", FLOOR, (Aim("≤", 1.2, FLOOR, less=WORK),), _run),
+    Row("tool-shim", "a tool call through the daemon's shim", "ms", FLOOR, (Aim("≤", 0.8, FLOOR),), _run_through_shim),
+)

@@ -1,0 +1,90 @@
+"""A daemon with a crowd: the memory of 1,000 idle sessions and of 100 busy ones, and how long a read takes meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fixtures.daemons import daemon_folder, daemon_pid
+from ptyctl.api import IoRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.place import Place
+
+from .contest import OURS, Plan, Result
+from .table import Aim, Row
+
+IDLE, BUSY = 1000, 100
+IDLE_AIM_KB = 100
+#: A line twenty times a second: as lively as a console is.
+_BUSY_PROGRAM = "while :; do echo a line of a busy console, as long as most of them are; sleep 0.05; done"
+_IDLE_PROGRAM = "echo ready; exec cat"
+_READS = 1000
+
+
+@asynccontextmanager
+async def _daemon() -> AsyncIterator[tuple[RemoteController, int]]:
+    with daemon_folder() as folder:
+        os.environ["PTYCTL_RUNTIME_DIR"] = str(folder)
+        os.environ["PTYCTL_MAX_SESSIONS"] = str(IDLE + BUSY)
+        async with await RemoteController.connect(Place(folder)) as controller:
+            pid = daemon_pid(Place(folder))
+            assert pid is not None
+            yield controller, pid
+
+
+async def _open(controller: RemoteController, count: int, program: str) -> list[SessionHandle]:
+    handles = []
+    for _ in range(count):
+        handle = await SessionHandle.open(controller, protocol="local", command=("sh", "-c", program))
+        assert (await handle.read(until_regex=r"\n", timeout_ms=30_000)).matched
+        handles.append(handle)
+    return handles
+
+
+def _kilobytes(pid: int) -> float:
+    """What is the process's own: shared pages are not of its sessions."""
+    rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(float(row.split()[1]) for row in rows if row.startswith(("Private_Clean", "Private_Dirty")))
+
+
+async def _memory(count: int, program: str) -> Result:
+    async with _daemon() as (controller, pid):
+        await _open(controller, 3, program)  # what the first ones make once for all
+        before = _kilobytes(pid)
+        await _open(controller, count, program)
+        return Result({OURS: [(_kilobytes(pid) - before) / count]})
+
+
+async def _idle(_plan: Plan) -> Result:
+    return await _memory(IDLE, _IDLE_PROGRAM)
+
+
+async def _busy(_plan: Plan) -> Result:
+    return await _memory(BUSY, _BUSY_PROGRAM)
+
+
+async def _reads(_plan: Plan) -> Result:
+    """The 99th percentile of a read's whole way, in ms, while all the busy ones print."""
+    async with _daemon() as (controller, _):
+        handles = await _open(controller, BUSY, _BUSY_PROGRAM)
+        taken = []
+        for number in range(_READS):
+            request = IoRequest.of({"session_id": handles[number % BUSY].session_id, "action": "read", "mode": "tail"})
+            start = time.perf_counter()
+            await controller.io(request)
+            taken.append((time.perf_counter() - start) * 1e3)
+            await asyncio.sleep(0.002)
+        return Result({OURS: [statistics.quantiles(taken, n=100)[98]], "median": [statistics.median(taken)]})
+
+
+ROWS = (
+    Row("daemon-idle", f"each of {IDLE:,} idle sessions in one daemon", "KB", None, (Aim("≤", IDLE_AIM_KB),), _idle),
+    Row("daemon-busy", f"each of {BUSY} busy sessions in one daemon", "KB", None, (), _busy),
+    Row("daemon-read", f"a read beside {BUSY} busy sessions, p99", "ms", None, (), _reads),
+)
