@@ -50,6 +50,18 @@ def mcp(
 
 
 @app.command()
+def serve(
+    listen: Annotated[str, typer.Option(help="HOST:PORT on loopback.")] = "127.0.0.1:8765",
+    toolsets: Annotated[str, typer.Option(help="Which tools, with commas between; all for every one.")] = "core",
+    token_file: Annotated[Path | None, typer.Option(help="A file (0600) with the bearer token; PTYCTL_TOKEN does too.")] = None,
+) -> None:
+    """Run the daemon in this terminal, and serve its sessions to MCP clients over HTTP at /mcp too."""
+    from .serve import run_with_daemon
+
+    raise typer.Exit(run_with_daemon(listen, toolsets, token_file))
+
+
+@app.command()
 def demo(
     telnet: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="A real device, instead of the practice switch.")

@@ -87,6 +87,28 @@ def run(
     return 0
 
 
+def run_with_daemon(listen: str, toolsets: str, token_file: Path | None) -> int:
+    """Serves the daemon's sessions over HTTP too, in this process, which is the daemon. Returns as `run`."""
+    from ptyctl.daemon.main import run as run_daemon
+    from ptyctl.mcp.access import AccessError
+    from ptyctl.mcp.http import serve_http
+    from ptyctl.mcp.server import build_server
+
+    try:
+        plan = _plan("http", listen, toolsets, token_file)
+    except AccessError as error:
+        return _refuse(str(error))
+    http = plan.http
+    assert http is not None
+
+    async def beside(controller: Controller) -> None:
+        _announce(http)
+        await serve_http(build_server(controller, plan.tools), http.listener, http.token)
+
+    with http.listener:
+        return run_daemon(beside)
+
+
 def _allow_many_files() -> None:
     """A session holds five files: the usual soft limit of 1024 would end at the 203rd. The hard limit is the user's to set."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -8,12 +8,16 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.mcp.logs import log_to_stderr
 
+from .control import look
 from .keeping import Keeper
 from .place import NoPlace, Place
 from .server import Daemon, listening
@@ -21,7 +25,11 @@ from .server import Daemon, listening
 EXIT_REFUSED = 2
 
 
-def run() -> int:
+#: Serves the same sessions in another way, beside the socket; its end is the daemon's.
+Beside = Callable[[Controller], Coroutine[Any, Any, None]]
+
+
+def run(beside: Beside | None = None) -> int:
     """Serves until SIGTERM or SIGINT, or until it was of no use for long; says on stderr in one line why it cannot.
 
     SIGHUP ends it without an end to its sessions, for another one to go on with them.
@@ -31,15 +39,17 @@ def run() -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         place = Place()
+        if (up := look(place)) is not None:
+            raise NoPlace(f"one is up already (process {up.pid}); end it first: ptyctl daemon stop")
         with listening(place) as listener:
-            asyncio.run(_serve(place, listener))
+            asyncio.run(_serve(place, listener, beside))
     except (NoPlace, PtyctlError) as error:
         print(f"ptyctl daemon: {error}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
 
 
-async def _serve(place: Place, listener: socket.socket) -> None:
+async def _serve(place: Place, listener: socket.socket, beside: Beside | None) -> None:
     settings = load_settings()
     async with LocalController(settings, keeper=Keeper(place)) as controller:
         daemon = Daemon(controller, settings.daemon_idle_s, controller.has_sessions)
@@ -48,7 +58,15 @@ async def _serve(place: Place, listener: socket.socket) -> None:
             loop.add_signal_handler(number, daemon.stopped.set)
         loop.add_signal_handler(signal.SIGHUP, _hand_over, controller)
         _say_ready()
-        await daemon.serve(listener)
+        serving = asyncio.create_task(daemon.serve(listener))
+        others = [asyncio.create_task(beside(controller))] if beside is not None else []
+        done, _ = await asyncio.wait([serving, *others], return_when=asyncio.FIRST_COMPLETED)
+        daemon.stopped.set()
+        for other in others:
+            other.cancel()
+        await asyncio.gather(serving, *others, return_exceptions=True)
+        for task in done:
+            task.result()
 
 
 def _hand_over(controller: LocalController) -> None:
