@@ -1,18 +1,14 @@
-"""The Controller protocol as JSON-RPC 2.0: a method for each tool, by its name. Both ends of the socket use this table."""
+"""The Controller protocol as JSON-RPC 2.0: a method for each tool, by its name (api.calls); how its values are written."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import SecretStr
 
 from ptyctl.api import config, exec, io, pty_replies, screen, session
-from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.model import Reply, Request
-from ptyctl.api.pty import PTY_REQUESTS
 
 #: A method beside the tools': its items come as notifications `watched`, its result when it is over.
 WATCH = "watch"
@@ -20,45 +16,6 @@ WATCH = "watch"
 WATCH_WINDOW = 64
 #: JSON-RPC 2.0, section 5.1; the last is ours, with the PtyctlError in `data`.
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED = -32700, -32600, -32601, -32000
-
-Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """What `params` describe, and what is called with it."""
-
-    request: type[Request]
-    call: Call
-
-
-async def _session(controller: Controller, request: Any, _progress: Progress | None) -> Reply:
-    return await controller.session(request)
-
-
-async def _io(controller: Controller, request: Any, progress: Progress | None) -> Reply:
-    return await controller.io(request, progress)
-
-
-async def _exec(controller: Controller, request: Any, progress: Progress | None) -> Reply:
-    return await controller.exec(request, progress)
-
-
-async def _config(controller: Controller, request: Any, _progress: Progress | None) -> Reply:
-    return await controller.config(request)
-
-
-async def _pty(controller: Controller, request: Any, progress: Progress | None) -> Reply:
-    return await controller.pty(request, progress)
-
-
-METHODS: dict[str, Method] = {
-    "ptyctl_session": Method(session.SessionRequest, _session),
-    "ptyctl_session_io": Method(io.IoRequest, _io),
-    "ptyctl_session_exec": Method(exec.ExecRequest, _exec),
-    "ptyctl_session_config": Method(config.ConfigRequest, _config),
-    **{name: Method(request, _pty) for name, request in PTY_REQUESTS.items()},
-}
 
 _REPLIES: dict[str, type[Reply]] = {
     name: reply

@@ -15,11 +15,12 @@ import json
 from contextlib import aclosing
 from typing import Any
 
+from ptyctl.api.calls import METHODS
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.watch import WatchRequest
 
-from .calls import INVALID_REQUEST, METHOD_NOT_FOUND, METHODS, PARSE_ERROR, WATCH, WATCH_WINDOW, error_of, result_of
+from .calls import INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, WATCH, WATCH_WINDOW, error_of, result_of
 
 
 class RpcConnection:

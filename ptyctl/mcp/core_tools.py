@@ -2,37 +2,10 @@
 
 from __future__ import annotations
 
-from ptyctl.api import (
-    ConfigReply,
-    ConfigRequest,
-    Controller,
-    ExecReply,
-    ExecRequest,
-    IoReply,
-    IoRequest,
-    Progress,
-    SessionReply,
-    SessionRequest,
-)
+from ptyctl.api import ConfigReply, ConfigRequest, ExecReply, ExecRequest, IoReply, IoRequest, SessionReply, SessionRequest
+from ptyctl.api.calls import METHODS
 
 from .tool import Tool
-
-
-async def _session(controller: Controller, request: SessionRequest, _progress: Progress | None) -> SessionReply:
-    return await controller.session(request)
-
-
-async def _exec(controller: Controller, request: ExecRequest, progress: Progress | None) -> ExecReply:
-    return await controller.exec(request, progress)
-
-
-async def _io(controller: Controller, request: IoRequest, progress: Progress | None) -> IoReply:
-    return await controller.io(request, progress)
-
-
-async def _config(controller: Controller, request: ConfigRequest, _progress: Progress | None) -> ConfigReply:
-    return await controller.config(request)
-
 
 _SESSION = """\
 Open, share, list and close terminals that live on between calls: local shells, SSH hosts, Telnet/SSH device consoles.
@@ -62,16 +35,20 @@ resize a session's terminal; set the RE2 patterns (expect) that tell its prompt,
 get shows them."""
 
 TOOLS = (
-    Tool("ptyctl_session", "Terminal sessions and locks", _SESSION, SessionRequest, SessionReply, _session),
-    Tool("ptyctl_session_exec", "Run a command in a terminal", _EXEC, ExecRequest, ExecReply, _exec),
-    Tool("ptyctl_session_io", "Type into a terminal, read from it", _IO, IoRequest, IoReply, _io),
+    Tool(
+        "ptyctl_session", "Terminal sessions and locks", _SESSION, SessionRequest, SessionReply, METHODS["ptyctl_session"].call
+    ),
+    Tool(
+        "ptyctl_session_exec", "Run a command in a terminal", _EXEC, ExecRequest, ExecReply, METHODS["ptyctl_session_exec"].call
+    ),
+    Tool("ptyctl_session_io", "Type into a terminal, read from it", _IO, IoRequest, IoReply, METHODS["ptyctl_session_io"].call),
     Tool(
         "ptyctl_session_config",
         "Terminal size and prompt patterns",
         _CONFIG,
         ConfigRequest,
         ConfigReply,
-        _config,
+        METHODS["ptyctl_session_config"].call,
         destructive=False,
         idempotent=True,
     ),

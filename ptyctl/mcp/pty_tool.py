@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ptyctl.api import Controller, Progress, PtyReply, PtyRequest
+from ptyctl.api import PtyReply, PtyRequest
+from ptyctl.api.calls import METHODS
 from ptyctl.api.model import Reply
 from ptyctl.api.pty_replies import refused
 
@@ -33,14 +34,10 @@ def pty_tool(
         description,
         request,
         reply,
-        _call,
+        METHODS[request.TOOL].call,
         read_only=read_only,
         destructive=destructive and not read_only,
         idempotent=idempotent or read_only,
         told=tuple(dict.fromkeys((*_COMMON, *told.split(), *extra))),
         refused=refused,
     )
-
-
-async def _call(controller: Controller, request: PtyRequest, progress: Progress | None) -> Reply:
-    return await controller.pty(request, progress)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from ptyctl.api import Controller, Progress, PtyctlError
+from ptyctl.api import PtyctlError
+from ptyctl.api.calls import Call
 from ptyctl.api.model import Reply, Request
-
-#: Performs a request of the tool's own type; the progress callback is None when the client did not ask for it.
-Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
