@@ -1,11 +1,14 @@
 # Everything sets up .venv by itself: no root, nothing installed but Python 3.11 or newer with its venv module.
 #   make PYTHON=python3.12 test     another interpreter
 #   make test ARGS='-k telnet -x'   arguments for the program behind a target
+#   make test WORKERS=0             one test after the other
 
 PYTHON_IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   $$p $(PYTHON_IS_NEW_ENOUGH) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 ARGS ?=
+# Tests wait for programs more than they compute: two for each core.
+WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 1))))
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -26,7 +29,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/ptyctl demo $(ARGS)
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 check: $(VENV)/.check
 	$(BIN)/ruff check .

@@ -97,7 +97,7 @@ class Maker:
     async def take_back(self) -> None:
         """Goes on with the sessions whose programs have outlived an earlier server."""
         if self._outliving is not None:
-            for session in await self._outliving.take_back(self._settings.sessions_dir(), self._settings.limits):
+            for session in await self._outliving.take_back(self._settings.sessions_dir, self._settings.limits):
                 self.added(session)
 
     async def recall(self, session_id: str, *, hold: bool) -> Session | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -42,13 +43,14 @@ class Outliving:
         session.on_state = self._changed
         self._changed(session)
 
-    async def take_back(self, sessions: Path, limits: Limits) -> list[Session]:
-        """The sessions whose programs have outlived their server, open as they were."""
+    async def take_back(self, sessions: Callable[[], Path], limits: Limits) -> list[Session]:
+        """The sessions whose programs have outlived their server, open as they were. Where there are none, `sessions` is not
+        looked at: whoever opens the first is told what is wrong with it."""
         found = []
         for session_id, master in self._keeper.kept().items():
             channel = LocalChannel.going_on(master, Pty())
             try:
-                session = await gone_on(sessions, session_id, limits, channel)
+                session = await gone_on(sessions(), session_id, limits, channel)
             except PtyctlError as error:
                 _LOG.warning("cannot go on with a session", extra={"session_id": session_id, "why": error.message})
                 session = None
