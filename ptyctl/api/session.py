@@ -61,11 +61,13 @@ class TelnetOptions(Value):
 
 
 class Expect(Value):
-    """RE2 patterns that tell a device's prompt, pager and errors."""
+    """RE2 patterns that tell a device's prompt, pager and errors. `settle_ms`: how long a prompt or a pager must stay the end
+    of the output to be one; without it, the very prompt that was seen before counts at once."""
 
     prompt_regex: str | None = None
     pager_regexes: tuple[str, ...] | None = None
     error_regexes: tuple[str, ...] | None = None
+    settle_ms: int | None = Field(None, ge=0, le=10_000)
 
 
 _OPEN = """protocol device host port username auth pty timeouts ssh_options telnet_options command cwd env expect platform

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.api.session import SessionRequest
+from ptyctl.platforms import Platform
 from ptyctl.session.errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -40,7 +41,7 @@ class Maker:
         self._outliving = outliving
         self._opened_with: WeakKeyDictionary[Session, SessionRequest] = WeakKeyDictionary()
 
-    async def make(self, request: SessionRequest, spec: Spec) -> Session:
+    async def make(self, request: SessionRequest, spec: Spec, platform: Platform | None = None) -> Session:
         """A session that is open.
 
         Raises:
@@ -52,6 +53,7 @@ class Maker:
             session_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
             try:
                 session = Session(session_id, spec, folder / session_id, self._settings.limits)
+                session.platform = platform
             except OSError as error:
                 raise PtyctlError(
                     ErrorCode.IO_ERROR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.platforms import Platforms
+from ptyctl.platforms import Platform, Platforms
 from ptyctl.session import locking
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -27,13 +27,15 @@ class Opener:
         self._left = left
 
     async def open(self, request: SessionRequest) -> SessionReply:
-        spec = spec_of(request, None if request.platform is None else self._platforms.get(request.platform))
+        platform = None if request.platform is None else self._platforms.get(request.platform)
+        spec = spec_of(request, platform)
         if spec.device_id is None:
-            return await self._open_new(request, spec)
+            return await self._open_new(request, spec, platform)
         async with self._registry.opening[spec.device_id]:
             present = await self._console(spec.device_id)
             if present is None:
-                return await self._open_new(request, spec)
+                return await self._open_new(request, spec, platform)
+            present.platform = platform or present.platform
             return await self._open_present(request, spec, present)
 
     async def _console(self, device_id: str) -> Session | None:
@@ -49,8 +51,8 @@ class Opener:
                 raise
             return None  # another server has it, or it cannot be read: this one makes its own
 
-    async def _open_new(self, request: SessionRequest, spec: Spec) -> SessionReply:
-        session = await self._maker.make(request, spec)
+    async def _open_new(self, request: SessionRequest, spec: Spec, platform: Platform | None) -> SessionReply:
+        session = await self._maker.make(request, spec, platform)
         lease = await locking.lock(session, task(request), ttl_s(request)) if request.acquire_lock else None
         return replies.opened(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
 

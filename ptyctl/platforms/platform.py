@@ -102,4 +102,5 @@ class Platform(Value):
             prompt_regex="|".join(f"(?:{mode.prompt})" for mode in self.modes.values()),
             pager_regexes=tuple(str(pager.pattern) for pager in self.pagers),
             error_regexes=tuple(f"(?m){pattern}" for pattern in self.error_patterns(None)),
+            settle_ms=self.settle_ms or None,
         )

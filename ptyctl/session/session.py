@@ -15,6 +15,7 @@ from ptyctl.core.prompt import Expectations, shown
 from ptyctl.core.search import Span
 from ptyctl.core.states import State, next_state
 from ptyctl.core.widths import Widths
+from ptyctl.platforms import Platform
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
 
@@ -52,6 +53,8 @@ class Session:
         self.incarnation = kept.incarnation
         self.closed_why = ""
         self.expect = spec.expect
+        #: How the device speaks, where that is known.
+        self.platform: Platform | None = None
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
         self.channel: Channel | None = None
         self.created_at = int(time.time() * 1000)
