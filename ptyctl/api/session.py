@@ -19,13 +19,15 @@ DEFAULT_LOCK_TTL_MS = 60_000
 
 
 class Auth(Value):
-    """How to log in. `auto` tries what is there: agent, keys, then the password."""
+    """How to log in. `auto` tries what is there: agent, keys, then the password. `enable_secret` is for a device's privileged
+    mode."""
 
     method: Literal["auto", "password", "private_key", "agent"] = "auto"
     password: SecretStr | None = None
     private_key_pem: SecretStr | None = None
     private_key_path: str | None = None
     passphrase: SecretStr | None = None
+    enable_secret: SecretStr | None = None
 
 
 class PtyOptions(Value):
@@ -88,7 +90,7 @@ _COMMON = frozenset({"action", "task_id"})
 _FOREIGN = {
     "local": ["host", "port", "username", "auth", "ssh_options", "telnet_options"],
     "ssh": ["telnet_options", "cwd"],
-    "telnet": ["ssh_options", "username", "auth", "command", "cwd", "env"],
+    "telnet": ["ssh_options", "command", "cwd", "env"],
 }
 
 

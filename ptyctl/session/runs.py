@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -44,6 +44,7 @@ class Runs:
         self._history: dict[str, Run] = {}
         self._next_seq = first_seq
         self._task: asyncio.Task[None] | None = None
+        self._reserved_for = ""
         self._prompt_end = 0
         self._prompt_line = ""
 
@@ -71,12 +72,25 @@ class Runs:
         if self.current is not None and self._task is not None:
             await asyncio.wait({self._task}, timeout=BUSY_GRACE_S)
             self._terminal.gate.check(writer)
-        if self.current is not None:
-            raise self._busy(self.current)
+        self._check_free()
         run = self._new(command, expect, origin, request, writer.task_id, submitted, cwd)
         self._task = asyncio.create_task(self._drive(run, writer, responses), name=f"run {run.block_id}")
         self.on_begin(run)
         return run
+
+    @contextlib.contextmanager
+    def reserved(self, why: str) -> Iterator[None]:
+        """The session types by itself meanwhile, and nobody begins a run.
+
+        Raises:
+            PtyctlError: BUSY, where a run is on.
+        """
+        self._check_free()
+        self._reserved_for = why
+        try:
+            yield
+        finally:
+            self._reserved_for = ""
 
     @property
     def shell(self) -> Shell | None:
@@ -254,6 +268,12 @@ class Runs:
             self.mode = next_mode(self.mode, "end")
             self.on_end(run)
         self._terminal.stream.pulse.beat()
+
+    def _check_free(self) -> None:
+        if self.current is not None:
+            raise self._busy(self.current)
+        if self._reserved_for:
+            raise PtyctlError(ErrorCode.BUSY, f"the session is busy with {self._reserved_for}; try again in a second")
 
     def _busy(self, run: Run) -> PtyctlError:
         mode = "interactive mode" if self.mode == "interactive" else "block running"

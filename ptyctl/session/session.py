@@ -20,6 +20,7 @@ from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
 
 from . import meta
+from .accounts import NOBODY
 from .blocks import Blocks
 from .display import Display
 from .driving import Driver
@@ -53,8 +54,10 @@ class Session:
         self.incarnation = kept.incarnation
         self.closed_why = ""
         self.expect = spec.expect
-        #: How the device speaks, where that is known.
+        #: How the device speaks, where that is known, who we are there, and what came of the last login.
         self.platform: Platform | None = None
+        self.accounts = NOBODY
+        self.arrival: str | None = None
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
         self.channel: Channel | None = None
         self.created_at = int(time.time() * 1000)
@@ -82,12 +85,12 @@ class Session:
         size = (self.cols, self.rows)
         self.display = Display(folder, self.stream, self.gate, size, lambda: self.channel, new=new)
         self.display.deltas.conversation_id = self.events.conversation_id
-        terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
+        self.terminal = terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
         terminal.width = lambda: self.cols
         terminal.shell_in_front = lambda: self.channel.leads_foreground() if self.channel is not None else None
         terminal.canonical = lambda: self.channel.canonical if self.channel is not None else None
-        self._driver = Driver(terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
-        self.runs = Runs(terminal, self._driver, first_seq=self.blocks.last_seq() + 1)
+        self.driver = Driver(terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
+        self.runs = Runs(terminal, self.driver, first_seq=self.blocks.last_seq() + 1)
         self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))
         self.runs.on_end = self._run_ended
         self.stream.on_mark = self.runs.marked
@@ -111,7 +114,7 @@ class Session:
         self.incarnation += 1
         typed_nonce = new_nonce()
         self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.hooks_nonce))
-        self._driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
+        self.driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
         self.channel = channel
         self.write_meta()
         try:
@@ -133,7 +136,7 @@ class Session:
     async def go_on(self, channel: Channel, running: OpenBlock | None) -> None:
         """Takes the channel of a program that has outlived the process which held it, in the incarnation that it was in."""
         typed_nonce, self.hooks_nonce = self.stream.go_on()
-        self._driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
+        self.driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
         self.channel = channel
         if running is not None:
             self.runs.go_on(running)
@@ -258,13 +261,13 @@ class Session:
         """
         line = self.stream.last_line()
         begin = self.stream.end - len(line)
-        if self.runs.mode != "idle" or self._driver.has_marks or begin < cursor:
+        if self.runs.mode != "idle" or self.driver.has_marks or begin < cursor:
             return None
         return Span(begin, self.stream.end) if self.prompt_shown(line) else None
 
     def prompt_shown(self, line: bytes) -> bool:
         """Whether a line, as it stands in the spool, shows the session's prompt."""
-        return self._driver.prompt.match(shown(line), self.expectations()) is not None
+        return self.driver.prompt.match(shown(line), self.expectations()) is not None
 
     def exit_code(self) -> int | None:
         status = self.channel.exit_status if self.channel is not None else None
