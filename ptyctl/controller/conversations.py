@@ -15,6 +15,7 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from transports.channel import Channel
 
+from .destinations import Destination
 from .left import LeftSessions
 from .opening import spec_of
 from .registry import Registry
@@ -22,9 +23,9 @@ from .registry import Registry
 #: Why sessions are closed when their server ends.
 SERVER_ENDED = "the server ended"
 #: The user's own shell, as a terminal program starts it.
-CONVERSATION = SessionRequest(action="open", protocol="local")
+CONVERSATION = Destination(SessionRequest(action="open", protocol="local"))
 
-Make = Callable[[SessionRequest, Spec], Awaitable[Session]]
+Make = Callable[[Destination, Spec], Awaitable[Session]]
 
 
 class Conversations:
@@ -34,7 +35,9 @@ class Conversations:
     in a new incarnation; what was closed when a server ended can be read, until the next command makes another.
     """
 
-    def __init__(self, registry: Registry, make: Make, new_channel: Callable[[Session], Channel], left: LeftSessions) -> None:
+    def __init__(
+        self, registry: Registry, make: Make, new_channel: Callable[[Session], Awaitable[Channel]], left: LeftSessions
+    ) -> None:
         self._registry = registry
         self._left = left
         self._make = make

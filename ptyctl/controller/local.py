@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
@@ -17,6 +17,7 @@ from ptyctl.api.pty_replies import BlocksReply, PtyReply
 from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.api.watch import Watched, WatchRequest
+from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session.execution import execute
 from ptyctl.session.reading import read
@@ -24,16 +25,17 @@ from ptyctl.session.screen_waiting import read_on_screen
 from ptyctl.session.session import Session
 from ptyctl.session.watching import watch
 from ptyctl.session.writing import write
-from transports.channel import Channel
 
 from . import replies
 from .capabilities import capabilities
 from .configuring import configure
 from .conversations import SERVER_ENDED, Conversations
+from .destinations import Destinations
 from .left import LeftSessions
 from .locks import Locks
 from .making import Maker
 from .opener import Opener
+from .opening import OpensChannels
 from .outliving import Keeper, Outliving
 from .pty import PtySurface
 from .registry import Registry
@@ -46,7 +48,7 @@ class LocalController:
     def __init__(
         self,
         settings: Settings | None = None,
-        open_channel: Callable[[SessionRequest], Channel] | None = None,
+        open_channel: OpensChannels | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         """With a `keeper` local programs outlive this process, should it be killed."""
@@ -54,12 +56,13 @@ class LocalController:
         self._platforms = Platforms(self.settings.platforms_dir)
         self._registry = Registry(self.settings.max_sessions, self._recall)
         outliving = Outliving(keeper) if keeper is not None else None
-        self._maker = Maker(self.settings, self._registry, open_channel, outliving)
+        destinations = Destinations(Inventory(self.settings.devices_file), self._platforms)
+        self._maker = Maker(self.settings, self._registry, self._platforms, destinations, open_channel, outliving)
         left = LeftSessions(self.settings.state_dir / "sessions")
         self._pty = PtySurface(Conversations(self._registry, self._maker.make, self._maker.channel_again, left))
         locks = Locks(self._registry)
         self._actions = {
-            "open": Opener(self._registry, self._maker, self._platforms, left).open,
+            "open": Opener(self._registry, self._maker, left, destinations).open,
             "close": self._close,
             "list": self._list,
             "lock": locks.lock,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
-from ptyctl.api.session import SessionRequest
-from ptyctl.platforms import Platform
+from ptyctl.platforms import Platforms
+from ptyctl.session.arriving import arrive
 from ptyctl.session.errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -18,7 +18,8 @@ from transports.channel import Channel
 from transports.errors import ChannelError
 
 from .conversations import CONVERSATION
-from .opening import channel_opener, marked_start
+from .destinations import Destination, Destinations
+from .opening import OpensChannels, channel_opener, marked_start
 from .outliving import Outliving
 from .recovered import recovered
 from .registry import Registry
@@ -32,20 +33,25 @@ class Maker:
         self,
         settings: Settings,
         registry: Registry,
-        open_channel: Callable[[SessionRequest], Channel] | None,
+        families: Platforms,
+        destinations: Destinations,
+        open_channel: OpensChannels | None,
         outliving: Outliving | None,
     ) -> None:
         self._settings = settings
         self._registry = registry
+        self._families = families
+        self._destinations = destinations
         self._open_channel = open_channel or channel_opener()
         self._outliving = outliving
-        self._opened_with: WeakKeyDictionary[Session, SessionRequest] = WeakKeyDictionary()
+        self._opened_with: WeakKeyDictionary[Session, Destination] = WeakKeyDictionary()
 
-    async def make(self, request: SessionRequest, spec: Spec, platform: Platform | None = None) -> Session:
+    async def make(self, destination: Destination, spec: Spec) -> Session:
         """A session that is open.
 
         Raises:
-            PtyctlError: LIMIT_EXCEEDED, IO_ERROR, POLICY_DENIED; what kept the channel from opening.
+            PtyctlError: LIMIT_EXCEEDED, IO_ERROR, POLICY_DENIED; what kept the channel from opening, or the login from being
+                done.
         """
         self._registry.reserve()
         try:
@@ -53,14 +59,13 @@ class Maker:
             session_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
             try:
                 session = Session(session_id, spec, folder / session_id, self._settings.limits)
-                session.platform = platform
             except OSError as error:
                 raise PtyctlError(
                     ErrorCode.IO_ERROR,
                     f"cannot keep a transcript in {folder}: {error.strerror}; make room there, or close sessions",
                 ) from None
             try:
-                await session.connect(self._channel(request, session))
+                await self._connect(session, destination)
             except BaseException:  # also a cancelled open leaves nothing behind
                 await session.close(force=True, why="it could not be opened")
                 shutil.rmtree(folder / session_id, ignore_errors=True)
@@ -68,27 +73,39 @@ class Maker:
             self.added(session)
         finally:
             self._registry.release()
-        self._opened_with[session] = request
-        session.usage.watch()
         return session
 
-    async def connect_again(self, session: Session, request: SessionRequest) -> None:
+    async def connect_again(self, session: Session, destination: Destination) -> None:
         """A new incarnation of a session whose channel has ended.
 
         Raises:
-            PtyctlError: what kept the channel from opening.
+            PtyctlError: what kept the channel from opening, or the login from being done.
         """
-        await session.connect(self._channel(request, session))
-        self._opened_with[session] = request
-        session.usage.watch()
+        await self._connect(session, destination)
         session.notices.post(f"reconnected: incarnation {session.incarnation}; what was running before is gone")
 
-    def channel_again(self, session: Session) -> Channel:
-        """Another channel for a session, as it was opened; one that an earlier process opened is known by what it is."""
-        request = self._opened_with.get(session, CONVERSATION if session.spec.conversation_id is not None else None)
-        if request is None:
+    async def destination_again(self, session: Session) -> Destination:
+        """Where a session leads, as it was opened: a device is looked up anew. One that an earlier process opened is known by
+        what it is.
+
+        Raises:
+            PtyctlError: UNSUPPORTED where it is not known; what `Destinations.of` raises.
+        """
+        if session.spec.device is not None:
+            return await self._destinations.again(session.spec.device)
+        known = CONVERSATION if session.spec.conversation_id is not None else None
+        destination = self._opened_with.get(session, known)
+        if destination is None:
             raise unsupported(f"session {session.session_id} was opened by an earlier server; open it again instead")
-        return self._channel(request, session)
+        return destination
+
+    async def channel_again(self, session: Session) -> Channel:
+        """Another channel for a session.
+
+        Raises:
+            PtyctlError: as `destination_again`.
+        """
+        return self._channel(await self.destination_again(session), session)
 
     def added(self, session: Session) -> None:
         """It is open, and found by all from now on."""
@@ -111,8 +128,23 @@ class Maker:
             self._outliving.follow(session)
         return session
 
-    def _channel(self, request: SessionRequest, session: Session) -> Channel:
+    async def _connect(self, session: Session, destination: Destination) -> None:
+        """A channel and the login on it, or neither."""
+        session.accounts, self._opened_with[session] = destination.accounts, destination
+        session.platform = destination.platform or session.platform
+        await session.connect(self._channel(destination, session))
         try:
-            return self._open_channel(marked_start(request, session.hooks_nonce) if session.spec.hooked else request)
+            await arrive(session, self._families)
+        except BaseException:
+            if session.channel is not None:
+                await session.channel.close(force=True)
+            raise
+        session.usage.watch()
+
+    def _channel(self, destination: Destination, session: Session) -> Channel:
+        if session.spec.hooked:
+            destination = replace(destination, request=marked_start(destination.request, session.hooks_nonce))
+        try:
+            return self._open_channel(destination)
         except ChannelError as error:
             raise from_channel(error) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.api.pty_replies import PtyReply
@@ -56,7 +56,7 @@ def may_end(session: Session, task_id: str | None) -> None:
     session.leases.check(task_id, required=False, now=asyncio.get_running_loop().time())
 
 
-async def restart(session: Session, new_channel: Callable[[Session], Channel], event: str, why: str) -> int:
+async def restart(session: Session, new_channel: Callable[[Session], Awaitable[Channel]], event: str, why: str) -> int:
     """Ends the terminal's channel, if it still has one, and begins a new incarnation. Returns the cursor where that begins.
 
     Raises:
@@ -68,7 +68,7 @@ async def restart(session: Session, new_channel: Callable[[Session], Channel], e
         await session.channel.close(force=True)
     session.hooks_nonce = new_nonce()  # what the old shell has printed must say nothing to the new one
     cursor = session.stream.end
-    await session.connect(new_channel(session))
+    await session.connect(await new_channel(session))
     session.events.note(event, incarnation=session.incarnation, reason=why)
     session.notices.post(f"{why}: incarnation {session.incarnation} of this terminal; what was running before is gone")
     await first_prompt(session, cursor)
