@@ -1,4 +1,4 @@
-"""ptyctl_session_config: resize, expect, get, mode (CONTRACTS, ptyctl_session_config)."""
+"""ptyctl_session_config: resize, expect, get, mode, save (CONTRACTS, ptyctl_session_config)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from .fields import check_fields, fields
 from .model import Reply, Request
 from .session import Columns, Expect
 
+Action = Literal["resize", "expect", "get", "mode", "save"]
 _ACTIONS = {
     "resize": fields("cols rows"),
     "expect": fields("expect"),
     "get": fields(),
     "mode": fields("mode"),
+    "save": fields(),
 }
 _COMMON = frozenset({"action", "session_id", "task_id"})
 
 
 class ConfigRequest(Request):
     session_id: str = Field(min_length=1)
-    action: Literal["resize", "expect", "get", "mode"]
+    action: Action
     cols: Columns | None = None
     rows: Columns | None = None
     expect: Expect | None = None
@@ -35,10 +37,13 @@ class ConfigRequest(Request):
 
 
 class ConfigReply(Reply):
-    action: Literal["resize", "expect", "get", "mode"]
+    """`mode` is the one that the device is in now; `stdout` is what it said to `save`."""
+
+    action: Action
     expect: Expect | None = None
     cols: int | None = None
     rows: int | None = None
     platform: str | None = None
     mode: str | None = None
+    stdout: str | None = None
     notices: list[str] | None = None

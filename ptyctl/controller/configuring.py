@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
-from ptyctl.api.errors import unsupported
+from ptyctl.session.changing import change_mode, mode_at, save
+from ptyctl.session.gate import Writer
 from ptyctl.session.session import Session
 
 
@@ -13,11 +14,15 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
     """Answers one request.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for patterns that cannot be; LOCKED, UNSUPPORTED, REMOTE_CLOSED.
+        PtyctlError: INVALID_ARGUMENT for patterns that cannot be; LOCKED, UNSUPPORTED, REMOTE_CLOSED; for a mode, and to save,
+            as `session.changing`.
     """
-    if request.action == "mode":
-        raise unsupported("modes belong to a platform, and this session has none that names any", field="mode")
-    if request.action == "resize":
+    stdout, writer = None, Writer(request.task_id)
+    if request.mode is not None:
+        await change_mode(session, request.mode, writer)
+    elif request.action == "save":
+        _, stdout = await save(session, writer)
+    elif request.action == "resize":
         _resize(session, request)
     elif request.expect is not None:
         session.expectations(request.expect)  # refuses patterns that cannot be
@@ -28,6 +33,8 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
         cols=session.cols if session.spec.pty.enabled else None,
         rows=session.rows if session.spec.pty.enabled else None,
         platform=session.spec.platform,
+        mode=mode_at(session),
+        stdout=stdout,
         notices=session.notices.take(request.task_id),
     )
 

@@ -10,7 +10,7 @@ from ptyctl.platforms import Commands, Platform, Platforms, Shown
 from ptyctl.platforms.loading import COMMON
 
 from .command_line import CommandLine
-from .detecting import AUTO, by_banner, detect, told
+from .detecting import AUTO, by_banner, detect, of_any_family, told
 from .dialect import settled_prompt
 from .gate import SYSTEM
 from .login import log_in
@@ -31,11 +31,11 @@ async def arrive(session: Session, families: Platforms) -> None:
     if not wanted and not detecting:
         return
     said: list[str] = []
-    with session.runs.reserved("its login"):
+    async with session.runs.reserved("its login"):
         if wanted:
             server = families.get(COMMON)
-            family = _by_banner(session, families) if detecting else session.platform
-            done = await log_in(session.terminal, family or server, server, session.accounts)
+            family = _family_at_login(session, families) if detecting else session.platform or server
+            done = await log_in(session.terminal, family, server, session.accounts)
             said += [done.why] if done.why else []
         if detecting:
             said.append(await _find_family(session, families))
@@ -65,10 +65,10 @@ def expect_of(given: Expect, platform: Platform) -> Expect:
     return given if platform.posix_shell else platform.expect().model_copy(update=given.model_dump(exclude_none=True))
 
 
-def _by_banner(session: Session, families: Platforms) -> Platform | None:
-    """The family that the banner tells: then its own login is known."""
+def _family_at_login(session: Session, families: Platforms) -> Platform:
+    """The family that the banner tells; where it tells none, anybody's questions may come."""
     verdict = by_banner(session.terminal, families)
-    return families.get(verdict.family) if verdict.family is not None and verdict.sure else None
+    return families.get(verdict.family) if verdict.family is not None and verdict.sure else of_any_family(families)
 
 
 async def _find_family(session: Session, families: Platforms) -> str:

@@ -116,6 +116,9 @@ class CommandLine:
         Raises:
             PtyctlError: BUSY, where a question waits for somebody's answer; IO_ERROR, where no prompt comes.
         """
+        known = self.shown()
+        if known is not None and self._terminal.last_line() == self._terminal.prompt.learned:
+            return known
         seen = Seen(self._terminal.stream, self._terminal.stream.incarnation_raw)
         ended = await self._ended(seen, (), SILENT_S)
         if ended == "prompt":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ptyctl.platforms import Detection, Platforms, Verdict
+from ptyctl.platforms import Detection, Platform, Platforms, Verdict
+from ptyctl.platforms.loading import COMMON
 
 from .command_line import CommandLine
 from .gate import SYSTEM
@@ -17,6 +18,16 @@ _MOST_COMMANDS = 2
 def by_banner(terminal: Terminal, families: Platforms) -> Verdict:
     """What was shown so far tells."""
     return _shown_so_far(terminal, families).verdict()
+
+
+def of_any_family(families: Platforms) -> Platform:
+    """Any command line behind a login that may ask what the login of any family asks."""
+    common, logins = families.get(COMMON), [family.login for family in families.all().values()]
+    update = {
+        "wake": tuple(pattern for login in logins for pattern in login.wake),
+        "questions": tuple(answer for login in logins for answer in login.questions),
+    }
+    return common.model_copy(update={"login": common.login.model_copy(update=update)})
 
 
 async def detect(terminal: Terminal, families: Platforms, at_prompt: CommandLine) -> Verdict:

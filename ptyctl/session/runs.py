@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -69,23 +69,21 @@ class Runs:
             (compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
             for item in asked
         ]
-        if self.current is not None and self._task is not None:
-            await asyncio.wait({self._task}, timeout=BUSY_GRACE_S)
-            self._terminal.gate.check(writer)
-        self._check_free()
+        await self._free()
+        self._terminal.gate.check(writer)
         run = self._new(command, expect, origin, request, writer.task_id, submitted, cwd)
         self._task = asyncio.create_task(self._drive(run, writer, responses), name=f"run {run.block_id}")
         self.on_begin(run)
         return run
 
-    @contextlib.contextmanager
-    def reserved(self, why: str) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def reserved(self, why: str) -> AsyncIterator[None]:
         """The session types by itself meanwhile, and nobody begins a run.
 
         Raises:
             PtyctlError: BUSY, where a run is on.
         """
-        self._check_free()
+        await self._free()
         self._reserved_for = why
         try:
             yield
@@ -269,7 +267,10 @@ class Runs:
             self.on_end(run)
         self._terminal.stream.pulse.beat()
 
-    def _check_free(self) -> None:
+    async def _free(self) -> None:
+        """Raises PtyctlError BUSY, naming what is in the way."""
+        if self.current is not None and self._task is not None:
+            await asyncio.wait({self._task}, timeout=BUSY_GRACE_S)
         if self.current is not None:
             raise self._busy(self.current)
         if self._reserved_for:
