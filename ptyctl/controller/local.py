@@ -58,7 +58,7 @@ class LocalController:
         outliving = Outliving(keeper) if keeper is not None else None
         destinations = Destinations(Inventory(self.settings.devices_file), self._platforms)
         self._maker = Maker(self.settings, self._registry, self._platforms, destinations, open_channel, outliving)
-        left = LeftSessions(self.settings.state_dir / "sessions")
+        self._left = left = LeftSessions(self.settings.state_dir / "sessions")
         self._pty = PtySurface(Conversations(self._registry, self._maker.make, self._maker.channel_again, left))
         locks = Locks(self._registry)
         self._actions = {
@@ -72,8 +72,9 @@ class LocalController:
         }
 
     async def __aenter__(self) -> Self:
-        """Goes on with the sessions whose programs have outlived an earlier server."""
+        """Goes on with the sessions whose programs have outlived an earlier server, and with the inventory's consoles."""
         await self._maker.take_back()
+        self._maker.reconnecting.take_up(self._left)
         return self
 
     async def __aexit__(
@@ -83,6 +84,7 @@ class LocalController:
 
     async def aclose(self) -> None:
         """Closes all sessions that it holds; their transcripts stay."""
+        await self._maker.reconnecting.aclose()
         await self._registry.settle()
         ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
         await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in ours))

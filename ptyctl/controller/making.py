@@ -21,6 +21,7 @@ from .conversations import CONVERSATION
 from .destinations import Destination, Destinations
 from .opening import OpensChannels, channel_opener, marked_start
 from .outliving import Outliving
+from .reconnecting import Reconnecting
 from .recovered import recovered
 from .registry import Registry
 from .settings import Settings
@@ -45,6 +46,7 @@ class Maker:
         self._open_channel = open_channel or channel_opener()
         self._outliving = outliving
         self._opened_with: WeakKeyDictionary[Session, Destination] = WeakKeyDictionary()
+        self.reconnecting = Reconnecting(registry, self._connect_by_itself, settings.reconnect_for_s)
 
     async def make(self, destination: Destination, spec: Spec) -> Session:
         """A session that is open.
@@ -83,6 +85,10 @@ class Maker:
         """
         await self._connect(session, destination)
         session.notices.post(f"reconnected: incarnation {session.incarnation}; what was running before is gone")
+        session.events.note("session_reconnected", incarnation=session.incarnation)
+
+    async def _connect_by_itself(self, session: Session) -> None:
+        await self.connect_again(session, await self.destination_again(session))
 
     async def destination_again(self, session: Session) -> Destination:
         """Where a session leads, as it was opened: a device is looked up anew. One that an earlier process opened is known by
@@ -110,6 +116,10 @@ class Maker:
     def added(self, session: Session) -> None:
         """It is open, and found by all from now on."""
         self._registry.add(session)
+        self._follow(session)
+
+    def _follow(self, session: Session) -> None:
+        self.reconnecting.follow(session)
         if self._outliving is not None:
             self._outliving.follow(session)
 
@@ -124,8 +134,8 @@ class Maker:
         if not (self._settings.state_dir / "sessions").is_dir():
             return None
         session = await recovered(self._settings.sessions_dir(), session_id, self._settings.limits, hold=hold)
-        if session is not None and self._outliving is not None:
-            self._outliving.follow(session)
+        if session is not None:
+            self._follow(session)
         return session
 
     async def _connect(self, session: Session, destination: Destination) -> None:

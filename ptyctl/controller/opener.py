@@ -64,7 +64,7 @@ class Opener:
                 "open it with the same, or close it first",
                 existing_session_id=session.session_id,
             )
-        if session.state in ("eof", "lost"):
+        if session.state in ("eof", "lost", "reconnecting"):
             await self._maker.connect_again(session, destination)
         reply = replies.opened(session, session.lease(), next_cursor=session.stream.end)
         reply.existing_session_id = session.session_id

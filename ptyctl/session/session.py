@@ -15,7 +15,7 @@ from ptyctl.core.prompt import Expectations, shown
 from ptyctl.core.search import Span
 from ptyctl.core.states import State, next_state
 from ptyctl.core.widths import Widths
-from ptyctl.platforms import Platform
+from ptyctl.platforms import Platform, common
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
 
@@ -32,6 +32,7 @@ from .input_log import InputLog
 from .notices import Notices
 from .pulse import Pulse
 from .recovery import Kept, new_folder
+from .retrying import Retry
 from .run import Run
 from .runs import Runs
 from .shells import new_nonce
@@ -98,7 +99,10 @@ class Session:
         self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
         #: Whether this process may write to its files, and no other. What is only history is held by nobody.
         self.held = True
+        #: While its line is lost and connected anew by itself.
+        self.retry: Retry | None = None
         self.on_state: Callable[[Session], None] = lambda session: None
+        self.on_line_lost: Callable[[ChannelError], None] = lambda reason: None
         self._closing: asyncio.Future[None] | None = None
 
     async def connect(self, channel: Channel) -> None:
@@ -107,7 +111,7 @@ class Session:
         Raises:
             PtyctlError: what kept the channel from opening.
         """
-        if self.incarnation:
+        if self.incarnation and self.state != "reconnecting":
             self._to("reconnect")
         if self.channel is not None:
             await self.channel.close(force=True)  # its program may live on, without its terminal
@@ -120,7 +124,7 @@ class Session:
         try:
             await channel.open(self.stream)
         except ChannelError as error:
-            if self.state in ("opening", "reconnecting"):
+            if self.state in ("opening", "reconnecting") and self.retry is None:
                 self._to("broke")
             self.stream.ended = error
             self.channel = None  # a channel that did not open leaves nothing behind
@@ -129,6 +133,7 @@ class Session:
             await channel.close(force=True)
             self.open_channel()
         if self.stream.ended is None:
+            self.retry = None
             self._to("opened")
             self._same_size()
         self.write_meta()
@@ -146,6 +151,21 @@ class Session:
         self.notices.post("the server was replaced; the terminal and all that runs in it went on")
         self.write_meta()
 
+    def begin_retrying(self, retry: Retry) -> None:
+        """Its line is lost, and somebody will connect it anew; see Retry."""
+        self.retry = retry
+        if self.state != "reconnecting":
+            self._to("reconnect")
+
+    def give_up(self, why: str) -> None:
+        """Nobody connects it anew by himself."""
+        self.retry = None
+        if self.state == "reconnecting":
+            self._to("broke")
+        self.notices.post(f"it is not connected again: {why}")
+        self.events.note("reconnecting_given_up", reason=why)
+        self.write_meta()
+
     def open_channel(self) -> Channel:
         """The channel to write to.
 
@@ -156,6 +176,8 @@ class Session:
             return self.channel
         if self.state == "closed":
             raise self.already_closed()
+        if self.retry is not None:
+            raise self.retry.refusal(self.session_id, asyncio.get_running_loop().time())
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
         raise PtyctlError(
             ErrorCode.REMOTE_CLOSED,
@@ -176,7 +198,8 @@ class Session:
         errors = expect.error_regexes
         if errors is None and (self.spec.program is not None or self.spec.platform == "linux"):
             errors = ()
-        return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors)
+        manners = (self.platform or common()).manners
+        return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms, manners)
 
     def resize(self, cols: int, rows: int) -> None:
         channel = self.open_channel()
@@ -202,6 +225,7 @@ class Session:
 
     def _begin_close(self, force: bool, why: str) -> asyncio.Future[None]:
         if self._closing is None:
+            self.retry = None
             self._to("close")
             self.closed_why = why
             self.usage.end()
@@ -285,6 +309,7 @@ class Session:
         if self.state != "closed":
             self._to("ended" if isinstance(reason, ChannelEnded) else "broke")
             self.runs.ended()
+            self.on_line_lost(reason)
             self.write_meta(ended_reason=reason.message)
 
     def _run_ended(self, run: Run) -> None:
