@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -74,6 +74,12 @@ class Platforms:
     def _common(self) -> dict[str, Any]:
         self.get(COMMON)  # says what is wrong with it by its own name
         return _tables(self._files[COMMON])
+
+
+@cache
+def common() -> Platform:
+    """A device of which nothing else is known."""
+    return Platforms().get(COMMON)
 
 
 def _files_in(place: Traversable) -> dict[str, Traversable]:
