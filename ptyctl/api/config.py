@@ -1,4 +1,4 @@
-"""ptyctl_session_config: resize, expect, get, mode, save (CONTRACTS, ptyctl_session_config)."""
+"""ptyctl_session_config: resize, expect, get, mode, save, pace (CONTRACTS, ptyctl_session_config)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pydantic import Field, model_validator
 
 from .fields import check_fields, fields
 from .model import Reply, Request
-from .session import Columns, Expect
+from .session import Columns, Expect, Pace
 
-Action = Literal["resize", "expect", "get", "mode", "save"]
+Action = Literal["resize", "expect", "get", "mode", "save", "pace"]
 _ACTIONS = {
     "resize": fields("cols rows"),
     "expect": fields("expect"),
     "get": fields(),
     "mode": fields("mode"),
     "save": fields(),
+    "pace": fields(optional="chars_per_s line_delay_ms"),
 }
 _COMMON = frozenset({"action", "session_id", "task_id"})
 
@@ -28,6 +29,8 @@ class ConfigRequest(Request):
     rows: Columns | None = None
     expect: Expect | None = None
     mode: str | None = None
+    chars_per_s: float | None = Field(None, gt=0)
+    line_delay_ms: int | None = Field(None, ge=0, le=60_000)
     task_id: str | None = Field(None, min_length=1)
 
     @model_validator(mode="after")
@@ -46,4 +49,5 @@ class ConfigReply(Reply):
     platform: str | None = None
     mode: str | None = None
     stdout: str | None = None
+    pace: Pace | None = None
     notices: list[str] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
+from ptyctl.api.session import Pace
 from ptyctl.session.changing import change_mode, mode_at, save
 from ptyctl.session.gate import Writer
 from ptyctl.session.session import Session
@@ -22,6 +23,8 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
         await change_mode(session, request.mode, writer)
     elif request.action == "save":
         _, stdout = await save(session, writer)
+    elif request.action == "pace":
+        _set_pace(session, request)
     elif request.action == "resize":
         _resize(session, request)
     elif request.expect is not None:
@@ -35,8 +38,17 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
         platform=session.spec.platform,
         mode=mode_at(session),
         stdout=stdout,
+        pace=session.gate.pace,
         notices=session.notices.take(request.task_id),
     )
+
+
+def _set_pace(session: Session, request: ConfigRequest) -> None:
+    """Refused only while another task holds the lock: it may be typing."""
+    if session.lease() is not None:
+        session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
+    pace = Pace(chars_per_s=request.chars_per_s, line_delay_ms=request.line_delay_ms)
+    session.gate.pace = None if pace == Pace() else pace
 
 
 def _resize(session: Session, request: ConfigRequest) -> None:

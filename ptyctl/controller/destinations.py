@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ptyctl.api.session import Auth, SessionRequest
+from ptyctl.api.session import Auth, Pace, SessionRequest
 from ptyctl.inventory import Hop, Inventory, Target
 from ptyctl.platforms import Platform, Platforms
 from ptyctl.platforms.loading import COMMON
@@ -25,6 +25,7 @@ class Destination:
         accounts: what the terminal's login is answered with.
         hops: the way there, with credentials that no request holds; empty is as the request says.
         device: the name in the inventory that led here.
+        pace: how fast the line may be typed at; None is as fast as it takes.
     """
 
     request: SessionRequest
@@ -32,6 +33,7 @@ class Destination:
     accounts: Accounts = NOBODY
     hops: tuple[ssh.Hop, ...] = ()
     device: str | None = None
+    pace: Pace | None = None
 
 
 class Destinations:
@@ -46,12 +48,13 @@ class Destinations:
         `Target.opened_by` raise."""
         if request.device is None:
             platform = self._platform(request)
-            return Destination(request, platform, _accounts_of(request, platform))
+            return Destination(request, platform, _accounts_of(request, platform), pace=platform.pace if platform else None)
         target = await self._inventory.resolve(request.device)
         wanted = target.opened_by(request)
         platform = self._platform(wanted)
         accounts = _known_to(target, _accounts_of(wanted, platform))
-        return Destination(wanted, platform, accounts, tuple(_hop(hop) for hop in target.hops), target.name)
+        hops, pace = tuple(_hop(hop) for hop in target.hops), target.pace or (platform.pace if platform else None)
+        return Destination(wanted, platform, accounts, hops, target.name, pace)
 
     async def again(self, device: str) -> Destination:
         """The same for a session that was opened before: only its device's name was kept.

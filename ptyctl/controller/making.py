@@ -142,6 +142,7 @@ class Maker:
         """A channel and the login on it, or neither."""
         session.accounts, self._opened_with[session] = destination.accounts, destination
         session.platform = destination.platform or session.platform
+        session.gate.pace = session.gate.pace or destination.pace
         await session.connect(self._channel(destination, session))
         try:
             await arrive(session, self._families)

@@ -138,5 +138,7 @@ def _telnet(request: SessionRequest, timeouts: Timeouts) -> telnet.TelnetOptions
         port=request.port or 23,
         line_ending=options.line_ending,
         binary=options.binary,
+        keepalive=options.keepalive,
+        keepalive_s=options.keepalive_s or telnet.KEEPALIVE_S,
         connect_timeout_s=timeouts.connect_timeout_ms / 1000,
     )

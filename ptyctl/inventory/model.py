@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from ptyctl.api.model import Value
-from ptyctl.api.session import PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
+from ptyctl.api.session import Pace, PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
 from ptyctl.platforms import Answer
 
 from .references import Reference
@@ -71,6 +71,7 @@ class Defaults(Reach):
     session_type: SessionType | None = None
     enable_secret: Reference | None = None
     pty: PtyOptions | None = None
+    pace: Pace | None = None
     login: LoginOptions | None = None
 
 

@@ -97,7 +97,14 @@ def test_an_input_schema_has_all_fields_of_its_model(tool: Tool) -> None:
 
 def test_nested_fields_stay() -> None:
     auth = input_schema(CORE[0].request)["properties"]["auth"]
-    assert set(auth["properties"]) == {"method", "password", "private_key_pem", "private_key_path", "passphrase"}
+    assert set(auth["properties"]) == {
+        "method",
+        "password",
+        "private_key_pem",
+        "private_key_path",
+        "passphrase",
+        "enable_secret",
+    }
     rc_mode = input_schema(CORE[1].request)["properties"]["rc_mode"]
     assert rc_mode["properties"]["enabled"] == {"enum": ["auto", True, False], "default": "auto"}
 
