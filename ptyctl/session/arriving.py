@@ -36,6 +36,7 @@ async def arrive(session: Session, families: Platforms) -> None:
             server = families.get(COMMON)
             family = _family_at_login(session, families) if detecting else session.platform or server
             done = await log_in(session.terminal, family, server, session.accounts)
+            session.terminal.prompt.learn(session.terminal.last_line())
             said += [done.why] if done.why else []
         if detecting:
             said.append(await _find_family(session, families))

@@ -93,7 +93,7 @@ class CommandLine:
             secret = any(answer.secret for answer in answered)
             if ended == "prompt":
                 shown = self._at_prompt(lines)
-                return Said("prompt", (*said, *lines[: len(lines) - shown.lines]), shown, asked, secret)
+                return Said("prompt", (*said, *self._output(lines[: len(lines) - shown.lines])), shown, asked, secret)
             said += lines[:-1]
             key = self._key(lines, quits)
             if key is not None:
@@ -151,6 +151,14 @@ class CommandLine:
         assert shown is not None
         self._terminal.prompt.learn(self._terminal.last_line())
         return shown
+
+    def _output(self, lines: list[str]) -> list[str]:
+        """Lines above a prompt, without an earlier one that the device's log had pushed away."""
+        buried = self._log.buried_prompt(lines)
+        if buried is None:
+            return lines
+        begin = max(at for at, line in enumerate(lines) if line.startswith(buried.shown.prompt.rstrip()))
+        return lines[: begin + 1 - buried.shown.lines]
 
     def _unanswered(self, answer: Answer | None, answered: set[Answer]) -> Outcome | None:
         """Why a question gets no answer, if so."""
