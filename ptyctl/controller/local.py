@@ -12,6 +12,8 @@ from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.log import LogReply, LogRequest
+from ptyctl.api.notify import NotifyReply, NotifyRequest
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
 from ptyctl.api.screen import ScreenAnswer
@@ -19,6 +21,7 @@ from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.api.watch import Watched, WatchRequest
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
+from ptyctl.session.console_log import console_log
 from ptyctl.session.execution import execute
 from ptyctl.session.reading import read
 from ptyctl.session.screen_waiting import read_on_screen
@@ -135,6 +138,16 @@ class LocalController:
 
     async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
         return await self._pty.answer(request, progress)
+
+    async def notify(self, request: NotifyRequest) -> NotifyReply:
+        session = await self._registry.find_live(request.session_id)
+        session.tell(request.message, request.sender)
+        return NotifyReply(session_id=session.session_id, observers=session.observers())
+
+    async def log(self, request: LogRequest) -> LogReply:
+        session = await self._registry.find(request.session_id)
+        with session.usage.in_use(request.task_id, reading=True):
+            return await console_log(session, request.from_offset, request.limit)
 
     async def _recall(self, session_id: str, *, hold: bool) -> Session | None:
         return await self._maker.recall(session_id, hold=hold)

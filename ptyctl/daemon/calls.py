@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ptyctl.api import config, exec, io, pty_replies, screen, session
+from ptyctl.api import config, exec, io, log, notify, pty_replies, screen, session
 from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.model import Reply, Request
@@ -16,6 +16,8 @@ from ptyctl.api.pty import PTY_REQUESTS
 
 #: A method beside the tools': its items come as notifications `watched`, its result when it is over.
 WATCH = "watch"
+#: Others beside the tools': they are for people's commands.
+NOTIFY, LOG = "notify", "log"
 #: So many items of a watch may be under way; the client asks for `more` as it takes them.
 WATCH_WINDOW = 64
 #: JSON-RPC 2.0, section 5.1; the last is ours, with the PtyctlError in `data`.
@@ -52,17 +54,27 @@ async def _pty(controller: Controller, request: Any, progress: Progress | None) 
     return await controller.pty(request, progress)
 
 
+async def _notify(controller: Controller, request: Any, _progress: Progress | None) -> Reply:
+    return await controller.notify(request)
+
+
+async def _log(controller: Controller, request: Any, _progress: Progress | None) -> Reply:
+    return await controller.log(request)
+
+
 METHODS: dict[str, Method] = {
     "ptyctl_session": Method(session.SessionRequest, _session),
     "ptyctl_session_io": Method(io.IoRequest, _io),
     "ptyctl_session_exec": Method(exec.ExecRequest, _exec),
     "ptyctl_session_config": Method(config.ConfigRequest, _config),
+    NOTIFY: Method(notify.NotifyRequest, _notify),
+    LOG: Method(log.LogRequest, _log),
     **{name: Method(request, _pty) for name, request in PTY_REQUESTS.items()},
 }
 
 _REPLIES: dict[str, type[Reply]] = {
     name: reply
-    for module in (session, io, exec, config, pty_replies, screen)
+    for module in (session, io, exec, config, pty_replies, screen, notify, log)
     for name, reply in vars(module).items()
     if isinstance(reply, type) and issubclass(reply, Reply)
 }

@@ -13,14 +13,16 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.log import LogReply, LogRequest
 from ptyctl.api.model import Reply, Request
+from ptyctl.api.notify import NotifyReply, NotifyRequest
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
 from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.api.watch import Watched, WatchRequest
 
-from .calls import WATCH, WATCH_WINDOW, params_of, raised, reply_of
+from .calls import LOG, NOTIFY, WATCH, WATCH_WINDOW, params_of, raised, reply_of
 from .hello import HelloRefused, greet, hello
 from .place import NoPlace, Place
 from .starting import NotStarted
@@ -97,6 +99,12 @@ class RemoteController:
             del self._watched[number]
             if not self._writer.is_closing():
                 await self._send({"method": "cancel", "params": {"id": number}})
+
+    async def notify(self, request: NotifyRequest) -> NotifyReply:
+        return await self._call(NOTIFY, request, NotifyReply)
+
+    async def log(self, request: LogRequest) -> LogReply:
+        return await self._call(LOG, request, LogReply)
 
     async def aclose(self) -> None:
         """Ends the connection."""

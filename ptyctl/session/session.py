@@ -166,6 +166,12 @@ class Session:
         self.events.note("reconnecting_given_up", reason=why)
         self.write_meta()
 
+    def tell(self, message: str, sender: str | None) -> None:
+        """A message of a person to all who use it. It is shown on terminals: control characters could act there."""
+        told = "".join(letter if letter.isprintable() else " " for letter in f"{sender or 'a person'}: {message}")
+        self.notices.post(f"message from {told}")
+        self.events.note("message", message=message, sender=sender)
+
     def open_channel(self) -> Channel:
         """The channel to write to.
 

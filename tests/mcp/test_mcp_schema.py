@@ -106,7 +106,7 @@ def test_nested_fields_stay() -> None:
         "enable_secret",
     }
     rc_mode = input_schema(CORE[1].request)["properties"]["rc_mode"]
-    assert rc_mode["properties"]["enabled"] == {"enum": ["auto", True, False], "default": "auto"}
+    assert rc_mode["properties"]["enabled"] == {"enum": ["auto", True, False]}
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [(tool, call) for tool in CORE for call in EXAMPLES[tool.name]])
