@@ -92,16 +92,16 @@ async def _make_ready(session: Session) -> list[str]:
         return []
     line, said = command_line(session, session.platform), list[str]()
     try:
-        shown = await walk_home(line, SYSTEM)
+        shown = await walk_home(line)
     except PtyctlError as error:
         if session.stream.ended is not None:
             raise
         said.append(error.message)
-        shown = await line.prompt(SYSTEM)
+        shown = await line.prompt()
     for entry in _typed_once(session.platform, shown):
         for command in entry.commands:
-            if (await line.run(command, entry.dialog, SYSTEM, quits=True)).shown is None:
-                await line.leave(SYSTEM)
+            if (await line.run(command, entry.dialog, quits=True)).shown is None:
+                await line.leave()
     return said
 
 

@@ -24,7 +24,7 @@ async def change_mode(session: Session, mode: str, writer: Writer) -> str:
     Raises:
         PtyctlError: LOCKED, LOCK_REQUIRED, BUSY; UNSUPPORTED without a platform; see `modes.walk`.
     """
-    shown = await _typing(session, writer, f"the way to mode {mode}", lambda line: modes.walk(line, mode, writer))
+    shown = await _typing(session, writer, f"the way to mode {mode}", lambda line, may: modes.walk(line, mode, may))
     return shown.mode
 
 
@@ -34,7 +34,7 @@ async def save(session: Session, writer: Writer) -> tuple[str, str]:
     Raises:
         PtyctlError: as `change_mode`; see `modes.save`.
     """
-    shown, said = await _typing(session, writer, "saving", lambda line: modes.save(line, writer))
+    shown, said = await _typing(session, writer, "saving", lambda line, may: modes.save(line, may))
     return shown.mode, said
 
 
@@ -50,7 +50,9 @@ def _shown(session: Session, raw_end: int | None) -> Shown | None:
     return None if platform is None or platform.posix_shell else command_line(session, platform).shown(raw_end)
 
 
-async def _typing(session: Session, writer: Writer, what: str, work: Callable[[CommandLine], Awaitable[_Result]]) -> _Result:
+async def _typing(
+    session: Session, writer: Writer, what: str, work: Callable[[CommandLine, modes.May], Awaitable[_Result]]
+) -> _Result:
     """Nobody begins a run meanwhile. A caller who goes away leaves nothing half done: a password prompt, say."""
     session.gate.check(writer)
     if session.platform is None:
@@ -59,7 +61,7 @@ async def _typing(session: Session, writer: Writer, what: str, work: Callable[[C
 
     async def typing() -> _Result:
         async with session.runs.reserved(what):
-            return await work(line)
+            return await work(line, lambda: session.gate.check(writer))
 
     task = asyncio.create_task(typing(), name=what)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it was told to whoever still waited

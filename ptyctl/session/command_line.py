@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import SecretStr
@@ -12,7 +12,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Answer, LogLines, ModeGraph, Platform, Shown
 from ptyctl.platforms.pattern import any_matches
 
-from .gate import SYSTEM, Writer
+from .gate import SECRETLY, SYSTEM, Writer
 from .seen import Seen, lines_before
 from .terminal import SETTLE_S, Terminal
 
@@ -49,7 +49,10 @@ class Said:
 
 
 class CommandLine:
-    """The command line of one device. `enable_secret` is what its dialogues may ask for, `password` that of the login."""
+    """The command line of one device, typed at as the session itself: what it has begun it ends, whoever has the lock by then.
+
+    `enable_secret` is what its dialogues may ask for, `password` that of the login.
+    """
 
     def __init__(
         self,
@@ -75,19 +78,17 @@ class CommandLine:
         """Whether all that a dialogue may ask for is known."""
         return all(answer.secret is None or self._secrets[answer.secret] is not None for answer in dialog)
 
-    async def run(
-        self, line: str, dialog: Sequence[Answer], writer: Writer, *, enter: bool = True, quits: bool = False
-    ) -> Said:
+    async def run(self, line: str, dialog: Sequence[Answer], *, enter: bool = True, quits: bool = False) -> Said:
         """Types one line, answers what `dialog` knows, each question once, and comes back with the prompt or what else came.
 
         Args:
             quits: leave a pager; otherwise all pages are read.
 
         Raises:
-            PtyctlError: REMOTE_CLOSED; LOCKED, LOCK_REQUIRED or LOCK_LOST where the writer may not type.
+            PtyctlError: REMOTE_CLOSED.
         """
         seen, said, answered, asked = self._typing(), list[str](), set[Answer](), ""
-        await self._type(line, writer, enter)
+        await self._type(line, enter)
         while (ended := await self._ended(seen, dialog)) != "silence":
             lines = seen.new_lines()
             secret = any(answer.secret for answer in answered)
@@ -98,7 +99,7 @@ class CommandLine:
             key = self._key(lines, quits)
             if key is not None:
                 seen.typed()
-                await self._type(key, writer, enter=False)
+                await self._type(key, enter=False)
                 continue
             asked = lines[-1].strip()
             answer = next((one for one in dialog if one.match.matches(lines[-1])), None)
@@ -107,10 +108,10 @@ class CommandLine:
                 return Said(outcome or "question", tuple(said), None, asked, secret)
             answered.add(answer)
             seen.typed()
-            await self._answer(answer, writer)
+            await self._answer(answer)
         return Said("silence", (*said, *seen.new_lines()), None, asked)
 
-    async def prompt(self, writer: Writer) -> Shown:
+    async def prompt(self) -> Shown:
         """The prompt that is there, once it has settled; a silent line is asked for it with one Enter.
 
         Raises:
@@ -127,23 +128,23 @@ class CommandLine:
         if ended == "question" and self._key(seen.new_lines(), quits=True) is None:
             raise PtyctlError(ErrorCode.BUSY, f"the device waits for an answer to {last!r}; give it, or press ctrl_c, first")
         key = self._key(seen.new_lines(), quits=True) if ended == "question" else None
-        said = await self.run(key or "", (), writer, enter=key is None, quits=True)
+        said = await self.run(key or "", (), enter=key is None, quits=True)
         if said.shown is None:
             told = f"it shows {last!r}" if last else "it shows nothing"
             raise PtyctlError(ErrorCode.IO_ERROR, f"no prompt of {self.platform.title} came; {told}: look at the screen")
         return said.shown
 
-    async def leave(self, writer: Writer) -> Shown | None:
+    async def leave(self) -> Shown | None:
         """Leaves a question without an answer to it; the prompt that is there then, or None where it stays."""
         seen = self._typing()
-        await self._type(self.platform.keys.interrupt, writer, enter=False)
+        await self._type(self.platform.keys.interrupt, enter=False)
         for _ in range(_MOST_LEAVING):
             if await self._ended(seen, (), SILENT_S) == "prompt":
                 return self._at_prompt(seen.new_lines())
             if any_matches(self.platform.confirmations, seen.text().split("\n")[-1]):
                 return None  # an Enter could confirm it
             seen.typed()
-            await self._type("", writer, enter=True)
+            await self._type("", enter=True)
         return None
 
     def _at_prompt(self, lines: list[str]) -> Shown:
@@ -173,16 +174,16 @@ class CommandLine:
         seen.typed()
         return seen
 
-    async def _type(self, text: str, writer: Writer, enter: bool) -> None:
+    async def _type(self, text: str, enter: bool, writer: Writer = SYSTEM) -> None:
         if enter:
             await self._terminal.gate.type(text + "\n", writer)
         else:
             await self._terminal.gate.write(text.encode(), writer)
 
-    async def _answer(self, answer: Answer, writer: Writer) -> None:
+    async def _answer(self, answer: Answer) -> None:
         secret = self._secrets[answer.secret] if answer.secret is not None else None
         text = answer.send or "" if secret is None else secret.get_secret_value()
-        await self._type(text, replace(writer, sensitive=secret is not None), answer.enter)
+        await self._type(text, answer.enter, SYSTEM if secret is None else SECRETLY)
 
     async def _ended(self, seen: Seen, dialog: Sequence[Answer], patience_s: float = PATIENCE_S) -> Waiting:
         """Waits until what came since the last text was typed ends in a prompt, or waits for an answer, or nothing comes."""
@@ -199,7 +200,7 @@ class CommandLine:
                 return waits
             else:  # a single CR brings the prompt back
                 brought_back, since = stream.normaliser.raw, terminal.now()
-                await self._type("", SYSTEM, enter=True)
+                await self._type("", enter=True)
         raise PtyctlError(
             ErrorCode.REMOTE_CLOSED, f"the far end closed the line: {stream.ended.message}; open the session again"
         )

@@ -6,7 +6,6 @@ from ptyctl.platforms import Detection, Platform, Platforms, Verdict
 from ptyctl.platforms.loading import COMMON
 
 from .command_line import CommandLine
-from .gate import SYSTEM
 from .seen import lines_before, shown_lines
 from .terminal import Terminal
 
@@ -39,10 +38,10 @@ async def detect(terminal: Terminal, families: Platforms, at_prompt: CommandLine
         command = detection.command()
         if detection.verdict().sure or command is None:
             break
-        said = await at_prompt.run(command, (), SYSTEM, quits=True)
+        said = await at_prompt.run(command, (), quits=True)
         detection.output(command, "".join(f"{line}\n" for line in said.lines))
         if said.shown is None:
-            await at_prompt.leave(SYSTEM)
+            await at_prompt.leave()
             break
     return detection.verdict()
 

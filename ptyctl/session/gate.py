@@ -45,6 +45,7 @@ class Writer:
 
 
 SYSTEM = Writer(system=True)
+SECRETLY = Writer(system=True, sensitive=True)
 
 
 class Gate:

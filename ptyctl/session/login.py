@@ -8,7 +8,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Action, Layer, LoginDialog, Platform
 
 from .accounts import Account, Accounts
-from .gate import SYSTEM, Writer
+from .gate import SECRETLY, SYSTEM
 from .seen import Seen
 from .terminal import Terminal
 
@@ -18,7 +18,6 @@ PROMPT_STAYS_S = 0.3
 #: So long nothing may come before something is typed to see who is there; longer each time, as a server that checks a
 #: password elsewhere may take its time. The last one is the end of the patience.
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
-_SECRETLY = Writer(system=True, sensitive=True)
 
 
 async def log_in(terminal: Terminal, platform: Platform, server: Platform, accounts: Accounts) -> Action:
@@ -100,7 +99,7 @@ class _Login:
         text = action.text if secret is None else secret.get_secret_value()
         if action.kind == "username":
             text = f"{self._accounts.layers[action.layer].username}{action.text}"
-        writer = SYSTEM if secret is None else _SECRETLY
+        writer = SYSTEM if secret is None else SECRETLY
         self._seen.typed()
         try:
             if action.enter:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.platforms import Commands, Shown, Step
 from ptyctl.platforms.pattern import any_matches
 
 from .command_line import CommandLine, Said
-from .gate import Writer
+
+#: Called before each command: raises PtyctlError where the one who wants it may not type (any more).
+May = Callable[[], object]
 
 
-async def walk(line: CommandLine, target: str, writer: Writer) -> Shown:
+async def walk(line: CommandLine, target: str, may: May) -> Shown:
     """Goes to a mode by the fewest moves; the prompt that is there then.
 
     Raises:
@@ -19,41 +23,42 @@ async def walk(line: CommandLine, target: str, writer: Writer) -> Shown:
             `details.mode` is the mode that it is in then.
     """
     line.graph.path(target, target)  # an unknown mode is told before anything is typed
-    shown = await line.prompt(writer)
+    shown = await line.prompt()
     for step in line.graph.path(shown.mode, target):
-        shown = await _take(line, step, writer)
+        shown = await _take(line, step, may)
     return shown
 
 
-async def walk_home(line: CommandLine, writer: Writer) -> Shown:
+async def walk_home(line: CommandLine) -> Shown:
     """Goes to where commands run, if all that may be asked on the way is known."""
-    shown = await line.prompt(writer)
+    shown = await line.prompt()
     steps = line.graph.way_home(shown.mode) or ()
     if all(line.knows(step.move.dialog) for step in steps):
         for step in steps:
-            shown = await _take(line, step, writer)
+            shown = await _take(line, step, lambda: None)
     return shown
 
 
-async def save(line: CommandLine, writer: Writer) -> tuple[Shown, str]:
+async def save(line: CommandLine, may: May) -> tuple[Shown, str]:
     """Saves the configuration, in the first mode that can; the prompt that is there then, and what the device said.
 
     Raises:
         PtyctlError: UNSUPPORTED where there is no such command, or only one that commits what somebody is writing; as `walk`.
     """
-    entry = await _where_it_saves(line, await line.prompt(writer), writer)
+    entry = await _where_it_saves(line, await line.prompt(), may)
     text: list[str] = []
     for command in entry.commands:
-        said = await line.run(command, entry.dialog, writer)
+        may()
+        said = await line.run(command, entry.dialog)
         text += said.lines
         refused = [one for one in said.lines if any_matches(line.platform.error_patterns(None), one)]
         if said.shown is None or refused:
-            raise await _stopped(line, said, f"at {command!r}", writer)
+            raise await _stopped(line, said, f"at {command!r}")
     assert said.shown is not None
     return said.shown, "\n".join(text).strip("\n")
 
 
-async def _where_it_saves(line: CommandLine, shown: Shown, writer: Writer) -> Commands:
+async def _where_it_saves(line: CommandLine, shown: Shown, may: May) -> Commands:
     """The commands, once the device is in a mode that takes them."""
     entries, modes = line.platform.save, line.platform.modes
     here = next((entry for entry in entries if not entry.modes or shown.mode in entry.modes), None)
@@ -64,7 +69,7 @@ async def _where_it_saves(line: CommandLine, shown: Shown, writer: Writer) -> Co
     for entry in entries:
         for mode in entry.modes:
             if not modes[mode].config:
-                await walk(line, mode, writer)
+                await walk(line, mode, may)
                 return entry
     commands, mode = " and ".join(entries[0].commands), entries[0].modes[0]
     raise unsupported(
@@ -72,21 +77,22 @@ async def _where_it_saves(line: CommandLine, shown: Shown, writer: Writer) -> Co
     )
 
 
-async def _take(line: CommandLine, step: Step, writer: Writer) -> Shown:
+async def _take(line: CommandLine, step: Step, may: May) -> Shown:
     way = f"on the way from mode {step.source} to {step.target}"
     for command in step.move.commands:
-        said = await line.run(command, step.move.dialog, writer, enter=step.move.enter, quits=True)
+        may()
+        said = await line.run(command, step.move.dialog, enter=step.move.enter, quits=True)
         if said.shown is None:
-            raise await _stopped(line, said, way, writer)
+            raise await _stopped(line, said, way)
     assert said.shown is not None
     if said.shown.mode != step.target:
         raise _told(said, way, said.shown)
     return said.shown
 
 
-async def _stopped(line: CommandLine, said: Said, way: str, writer: Writer) -> PtyctlError:
+async def _stopped(line: CommandLine, said: Said, way: str) -> PtyctlError:
     """No prompt came: what is asked is left, so that the next command is not taken for its answer."""
-    shown = said.shown or await line.leave(writer)
+    shown = said.shown or await line.leave()
     return _told(said, way, shown)
 
 

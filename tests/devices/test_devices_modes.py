@@ -12,7 +12,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.cli.practice import Quirks
 from tests.controller.acting import PATIENCE_MS, config, execute, read, refused, session
-from tests.devices.rack import ENABLE, PASSWORD
+from tests.devices.rack import PASSWORD
 from tests.devices.test_devices_quirks import mode_of, switch_with
 from tests.devices.test_devices_tours import logged_in
 
@@ -98,11 +98,12 @@ async def test_lines_that_fail_can_be_gone_past(controller: Controller) -> None:
         assert reply.error_hints == ["% Invalid input detected at '^' marker."]
 
 
-class TestLocks:
-    CONSOLE = {"session_type": "console", "device_id": "sw1", "acquire_lock": True, "task_id": "one"}
+CONSOLE = {"session_type": "console", "device_id": "sw1", "acquire_lock": True, "task_id": "one"}
 
+
+class TestLocks:
     async def test_a_mode_is_held_against_the_lock(self, controller: Controller) -> None:
-        async with switch_with(Quirks(), controller, **self.CONSOLE) as handle:
+        async with switch_with(Quirks(), controller, **CONSOLE) as handle:
             with refused(ErrorCode.LOCKED, "one"):
                 await config(handle, "mode", mode="config", task_id="two")
             with refused(ErrorCode.LOCKED, "one"):

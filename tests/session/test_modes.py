@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from pydantic import SecretStr
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
@@ -87,7 +88,7 @@ async def test_an_enter_is_never_the_answer_to_a_question_that_stays(connect: Co
     channel.feed(b"configure terminal\r\nClear the running configuration? [yes/no]: ")
     await typed(channel, b"\x03")
     channel.feed(b"^C\r\nClear the running configuration? [yes/no]: ")
-    with pytest.raises(PtyctlError, match="which only you can answer .it shows no prompt now") as caught:
+    with pytest.raises(PtyctlError, match=r"which only you can answer \(it shows no prompt now") as caught:
         await going
     assert caught.value.code is ErrorCode.DECLINED
     assert channel.written == b"configure terminal\r\x03"
@@ -106,14 +107,18 @@ async def test_the_devices_log_does_not_stop_it(connect: Connect) -> None:
     assert await going == "config"
 
 
-async def test_the_line_is_logged_as_its_askers_and_a_secret_is_not(connect: Connect) -> None:
+async def test_what_was_begun_is_ended_without_the_lock_and_nothing_more(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, prompt=b"sw1>")
-    going = asyncio.create_task(change_mode(session, "privileged", ME))
+    session.accounts = Accounts(enable_secret=SecretStr("En4ble-secret"))
+    going = asyncio.create_task(change_mode(session, "config", ME))
     await typed(channel, b"enable\r")
+    session.leases.take_over("another", 60.0, session.terminal.now())
     channel.feed(b"enable\r\nPassword: ")
-    with pytest.raises(PtyctlError, match="that secret is not known"):
-        await typed(channel, b"\x03")
-        channel.feed(b"^C\r\nsw1>")
+    await typed(channel, b"En4ble-secret\r")
+    channel.feed(b"\r\nsw1#")
+    with pytest.raises(PtyctlError) as caught:
         await going
-    assert b'"by":"me"' in (session.stream.transcript.folder / "input.jsonl").read_bytes().replace(b" ", b"")
+    assert caught.value.code is ErrorCode.LOCKED
+    assert channel.written.endswith(b"En4ble-secret\r")
+    assert b"En4ble" not in (session.stream.transcript.folder / "input.jsonl").read_bytes()
