@@ -96,6 +96,7 @@ class ExecReply(Reply):
     pages: int | None = None
     parsed: list[dict[str, object]] | None = None
     template: str | None = None
+    message: str | None = None
     failed_line: str | None = None
     failed_lines: list[FailedLine] | None = None
     notices: list[str] | None = None

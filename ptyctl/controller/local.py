@@ -23,6 +23,7 @@ from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session.console_log import console_log
 from ptyctl.session.execution import execute
+from ptyctl.session.parsing import execute_parsed
 from ptyctl.session.reading import read
 from ptyctl.session.screen_waiting import read_on_screen
 from ptyctl.session.session import Session
@@ -122,7 +123,7 @@ class LocalController:
         find = self._registry.find_live if request.block_id is None else self._registry.find
         session = await find(request.session_id)
         with session.usage.in_use(request.task_id):
-            return await execute(session, request, progress)
+            return await (execute_parsed if request.parse else execute)(session, request, progress)
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
         session = await self._registry.find_live(request.session_id)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.prompt import QUESTION
@@ -30,8 +30,6 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
         PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`; for a mode
             as `changing.change_mode`, and nothing was run.
     """
-    if request.parse:
-        raise unsupported("parse needs a platform, and this session has none; leave it out", field="parse")
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
     writer = Writer(request.task_id)
     fence = None
