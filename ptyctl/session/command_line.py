@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -134,18 +135,28 @@ class CommandLine:
             raise PtyctlError(ErrorCode.IO_ERROR, f"no prompt of {self.platform.title} came; {told}: look at the screen")
         return said.shown
 
-    async def leave(self) -> Shown | None:
-        """Leaves a question without an answer to it; the prompt that is there then, or None where it stays."""
+    async def leave(self, *, enters: bool = False) -> Shown | None:
+        """Leaves a question without an answer to it; the prompt that is there then, or None where it stays.
+
+        Args:
+            enters: press Enter where an interrupt does not help, as after a wrong password: some devices then hang up.
+        """
         seen = self._typing()
-        await self._type(self.platform.keys.interrupt, enter=False)
-        for _ in range(_MOST_LEAVING):
-            if await self._ended(seen, (), SILENT_S) == "prompt":
-                return self._at_prompt(seen.new_lines())
-            if any_matches(self.platform.confirmations, seen.text().split("\n")[-1]):
-                return None  # an Enter could confirm it
-            seen.typed()
-            await self._type("", enter=True)
+        with suppress(PtyctlError):
+            await self._type(self.platform.keys.interrupt, enter=False)
+            for _ in range(_MOST_LEAVING):
+                if await self._ended(seen, (), SILENT_S) == "prompt":
+                    return self._at_prompt(seen.new_lines())
+                if not enters or any_matches(self.platform.confirmations, seen.text().split("\n")[-1]):
+                    return None  # an Enter could confirm it, or count as a wrong password
+                seen.typed()
+                await self._type("", enter=True)
         return None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the far end has hung up."""
+        return self._terminal.stream.ended is not None
 
     def _at_prompt(self, lines: list[str]) -> Shown:
         shown = self.graph.shown(lines)

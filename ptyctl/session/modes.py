@@ -93,11 +93,13 @@ async def _take(line: CommandLine, step: Step, may: May) -> Shown:
 async def _stopped(line: CommandLine, said: Said, way: str) -> PtyctlError:
     """No prompt came: what is asked is left, so that the next command is not taken for its answer."""
     shown = said.shown or await line.leave()
-    return _told(said, way, shown)
+    return _told(
+        said, way, shown, "the far end closed the line" if line.closed else "it shows no prompt now: look at the screen"
+    )
 
 
-def _told(said: Said, way: str, shown: Shown | None) -> PtyctlError:
-    where = f"it is in mode {shown.mode} now" if shown is not None else "it shows no prompt now: look at the screen"
+def _told(said: Said, way: str, shown: Shown | None, otherwise: str = "") -> PtyctlError:
+    where = f"it is in mode {shown.mode} now" if shown is not None else otherwise
     details = {"mode": shown.mode if shown is not None else None, "prompt": said.asked, "stdout": "\n".join(said.lines)}
     if said.outcome == "unknown_secret":
         why = f"the device asks {said.asked!r} {way}, and that secret is not known ({where})"
