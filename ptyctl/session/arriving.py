@@ -92,12 +92,14 @@ async def _make_ready(session: Session) -> list[str]:
         return []
     line, said = command_line(session, session.platform), list[str]()
     try:
-        shown = await walk_home(line)
+        await walk_home(line)
     except PtyctlError as error:
-        if session.stream.ended is not None:
+        if line.closed:
             raise
         said.append(error.message)
-        shown = await line.prompt()
+    shown = line.shown()
+    if shown is None:
+        return said
     for entry in _typed_once(session.platform, shown):
         for command in entry.commands:
             if (await line.run(command, entry.dialog, quits=True)).shown is None:

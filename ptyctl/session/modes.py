@@ -92,10 +92,9 @@ async def _take(line: CommandLine, step: Step, may: May) -> Shown:
 
 async def _stopped(line: CommandLine, said: Said, way: str) -> PtyctlError:
     """No prompt came: what is asked is left, so that the next command is not taken for its answer."""
-    shown = said.shown or await line.leave()
-    return _told(
-        said, way, shown, "the far end closed the line" if line.closed else "it shows no prompt now: look at the screen"
-    )
+    shown = said.shown or await line.leave(enters=said.outcome == "refused")
+    stays = "it still waits for the answer" if said.asked else "it shows no prompt now: look at the screen"
+    return _told(said, way, shown, "the far end closed the line" if line.closed else stays)
 
 
 def _told(said: Said, way: str, shown: Shown | None, otherwise: str = "") -> PtyctlError:

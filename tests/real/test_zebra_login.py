@@ -43,13 +43,24 @@ async def test_a_wrong_password(controller: LocalController, zebra: Zebra) -> No
 
 
 async def test_a_wrong_enable_secret(controller: LocalController, zebra: Zebra) -> None:
-    auth = {"password": zebra.password, "enable_secret": "not-this-one"}
     """Zebra asks again whatever is pressed, and closes the line when it has asked three times."""
+    auth = {"password": zebra.password, "enable_secret": "not-this-one"}
     refusal = ("the secret was refused on the way from mode user to privileged", "the far end closed the line")
     with refused(ErrorCode.AUTH_FAILED, *refusal) as caught:
         await opened(controller, zebra, auth=auth)
     assert caught.value.details["mode"] is None
     assert "not-this-one" not in caught.value.message
+
+
+async def test_no_enable_secret(controller: LocalController, zebra: Zebra) -> None:
+    """Nothing leaves zebra's question, and to press Enter would be a wrong password: it is told, and can be answered."""
+    async with await opened(controller, zebra, auth={"password": zebra.password}) as handle:
+        assert (await config(handle, "get")).mode == "user"
+        with refused(ErrorCode.AUTH_FAILED, "that secret is not known (it still waits for the answer)", "enable_secret"):
+            await config(handle, "mode", mode="privileged")
+        await handle.write(f"{zebra.enable_password}\n", sensitive=True)
+        assert (await handle.read(until_regex="# $", timeout_ms=PATIENCE_MS)).matched
+        assert (await config(handle, "get")).mode == "privileged"
 
 
 async def test_an_error_in_line_3_of_5(router: SessionHandle) -> None:
