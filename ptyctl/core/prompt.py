@@ -34,7 +34,7 @@ QUESTION = (
 _ENDLESS = 1 << 30
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 #: What devices put in front of their prompt while something is not saved or not committed.
-_UNSAVED = frozenset("*!+~")
+_UNSAVED = frozenset("*!")
 
 
 @dataclass(frozen=True, slots=True)
