@@ -73,7 +73,7 @@ def channel_opener() -> OpensChannels:
         wanted = request.pty or PtyOptions()
         pty = Pty(wanted.cols, wanted.rows, wanted.term)
         if request.protocol == "ssh":
-            return ssh.SshChannel(_ssh(destination, pty if wanted.enabled else None), connections)
+            return ssh.SshChannel(ssh_options(destination, pty if wanted.enabled else None), connections)
         if request.protocol == "telnet":
             return telnet.TelnetChannel(_telnet(request, timeouts), pty if wanted.enabled else None)
         return LocalChannel(LocalOptions(_argv(request.command), request.cwd, request.env), pty)
@@ -110,7 +110,8 @@ def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
     return command
 
 
-def _ssh(destination: Destination, pty: Pty | None) -> ssh.SshOptions:
+def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshOptions:
+    """Raises InvalidOption for what contradicts itself."""
     request = destination.request
     auth, options, timeouts = request.auth or Auth(), request.ssh_options or SshOptions(), request.timeouts or Timeouts()
     return ssh.SshOptions(

@@ -35,10 +35,15 @@ class Platforms:
         self._files: dict[str, Traversable] = {}
         for place in (resources.files(__package__), *([folder] if folder else ())):
             self._files.update(_files_in(place))
+        self._users = frozenset(_files_in(folder)) if folder else frozenset()
         self._read: dict[str, Platform] = {}
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._files))
+
+    def is_users(self, name: str) -> bool:
+        """Whether the family's file is the user's own."""
+        return name in self._users
 
     def get(self, name: str) -> Platform:
         """A family by its name.
