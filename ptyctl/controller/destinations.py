@@ -88,6 +88,7 @@ def _known_to(target: Target, of_request: Accounts) -> Accounts:
         layers=(layers or of_request.layers) if options.automatic else (),
         enable_secret=target.enable_secret,
         answers=options.answers,
+        prepare=options.prepare,
         timeout_s=min(options.timeout_ms / 1000, LOGIN_LIMIT_S),
     )
 

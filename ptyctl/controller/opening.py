@@ -19,6 +19,8 @@ from transports.local import LocalChannel, LocalOptions, user_shell
 from .destinations import Destination
 from .ssh_auth import auth_of
 
+#: What a platform's end of line is for Telnet, where it is not CR: that is RFC 854's to send.
+_LINE_ENDINGS: dict[str, telnet.LineEnding] = {"\n": "lf", "\r\n": "crlf"}
 _DEFAULT_PORTS = {"ssh": 22, "telnet": 23, "local": None}
 
 
@@ -75,7 +77,7 @@ def channel_opener() -> OpensChannels:
         if request.protocol == "ssh":
             return ssh.SshChannel(ssh_options(destination, pty if wanted.enabled else None), connections)
         if request.protocol == "telnet":
-            return telnet.TelnetChannel(_telnet(request, timeouts), pty if wanted.enabled else None)
+            return telnet.TelnetChannel(_telnet(destination, timeouts), pty if wanted.enabled else None)
         return LocalChannel(LocalOptions(_argv(request.command), request.cwd, request.env), pty)
 
     return open_channel
@@ -132,12 +134,14 @@ def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshOptions:
     )
 
 
-def _telnet(request: SessionRequest, timeouts: Timeouts) -> telnet.TelnetOptions:
+def _telnet(destination: Destination, timeouts: Timeouts) -> telnet.TelnetOptions:
+    request, platform = destination.request, destination.platform
     options = request.telnet_options or TelnetOptions()
+    own = "\r" if platform is None else platform.end_of_line
     return telnet.TelnetOptions(
         host=request.host or "",
         port=request.port or 23,
-        line_ending=options.line_ending,
+        line_ending=_LINE_ENDINGS.get(own, "auto") if options.line_ending == "auto" else options.line_ending,
         binary=options.binary,
         keepalive=options.keepalive,
         keepalive_s=options.keepalive_s or telnet.KEEPALIVE_S,
