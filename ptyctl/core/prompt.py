@@ -100,8 +100,9 @@ class Prompt:
         """How sure it is that `line`, as shown at the end of the output, is the prompt."""
         if line and line == self.learned:
             return "exact"
-        matches = line.strip() and expect.prompt.search(line.encode()) and not expect.manners.looks_alike(line)
-        return "regex" if matches else None
+        if not line.strip() or expect.manners.looks_alike(line) or expect.manners.asks(line):
+            return None
+        return "regex" if expect.prompt.search(line.encode()) else None
 
     def behind_text(self, line: str) -> str:
         """What precedes the learned prompt in its line: output that ended without a newline. Empty where there is none, and

@@ -50,7 +50,8 @@ class ByPrompt:
         while run.done_reason is None:
             typed.look(run)
             sight = self._sight(run, typed)
-            due = None if sight is None else stream.last_data + self._stay_s(sight, run)
+            since = max(stream.last_data, run.answered) if sight == "question" else stream.last_data
+            due = None if sight is None else since + self._stay_s(sight, run)
             idle_due = None if idle_s is None else max(stream.last_data, typed.at) + idle_s
             if stream.ended is not None:
                 terminal.finish(run, "eof")

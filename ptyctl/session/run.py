@@ -21,7 +21,8 @@ class Run:
     """Offsets are bytes: `raw_begin`/`raw_end` enclose what the output is rendered from, `spool_begin`/`spool_end` its text;
     `raw_sent`/`spool_sent` are where it stood when the command was typed. They are None as long as the run has not come so far.
     `echoed` says that the output begins with the prompt and the echo, `driven` that this process typed it and looks after it.
-    `device` says that only a prompt or quiet can tell its end, `question` is what waits for an answer in it.
+    `device` says that only a prompt or quiet can tell its end, `question` is what waits for an answer in it,
+    `answered` when a caller last typed into it, on the loop's clock.
     `submitted` is the command as its caller gave it, where more is typed: a change to the directory `cwd`.
     """
 
@@ -45,6 +46,7 @@ class Run:
     echoed: bool = False
     device: bool = False
     question: str | None = None
+    answered: float = 0.0
     driven: bool = True
     prompt_before: str = ""
     prompt_after: str = ""

@@ -111,7 +111,9 @@ class Runs:
             self._terminal.stream.pulse.beat()
 
     def typing(self) -> None:
-        """Something is typed: what stands in the line by now is the prompt."""
+        """Something is typed: what stands in the line by now is the prompt, or a question that is answered."""
+        if self.current is not None:
+            self.current.question, self.current.answered = None, self._terminal.now()
         if self.current is None and not self._prompt_line:
             self._prompt_line = self._terminal.last_line()
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fixtures.virtual_clock import run_virtually
-from ptyctl.api.session import Expect
 from ptyctl.api.exec import ExecReply
 from ptyctl.api.pty import BlocksRead
+from ptyctl.api.session import Expect
 from ptyctl.session.block_reading import BlockReader
 from ptyctl.session.session import Session
 from tests.session.acting import connected, cut, run_in
