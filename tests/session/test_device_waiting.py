@@ -1,9 +1,9 @@
-"""Runs on a device that makes one wait: long silences, questions, pagers whose eraser comes late, a prompt lost among its log."""
+"""Runs on a device that makes one wait: long silences, questions, erasers that come late, a prompt lost among its log."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from transports.memory import MemoryChannel
 
 PROMPT = b"R1# "
 LOG = b"*Mar  1 00:00:00.155: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up\r\n"
+ERASERS = (b"\b" * 9 + b" " * 8 + b"\b" * 9, b"\r          \r", b"\r\x1b[K", b"\x1b[42D" + b" " * 42 + b"\x1b[42D")
 #: What an answer tells the device to do: say something, wait so many seconds, or wait for so many bytes typed.
 Act = bytes | float | int
 
@@ -134,9 +135,7 @@ def test_responses_answer_before_anybody_hears_of_it(answers: Callable[..., Exec
     assert bytes(device.typed) == b"y\r"
 
 
-@pytest.mark.parametrize(
-    "eraser", [b"\b" * 9 + b" " * 8 + b"\b" * 9, b"\r          \r", b"\r\x1b[K", b"\x1b[42D" + b" " * 42 + b"\x1b[42D"]
-)
+@pytest.mark.parametrize("eraser", ERASERS)
 def test_a_pager_is_answered_once_however_slowly_it_goes(answers: Callable[..., ExecReply], eraser: bytes) -> None:
     slowly: list[Act] = [act for byte in eraser for act in (0.2, bytes([byte]))]
     device = Device(b"one\r\n --More-- ", 1, *slowly, 0.2, b"two\r\n --More-- ", 1, *slowly, b"three\r\n" + PROMPT)
