@@ -126,9 +126,7 @@ async def _reach(destination: Destination) -> str:
     except TimeoutError:
         raise _unreachable(host, port, f"no answer in {limit_s:g} s") from None
     except (OSError, UnicodeError) as error:
-        raise _unreachable(
-            host, port, os.strerror(error.errno) if isinstance(error, OSError) and (error.errno or 0) > 0 else str(error)
-        ) from None
+        raise _unreachable(host, port, _words(error)) from None
     writer.close()
     return f"{host}:{port} takes connections"
 
@@ -167,3 +165,9 @@ async def _at_prompt(session: Session) -> list[Step]:
 
 def _unreachable(host: str, port: int, why: str) -> PtyctlError:
     return PtyctlError(ErrorCode.CONNECT_FAILED, f"{host}:{port} cannot be reached: {why}; check host, port and firewalls")
+
+
+def _words(error: OSError | UnicodeError) -> str:
+    """The system's own words: asyncio puts others in their place."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number is not None and number > 0 else str(error)
