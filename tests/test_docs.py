@@ -46,7 +46,7 @@ def model_of(example: dict[str, Any]) -> type[BaseModel] | None:
         return IoReply
     if example.get("action") in ("read", "write"):
         return IoRequest
-    if example.get("action") in ("mode", "save"):
+    if example.get("action") in ("mode", "save", "pace"):
         return ConfigRequest
     return SessionRequest if "action" in example else ExecRequest
 

@@ -172,4 +172,6 @@ class LocalController:
         reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
         reply.notices = session.notices.take(request.task_id)
+        if session.retry is not None:
+            reply.message = session.retry.next_try(asyncio.get_running_loop().time())
         return reply

@@ -76,6 +76,7 @@ async def test_meanwhile_calls_are_told_when_the_next_try_is(controller: LocalCo
             await call()
         assert caught.value.retryable
         assert caught.value.details["retry_after_ms"] >= 0
+    assert "reconnecting" in ((await one.status()).message or "")
     assert (await one.read(timeout_ms=0)).eof  # history can be read all the time
 
 
