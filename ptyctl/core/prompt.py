@@ -113,7 +113,7 @@ class Prompt:
 
 def shown(line: bytes) -> str:
     """One line as a terminal shows it: what a pager erased is gone."""
-    return render(line, _ENDLESS) if _CONTROL.search(line) else line.decode("utf-8", "replace")
+    return render(line, _ENDLESS, alternate=True) if _CONTROL.search(line) else line.decode("utf-8", "replace")
 
 
 def without_echo(text: str, prompt: str, command: str) -> str:

@@ -55,15 +55,24 @@ class TypedLine:
         """The output begins behind it: what a caller waits for is not looked for in there."""
         stream = self._terminal.stream
         came = stream.transcript.raw.read(self.raw, min(self.raw + _ECHO_BYTES, stream.normaliser.raw))
-        size = echo_end(came, self._prompt, self._line, self._terminal.width())
+        log = self._log_before(came, run)  # it pushed the prompt away while the line was typed
+        size = echo_end(came[log:], "" if log else self._prompt, self._line, self._terminal.width())
         if size is None:
             return
+        size += log
         self.output = self.raw + size
         if self._alone:
             run.raw_begin, run.echoed = self.output, False
         if run.spool_begin is None:
             run.spool_begin = self._spool + len(Normaliser().feed(came[:size]))
             stream.pulse.beat()  # whoever waits for the output to begin heard only of its bytes
+
+    def _log_before(self, came: bytes, run: Run) -> int:
+        """How many bytes are whole lines of the device's log."""
+        size = 0
+        while (end := came.find(b"\n", size) + 1) and run.expect.manners.is_log(shown(came[size:end].rstrip(b"\r\n"))):
+            size = end
+        return size
 
     def key_sent(self) -> None:
         """A pager was answered: its line still stands there, until the device has wiped it away."""
