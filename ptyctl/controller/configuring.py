@@ -9,6 +9,7 @@ from ptyctl.api.session import Pace
 from ptyctl.session.changing import change_mode, mode_at, save
 from ptyctl.session.gate import Writer
 from ptyctl.session.session import Session
+from ptyctl.session.size import resize
 
 
 async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
@@ -57,4 +58,4 @@ def _resize(session: Session, request: ConfigRequest) -> None:
     assert request.rows is not None
     if session.lease() is not None:
         session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
-    session.resize(request.cols, request.rows)
+    resize(session, request.cols, request.rows)

@@ -8,18 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import PtyctlError
 from ptyctl.api.session import Expect, SessionEntry
 from ptyctl.core.lease import Lease, Leases
-from ptyctl.core.prompt import Expectations, shown
-from ptyctl.core.search import Span
+from ptyctl.core.prompt import Expectations
 from ptyctl.core.states import State, next_state
 from ptyctl.core.widths import Widths
 from ptyctl.platforms import Platform, common
 from transports.channel import Channel
-from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
+from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
-from . import meta
+from . import meta, refusals
 from .accounts import NOBODY
 from .blocks import Blocks
 from .display import Display
@@ -36,6 +35,7 @@ from .retrying import Retry
 from .run import Run
 from .runs import Runs
 from .shells import new_nonce
+from .size import same_size
 from .spec import Limits, Spec
 from .stream import Stream
 from .terminal import Terminal
@@ -67,18 +67,9 @@ class Session:
         self.notices = Notices()
         self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
         self.stream.widths = Widths(spec.pty.cols, kept.resizes)
-        self.stream.on_end = self._channel_ended
-        self.stream.on_gap = self._gap
-        self.gate = Gate(
-            self.leases,
-            self.open_channel,
-            self.stream.pulse,
-            console=spec.console,
-            paced=spec.console or spec.protocol == "telnet",
-        )
+        paced = spec.console or spec.protocol == "telnet"
+        self.gate = Gate(self.leases, self.open_channel, self.stream.pulse, console=spec.console, paced=paced)
         self.input_log = InputLog(folder)
-        self.gate.on_input = self._typed
-        self.gate.on_secret = self.stream.arm
         self.events = Events(folder, self.stream, session_id, self.changes, kept.told)
         self.events.conversation_id = spec.conversation_id or session_id
         self.blocks = Blocks(session_id, folder, self.stream, kept.blocks)
@@ -86,15 +77,9 @@ class Session:
         size = (self.cols, self.rows)
         self.display = Display(folder, self.stream, self.gate, size, lambda: self.channel, new=new)
         self.display.deltas.conversation_id = self.events.conversation_id
-        self.terminal = terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
-        terminal.width = lambda: self.cols
-        terminal.shell_in_front = lambda: self.channel.leads_foreground() if self.channel is not None else None
-        terminal.canonical = lambda: self.channel.canonical if self.channel is not None else None
-        self.driver = Driver(terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
-        self.runs = Runs(terminal, self.driver, first_seq=self.blocks.last_seq() + 1)
-        self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))
-        self.runs.on_end = self._run_ended
-        self.stream.on_mark = self.runs.marked
+        self.terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
+        self.driver = Driver(self.terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
+        self.runs = Runs(self.terminal, self.driver, first_seq=self.blocks.last_seq() + 1)
         self.hooks_nonce = new_nonce()
         self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
         #: Whether this process may write to its files, and no other. What is only history is held by nobody.
@@ -104,6 +89,16 @@ class Session:
         self.on_state: Callable[[Session], None] = lambda session: None
         self.on_line_lost: Callable[[ChannelError], None] = lambda reason: None
         self._closing: asyncio.Future[None] | None = None
+        self._listen()
+
+    def _listen(self) -> None:
+        """Each part tells the session, and that the others, what happens in it."""
+        self.stream.on_end, self.stream.on_gap, self.stream.on_mark = self._channel_ended, self._gap, self.runs.marked
+        self.gate.on_input, self.gate.on_secret = self._typed, self.stream.arm
+        self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))
+        self.runs.on_end = self._run_ended
+        self.terminal.width = lambda: self.cols
+        self.terminal.channel = lambda: self.channel
 
     async def connect(self, channel: Channel) -> None:
         """Takes a channel and opens it: the first, or a new incarnation after the last has ended.
@@ -135,7 +130,7 @@ class Session:
         if self.stream.ended is None:
             self.retry = None
             self._to("opened")
-            self._same_size()
+            same_size(self)
         self.write_meta()
 
     async def go_on(self, channel: Channel, running: OpenBlock | None) -> None:
@@ -185,18 +180,10 @@ class Session:
         if self.retry is not None:
             raise self.retry.refusal(self.session_id, asyncio.get_running_loop().time())
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
-        raise PtyctlError(
-            ErrorCode.REMOTE_CLOSED,
-            f"the far end of session {self.session_id} is gone: {why}; read what is left, then open again",
-            {"state": self.state},
-        )
+        raise refusals.far_end_gone(self.session_id, self.state, why)
 
     def already_closed(self) -> PtyctlError:
-        """What everything but reading answers on a closed session."""
-        return PtyctlError(
-            ErrorCode.ALREADY_CLOSED,
-            f"session {self.session_id} is closed ({self.closed_why}); its history can still be read, or open a new one",
-        )
+        return refusals.already_closed(self.session_id, self.closed_why)
 
     def expectations(self, override: Expect | None = None) -> Expectations:
         """The session's patterns, with a call's own in front."""
@@ -206,23 +193,6 @@ class Session:
             errors = ()
         manners = (self.platform or common()).manners
         return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms, manners)
-
-    def resize(self, cols: int, rows: int) -> None:
-        channel = self.open_channel()
-        try:
-            if not channel.pty_enabled:
-                raise Unsupported("this session has no terminal to resize")
-            channel.resize(cols, rows)
-        except ChannelError as error:
-            raise from_channel(error) from None
-        self.cols, self.rows = cols, rows
-        self.changes.beat()
-        self.stream.resized(cols, rows)
-
-    def _same_size(self) -> None:
-        """A new channel begins with the size of the first; it gets the one that the session has come to."""
-        if (self.cols, self.rows) != (self.spec.pty.cols, self.spec.pty.rows) and self.open_channel().pty_enabled:
-            self.resize(self.cols, self.rows)
 
     async def close(self, *, force: bool = False, why: str = "closed") -> None:
         """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even
@@ -283,21 +253,6 @@ class Session:
         """See Usage.observers."""
         lease = self.lease()
         return self.usage.observers(lease.holder if lease else None)
-
-    def learned_prompt(self, cursor: int) -> Span | None:
-        """The prompt at the end of the spool, where no mark tells it (a device): its place, if it begins at or behind a cursor.
-
-        Only while nothing runs: what ended the last run was the prompt.
-        """
-        line = self.stream.last_line()
-        begin = self.stream.end - len(line)
-        if self.runs.mode != "idle" or self.driver.has_marks or begin < cursor:
-            return None
-        return Span(begin, self.stream.end) if self.prompt_shown(line) else None
-
-    def prompt_shown(self, line: bytes) -> bool:
-        """Whether a line, as it stands in the spool, shows the session's prompt."""
-        return self.driver.prompt.match(shown(line), self.expectations()) is not None
 
     def exit_code(self) -> int | None:
         status = self.channel.exit_status if self.channel is not None else None

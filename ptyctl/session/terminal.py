@@ -10,6 +10,7 @@ from ptyctl.api.exec import DoneReason
 from ptyctl.core.control import BRACKETED_PASTE
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Prompt, shown
+from transports.channel import Channel
 
 from .gate import Gate, Writer
 from .run import Run
@@ -33,8 +34,7 @@ class Terminal:
         self.prompt = Prompt()
         self.prompts = prompts
         self.width: Callable[[], int] = lambda: _ENDLESS
-        self.shell_in_front: Callable[[], bool | None] = lambda: None
-        self.canonical: Callable[[], bool | None] = lambda: None
+        self.channel: Callable[[], Channel | None] = lambda: None
         self.mark_seen: Callable[[PlacedMark], object] = lambda placed: None
 
     def now(self) -> float:
@@ -54,9 +54,15 @@ class Terminal:
         log = self.stream.transcript.raw
         return log.read(max(log.kept - _LINE_BYTES, 0), log.kept).rpartition(b"\n")[2]
 
+    def shell_in_front(self) -> bool | None:
+        """See Channel.leads_foreground."""
+        channel = self.channel()
+        return channel.leads_foreground() if channel is not None else None
+
     def line_editor(self) -> bool:
         """Whether a line editor reads: the kernel hands it each key, and one far away has asked for bracketed paste."""
-        canonical = self.canonical()
+        channel = self.channel()
+        canonical = channel.canonical if channel is not None else None
         return BRACKETED_PASTE in self.stream.normaliser.modes if canonical is None else not canonical
 
     def finish(self, run: Run, reason: DoneReason, raw_end: int | None = None) -> None:
