@@ -63,7 +63,7 @@ class LocalController:
         destinations = Destinations(Inventory(self.settings.devices_file), self._platforms)
         self._maker = Maker(self.settings, self._registry, self._platforms, destinations, open_channel, outliving)
         self._left = left = LeftSessions(self.settings.state_dir / "sessions")
-        self._pty = PtySurface(Conversations(self._registry, self._maker.make, self._maker.channel_again, left))
+        self._pty = PtySurface(Conversations(self._registry, self._maker.make, self._maker.connect_as_before, left))
         locks = Locks(self._registry)
         self._actions = {
             "open": Opener(self._registry, self._maker, left, destinations).open,

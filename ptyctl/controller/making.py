@@ -105,13 +105,13 @@ class Maker:
             raise unsupported(f"session {session.session_id} was opened by an earlier server; open it again instead")
         return destination
 
-    async def channel_again(self, session: Session) -> Channel:
-        """Another channel for a session.
+    async def connect_as_before(self, session: Session) -> None:
+        """Another channel for a session, and the login on it.
 
         Raises:
-            PtyctlError: as `destination_again`.
+            PtyctlError: as `connect_again` and `destination_again`.
         """
-        return self._channel(await self.destination_again(session), session)
+        await self._connect(session, await self.destination_again(session))
 
     def added(self, session: Session) -> None:
         """It is open, and found by all from now on."""

@@ -10,7 +10,8 @@ import pytest
 from ptyctl import LocalController
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.acting import refused, session
+from ptyctl.api.pty import PTY_REQUESTS
+from tests.controller.acting import PATIENCE_MS, config, refused, session
 from tests.devices.rack import ENABLE, PASSWORD, Rack
 
 
@@ -78,11 +79,27 @@ async def test_a_changed_password_counts_at_the_next_open(controller: LocalContr
     assert (await session(controller, "open", device="sw-telnet")).state == "open"
 
 
-async def test_a_reset_asks_the_inventory_again(controller: LocalController, rack: Rack) -> None:
-    """The credentials of a session are not what they were when it was opened."""
+async def test_a_dead_console_asks_the_inventory_again(controller: LocalController, rack: Rack) -> None:
     one = await SessionHandle.open(controller, device="sw-console", acquire_lock=True, task_id="t")
     rack.relay.close()
-    await one.read(until_regex="never", timeout_ms=10_000)
+    await one.read(until_regex="never", timeout_ms=PATIENCE_MS)
     again = await SessionHandle.open(controller, device="sw-console")
     assert (again.session_id, again.opened.state) == (one.session_id, "open")
     assert "switch-001" in (await one.exec("show version")).stdout
+
+
+async def test_a_reset_logs_in_anew(controller: LocalController) -> None:
+    one = await SessionHandle.open(controller, device="sw-console", acquire_lock=True, task_id="t")
+    reply = await controller.pty(PTY_REQUESTS["pty_reset"].of({"session_id": one.session_id, "task_id": "t"}))
+    assert reply.ok
+    assert (await one.exec("show version")).mode == "privileged"
+
+
+async def test_the_pace_of_a_device(controller: LocalController, rack: Rack) -> None:
+    rack.write(telnet=rack.relay.port, more="pace = { line_delay_ms = 5 }\n")  # of the last device
+    one = await SessionHandle.open(controller, device="sw-ssh")
+    pace = (await config(one, "get")).pace
+    assert pace is not None
+    assert pace.line_delay_ms == 5
+    two = await SessionHandle.open(controller, device="sw-telnet")
+    assert (await config(two, "get")).pace is None

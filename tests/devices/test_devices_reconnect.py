@@ -66,6 +66,18 @@ async def test_a_lost_line_comes_back(controller: LocalController, rack: Rack, h
     assert ((await entry(controller)).incarnation, (await entry(controller)).session_id) == (2, one.session_id)
 
 
+async def test_a_lost_ssh_console_comes_back(controller: LocalController, rack: Rack, switch: PracticeSwitch) -> None:
+    async with Relay(switch.ssh_port) as relay:
+        device = f'[devices.con]\nhost = "127.0.0.1"\nport = {relay.port}\nprotocol = "ssh"\nsession_type = "console"\n'
+        options = f'host_key_fingerprint = "{switch.host_key_fingerprint}", use_openssh_config = false'
+        rack.write(telnet=rack.relay.port, more=f"{device}ssh_options = {{ {options} }}\n")
+        one = await SessionHandle.open(controller, device="con", acquire_lock=True, task_id="t")
+        relay.reset()
+        await state(controller, one.session_id, "reconnecting")
+        await state(controller, one.session_id, "open")
+        assert (await as_soon_as_possible(one, "show version")).mode == "privileged"
+
+
 async def test_meanwhile_calls_are_told_when_the_next_try_is(controller: LocalController, rack: Rack) -> None:
     one = await console(controller)
     rack.write(telnet=1)  # nobody listens there
