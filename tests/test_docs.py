@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ptyctl.api import ErrorCode, ExecReply, ExecRequest, IoReply, IoRequest, SessionReply, SessionRequest
+from ptyctl.api import ConfigRequest, ErrorCode, ExecReply, ExecRequest, IoReply, IoRequest, SessionReply, SessionRequest
 from ptyctl.api.errors import RETRYABLE
 
 ROOT = Path(__file__).parent.parent
@@ -42,10 +42,12 @@ def model_of(example: dict[str, Any]) -> type[BaseModel] | None:
         return ExecReply
     if "success" in example:
         return SessionReply
-    if {"chunk", "rows", "bytes_written"} & set(example):
+    if "chunk" in example or "cursor_row" in example or "bytes_written" in example:
         return IoReply
     if example.get("action") in ("read", "write"):
         return IoRequest
+    if example.get("action") in ("mode", "save", "pace"):
+        return ConfigRequest
     return SessionRequest if "action" in example else ExecRequest
 
 

@@ -5,6 +5,8 @@ from .controller import Controller, Progress
 from .errors import ErrorCode, PtyctlError
 from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
+from .log import LogLine, LogReply, LogRequest
+from .notify import NotifyReply, NotifyRequest
 from .pty import PtyRequest
 from .pty_replies import BlocksReply, PtyReply
 from .session import SessionReply, SessionRequest
@@ -20,6 +22,11 @@ __all__ = [
     "ExecRequest",
     "IoReply",
     "IoRequest",
+    "LogLine",
+    "LogReply",
+    "LogRequest",
+    "NotifyReply",
+    "NotifyRequest",
     "Progress",
     "PtyReply",
     "PtyRequest",

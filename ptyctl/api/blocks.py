@@ -14,7 +14,7 @@ class Block(Reply):
     """Offsets are bytes into output.raw and the spool; times are epoch ms. `reason` says why it was cancelled or failed.
 
     Where no mark told the begin, the raw bytes hold the prompt and the echo of the command in front of the output
-    (`prompt_before`), and the prompt that ended it behind (`prompt_after`).
+    (`prompt_before`), and the prompt that ended it behind (`prompt_after`). `device`: it ran on a device's command line.
     """
 
     block_id: str
@@ -37,6 +37,7 @@ class Block(Reply):
     reason: str | None = None
     prompt_before: str | None = None
     prompt_after: str | None = None
+    device: bool | None = None
 
     def json_bytes(self) -> bytes:
         """One line of JSON, without the fields that are not known yet."""

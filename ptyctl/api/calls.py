@@ -10,10 +10,14 @@ from .config import ConfigRequest
 from .controller import Controller, Progress
 from .exec import ExecRequest
 from .io import IoRequest
+from .log import LogRequest
 from .model import Reply, Request
+from .notify import NotifyRequest
 from .pty import PTY_REQUESTS
 from .session import SessionRequest
 
+#: Methods beside the tools': what a person does.
+NOTIFY, LOG = "notify", "log"
 #: Performs a request of its own type; the progress callback is None where nobody wants to hear.
 Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 
@@ -44,10 +48,20 @@ async def _pty(controller: Controller, request: Any, progress: Progress | None) 
     return await controller.pty(request, progress)
 
 
+async def _notify(controller: Controller, request: NotifyRequest, _progress: Progress | None) -> Reply:
+    return await controller.notify(request)
+
+
+async def _log(controller: Controller, request: LogRequest, _progress: Progress | None) -> Reply:
+    return await controller.log(request)
+
+
 METHODS: dict[str, Method] = {
     "ptyctl_session": Method(SessionRequest, _session),
     "ptyctl_session_exec": Method(ExecRequest, _exec),
     "ptyctl_session_io": Method(IoRequest, _io),
     "ptyctl_session_config": Method(ConfigRequest, _config),
+    NOTIFY: Method(NotifyRequest, _notify),
+    LOG: Method(LogRequest, _log),
     **{name: Method(request, _pty) for name, request in PTY_REQUESTS.items()},
 }

@@ -1,4 +1,4 @@
-"""ptyctl_session_config: resize, expect, get, mode (CONTRACTS, ptyctl_session_config)."""
+"""ptyctl_session_config: resize, expect, get, mode, save, pace (CONTRACTS, ptyctl_session_config)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from pydantic import Field, model_validator
 
 from .fields import check_fields, fields
 from .model import Reply, Request
-from .session import Columns, Expect
+from .session import Columns, Expect, Pace
 
+Action = Literal["resize", "expect", "get", "mode", "save", "pace"]
 _ACTIONS = {
     "resize": fields("cols rows"),
     "expect": fields("expect"),
     "get": fields(),
     "mode": fields("mode"),
+    "save": fields(),
+    "pace": fields(optional="chars_per_s line_delay_ms"),
 }
 _COMMON = frozenset({"action", "session_id", "task_id"})
 
 
 class ConfigRequest(Request):
     session_id: str = Field(min_length=1)
-    action: Literal["resize", "expect", "get", "mode"]
+    action: Action
     cols: Columns | None = None
     rows: Columns | None = None
     expect: Expect | None = None
     mode: str | None = None
+    chars_per_s: float | None = Field(None, gt=0)
+    line_delay_ms: int | None = Field(None, ge=0, le=60_000)
     task_id: str | None = Field(None, min_length=1)
 
     @model_validator(mode="after")
@@ -35,10 +40,14 @@ class ConfigRequest(Request):
 
 
 class ConfigReply(Reply):
-    action: Literal["resize", "expect", "get", "mode"]
+    """`mode` is the one that the device is in now; `stdout` is what it said to `save`."""
+
+    action: Action
     expect: Expect | None = None
     cols: int | None = None
     rows: int | None = None
     platform: str | None = None
     mode: str | None = None
+    stdout: str | None = None
+    pace: Pace | None = None
     notices: list[str] | None = None

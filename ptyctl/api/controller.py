@@ -8,6 +8,8 @@ from typing import Protocol
 from .config import ConfigReply, ConfigRequest
 from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
+from .log import LogReply, LogRequest
+from .notify import NotifyReply, NotifyRequest
 from .pty import PtyRequest
 from .pty_replies import BlocksReply, PtyReply
 from .screen import ScreenAnswer
@@ -47,6 +49,14 @@ class Controller(Protocol):
 
     def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
         """What happens in a session from now on, or from an offset. A slow reader gets it late, and misses nothing."""
+        ...
+
+    async def notify(self, request: NotifyRequest) -> NotifyReply:
+        """A message to all who use a session."""
+        ...
+
+    async def log(self, request: LogRequest) -> LogReply:
+        """What a session has printed, line by line with times."""
         ...
 
     async def aclose(self) -> None:

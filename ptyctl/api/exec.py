@@ -13,7 +13,9 @@ from .session import Expect
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
 DEFAULT_MAX_OUTPUT_BYTES = 32_768
 
-DoneReason = Literal["marks", "marker", "prompt", "idle", "until_regex", "until_idle", "eof", "cancelled", "timeout"]
+DoneReason = Literal[
+    "marks", "marker", "prompt", "idle", "question", "until_regex", "until_idle", "eof", "cancelled", "timeout"
+]
 
 
 class RcMode(Value):
@@ -37,7 +39,7 @@ class ExecRequest(Request):
     cmd: Text | None = None
     lines: tuple[Text, ...] | None = Field(None, min_length=1, description="config lines, each checked")
     block_id: str | None = Field(None, description="wait again for a run that goes on")
-    timeout_ms: int = Field(DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"how long this call waits, at most {MAX_WAIT_MS}")
+    timeout_ms: int = Field(DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"of this call, at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(None, ge=1)
     until_regex: str | None = None
     rc_mode: RcMode | None = None
@@ -55,11 +57,21 @@ class ExecRequest(Request):
         given = [name for name in ("cmd", "lines", "block_id") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give exactly one of cmd, lines and block_id, not {' and '.join(given) or 'none'}")
+        if self.mode is not None and self.block_id is not None:
+            raise ValueError("mode goes with cmd or lines")
         if self.on_error is not None and self.lines is None:
             raise ValueError("on_error goes with lines")
         if self.until_idle_ms is not None and self.until_idle_ms > min(self.timeout_ms, MAX_WAIT_MS):
             raise ValueError("until_idle_ms is larger than timeout_ms: it could never be reached")
         return self
+
+
+class FailedLine(Reply):
+    """A line that the device refused: the first is number 1; `said` are the lines that say so."""
+
+    number: int
+    line: str
+    said: list[str]
 
 
 class ExecReply(Reply):
@@ -84,7 +96,9 @@ class ExecReply(Reply):
     pages: int | None = None
     parsed: list[dict[str, object]] | None = None
     template: str | None = None
+    message: str | None = None
     failed_line: str | None = None
+    failed_lines: list[FailedLine] | None = None
     notices: list[str] | None = None
 
     def payload(self) -> dict[str, object]:

@@ -34,7 +34,7 @@ class InputHints(Value):
 class IoRequest(Request):
     session_id: str = Field(min_length=1)
     action: Literal["write", "read"]
-    data: Text | None = Field(None, description="in utf-8 data \\n is Enter")
+    data: Text | None = Field(None, description="\\n is Enter")
     key: str | None = Field(None, description="enter, ctrl_c, up, f1, break, ...")
     encoding: Encoding | None = None
     sensitive: bool | None = Field(None, description="a secret: only its length is kept")

@@ -19,13 +19,15 @@ DEFAULT_LOCK_TTL_MS = 60_000
 
 
 class Auth(Value):
-    """How to log in. `auto` tries what is there: agent, keys, then the password."""
+    """How to log in. `auto` tries what is there: agent, keys, then the password. `enable_secret` is for a device's privileged
+    mode."""
 
     method: Literal["auto", "password", "private_key", "agent"] = "auto"
     password: SecretStr | None = None
     private_key_pem: SecretStr | None = None
     private_key_path: str | None = None
     passphrase: SecretStr | None = None
+    enable_secret: SecretStr | None = None
 
 
 class PtyOptions(Value):
@@ -47,10 +49,10 @@ class Timeouts(Value):
 class SshOptions(Value):
     host_key_policy: Literal["strict", "accept_new", "disabled"] = "strict"
     known_hosts_path: str | None = None
-    host_key_fingerprint: str | None = Field(None, description="SHA256:... of the only key to accept")
+    host_key_fingerprint: str | None = Field(None, description="SHA256:..., the only key")
     use_openssh_config: bool = True
     config_path: str | None = None
-    jump: str | None = Field(None, description="[user@]host[:port], comma-separated chain")
+    jump: str | None = Field(None, description="[user@]host[:port],...")
     legacy_algorithms: bool = False
     keepalive_s: float = Field(15, ge=0)
 
@@ -58,14 +60,30 @@ class SshOptions(Value):
 class TelnetOptions(Value):
     line_ending: Literal["auto", "cr", "crlf", "lf", "pass_through"] = "auto"
     binary: bool | None = None
+    keepalive: Literal["nop", "ayt"] | None = None
+    keepalive_s: float | None = Field(None, gt=0)
+
+
+class Pace(Value):
+    """How fast a line is typed at: a console of 9600 bit/s takes 960 characters a second, and some lose what comes faster.
+
+    Args:
+        chars_per_s: at most so many bytes a second.
+        line_delay_ms: besides, a rest after each Enter.
+    """
+
+    chars_per_s: float | None = Field(None, gt=0)
+    line_delay_ms: int | None = Field(None, ge=0, le=60_000)
 
 
 class Expect(Value):
-    """RE2 patterns that tell a device's prompt, pager and errors."""
+    """RE2 patterns that tell a device's prompt, pager and errors. `settle_ms`: how long a prompt or a pager must stay the end
+    of the output to be one; without it, the very prompt that was seen before counts at once."""
 
     prompt_regex: str | None = None
     pager_regexes: tuple[str, ...] | None = None
     error_regexes: tuple[str, ...] | None = None
+    settle_ms: int | None = Field(None, ge=0, le=10_000)
 
 
 _OPEN = """protocol device host port username auth pty timeouts ssh_options telnet_options command cwd env expect platform
@@ -86,14 +104,14 @@ _COMMON = frozenset({"action", "task_id"})
 _FOREIGN = {
     "local": ["host", "port", "username", "auth", "ssh_options", "telnet_options"],
     "ssh": ["telnet_options", "cwd"],
-    "telnet": ["ssh_options", "username", "auth", "command", "cwd", "env"],
+    "telnet": ["ssh_options", "command", "cwd", "env"],
 }
 
 
 class SessionRequest(Request):
     action: Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
     protocol: Protocol_ | None = None
-    device: str | None = Field(None, description="a name from the inventory, instead of protocol and host")
+    device: str | None = Field(None, description="in the inventory; instead of protocol and host")
     host: str | None = Field(None, min_length=1)
     port: int | None = Field(None, ge=1, le=65535)
     username: str | None = None
@@ -102,13 +120,13 @@ class SessionRequest(Request):
     timeouts: Timeouts | None = None
     ssh_options: SshOptions | None = None
     telnet_options: TelnetOptions | None = None
-    command: Word | tuple[Word, ...] | None = Field(None, description="runs instead of the login shell")
+    command: Word | tuple[Word, ...] | None = Field(None, description="instead of the login shell")
     cwd: Word | None = None
     env: dict[Name, Word] | None = None
     expect: Expect | None = None
     platform: str | None = None
     session_type: SessionType | None = None
-    device_id: str | None = Field(None, min_length=1, description="the console's name; one session each")
+    device_id: str | None = Field(None, min_length=1)
     acquire_lock: bool | None = None
     lock_ttl_ms: int | None = Field(None, ge=1, le=86_400_000)
     task_id: str | None = Field(None, min_length=1, description="who you are: the same in every call")

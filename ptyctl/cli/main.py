@@ -10,7 +10,8 @@ import typer
 
 from ptyctl import __version__
 
-from . import daemon
+from . import daemon, devices
+from . import log as session_log
 
 app = typer.Typer(
     help="A session controller for terminals: agents and people share consoles, SSH hosts and shells.",
@@ -21,6 +22,9 @@ app = typer.Typer(
 
 
 app.add_typer(daemon.app, name="daemon")
+app.command()(devices.devices)
+app.command()(devices.doctor)
+app.command()(session_log.log)
 
 
 class Transport(StrEnum):
@@ -77,11 +81,11 @@ def demo(
 
 
 @app.command()
-def platforms() -> None:
-    """List the device families, and check their files."""
+def platforms(as_json: Annotated[bool, typer.Option("--json", help="JSON, for programs.")] = False) -> None:
+    """List the device families, and check their files. Exit code 1 if one is wrong."""
     from .platforms import run
 
-    raise typer.Exit(run())
+    raise typer.Exit(run(as_json=as_json))
 
 
 @app.command()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +16,7 @@ from ptyctl.platforms import Platforms
 EXIT_FAULTS = 1
 
 
-def run() -> int:
+def run(*, as_json: bool = False) -> int:
     """Exit code 1, and the faults on stderr, where a file is wrong."""
     try:
         platforms = Platforms(load_settings().platforms_dir)
@@ -21,12 +24,25 @@ def run() -> int:
         typer.echo(error.message, err=True)
         return EXIT_FAULTS
     faults = platforms.faults()
-    table = Table("family", "verified against", "devices", "modes", box=None, pad_edge=False)
+    if as_json:
+        typer.echo(json.dumps([_told(name, platforms, faults.get(name)) for name in platforms.names()], ensure_ascii=False))
+        return EXIT_FAULTS if faults else 0
+    table = Table("family", "file", "verified against", "devices", "modes", box=None, pad_edge=False)
     for name in platforms.names():
         if name not in faults:
             platform = platforms.get(name)
-            table.add_row(name, platform.verified or "no", platform.title, " ".join(platform.modes))
+            file = "yours" if platforms.is_users(name) else "built in"
+            table.add_row(name, file, platform.verified or "no", platform.title, " ".join(platform.modes))
     Console().print(table)
     for fault in faults.values():
         typer.echo(fault.message, err=True)
     return EXIT_FAULTS if faults else 0
+
+
+def _told(name: str, platforms: Platforms, fault: PtyctlError | None) -> dict[str, Any]:
+    """One family; of a file that is wrong, what is wrong."""
+    own = {"family": name, "own": platforms.is_users(name)}
+    if fault is not None:
+        return {**own, "fault": fault.message}
+    platform = platforms.get(name)
+    return {**own, "title": platform.title, "verified": platform.verified, "modes": list(platform.modes)}

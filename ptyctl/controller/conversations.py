@@ -13,8 +13,8 @@ from ptyctl.api.session import SessionRequest
 from ptyctl.session.ending import first_prompt, restart
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
-from transports.channel import Channel
 
+from .destinations import Destination
 from .left import LeftSessions
 from .opening import spec_of
 from .registry import Registry
@@ -22,23 +22,25 @@ from .registry import Registry
 #: Why sessions are closed when their server ends.
 SERVER_ENDED = "the server ended"
 #: The user's own shell, as a terminal program starts it.
-CONVERSATION = SessionRequest(action="open", protocol="local")
+CONVERSATION = Destination(SessionRequest(action="open", protocol="local"))
 
-Make = Callable[[SessionRequest, Spec], Awaitable[Session]]
+Make = Callable[[Destination, Spec], Awaitable[Session]]
 
 
 class Conversations:
-    """Finds the terminal that a request means. `make` opens a session; `new_channel` makes another channel for one.
+    """Finds the terminal that a request means. `make` opens a session; `connect` connects one anew.
 
     After a restart a conversation finds its last terminal among those that are `left`. What a killed server left goes on there,
     in a new incarnation; what was closed when a server ended can be read, until the next command makes another.
     """
 
-    def __init__(self, registry: Registry, make: Make, new_channel: Callable[[Session], Channel], left: LeftSessions) -> None:
+    def __init__(
+        self, registry: Registry, make: Make, connect: Callable[[Session], Awaitable[None]], left: LeftSessions
+    ) -> None:
         self._registry = registry
         self._left = left
         self._make = make
-        self._new_channel = new_channel
+        self._connect = connect
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, request: PtyRequest) -> Session:
@@ -90,7 +92,7 @@ class Conversations:
             async with self._lock(session.session_id):
                 if session.stream.ended is not None and session.state in ("eof", "lost"):
                     why = f"restarted, since {session.stream.ended.message}"
-                    await restart(session, self._new_channel, "session_restarted", why)
+                    await restart(session, self._connect, "session_restarted", why)
         return session
 
     async def reset(self, session: Session) -> int:
@@ -98,7 +100,7 @@ class Conversations:
         async with self._lock(session.session_id):
             if session.state == "closed":
                 raise session.already_closed()
-            return await restart(session, self._new_channel, "session_reset", "reset")
+            return await restart(session, self._connect, "session_reset", "reset")
 
     async def _known(self, conversation_id: str, client_id: str) -> Session | None:
         session = self._registry.conversation(conversation_id, client_id)

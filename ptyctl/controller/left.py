@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,20 @@ class LeftSessions:
     async def of_conversation(self, conversation_id: str, client_id: str) -> list[str]:
         """The terminals that a conversation has had, the newest first."""
         return await self._ids(_conversation(conversation_id, client_id))
+
+    async def consoles_of_inventory(self, age_s: float) -> list[str]:
+        """Consoles that were opened by a device's name, not closed in order, and alive so many seconds ago."""
+        return await asyncio.to_thread(self._recent_consoles, time.time() - age_s)
+
+    def _recent_consoles(self, since: float) -> list[str]:
+        """A device's last session only: an id begins with its time."""
+        last: dict[str, str] = {}
+        for meta_file in sorted(self._sessions.glob("*/meta.json")):
+            meta = _meta(meta_file.parent) if _changed_at(meta_file) >= since else None
+            spec = meta.get("spec") if meta is not None and meta.get("state") != "closed" else None
+            if isinstance(spec, dict) and spec.get("device") is not None and spec.get("session_type") == "console":
+                last[spec["device"]] = meta_file.parent.name
+        return list(last.values())
 
     async def _ids(self, key: _Key) -> list[str]:
         async with self._reading:
@@ -64,6 +79,13 @@ def _device(device_id: str) -> _Key:
 
 def _conversation(conversation_id: str, client_id: str) -> _Key:
     return "conversation", conversation_id, client_id
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0  # it is gone by now
 
 
 def _meta(folder: Path) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
@@ -12,28 +12,34 @@ from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.log import LogReply, LogRequest
+from ptyctl.api.notify import NotifyReply, NotifyRequest
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
 from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.api.watch import Watched, WatchRequest
+from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
+from ptyctl.session.console_log import console_log
 from ptyctl.session.execution import execute
+from ptyctl.session.parsing import execute_parsed
 from ptyctl.session.reading import read
 from ptyctl.session.screen_waiting import read_on_screen
 from ptyctl.session.session import Session
 from ptyctl.session.watching import watch
 from ptyctl.session.writing import write
-from transports.channel import Channel
 
 from . import replies
 from .capabilities import capabilities
 from .configuring import configure
 from .conversations import SERVER_ENDED, Conversations
+from .destinations import Destinations
 from .left import LeftSessions
 from .locks import Locks
 from .making import Maker
 from .opener import Opener
+from .opening import OpensChannels
 from .outliving import Keeper, Outliving
 from .pty import PtySurface
 from .registry import Registry
@@ -46,7 +52,7 @@ class LocalController:
     def __init__(
         self,
         settings: Settings | None = None,
-        open_channel: Callable[[SessionRequest], Channel] | None = None,
+        open_channel: OpensChannels | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         """With a `keeper` local programs outlive this process, should it be killed."""
@@ -54,12 +60,13 @@ class LocalController:
         self._platforms = Platforms(self.settings.platforms_dir)
         self._registry = Registry(self.settings.max_sessions, self._recall)
         outliving = Outliving(keeper) if keeper is not None else None
-        self._maker = Maker(self.settings, self._registry, open_channel, outliving)
-        left = LeftSessions(self.settings.state_dir / "sessions")
-        self._pty = PtySurface(Conversations(self._registry, self._maker.make, self._maker.channel_again, left))
+        destinations = Destinations(Inventory(self.settings.devices_file), self._platforms)
+        self._maker = Maker(self.settings, self._registry, self._platforms, destinations, open_channel, outliving)
+        self._left = left = LeftSessions(self.settings.state_dir / "sessions")
+        self._pty = PtySurface(Conversations(self._registry, self._maker.make, self._maker.connect_as_before, left))
         locks = Locks(self._registry)
         self._actions = {
-            "open": Opener(self._registry, self._maker, self._platforms, left).open,
+            "open": Opener(self._registry, self._maker, left, destinations).open,
             "close": self._close,
             "list": self._list,
             "lock": locks.lock,
@@ -69,8 +76,9 @@ class LocalController:
         }
 
     async def __aenter__(self) -> Self:
-        """Goes on with the sessions whose programs have outlived an earlier server."""
+        """Goes on with the sessions whose programs have outlived an earlier server, and with the inventory's consoles."""
         await self._maker.take_back()
+        self._maker.reconnecting.take_up(self._left)
         return self
 
     async def __aexit__(
@@ -80,6 +88,7 @@ class LocalController:
 
     async def aclose(self) -> None:
         """Closes all sessions that it holds; their transcripts stay."""
+        await self._maker.reconnecting.aclose()
         await self._registry.settle()
         ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
         await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in ours))
@@ -114,7 +123,7 @@ class LocalController:
         find = self._registry.find_live if request.block_id is None else self._registry.find
         session = await find(request.session_id)
         with session.usage.in_use(request.task_id):
-            return await execute(session, request, progress)
+            return await (execute_parsed if request.parse else execute)(session, request, progress)
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
         session = await self._registry.find_live(request.session_id)
@@ -130,6 +139,16 @@ class LocalController:
 
     async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
         return await self._pty.answer(request, progress)
+
+    async def notify(self, request: NotifyRequest) -> NotifyReply:
+        session = await self._registry.find_live(request.session_id)
+        session.tell(request.message, request.sender)
+        return NotifyReply(session_id=session.session_id, observers=session.observers())
+
+    async def log(self, request: LogRequest) -> LogReply:
+        session = await self._registry.find(request.session_id)
+        with session.usage.in_use(request.task_id, reading=True):
+            return await console_log(session, request.from_offset, request.limit)
 
     async def _recall(self, session_id: str, *, hold: bool) -> Session | None:
         return await self._maker.recall(session_id, hold=hold)
@@ -153,4 +172,6 @@ class LocalController:
         reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
         reply.notices = session.notices.take(request.task_id)
+        if session.retry is not None:
+            reply.message = session.retry.next_try(asyncio.get_running_loop().time())
         return reply

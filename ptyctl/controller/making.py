@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
-from ptyctl.api.session import SessionRequest
+from ptyctl.platforms import Platforms
+from ptyctl.session.arriving import arrive
 from ptyctl.session.errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -17,8 +18,10 @@ from transports.channel import Channel
 from transports.errors import ChannelError
 
 from .conversations import CONVERSATION
-from .opening import channel_opener, marked_start
+from .destinations import Destination, Destinations
+from .opening import OpensChannels, channel_opener, marked_start
 from .outliving import Outliving
+from .reconnecting import Reconnecting
 from .recovered import recovered
 from .registry import Registry
 from .settings import Settings
@@ -31,20 +34,26 @@ class Maker:
         self,
         settings: Settings,
         registry: Registry,
-        open_channel: Callable[[SessionRequest], Channel] | None,
+        families: Platforms,
+        destinations: Destinations,
+        open_channel: OpensChannels | None,
         outliving: Outliving | None,
     ) -> None:
         self._settings = settings
         self._registry = registry
+        self._families = families
+        self._destinations = destinations
         self._open_channel = open_channel or channel_opener()
         self._outliving = outliving
-        self._opened_with: WeakKeyDictionary[Session, SessionRequest] = WeakKeyDictionary()
+        self._opened_with: WeakKeyDictionary[Session, Destination] = WeakKeyDictionary()
+        self.reconnecting = Reconnecting(registry, self._connect_by_itself, settings.reconnect_for_s)
 
-    async def make(self, request: SessionRequest, spec: Spec) -> Session:
+    async def make(self, destination: Destination, spec: Spec) -> Session:
         """A session that is open.
 
         Raises:
-            PtyctlError: LIMIT_EXCEEDED, IO_ERROR, POLICY_DENIED; what kept the channel from opening.
+            PtyctlError: LIMIT_EXCEEDED, IO_ERROR, POLICY_DENIED; what kept the channel from opening, or the login from being
+                done.
         """
         self._registry.reserve()
         try:
@@ -58,7 +67,7 @@ class Maker:
                     f"cannot keep a transcript in {folder}: {error.strerror}; make room there, or close sessions",
                 ) from None
             try:
-                await session.connect(self._channel(request, session))
+                await self._connect(session, destination)
             except BaseException:  # also a cancelled open leaves nothing behind
                 await session.close(force=True, why="it could not be opened")
                 shutil.rmtree(folder / session_id, ignore_errors=True)
@@ -66,31 +75,51 @@ class Maker:
             self.added(session)
         finally:
             self._registry.release()
-        self._opened_with[session] = request
-        session.usage.watch()
         return session
 
-    async def connect_again(self, session: Session, request: SessionRequest) -> None:
+    async def connect_again(self, session: Session, destination: Destination) -> None:
         """A new incarnation of a session whose channel has ended.
 
         Raises:
-            PtyctlError: what kept the channel from opening.
+            PtyctlError: what kept the channel from opening, or the login from being done.
         """
-        await session.connect(self._channel(request, session))
-        self._opened_with[session] = request
-        session.usage.watch()
+        await self._connect(session, destination)
         session.notices.post(f"reconnected: incarnation {session.incarnation}; what was running before is gone")
+        session.events.note("session_reconnected", incarnation=session.incarnation)
 
-    def channel_again(self, session: Session) -> Channel:
-        """Another channel for a session, as it was opened; one that an earlier process opened is known by what it is."""
-        request = self._opened_with.get(session, CONVERSATION if session.spec.conversation_id is not None else None)
-        if request is None:
+    async def _connect_by_itself(self, session: Session) -> None:
+        await self.connect_again(session, await self.destination_again(session))
+
+    async def destination_again(self, session: Session) -> Destination:
+        """Where a session leads, as it was opened: a device is looked up anew. One that an earlier process opened is known by
+        what it is.
+
+        Raises:
+            PtyctlError: UNSUPPORTED where it is not known; what `Destinations.of` raises.
+        """
+        if session.spec.device is not None:
+            return await self._destinations.again(session.spec.device)
+        known = CONVERSATION if session.spec.conversation_id is not None else None
+        destination = self._opened_with.get(session, known)
+        if destination is None:
             raise unsupported(f"session {session.session_id} was opened by an earlier server; open it again instead")
-        return self._channel(request, session)
+        return destination
+
+    async def connect_as_before(self, session: Session) -> None:
+        """Another channel for a session, and the login on it.
+
+        Raises:
+            PtyctlError: as `connect_again` and `destination_again`.
+        """
+        await self._connect(session, await self.destination_again(session))
 
     def added(self, session: Session) -> None:
         """It is open, and found by all from now on."""
         self._registry.add(session)
+        self._follow(session)
+
+    def _follow(self, session: Session) -> None:
+        self.reconnecting.follow(session)
         if self._outliving is not None:
             self._outliving.follow(session)
 
@@ -105,12 +134,28 @@ class Maker:
         if not (self._settings.state_dir / "sessions").is_dir():
             return None
         session = await recovered(self._settings.sessions_dir(), session_id, self._settings.limits, hold=hold)
-        if session is not None and self._outliving is not None:
-            self._outliving.follow(session)
+        if session is not None:
+            self._follow(session)
         return session
 
-    def _channel(self, request: SessionRequest, session: Session) -> Channel:
+    async def _connect(self, session: Session, destination: Destination) -> None:
+        """A channel and the login on it, or neither."""
+        session.accounts, self._opened_with[session] = destination.accounts, destination
+        session.platform = destination.platform or session.platform
+        session.gate.pace = session.gate.pace or destination.pace
+        await session.connect(self._channel(destination, session))
         try:
-            return self._open_channel(marked_start(request, session.hooks_nonce) if session.spec.hooked else request)
+            await arrive(session, self._families)
+        except BaseException:
+            if session.channel is not None:
+                await session.channel.close(force=True)
+            raise
+        session.usage.watch()
+
+    def _channel(self, destination: Destination, session: Session) -> Channel:
+        if session.spec.hooked:
+            destination = replace(destination, request=marked_start(destination.request, session.hooks_nonce))
+        try:
+            return self._open_channel(destination)
         except ChannelError as error:
             raise from_channel(error) from None

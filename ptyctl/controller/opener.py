@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.platforms import Platforms
 from ptyctl.session import locking
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 
 from . import replies
+from .destinations import Destination, Destinations
 from .left import LeftSessions
 from .locks import task, ttl_s
 from .making import Maker
@@ -20,21 +20,22 @@ from .registry import Registry
 class Opener:
     """One console session for each device_id; `left` finds those of earlier servers."""
 
-    def __init__(self, registry: Registry, maker: Maker, platforms: Platforms, left: LeftSessions) -> None:
+    def __init__(self, registry: Registry, maker: Maker, left: LeftSessions, destinations: Destinations) -> None:
         self._registry = registry
         self._maker = maker
-        self._platforms = platforms
         self._left = left
+        self._destinations = destinations
 
     async def open(self, request: SessionRequest) -> SessionReply:
-        spec = spec_of(request, None if request.platform is None else self._platforms.get(request.platform))
+        destination = await self._destinations.of(request)
+        spec = spec_of(destination)
         if spec.device_id is None:
-            return await self._open_new(request, spec)
+            return await self._open_new(destination, spec)
         async with self._registry.opening[spec.device_id]:
             present = await self._console(spec.device_id)
             if present is None:
-                return await self._open_new(request, spec)
-            return await self._open_present(request, spec, present)
+                return await self._open_new(destination, spec)
+            return await self._open_present(destination, spec, present)
 
     async def _console(self, device_id: str) -> Session | None:
         """The session of a device: one that is here, or the last one, should its server have been killed."""
@@ -49,21 +50,22 @@ class Opener:
                 raise
             return None  # another server has it, or it cannot be read: this one makes its own
 
-    async def _open_new(self, request: SessionRequest, spec: Spec) -> SessionReply:
-        session = await self._maker.make(request, spec)
+    async def _open_new(self, destination: Destination, spec: Spec) -> SessionReply:
+        request = destination.request
+        session = await self._maker.make(destination, spec)
         lease = await locking.lock(session, task(request), ttl_s(request)) if request.acquire_lock else None
         return replies.opened(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
 
-    async def _open_present(self, request: SessionRequest, spec: Spec, session: Session) -> SessionReply:
-        old = session.spec
+    async def _open_present(self, destination: Destination, spec: Spec, session: Session) -> SessionReply:
+        request, old = destination.request, session.spec
         if (old.protocol, old.host, old.port) != (spec.protocol, spec.host, spec.port):
             raise invalid(
                 f"console {spec.device_id} is open already as {old.protocol} {old.host}:{old.port}; "
                 "open it with the same, or close it first",
                 existing_session_id=session.session_id,
             )
-        if session.state in ("eof", "lost"):
-            await self._maker.connect_again(session, request)
+        if session.state in ("eof", "lost", "reconnecting"):
+            await self._maker.connect_again(session, destination)
         reply = replies.opened(session, session.lease(), next_cursor=session.stream.end)
         reply.existing_session_id = session.session_id
         reply.lock_acquired = False

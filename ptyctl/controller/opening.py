@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from typing import Protocol
-
-from pydantic import SecretStr
 
 from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
 from ptyctl.core.marker import answering_program
 from ptyctl.core.prompt import Expectations
-from ptyctl.platforms import Platform
+from ptyctl.session.arriving import expect_of
 from ptyctl.session.shells import with_marks
 from ptyctl.session.spec import Spec
 from transports import ssh, telnet
 from transports.channel import Channel, Pty
 from transports.local import LocalChannel, LocalOptions, user_shell
 
+from .destinations import Destination
+from .ssh_auth import auth_of
+
+#: What a platform's end of line is for Telnet, where it is not CR: that is RFC 854's to send.
+_LINE_ENDINGS: dict[str, telnet.LineEnding] = {"\n": "lf", "\r\n": "crlf"}
 _DEFAULT_PORTS = {"ssh": 22, "telnet": 23, "local": None}
 
 
 class OpensChannels(Protocol):
-    """Makes the channel for a request; tests put a scripted one in its place."""
+    """Makes the channel to a destination; tests put a scripted one in its place."""
 
-    def __call__(self, request: SessionRequest) -> Channel: ...
+    def __call__(self, destination: Destination, /) -> Channel: ...
 
 
-def spec_of(request: SessionRequest, platform: Platform | None = None) -> Spec:
-    """What the session will be; `platform` is the family that the request names.
+def spec_of(destination: Destination) -> Spec:
+    """What the session will be.
 
     Raises:
         PtyctlError: UNSUPPORTED or INVALID_ARGUMENT for what cannot be opened, before anything is tried.
     """
-    if request.device is not None:
-        raise unsupported("there is no inventory here; give protocol and host instead of device", field="device")
+    request, platform = destination.request, destination.platform
     assert request.protocol is not None
-    expect = _expect(request.expect or Expect(), platform)
+    expect = request.expect or Expect()
+    expect = expect if platform is None else expect_of(expect, platform)
     Expectations.of(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
     pty = request.pty or PtyOptions()
     if request.protocol == "local" and not pty.enabled:
@@ -51,6 +53,7 @@ def spec_of(request: SessionRequest, platform: Platform | None = None) -> Spec:
         username=request.username,
         session_type=request.session_type or "normal",
         device_id=request.device_id,
+        device=destination.device,
         platform=request.platform,
         program=_program(request, pty),
         probing=request.protocol != "local" and posix and (not console or platform is not None),
@@ -62,28 +65,22 @@ def spec_of(request: SessionRequest, platform: Platform | None = None) -> Spec:
     )
 
 
-def channel_opener() -> Callable[[SessionRequest], Channel]:
+def channel_opener() -> OpensChannels:
     """A function that makes channels; SSH sessions made by one share their connections to jump hosts."""
     connections = ssh.SshConnections()
 
-    def open_channel(request: SessionRequest) -> Channel:
+    def open_channel(destination: Destination, /) -> Channel:
+        request = destination.request
         timeouts = request.timeouts or Timeouts()
         wanted = request.pty or PtyOptions()
         pty = Pty(wanted.cols, wanted.rows, wanted.term)
         if request.protocol == "ssh":
-            return ssh.SshChannel(_ssh(request, pty if wanted.enabled else None, timeouts), connections)
+            return ssh.SshChannel(ssh_options(destination, pty if wanted.enabled else None), connections)
         if request.protocol == "telnet":
-            return telnet.TelnetChannel(_telnet(request, timeouts), pty if wanted.enabled else None)
+            return telnet.TelnetChannel(_telnet(destination, timeouts), pty if wanted.enabled else None)
         return LocalChannel(LocalOptions(_argv(request.command), request.cwd, request.env), pty)
 
     return open_channel
-
-
-def _expect(given: Expect, platform: Platform | None) -> Expect:
-    """What the caller gives stands before the family's. A POSIX shell's prompt may be anything, and is learned."""
-    if platform is None or platform.posix_shell:
-        return given
-    return platform.expect().model_copy(update=given.model_dump(exclude_none=True))
 
 
 def _program(request: SessionRequest, pty: PtyOptions) -> str | None:
@@ -115,19 +112,15 @@ def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
     return command
 
 
-def _ssh(request: SessionRequest, pty: Pty | None, timeouts: Timeouts) -> ssh.SshOptions:
-    auth, options = request.auth or Auth(), request.ssh_options or SshOptions()
+def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshOptions:
+    """Raises InvalidOption for what contradicts itself."""
+    request = destination.request
+    auth, options, timeouts = request.auth or Auth(), request.ssh_options or SshOptions(), request.timeouts or Timeouts()
     return ssh.SshOptions(
         host=request.host or "",
         port=request.port,
         username=request.username,
-        auth=ssh.Auth(
-            method=auth.method,
-            password=_secret(auth.password),
-            private_key_pem=_secret(auth.private_key_pem),
-            private_key_path=auth.private_key_path,
-            passphrase=_secret(auth.passphrase),
-        ),
+        auth=auth_of(auth),
         pty=pty,
         command=request.command,
         env=request.env or {},
@@ -135,22 +128,22 @@ def _ssh(request: SessionRequest, pty: Pty | None, timeouts: Timeouts) -> ssh.Ss
         host_keys=ssh.HostKeys(options.host_key_policy, options.known_hosts_path, options.host_key_fingerprint),
         use_openssh_config=options.use_openssh_config,
         config_path=options.config_path,
-        jump=None if options.jump is None else ssh.parse_jump(options.jump),
+        jump=destination.hops or (None if options.jump is None else ssh.parse_jump(options.jump)),
         legacy_algorithms=options.legacy_algorithms,
         keepalive_s=options.keepalive_s,
     )
 
 
-def _telnet(request: SessionRequest, timeouts: Timeouts) -> telnet.TelnetOptions:
+def _telnet(destination: Destination, timeouts: Timeouts) -> telnet.TelnetOptions:
+    request, platform = destination.request, destination.platform
     options = request.telnet_options or TelnetOptions()
+    own = "\r" if platform is None else platform.end_of_line
     return telnet.TelnetOptions(
         host=request.host or "",
         port=request.port or 23,
-        line_ending=options.line_ending,
+        line_ending=_LINE_ENDINGS.get(own, "auto") if options.line_ending == "auto" else options.line_ending,
         binary=options.binary,
+        keepalive=options.keepalive,
+        keepalive_s=options.keepalive_s or telnet.KEEPALIVE_S,
         connect_timeout_s=timeouts.connect_timeout_ms / 1000,
     )
-
-
-def _secret(value: SecretStr | None) -> str | None:
-    return None if value is None else value.get_secret_value()

@@ -15,6 +15,7 @@ from ptyctl.api.screen import ScreenAnswer
 from ptyctl.session import block_reading, dialogue, ending, screen_reading, terminal_model
 from ptyctl.session.block_search import blocks_search
 from ptyctl.session.session import Session
+from ptyctl.session.size import resize
 from ptyctl.session.stream import Stream
 from ptyctl.session.waiting import PROGRESS_S, Reporter
 
@@ -99,7 +100,7 @@ async def _enter(session: Session, request: pty.PtyEnter) -> PtyReply:
 
 def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
     ending.may_end(session, request.task_id)
-    session.resize(request.cols, request.rows)
+    resize(session, request.cols, request.rows)
     return PtyReply(cols=session.cols, rows=session.rows)
 
 

@@ -36,5 +36,6 @@ def opened(session: Session, lease: Lease | None, next_cursor: int) -> SessionRe
             "security_warning": channel.security_warning,
             "server_banner": channel.server_banner,
             "platform": session.spec.platform,
+            "message": session.arrival,
         }
     )

@@ -90,6 +90,8 @@ class Page:
                     self._put(line, _FILLER)
             elif self.x and self.x <= len(line):  # combining: it joins the cell before
                 line[self.x - 1] += character
+        if self._erasing:
+            self._erased(line)
 
     def tab(self) -> None:
         """Over nothing a tab stays a tab; over text it only moves the cursor."""
@@ -162,6 +164,13 @@ class Page:
     def _fill(self, line: list[str]) -> None:
         line.extend([VOID] * (self.x - len(line)))
 
+    def _erased(self, line: list[str]) -> None:
+        """Consoles leave the blanks at the ends of their pager's prompt as they are."""
+        if _blank(line[self.x :]):
+            del line[self.x :]
+        if _blank(line):
+            line[:] = [VOID] * len(line)
+
     def _put(self, line: list[str], cell: str) -> None:
         """A run of blanks that begins over something is how consoles erase their pager: it leaves no blanks behind."""
         over = line[self.x] if self.x < len(line) else VOID
@@ -174,6 +183,10 @@ class Page:
             line.append(cell)
         self.x += 1
         self.pending = self.x % self.width == 0
+
+
+def _blank(cells: list[str]) -> bool:
+    return all(cell in (" ", VOID) for cell in cells)
 
 
 def _cells(line: str) -> list[str]:

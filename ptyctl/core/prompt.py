@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from .control import BS
+from .manners import PLAIN, Manners
 from .render import render
 from .search import compile_all, compile_pattern
 
@@ -31,19 +32,32 @@ QUESTION = (
     r"|\[(?:y(?:es)?/no?(?:/cancel)?|confirm)\][^\n]{0,3}|\(y(?:es)?/no?\)[^\n]{0,3})$"
 )
 _ENDLESS = 1 << 30
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+#: What devices put in front of their prompt while something is not saved or not committed.
+_UNSAVED = frozenset("*!")
 
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """Compiled patterns of one session or one run; see `api.session.Expect`."""
+    """Compiled patterns of one session or one run; see `api.session.Expect`. `settle_s`: how long a prompt that is known
+    exactly, and a pager, must stay the end of the output."""
 
     prompt: Any
     pagers: list[Any]
     errors: list[Any]
+    settle_s: float = 0.0
+    manners: Manners = PLAIN
 
     @classmethod
     @lru_cache(maxsize=512)
-    def of(cls, prompt: str | None, pagers: tuple[str, ...] | None, errors: tuple[str, ...] | None) -> Expectations:
+    def of(
+        cls,
+        prompt: str | None,
+        pagers: tuple[str, ...] | None,
+        errors: tuple[str, ...] | None,
+        settle_ms: int | None = None,
+        manners: Manners = PLAIN,
+    ) -> Expectations:
         """Defaults stand where nothing is given; an empty tuple means none.
 
         Raises:
@@ -53,10 +67,14 @@ class Expectations:
             compile_pattern(prompt or DEFAULT_PROMPT, "expect.prompt_regex"),
             compile_all(DEFAULT_PAGERS if pagers is None else pagers, "expect.pager_regexes"),
             compile_all(DEFAULT_ERRORS if errors is None else errors, "expect.error_regexes"),
+            (settle_ms or 0) / 1000,
+            manners,
         )
 
-    def pager(self, line: str) -> bool:
-        return bool(line.strip()) and any(pager.search(line.encode()) for pager in self.pagers)
+    def pager(self, line: str) -> str | None:
+        """The key that the pager wants which this line shows; None where it is none."""
+        found = next((pager for pager in self.pagers if pager.search(line.encode())), None) if line.strip() else None
+        return None if found is None else self.manners.key(found.pattern.decode())
 
     def error_lines(self, text: str) -> list[str]:
         """The lines of `text` that an error pattern matches, in order, each once."""
@@ -82,12 +100,20 @@ class Prompt:
         """How sure it is that `line`, as shown at the end of the output, is the prompt."""
         if line and line == self.learned:
             return "exact"
-        return "regex" if line.strip() and expect.prompt.search(line.encode()) else None
+        if not line.strip() or expect.manners.looks_alike(line) or expect.manners.asks(line):
+            return None
+        return "regex" if expect.prompt.search(line.encode()) else None
+
+    def behind_text(self, line: str) -> str:
+        """What precedes the learned prompt in its line: output that ended without a newline. Empty where there is none, and
+        where it is a mark of the prompt itself."""
+        before = line.removesuffix(self.learned) if self.learned and self.learned.strip() else line
+        return before if len(before) < len(line) and not _UNSAVED.issuperset(before) else ""
 
 
 def shown(line: bytes) -> str:
-    """One line of the spool as a terminal shows it: what a pager erased is gone."""
-    return render(line, _ENDLESS) if BS in line else line.decode("utf-8", "replace")
+    """One line as a terminal shows it: what a pager erased is gone."""
+    return render(line, _ENDLESS, alternate=True) if _CONTROL.search(line) else line.decode("utf-8", "replace")
 
 
 def without_echo(text: str, prompt: str, command: str) -> str:

@@ -1,8 +1,8 @@
 """Raw terminal bytes to the text that a person would have read (CONTRACTS, blocks).
 
 As a terminal of that width and endless height would show it: carriage returns, backspaces, erases and cursor moves are
-resolved, attributes dropped, wrapped lines whole again; the alternate screen leaves nothing. A line with none of these passes
-byte for byte, so exact output stays exact.
+resolved, attributes dropped, wrapped lines whole again; the alternate screen leaves nothing, unless it is asked for. A line
+with none of these passes byte for byte, so exact output stays exact.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _STRINGS = re.compile(
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 
 
-def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = ()) -> str:
+def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = (), *, alternate: bool = False) -> str:
     """The text of `data`, lines ended by one LF, and by none where the output ended without.
 
     `resizes` are offsets into `data`, ascending, and the width from there on. Bytes that are no UTF-8 become U+FFFD.
+    `alternate` keeps what the alternate screen showed.
     """
     pieces, columns, begin = [], [], 0
     for offset, width_then in resizes:
@@ -50,7 +51,7 @@ def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = ()) -> 
     plain = text.replace("\r\n", "\n")
     if not _CONTROL.search(plain):
         return plain.replace(_RESIZE, "")
-    renderer = _Renderer(width, columns)
+    renderer = _Renderer(width, columns, alternate)
     for number, line in enumerate(text.split("\n")):
         if number:
             renderer.newline()
@@ -71,9 +72,10 @@ def _boundary(data: bytes, offset: int) -> int:
 class _Renderer:
     """Applies tokens to a page; what it does not know, it drops. `widths` are those of the resizes to come."""
 
-    def __init__(self, width: int, widths: Iterable[int]) -> None:
+    def __init__(self, width: int, widths: Iterable[int], keep_alternate: bool) -> None:
         self.page = Page(width)
         self._widths = iter(widths)
+        self._keep_alternate = keep_alternate
         self._alternate = False
 
     def newline(self) -> None:
@@ -94,7 +96,7 @@ class _Renderer:
     def _token(self, token: re.Match[str]) -> None:
         if token["final"] and token["private"]:
             if _ALTERNATE_SCREEN.intersection(token["args"].split(";")) and token["final"] in "hl":
-                self._alternate = token["final"] == "h"
+                self._alternate = token["final"] == "h" and not self._keep_alternate
         elif token[0] == _RESIZE:
             self.page.resize(next(self._widths))
         elif self._alternate:

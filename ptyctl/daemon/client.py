@@ -9,12 +9,15 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
+from ptyctl.api.calls import LOG, NOTIFY
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.log import LogReply, LogRequest
 from ptyctl.api.model import Reply, Request
+from ptyctl.api.notify import NotifyReply, NotifyRequest
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
 from ptyctl.api.screen import ScreenAnswer
@@ -98,6 +101,12 @@ class RemoteController:
             del self._watched[number]
             if not self._writer.is_closing():
                 await self._send({"method": "cancel", "params": {"id": number}})
+
+    async def notify(self, request: NotifyRequest) -> NotifyReply:
+        return await self._call(NOTIFY, request, NotifyReply)
+
+    async def log(self, request: LogRequest) -> LogReply:
+        return await self._call(LOG, request, LogReply)
 
     async def aclose(self) -> None:
         """Ends the connection."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from ptyctl.api.model import Value
-from ptyctl.api.session import PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
+from ptyctl.api.session import Pace, PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
 from ptyctl.platforms import Answer
 
 from .references import Reference
@@ -34,11 +34,14 @@ class LoginOptions(Value):
 
     Args:
         automatic: False leaves the login to whoever opens the session.
+        prepare: False leaves the terminal and the mode as they are after the login; otherwise it goes to where commands run,
+            turns paging off and makes the terminal wide, as the platform's file says.
         answers: to questions that come before the first prompt, as a platform's file has them; these stand first.
         timeout_ms: for all of the login, wake-up and both layers of a console server included.
     """
 
     automatic: bool = True
+    prepare: bool = True
     answers: tuple[Answer, ...] = ()
     timeout_ms: int = Field(60_000, ge=1)
 
@@ -71,6 +74,7 @@ class Defaults(Reach):
     session_type: SessionType | None = None
     enable_secret: Reference | None = None
     pty: PtyOptions | None = None
+    pace: Pace | None = None
     login: LoginOptions | None = None
 
 

@@ -60,6 +60,7 @@ class Resolution:
             logins=tuple([await self._login(layer, credentials) for layer, credentials in way.typed]),
             enable_secret=await self._secret(device.enable_secret, f"{place}.enable_secret"),
             options=device.login or LoginOptions(),
+            pace=device.pace,
         )
 
     def _way(self, name: str, device: Device) -> _Way:

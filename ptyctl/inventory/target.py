@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from ptyctl.api.errors import invalid
-from ptyctl.api.session import Auth, SessionRequest
+from ptyctl.api.session import Auth, Pace, SessionRequest
 
 from .model import LoginOptions
 
@@ -46,6 +46,8 @@ class Target:
         hops: the way there, the first one first; SSH only. Empty: as the OpenSSH configuration or ssh_options say.
         logins: what the terminal will ask for, layer by layer: the console server's login, then the device's.
         enable_secret: for the way into the privileged mode.
+        options: of the login.
+        pace: how fast its line may be typed at, where that is not the platform's.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Target:
     logins: tuple[Login, ...]
     enable_secret: SecretStr | None
     options: LoginOptions
+    pace: Pace | None = None
 
     def opened_by(self, asked: SessionRequest) -> SessionRequest:
         """The open request of a caller who named this device: the inventory's, with what the caller wants beside it.

@@ -15,7 +15,7 @@ Schema = dict[str, Any]
 #: Noise to a reader. The models hold a request against them all the same, and the answer names the field that is wrong.
 _NOISE = frozenset({"title", "minLength", "maxLength", "minItems", "minimum", "maximum", "format", "writeOnly", "$defs"})
 #: Defaults that anybody would assume.
-_PLAIN_DEFAULTS: tuple[object, ...] = (None, False, "", [])
+_PLAIN_DEFAULTS: tuple[object, ...] = (None, False, "", [], "auto")
 _NULL: Schema = {"type": "null"}
 
 _ERROR_PROPERTIES: Schema = {

@@ -3,7 +3,7 @@
 from .command import Answer, Commands
 from .credentials import Layer
 from .detection import Detection, Verdict
-from .loading import Platforms
+from .loading import Platforms, common
 from .log_lines import LogLines
 from .login_action import Action
 from .login_dialog import LoginDialog
@@ -24,4 +24,5 @@ __all__ = [
     "Shown",
     "Step",
     "Verdict",
+    "common",
 ]

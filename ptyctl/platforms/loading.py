@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -35,10 +35,15 @@ class Platforms:
         self._files: dict[str, Traversable] = {}
         for place in (resources.files(__package__), *([folder] if folder else ())):
             self._files.update(_files_in(place))
+        self._users = frozenset(_files_in(folder)) if folder else frozenset()
         self._read: dict[str, Platform] = {}
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._files))
+
+    def is_users(self, name: str) -> bool:
+        """Whether the family's file is the user's own."""
+        return name in self._users
 
     def get(self, name: str) -> Platform:
         """A family by its name.
@@ -74,6 +79,12 @@ class Platforms:
     def _common(self) -> dict[str, Any]:
         self.get(COMMON)  # says what is wrong with it by its own name
         return _tables(self._files[COMMON])
+
+
+@cache
+def common() -> Platform:
+    """A device of which nothing else is known."""
+    return Platforms().get(COMMON)
 
 
 def _files_in(place: Traversable) -> dict[str, Traversable]:

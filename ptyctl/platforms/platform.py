@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, Self
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ptyctl.api.model import Value
-from ptyctl.api.session import Expect
-from ptyctl.core.prompt import DEFAULT_ERRORS
+from ptyctl.api.session import Expect, Pace
+from ptyctl.core.manners import Manners
+from ptyctl.core.prompt import DEFAULT_ERRORS, QUESTION
+from ptyctl.core.search import compile_pattern
 
 from .command import Commands, Width
 from .login import Login
@@ -55,6 +58,7 @@ class Platform(Value):
     home: tuple[str, ...] = Field(min_length=1)
     end_of_line: Literal["\r", "\n", "\r\n"] = "\r"
     settle_ms: int = Field(0, ge=0, le=10_000, description="how long a matching prompt must stay the end of the output")
+    pace: Pace | None = Field(None, description="how fast its lines may be typed at")
     json_suffix: str | None = Field(None, description="behind a command, it asks for JSON")
     ntc_templates: str | None = Field(None, description="the family's name in ntc-templates")
     modes: dict[str, Mode] = Field(min_length=1)
@@ -96,10 +100,27 @@ class Platform(Value):
         configures = mode is None or self.modes[mode].config
         return self.errors.exec + (self.errors.config if configures else ())
 
+    @cached_property
+    def manners(self) -> Manners:
+        """How it speaks, in the form that a run goes by."""
+        above = (mode.above.pattern for mode in self.modes.values() if mode.above is not None)
+        return Manners(
+            look_alikes=_compiled(self.look_alikes),
+            above=_compiled(above),
+            log=_compiled(self.syslog),
+            questions=(compile_pattern(QUESTION, "question"), *_compiled(self.confirmations)),
+            keys={pager.pattern.text: pager.key for pager in self.pagers},
+        )
+
     def expect(self) -> Expect:
         """The patterns of all modes, as a session without this file would have to be given them."""
         return Expect(
             prompt_regex="|".join(f"(?:{mode.prompt})" for mode in self.modes.values()),
             pager_regexes=tuple(str(pager.pattern) for pager in self.pagers),
             error_regexes=tuple(f"(?m){pattern}" for pattern in self.error_patterns(None)),
+            settle_ms=self.settle_ms or None,
         )
+
+
+def _compiled(patterns: Iterable[Pattern]) -> tuple[Any, ...]:
+    return tuple(compile_pattern(pattern.text, "pattern") for pattern in patterns)

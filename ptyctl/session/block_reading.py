@@ -53,6 +53,7 @@ def as_it_is(session: Session, block: Block) -> Block:
             "raw_begin": stream.normaliser.raw if run.raw_begin is None else run.raw_begin,
             "spool_begin": stream.end if run.spool_begin is None else run.spool_begin,
             "prompt_before": run.prompt_before if run.echoed else None,
+            "device": run.device or None,
         }
     )
 
@@ -125,7 +126,7 @@ def text_of(session: Session, block: Block, raw_end: int) -> bytes:
         return session.stream.read(block.spool_begin, end)
     before = block.prompt_before
     # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
-    text = shown_between(session.stream, block.raw_begin, raw_end, before or "")
+    text = shown_between(session.stream, block.raw_begin, raw_end, before or "", device=bool(block.device))
     if before is not None and "\n" not in block.cmd:
         text = without_echo(text, before, block.cmd)
     if block.prompt_after:

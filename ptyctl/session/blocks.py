@@ -97,6 +97,7 @@ class Blocks:
                 "reason": reason,
                 "exit_code": run.exit_code,
                 "prompt_before": run.prompt_before if run.echoed else None,
+                "device": run.device or None,
                 "prompt_after": run.prompt_after or None,
                 "raw_begin": begun.raw_begin if run.raw_begin is None else run.raw_begin,
                 "raw_end": run.raw_end,

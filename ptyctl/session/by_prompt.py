@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Literal
 
-from ptyctl.core.normalise import Normaliser
-
+from .config_lines import check_line
 from .gate import SYSTEM, Writer
 from .run import Run
 from .terminal import SETTLE_S, Terminal
+from .typed_line import TypedLine
 
 #: Where nothing tells the end, and the caller names no time, so much quiet is taken for it.
 DEFAULT_IDLE_S = 2.0
-#: Answers a pager: one more page, on every device of the defaults.
-PAGER_KEY = b" "
-#: The echo of a command is not longer than this.
-_ECHO_BYTES = 256 * 1024
+#: So long a question must stay the end of the output before callers hear of it; what answers by itself was faster.
+QUESTION_S = 0.5
+#: After so much quiet a prompt that the device's log has pushed away is asked for again.
+LOST_S = 1.0
+
+#: What the output ends in; "quiet": nothing that is known.
+Sight = Literal["prompt", "pager", "question", "quiet"]
 
 
 class ByPrompt:
@@ -27,99 +30,69 @@ class ByPrompt:
     async def drive(self, run: Run, writer: Writer, lines: list[str], idle_s: float | None) -> None:
         """`idle_s` None: only the prompt ends a line. Comes back when the run is over."""
         terminal, stream = self._terminal, self._terminal.stream
-        run.echoed = True
+        run.device = run.echoed = True
         run.prompt_before = terminal.last_line()
-        run.raw_begin = stream.normaliser.raw
-        for line in lines:
-            typed = _Typed(stream.normaliser.raw, stream.end, stream.normaliser.line_feeds, terminal.now())
+        run.raw_begin = end = stream.normaliser.raw
+        for number, line in enumerate(lines, 1):
+            typed = TypedLine(terminal, line, alone=len(lines) == 1)
             await terminal.type(run, line + "\n", writer)
             if not await self._answered(run, typed, idle_s):
                 return
-            if self._refused(run, line, typed):
+            end = typed.output_end(run)
+            terminal.prompt.learn(typed.prompt(terminal.last_line()))
+            if not check_line(run, number, line, stream, typed.output or typed.raw, end):
                 break
-        terminal.finish(run, "prompt")
+        terminal.finish(run, "prompt", raw_end=end)
 
-    async def _answered(self, run: Run, typed: _Typed, idle_s: float | None) -> bool:
+    async def _answered(self, run: Run, typed: TypedLine, idle_s: float | None) -> bool:
         """Waits for the prompt after one line; False when the run is over by something else."""
         terminal, stream = self._terminal, self._terminal.stream
         while run.done_reason is None:
-            self._note_output(run, typed)
+            typed.look(run)
+            sight = self._sight(run, typed)
+            since = max(stream.last_data, run.answered) if sight == "question" else stream.last_data
+            due = None if sight is None else since + self._stay_s(sight, run)
+            idle_due = None if idle_s is None else max(stream.last_data, typed.at) + idle_s
             if stream.ended is not None:
                 terminal.finish(run, "eof")
-            elif await self._answer_pager(run):
-                continue
-            elif await self._prompt_is_there(run, typed):
-                return True
-            elif run.done_reason is None:
-                await self._wait(run, typed, idle_s)
+            elif due is not None and terminal.now() >= due and await terminal.nothing_more():
+                if sight == "prompt":
+                    return True
+                await self._answer(run, typed, sight)
+            elif idle_due is not None and terminal.now() >= idle_due:
+                terminal.finish(run, "idle")
+            else:
+                await stream.pulse.wait(min((when for when in (due, idle_due) if when is not None), default=None), gather=True)
         return False
 
-    async def _wait(self, run: Run, typed: _Typed, idle_s: float | None) -> None:
-        terminal, stream = self._terminal, self._terminal.stream
-        due = self._prompt_due(run, typed)
-        idle_due = None if idle_s is None else max(stream.last_data, typed.at) + idle_s
-        if idle_due is not None and terminal.now() >= idle_due:
-            terminal.finish(run, "idle")
-        else:
-            await stream.pulse.wait(min((when for when in (due, idle_due) if when is not None), default=None), gather=True)
+    def _sight(self, run: Run, typed: TypedLine) -> Sight | None:
+        """None while nothing is to be done about it."""
+        prompt, line = self._terminal.prompt, self._terminal.last_line()
+        # the cursor may not have left the line of the command yet: a repaint shows the prompt there too
+        if typed.output is not None:
+            if prompt.match(typed.prompt(line), run.expect) is not None:
+                return "prompt"
+            if typed.pager_gone and run.expect.pager(line) is not None:
+                return "pager"
+        if run.expect.manners.asks(line):
+            return "question" if run.question is None else None
+        return None if typed.looked_for_prompt else "quiet"
 
-    def _note_output(self, run: Run, typed: _Typed) -> None:
-        """The output begins behind the line of the echo: what a caller waits for is not looked for in there."""
-        stream = self._terminal.stream
-        if run.spool_begin is None and stream.normaliser.line_feeds > typed.line_feeds:
-            seen = stream.transcript.raw.read(typed.raw, min(typed.raw + _ECHO_BYTES, stream.normaliser.raw))
-            echo = seen[: seen.find(b"\n") + 1]
-            run.spool_begin = typed.spool + len(Normaliser().feed(echo))
-            stream.pulse.beat()  # whoever waits for the output to begin heard only of its bytes
+    def _stay_s(self, sight: Sight, run: Run) -> float:
+        """How long it must stay the end of the output to be what it looks like."""
+        line, learned = self._terminal.last_line(), self._terminal.prompt.learned
+        least = {"prompt": 0.0 if line == learned else SETTLE_S, "pager": 0.0, "question": QUESTION_S, "quiet": LOST_S}
+        return max(least[sight], run.expect.settle_s)
 
-    async def _prompt_is_there(self, run: Run, typed: _Typed) -> bool:
-        terminal = self._terminal
-        due = self._prompt_due(run, typed)
-        if due is None or terminal.now() < due or not await terminal.nothing_more():
-            return False
-        run.prompt_after = terminal.last_line()
-        terminal.prompt.learn(run.prompt_after)
-        return True
-
-    def _prompt_due(self, run: Run, typed: _Typed) -> float | None:
-        """When the last line, should it stay, is the prompt; None while it is none."""
-        terminal, stream = self._terminal, self._terminal.stream
-        if stream.normaliser.line_feeds == typed.line_feeds:
-            return None  # the cursor has not left the line of the command yet: a repaint shows the prompt there too
-        certainty = terminal.prompt.match(terminal.last_line(), run.expect)
-        if certainty is None:
-            return None
-        return stream.last_data + (0 if certainty == "exact" else SETTLE_S)
-
-    async def _answer_pager(self, run: Run) -> bool:
-        terminal, stream = self._terminal, self._terminal.stream
-        line = terminal.last_line()
-        if line == terminal.prompt.learned or not run.expect.pager(line) or not await terminal.nothing_more():
-            return False
-        run.pages += 1
-        end = stream.end
-        await terminal.gate.interrupt(PAGER_KEY, SYSTEM)
-        while stream.end == end and stream.ended is None and run.done_reason is None:
-            await stream.pulse.wait()
-        return True
-
-    def _refused(self, run: Run, line: str, typed: _Typed) -> bool:
-        """Whether to stop after a line that the device refused; that is asked of several lines only."""
-        if run.request is None or run.request.lines is None:
-            return False
-        stream = self._terminal.stream
-        said = Normaliser().feed(stream.transcript.raw.read(typed.raw, stream.normaliser.raw))
-        if not run.expect.error_lines(said.decode("utf-8", "replace")):
-            return False
-        run.failed_line = run.failed_line or line
-        return run.request.on_error != "continue"
-
-
-@dataclass(frozen=True, slots=True)
-class _Typed:
-    """Where the stream stood when a line was typed; `at` is on the loop's clock."""
-
-    raw: int
-    spool: int
-    line_feeds: int
-    at: float
+    async def _answer(self, run: Run, typed: TypedLine, sight: Sight | None) -> None:
+        terminal, line = self._terminal, self._terminal.last_line()
+        if sight == "pager":
+            run.pages += 1
+            typed.key_sent()
+            await terminal.gate.interrupt((run.expect.pager(line) or "").encode(), SYSTEM)
+        elif sight == "question":
+            run.question = line
+            run.ended.beat()
+            terminal.stream.pulse.beat()
+        elif typed.lost_prompt(run):
+            await terminal.gate.type("\n", SYSTEM)

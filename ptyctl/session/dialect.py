@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from ptyctl.core.marker import AsciiMarker, Dialect, Marker, probe
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.prompt import QUESTION, Expectations
-from ptyctl.core.search import compile_pattern
+from ptyctl.core.prompt import Expectations
 
 from .gate import Writer
 from .terminal import SETTLE_S, Terminal
@@ -18,7 +17,6 @@ PROMPT_WAIT_S = 5.0
 PROBE_WAIT_S = 5.0
 #: A terminal that has been silent for so long is asked for its prompt with one Enter.
 SILENT_S = 0.5
-_QUESTION = compile_pattern(QUESTION, "question")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ async def settled_prompt(terminal: Terminal, expect: Expectations, deadline: flo
             if terminal.now() >= due:
                 terminal.prompt.learn(line)
                 return True
-        elif _QUESTION.search(line.encode()):
+        elif expect.manners.asks(line):
             return False
         else:
             due = stream.last_data + SILENT_S

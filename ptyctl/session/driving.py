@@ -51,7 +51,7 @@ class Driver:
         self.way: MarkedWay | None = None
         self._terminal = terminal
         self._program = program
-        self._probing = probing
+        self.probing = probing
         self._hooking = hooking
         self._hooked = False
         self._silent = False
@@ -155,7 +155,7 @@ class Driver:
         if self._given is not None and not self._silent:  # it is in front again; its counter must not begin anew
             await self._next_prompt(run)
             return self._given
-        if not self._probing and not self._silent:
+        if not self.probing and not self._silent:
             return Shell(None, "this is not known to be a POSIX shell")
         if not await settled_prompt(terminal, run.expect, terminal.now() + PROMPT_WAIT_S, writer):
             return Shell(None, "no prompt was there at which to look for a POSIX shell")

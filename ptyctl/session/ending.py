@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.api.pty_replies import PtyReply
-from transports.channel import Channel
 
 from .gate import Writer
 from .session import Session
@@ -56,8 +55,11 @@ def may_end(session: Session, task_id: str | None) -> None:
     session.leases.check(task_id, required=False, now=asyncio.get_running_loop().time())
 
 
-async def restart(session: Session, new_channel: Callable[[Session], Channel], event: str, why: str) -> int:
+async def restart(session: Session, connect: Callable[[Session], Awaitable[None]], event: str, why: str) -> int:
     """Ends the terminal's channel, if it still has one, and begins a new incarnation. Returns the cursor where that begins.
+
+    Args:
+        connect: opens another channel, as the session was opened, and logs in there.
 
     Raises:
         PtyctlError: what kept the new channel from opening; the session can be restarted again.
@@ -68,7 +70,7 @@ async def restart(session: Session, new_channel: Callable[[Session], Channel], e
         await session.channel.close(force=True)
     session.hooks_nonce = new_nonce()  # what the old shell has printed must say nothing to the new one
     cursor = session.stream.end
-    await session.connect(new_channel(session))
+    await connect(session)
     session.events.note(event, incarnation=session.incarnation, reason=why)
     session.notices.post(f"{why}: incarnation {session.incarnation} of this terminal; what was running before is gone")
     await first_prompt(session, cursor)

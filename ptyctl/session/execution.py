@@ -6,16 +6,18 @@ import asyncio
 from typing import Any
 
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.prompt import QUESTION
 from ptyctl.core.search import compile_pattern
 
+from .changing import change_mode, mode_at
 from .gate import Writer
 from .output import output_of
 from .run import Run
 from .session import Session
+from .stream import Stream
 from .waiting import Reporter, Until, Wait
 
 _QUESTION = compile_pattern(QUESTION, "question")
@@ -25,16 +27,16 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
     """Answers an exec request.
 
     Raises:
-        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`.
+        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`; for a mode
+            as `changing.change_mode`, and nothing was run.
     """
-    for name in ("mode", "parse"):
-        if getattr(request, name):
-            raise unsupported(f"{name} needs a platform, and this session has none; leave it out", field=name)
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
     writer = Writer(request.task_id)
     fence = None
     if request.block_id is None:
         fence = session.gate.check(writer)
+        if request.mode is not None:
+            await change_mode(session, request.mode, writer)
         command = request.cmd if request.cmd is not None else "\n".join(request.lines or ())
         run = await session.runs.begin(command, session.expectations(request.expect), writer, request)
     else:
@@ -78,6 +80,8 @@ class _Call:
             if why == "idle":
                 self._end_as("until_idle", stream.end)
                 return "until_idle"
+            if run.question is not None:
+                return "question"
             if why == "timeout":
                 return "timeout"
             if why == "eof":
@@ -134,6 +138,10 @@ def _told(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> 
     return reply
 
 
+def _waits(run: Run, stream: Stream) -> bool:
+    return run.question is not None or bool(_QUESTION.search(stream.last_line()))
+
+
 def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> ExecReply:
     stream = session.stream
     output = output_of(run, stream, request.max_output_bytes)
@@ -148,10 +156,10 @@ def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) ->
         if running
         else None,
         done_reason=why,
-        prompt_detected=bool(run.prompt_after),
-        error_hints=run.expect.error_lines(output.text) if run.echoed or session.expect.error_regexes else [],
+        prompt_detected=bool(run.prompt_after) or why == "prompt",
+        error_hints=run.expect.error_lines(output.text) if run.device or run.echoed or session.expect.error_regexes else [],
         timed_out=why == "timeout",
-        waiting_for_input=bool(_QUESTION.search(stream.last_line())) if running or why == "idle" else None,
+        waiting_for_input=_waits(run, stream) if running or why == "idle" else None,
         duration_ms=round((now - run.begun) * 1000) if run.duration_ms is None else run.duration_ms,
         block_id=run.block_id,
         cursor=str(stream.end if run.spool_begin is None else min(run.spool_begin, stream.end)),
@@ -159,6 +167,8 @@ def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) ->
         output_truncated=output.omitted_bytes > 0,
         omitted_bytes=output.omitted_bytes or None,
         pages=run.pages or None,
-        failed_line=run.failed_line,
+        mode=None if running else mode_at(session),
+        failed_line=run.failed_lines[0].line if run.failed_lines else None,
+        failed_lines=run.failed_lines or None,
         notices=session.notices.take(request.task_id),
     )

@@ -13,6 +13,7 @@ import re2
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty_replies import PromptExtra, PtyReply, Span
 from ptyctl.core.marks import read_sentinel
+from ptyctl.core.prompt import shown
 from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, compile_pattern
 from ptyctl.core.search import Span as Found
 from ptyctl.core.window import UTF8_MAX_BYTES, Window
@@ -96,7 +97,7 @@ class Expecting:
         if self._want.kind == "eof":
             return Found(self._stream.end, self._stream.end) if self._stream.ended is not None else None
         line = self._stream.prompts.first_from(self._cursor)
-        return Found(*line) if line is not None else self._session.learned_prompt(self._cursor)
+        return Found(*line) if line is not None else _learned_prompt(self._session, self._cursor)
 
     def _hit(self, span: Found | None) -> None:
         if span is not None:
@@ -117,6 +118,19 @@ class Expecting:
                 return span
             await asyncio.sleep(0)
         return None
+
+
+def _learned_prompt(session: Session, cursor: int) -> Found | None:
+    """The prompt at the end of the spool, where no mark tells it (a device): its place, if it begins at or behind a cursor.
+
+    Only while nothing runs: what ended the last run was the prompt.
+    """
+    line = session.stream.last_line()
+    begin = session.stream.end - len(line)
+    if session.runs.mode != "idle" or session.driver.has_marks or begin < cursor:
+        return None
+    is_prompt = session.driver.prompt.match(shown(line), session.expectations()) is not None
+    return Found(begin, session.stream.end) if is_prompt else None
 
 
 def past_the_end(cursor: int, end: int) -> PtyctlError:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.session import Pace
 from ptyctl.core.lease import Leases
 from transports.channel import Channel
 from transports.errors import ChannelError
@@ -21,6 +22,8 @@ CHUNK_BYTES = 4096
 #: On a console, whose far side may buffer a line or less, and how long it gets to show that it took it.
 PACED_CHUNK_BYTES = 128
 PACE_S = 0.05
+#: What one piece is worth where a pace is set.
+PACED_PIECE_S = 0.1
 #: So often the lease is looked at while a far end takes nothing.
 RECHECK_S = 0.25
 
@@ -42,6 +45,7 @@ class Writer:
 
 
 SYSTEM = Writer(system=True)
+SECRETLY = Writer(system=True, sensitive=True)
 
 
 class Gate:
@@ -57,6 +61,9 @@ class Gate:
         self._order = asyncio.Lock()
         self._front: _Outgoing | None = None
         self._rest: asyncio.Future[None] | None = None
+        #: How fast the line may be typed at, where it would lose what comes faster.
+        self.pace: Pace | None = None
+        self._free_at = 0.0
         self.on_secret: Callable[[bytes], None] = lambda data: None
         self.on_input: Callable[[Writer, bytes, bool], None] = lambda writer, data, secret: None
 
@@ -73,11 +80,11 @@ class Gate:
 
     async def type(self, text: str, writer: Writer) -> int:
         """Types text, each newline of any kind as one Enter. Returns how many bytes of its UTF-8 went out."""
-        return await self._write_all(_typed(text, PACED_CHUNK_BYTES if self._paced else CHUNK_BYTES), writer)
+        return await self._write_all(_typed(text, self._chunk_bytes(writer)), writer)
 
     async def write(self, data: bytes, writer: Writer) -> int:
         """Writes bytes as they are. Returns how many went out: all of them."""
-        size = PACED_CHUNK_BYTES if self._paced else CHUNK_BYTES
+        size = self._chunk_bytes(writer)
         pieces = (_Piece(data[begin : begin + size], 0, 0) for begin in range(0, len(data), size))
         return await self._write_all(pieces, writer)
 
@@ -130,15 +137,41 @@ class Gate:
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(asyncio.get_running_loop().time() + PACE_S)
+                await self._free(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
                 try:
                     await self._send(out, writer, fence)
                 except PtyctlError as error:
                     raise _cut_short(error, written + min(out.sent, len(piece.data))) from None
+                self._take_time(out, piece)
                 written += len(piece.data) + piece.newline_bytes
         finally:
             self._order.release()
         return written
+
+    def _chunk_bytes(self, writer: Writer) -> int:
+        """At a pace, a tenth of a second's worth: an interrupt waits behind no more. A secret is whole, as its echo is looked
+        for whole."""
+        size = PACED_CHUNK_BYTES if self._paced else CHUNK_BYTES
+        rate = self.pace.chars_per_s if self.pace is not None else None
+        if rate is None or writer.sensitive or self._channel().echo_off:
+            return size
+        return max(1, min(size, int(rate * PACED_PIECE_S)))
+
+    def _take_time(self, out: _Outgoing, piece: _Piece) -> None:
+        """The line is busy with a piece for as long as its pace says."""
+        if self.pace is not None:
+            typing_s = len(out.data) / self.pace.chars_per_s if self.pace.chars_per_s is not None else 0.0
+            resting_s = piece.enters * (self.pace.line_delay_ms or 0) / 1000
+            self._free_at = max(self._free_at, asyncio.get_running_loop().time()) + typing_s + resting_s
+
+    async def _free(self, writer: Writer) -> None:
+        """Until the line has taken what was typed before; it is given up where it would take longer than the writer waits."""
+        if writer.deadline is not None and self._free_at > writer.deadline:
+            raise _too_slow()
+        wait_s = self._free_at - asyncio.get_running_loop().time()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
 
     async def _send(self, out: _Outgoing, writer: Writer, fence: int | None) -> None:
         """Every byte passes here: the lease is looked at each time before bytes go out."""

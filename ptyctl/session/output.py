@@ -22,11 +22,12 @@ class Output:
     omitted_bytes: int = 0
 
 
-def shown_between(stream: Stream, begin: int, end: int, before: str = "") -> str:
-    """The text of raw bytes behind a prompt, as the terminal showed it: with the widths that it had then."""
+def shown_between(stream: Stream, begin: int, end: int, before: str = "", *, device: bool = False) -> str:
+    """The text of raw bytes behind a prompt, as the terminal showed it: with the widths that it had then. Of a `device` also
+    what its pager has put on the alternate screen (vtysh does, with less)."""
     log, widths, size = stream.transcript.raw, stream.widths, len(before.encode())
     resizes = [(size + offset, columns) for offset, columns in widths.within(begin, end)]
-    return render(before.encode() + log.read(begin, end), widths.at(begin), resizes)
+    return render(before.encode() + log.read(begin, end), widths.at(begin), resizes, alternate=device)
 
 
 def output_of(run: Run, stream: Stream, limit: int) -> Output:
@@ -60,7 +61,7 @@ def _not_kept(run: Run, stream: Stream, limit: int) -> Output:
 def _rendered(run: Run, stream: Stream, begin: int, end: int, *, head: bool, tail: bool) -> str:
     # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
     before = run.prompt_before if head and run.echoed else ""
-    text = shown_between(stream, begin, end, before)
+    text = shown_between(stream, begin, end, before, device=run.device)
     if head and run.echoed and "\n" not in run.command:  # among several lines, the echo tells which is which
         text = without_echo(text, before, run.command)
     if tail and run.prompt_after:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ptyctl.api.errors import PtyctlError
-from ptyctl.api.exec import DoneReason, ExecRequest
+from ptyctl.api.exec import DoneReason, ExecRequest, FailedLine
 from ptyctl.core.prompt import Expectations
 
 from .pulse import Pulse
@@ -21,6 +21,8 @@ class Run:
     """Offsets are bytes: `raw_begin`/`raw_end` enclose what the output is rendered from, `spool_begin`/`spool_end` its text;
     `raw_sent`/`spool_sent` are where it stood when the command was typed. They are None as long as the run has not come so far.
     `echoed` says that the output begins with the prompt and the echo, `driven` that this process typed it and looks after it.
+    `device` says that only a prompt or quiet can tell its end, `question` is what waits for an answer in it,
+    `answered` when a caller last typed into it, on the loop's clock.
     `submitted` is the command as its caller gave it, where more is typed: a change to the directory `cwd`.
     """
 
@@ -42,6 +44,9 @@ class Run:
     spool_begin: int | None = None
     spool_end: int | None = None
     echoed: bool = False
+    device: bool = False
+    question: str | None = None
+    answered: float = 0.0
     driven: bool = True
     prompt_before: str = ""
     prompt_after: str = ""
@@ -53,7 +58,7 @@ class Run:
     exit_code_reason: str | None = None
     duration_ms: int | None = None
     failure: PtyctlError | None = None
-    failed_line: str | None = None
+    failed_lines: list[FailedLine] = field(default_factory=list)
     ended: Pulse = field(default_factory=Pulse)
 
     @property

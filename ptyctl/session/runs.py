@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.control import ETX
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.prompt import Expectations, shown
+from ptyctl.core.prompt import Expectations
 from ptyctl.core.render import render
-from ptyctl.core.search import Search, Span, compile_pattern
+from ptyctl.core.search import Search, compile_pattern
 from ptyctl.core.states import Mode, next_mode
 
 from .dialect import Shell
@@ -44,6 +44,7 @@ class Runs:
         self._history: dict[str, Run] = {}
         self._next_seq = first_seq
         self._task: asyncio.Task[None] | None = None
+        self._reserved_for = ""
         self._prompt_end = 0
         self._prompt_line = ""
 
@@ -68,36 +69,31 @@ class Runs:
             (compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
             for item in asked
         ]
-        if self.current is not None and self._task is not None:
-            await asyncio.wait({self._task}, timeout=BUSY_GRACE_S)
-            self._terminal.gate.check(writer)
-        if self.current is not None:
-            raise self._busy(self.current)
+        await self._free()
+        self._terminal.gate.check(writer)
         run = self._new(command, expect, origin, request, writer.task_id, submitted, cwd)
         self._task = asyncio.create_task(self._drive(run, writer, responses), name=f"run {run.block_id}")
         self.on_begin(run)
         return run
 
+    @contextlib.asynccontextmanager
+    async def reserved(self, why: str) -> AsyncIterator[None]:
+        """The session types by itself meanwhile, and nobody begins a run.
+
+        Raises:
+            PtyctlError: BUSY, where a run is on.
+        """
+        await self._free()
+        self._reserved_for = why
+        try:
+            yield
+        finally:
+            self._reserved_for = ""
+
     @property
     def shell(self) -> Shell | None:
         """What was found out of the program in front; None before its first command."""
         return self._driver.shell
-
-    def learned_prompt(self, cursor: int, expect: Expectations) -> Span | None:
-        """The prompt at the end of the spool, where no mark tells it (a device): its place, if it begins at or behind a cursor.
-
-        Only while nothing runs: what ended the last run was the prompt.
-        """
-        stream = self._terminal.stream
-        line = stream.last_line()
-        begin = stream.end - len(line)
-        if self.mode != "idle" or self._driver.has_marks or begin < cursor:
-            return None
-        return Span(begin, stream.end) if self.prompt_shown(line, expect) else None
-
-    def prompt_shown(self, line: bytes, expect: Expectations) -> bool:
-        """Whether a line, as it stands in the spool, shows the session's prompt."""
-        return self._driver.prompt.match(shown(line), expect) is not None
 
     def find(self, block_id: str) -> Run:
         """Raises PtyctlError NOT_FOUND for an id that is unknown, or of too long ago."""
@@ -115,7 +111,9 @@ class Runs:
             self._terminal.stream.pulse.beat()
 
     def typing(self) -> None:
-        """Something is typed: what stands in the line by now is the prompt."""
+        """Something is typed: what stands in the line by now is the prompt, or a question that is answered."""
+        if self.current is not None:
+            self.current.question, self.current.answered = None, self._terminal.now()
         if self.current is None and not self._prompt_line:
             self._prompt_line = self._terminal.last_line()
 
@@ -270,6 +268,15 @@ class Runs:
             self.mode = next_mode(self.mode, "end")
             self.on_end(run)
         self._terminal.stream.pulse.beat()
+
+    async def _free(self) -> None:
+        """Raises PtyctlError BUSY, naming what is in the way."""
+        if self.current is not None and self._task is not None:
+            await asyncio.wait({self._task}, timeout=BUSY_GRACE_S)
+        if self.current is not None:
+            raise self._busy(self.current)
+        if self._reserved_for:
+            raise PtyctlError(ErrorCode.BUSY, f"the session is busy with {self._reserved_for}; try again in a second")
 
     def _busy(self, run: Run) -> PtyctlError:
         mode = "interactive mode" if self.mode == "interactive" else "block running"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 #: Nearly all rows of a timeline are of data: they are passed over by their looks.
 _DATA = b'"kind":"data"'
+#: Most rows are shorter.
+_ROW_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,51 @@ def steps_in(timeline: Path, size: int) -> list[Step]:
             if _DATA not in line and (step := step_of(json.loads(line))) is not None:
                 found.append(step)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What came at or behind the offset `raw` came at `ts` (epoch ms) or later; `incarnation` begins there, if one does."""
+
+    raw: int
+    ts: int
+    incarnation: int | None = None
+
+
+def moments(timeline: Path, raw: int) -> Iterator[Moment]:
+    """The rows of a timeline in order, from the last one at or before an offset on. Not for the event loop's thread."""
+    with timeline.open("rb") as file:
+        file.seek(_row_before(file, raw))
+        for line in file:
+            if line.endswith(b"\n"):
+                row = json.loads(line)
+                yield Moment(row["raw"], row["ts"], row.get("incarnation") if row["kind"] == "incarnation" else None)
+
+
+def _row_before(file: Any, raw: int) -> int:
+    """Where the last row begins whose bytes begin before an offset; rows of the offset itself are behind it."""
+    found, low, high = 0, 0, file.seek(0, 2)
+    while low < high:
+        middle = (low + high) // 2
+        row, end = _row_at(file, middle, low)
+        if row is not None and row["raw"] < raw:
+            found = low = end
+        else:
+            high = middle
+    return _row_begin(file, found)
+
+
+def _row_begin(file: Any, end: int) -> int:
+    """Where the row begins that ends at a place."""
+    begin = max(end - 1, 0)
+    while begin > 0:
+        step = min(_ROW_BYTES, begin)
+        file.seek(begin - step)
+        at = file.read(step).rfind(b"\n")
+        if at >= 0:
+            return int(begin - step + at + 1)
+        begin -= step
+    return 0
 
 
 def time_at(timeline: Path, raw: int) -> int:

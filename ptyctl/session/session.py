@@ -8,17 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import PtyctlError
 from ptyctl.api.session import Expect, SessionEntry
 from ptyctl.core.lease import Lease, Leases
 from ptyctl.core.prompt import Expectations
-from ptyctl.core.search import Span
 from ptyctl.core.states import State, next_state
 from ptyctl.core.widths import Widths
+from ptyctl.platforms import Platform, common
 from transports.channel import Channel
-from transports.errors import ChannelBroken, ChannelEnded, ChannelError, Unsupported
+from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
-from . import meta
+from . import meta, refusals
+from .accounts import NOBODY
 from .blocks import Blocks
 from .display import Display
 from .driving import Driver
@@ -30,9 +31,11 @@ from .input_log import InputLog
 from .notices import Notices
 from .pulse import Pulse
 from .recovery import Kept, new_folder
+from .retrying import Retry
 from .run import Run
 from .runs import Runs
 from .shells import new_nonce
+from .size import same_size
 from .spec import Limits, Spec
 from .stream import Stream
 from .terminal import Terminal
@@ -52,6 +55,10 @@ class Session:
         self.incarnation = kept.incarnation
         self.closed_why = ""
         self.expect = spec.expect
+        #: How the device speaks, where that is known, who we are there, and what came of the last login.
+        self.platform: Platform | None = None
+        self.accounts = NOBODY
+        self.arrival: str | None = None
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
         self.channel: Channel | None = None
         self.created_at = int(time.time() * 1000)
@@ -60,18 +67,9 @@ class Session:
         self.notices = Notices()
         self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
         self.stream.widths = Widths(spec.pty.cols, kept.resizes)
-        self.stream.on_end = self._channel_ended
-        self.stream.on_gap = self._gap
-        self.gate = Gate(
-            self.leases,
-            self.open_channel,
-            self.stream.pulse,
-            console=spec.console,
-            paced=spec.console or spec.protocol == "telnet",
-        )
+        paced = spec.console or spec.protocol == "telnet"
+        self.gate = Gate(self.leases, self.open_channel, self.stream.pulse, console=spec.console, paced=paced)
         self.input_log = InputLog(folder)
-        self.gate.on_input = self._typed
-        self.gate.on_secret = self.stream.arm
         self.events = Events(folder, self.stream, session_id, self.changes, kept.told)
         self.events.conversation_id = spec.conversation_id or session_id
         self.blocks = Blocks(session_id, folder, self.stream, kept.blocks)
@@ -79,25 +77,28 @@ class Session:
         size = (self.cols, self.rows)
         self.display = Display(folder, self.stream, self.gate, size, lambda: self.channel, new=new)
         self.display.deltas.conversation_id = self.events.conversation_id
-        terminal = self._terminal()
-        self._driver = Driver(terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
-        self.runs = Runs(terminal, self._driver, first_seq=self.blocks.last_seq() + 1)
-        self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))
-        self.runs.on_end = self._run_ended
-        self.stream.on_mark = self.runs.marked
+        self.terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
+        self.driver = Driver(self.terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
+        self.runs = Runs(self.terminal, self.driver, first_seq=self.blocks.last_seq() + 1)
         self.hooks_nonce = new_nonce()
         self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
         #: Whether this process may write to its files, and no other. What is only history is held by nobody.
         self.held = True
+        #: While its line is lost and connected anew by itself.
+        self.retry: Retry | None = None
         self.on_state: Callable[[Session], None] = lambda session: None
+        self.on_line_lost: Callable[[ChannelError], None] = lambda reason: None
         self._closing: asyncio.Future[None] | None = None
+        self._listen()
 
-    def _terminal(self) -> Terminal:
-        terminal = Terminal(self.stream, self.gate, prompts=self.spec.pty.enabled)
-        terminal.width = lambda: self.cols
-        terminal.shell_in_front = lambda: self.channel.leads_foreground() if self.channel is not None else None
-        terminal.canonical = lambda: self.channel.canonical if self.channel is not None else None
-        return terminal
+    def _listen(self) -> None:
+        """Each part tells the session, and that the others, what happens in it."""
+        self.stream.on_end, self.stream.on_gap, self.stream.on_mark = self._channel_ended, self._gap, self.runs.marked
+        self.gate.on_input, self.gate.on_secret = self._typed, self.stream.arm
+        self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run))
+        self.runs.on_end = self._run_ended
+        self.terminal.width = lambda: self.cols
+        self.terminal.channel = lambda: self.channel
 
     async def connect(self, channel: Channel) -> None:
         """Takes a channel and opens it: the first, or a new incarnation after the last has ended.
@@ -105,20 +106,20 @@ class Session:
         Raises:
             PtyctlError: what kept the channel from opening.
         """
-        if self.incarnation:
+        if self.incarnation and self.state != "reconnecting":
             self._to("reconnect")
         if self.channel is not None:
             await self.channel.close(force=True)  # its program may live on, without its terminal
         self.incarnation += 1
         typed_nonce = new_nonce()
         self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.hooks_nonce))
-        self._driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
+        self.driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
         self.channel = channel
         self.write_meta()
         try:
             await channel.open(self.stream)
         except ChannelError as error:
-            if self.state in ("opening", "reconnecting"):
+            if self.state in ("opening", "reconnecting") and self.retry is None:
                 self._to("broke")
             self.stream.ended = error
             self.channel = None  # a channel that did not open leaves nothing behind
@@ -127,14 +128,15 @@ class Session:
             await channel.close(force=True)
             self.open_channel()
         if self.stream.ended is None:
+            self.retry = None
             self._to("opened")
-            self._same_size()
+            same_size(self)
         self.write_meta()
 
     async def go_on(self, channel: Channel, running: OpenBlock | None) -> None:
         """Takes the channel of a program that has outlived the process which held it, in the incarnation that it was in."""
         typed_nonce, self.hooks_nonce = self.stream.go_on()
-        self._driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
+        self.driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
         self.channel = channel
         if running is not None:
             self.runs.go_on(running)
@@ -143,6 +145,27 @@ class Session:
             self._to("opened")
         self.notices.post("the server was replaced; the terminal and all that runs in it went on")
         self.write_meta()
+
+    def begin_retrying(self, retry: Retry) -> None:
+        """Its line is lost, and somebody will connect it anew; see Retry."""
+        self.retry = retry
+        if self.state != "reconnecting":
+            self._to("reconnect")
+
+    def give_up(self, why: str) -> None:
+        """Nobody connects it anew by himself."""
+        self.retry = None
+        if self.state == "reconnecting":
+            self._to("broke")
+        self.notices.post(f"it is not connected again: {why}")
+        self.events.note("reconnecting_given_up", reason=why)
+        self.write_meta()
+
+    def tell(self, message: str, sender: str | None) -> None:
+        """A message of a person to all who use it. It is shown on terminals: control characters could act there."""
+        told = "".join(letter if letter.isprintable() else " " for letter in f"{sender or 'a person'}: {message}")
+        self.notices.post(f"message from {told}")
+        self.events.note("message", message=message, sender=sender)
 
     def open_channel(self) -> Channel:
         """The channel to write to.
@@ -154,19 +177,13 @@ class Session:
             return self.channel
         if self.state == "closed":
             raise self.already_closed()
+        if self.retry is not None:
+            raise self.retry.refusal(self.session_id, asyncio.get_running_loop().time())
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
-        raise PtyctlError(
-            ErrorCode.REMOTE_CLOSED,
-            f"the far end of session {self.session_id} is gone: {why}; read what is left, then open again",
-            {"state": self.state},
-        )
+        raise refusals.far_end_gone(self.session_id, self.state, why)
 
     def already_closed(self) -> PtyctlError:
-        """What everything but reading answers on a closed session."""
-        return PtyctlError(
-            ErrorCode.ALREADY_CLOSED,
-            f"session {self.session_id} is closed ({self.closed_why}); its history can still be read, or open a new one",
-        )
+        return refusals.already_closed(self.session_id, self.closed_why)
 
     def expectations(self, override: Expect | None = None) -> Expectations:
         """The session's patterns, with a call's own in front."""
@@ -174,24 +191,8 @@ class Session:
         errors = expect.error_regexes
         if errors is None and (self.spec.program is not None or self.spec.platform == "linux"):
             errors = ()
-        return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors)
-
-    def resize(self, cols: int, rows: int) -> None:
-        channel = self.open_channel()
-        try:
-            if not channel.pty_enabled:
-                raise Unsupported("this session has no terminal to resize")
-            channel.resize(cols, rows)
-        except ChannelError as error:
-            raise from_channel(error) from None
-        self.cols, self.rows = cols, rows
-        self.changes.beat()
-        self.stream.resized(cols, rows)
-
-    def _same_size(self) -> None:
-        """A new channel begins with the size of the first; it gets the one that the session has come to."""
-        if (self.cols, self.rows) != (self.spec.pty.cols, self.spec.pty.rows) and self.open_channel().pty_enabled:
-            self.resize(self.cols, self.rows)
+        manners = (self.platform or common()).manners
+        return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms, manners)
 
     async def close(self, *, force: bool = False, why: str = "closed") -> None:
         """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even
@@ -200,6 +201,7 @@ class Session:
 
     def _begin_close(self, force: bool, why: str) -> asyncio.Future[None]:
         if self._closing is None:
+            self.retry = None
             self._to("close")
             self.closed_why = why
             self.usage.end()
@@ -252,10 +254,6 @@ class Session:
         lease = self.lease()
         return self.usage.observers(lease.holder if lease else None)
 
-    def learned_prompt(self, cursor: int) -> Span | None:
-        """See Runs.learned_prompt."""
-        return self.runs.learned_prompt(cursor, self.expectations())
-
     def exit_code(self) -> int | None:
         status = self.channel.exit_status if self.channel is not None else None
         return None if status is None else status.shell_code
@@ -272,6 +270,7 @@ class Session:
         if self.state != "closed":
             self._to("ended" if isinstance(reason, ChannelEnded) else "broke")
             self.runs.ended()
+            self.on_line_lost(reason)
             self.write_meta(ended_reason=reason.message)
 
     def _run_ended(self, run: Run) -> None:

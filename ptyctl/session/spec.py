@@ -13,6 +13,7 @@ from ptyctl.api.session import Expect, Protocol_, PtyOptions, SessionType
 class Spec:
     """`program` is the local program's path; `probing` says whether it may be asked if it is a POSIX shell; `hooked` that it is
     a shell which is started with marks, `hooking` that one which was found by asking is given them.
+    `device` is its name in the inventory, by which the credentials are found anew: they themselves are nowhere in here.
     A conversation's own terminal names it, and the client that it belongs to."""
 
     protocol: Protocol_
@@ -21,6 +22,7 @@ class Spec:
     username: str | None = None
     session_type: SessionType = "normal"
     device_id: str | None = None
+    device: str | None = None
     platform: str | None = None
     program: str | None = None
     probing: bool = False

@@ -61,6 +61,8 @@ class Stream(Receiver):
         self.on_unkept: Callable[[bytes], None] = lambda data: None
         self.on_end: Callable[[ChannelError], None] = lambda reason: None
         self.on_gap: Callable[[], None] = lambda: None
+        #: Where the output of the present incarnation begins in output.raw.
+        self.incarnation_raw = 0
         self._incarnation = kept.incarnation
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -152,6 +154,7 @@ class Stream(Receiver):
         self.queries.forget()
         self.ended = None
         self._incarnation = number
+        self.incarnation_raw = self.normaliser.raw
         self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
 
     def resized(self, cols: int, rows: int) -> None:

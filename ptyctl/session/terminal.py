@@ -10,6 +10,7 @@ from ptyctl.api.exec import DoneReason
 from ptyctl.core.control import BRACKETED_PASTE
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Prompt, shown
+from transports.channel import Channel
 
 from .gate import Gate, Writer
 from .run import Run
@@ -18,6 +19,7 @@ from .stream import Stream
 #: A prompt that only its pattern tells must stay the end for so long (design, section 6).
 SETTLE_S = 0.15
 _ENDLESS = 1 << 30
+_LINE_BYTES = 4096
 
 
 class Terminal:
@@ -32,25 +34,41 @@ class Terminal:
         self.prompt = Prompt()
         self.prompts = prompts
         self.width: Callable[[], int] = lambda: _ENDLESS
-        self.shell_in_front: Callable[[], bool | None] = lambda: None
-        self.canonical: Callable[[], bool | None] = lambda: None
+        self.channel: Callable[[], Channel | None] = lambda: None
         self.mark_seen: Callable[[PlacedMark], object] = lambda placed: None
 
     def now(self) -> float:
         return self._loop.time()
 
     def last_line(self) -> str:
-        if self._last_line[0] != self.stream.end:
-            self._last_line = self.stream.end, shown(self.stream.last_line())
+        """The line that the cursor is in, as far as it was printed. Where marks tell prompts, output may end in the same line:
+        the spool, which parts them, has it then."""
+        raw = self.stream.normaliser.raw
+        if self._last_line[0] != raw:
+            marked = len(self.stream.prompts) or not self.stream.transcript.raw.keeping
+            self._last_line = raw, shown(self.stream.last_line() if marked else self.raw_line())
         return self._last_line[1]
+
+    def raw_line(self) -> bytes:
+        """The bytes behind the last line feed, as far as a line could be long."""
+        log = self.stream.transcript.raw
+        return log.read(max(log.kept - _LINE_BYTES, 0), log.kept).rpartition(b"\n")[2]
+
+    def shell_in_front(self) -> bool | None:
+        """See Channel.leads_foreground."""
+        channel = self.channel()
+        return channel.leads_foreground() if channel is not None else None
 
     def line_editor(self) -> bool:
         """Whether a line editor reads: the kernel hands it each key, and one far away has asked for bracketed paste."""
-        canonical = self.canonical()
+        channel = self.channel()
+        canonical = channel.canonical if channel is not None else None
         return BRACKETED_PASTE in self.stream.normaliser.modes if canonical is None else not canonical
 
-    def finish(self, run: Run, reason: DoneReason) -> None:
-        run.finish(reason, self.now(), raw_end=self.stream.normaliser.raw, spool_end=self.stream.end)
+    def finish(self, run: Run, reason: DoneReason, raw_end: int | None = None) -> None:
+        """`raw_end`: where its output ends, if not with all that came."""
+        end = self.stream.normaliser.raw if raw_end is None else raw_end
+        run.finish(reason, self.now(), raw_end=end, spool_end=self.stream.end)
 
     async def type(self, run: Run, text: str, writer: Writer) -> None:
         """Types for a run. When its lock is lost in the middle the rest is dropped, and the run goes on (design, section 7)."""

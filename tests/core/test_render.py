@@ -50,6 +50,11 @@ def test_examples(raw: bytes, text: str) -> None:
     assert render(raw, 80) == text
 
 
+def test_the_alternate_screen_is_kept_where_it_is_asked_for() -> None:
+    less = b"pre\r\n\x1b[?1049h\x1b[22;0;0t\x1b[?1h\x1b=\rone\r\n:\x1b[K\r\x1b[Ktwo\r\n\x1b[7m(END)\x1b[27m\x1b[K"
+    assert render(less + b"\r\x1b[K\x1b[?1l\x1b>\x1b[?1049lpost", 80, alternate=True) == "pre\none\ntwo\npost"
+
+
 def test_a_wrapped_line_is_one_line_and_a_carriage_return_stays_in_its_row() -> None:
     assert render(b"x" * 25 + b"\r\n", 10) == "x" * 25 + "\n"
     assert render(b"x" * 25 + b"\b" * 9 + b"yy\r\n", 10) == "x" * 20 + "yyxxx\n"

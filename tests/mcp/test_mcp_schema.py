@@ -97,9 +97,16 @@ def test_an_input_schema_has_all_fields_of_its_model(tool: Tool) -> None:
 
 def test_nested_fields_stay() -> None:
     auth = input_schema(CORE[0].request)["properties"]["auth"]
-    assert set(auth["properties"]) == {"method", "password", "private_key_pem", "private_key_path", "passphrase"}
+    assert set(auth["properties"]) == {
+        "method",
+        "password",
+        "private_key_pem",
+        "private_key_path",
+        "passphrase",
+        "enable_secret",
+    }
     rc_mode = input_schema(CORE[1].request)["properties"]["rc_mode"]
-    assert rc_mode["properties"]["enabled"] == {"enum": ["auto", True, False], "default": "auto"}
+    assert rc_mode["properties"]["enabled"] == {"enum": ["auto", True, False]}
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [(tool, call) for tool in CORE for call in EXAMPLES[tool.name]])

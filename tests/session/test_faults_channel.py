@@ -10,6 +10,7 @@ import pytest
 from ptyctl.api import ErrorCode, PtyctlError, SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
+from ptyctl.controller.destinations import Destination
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -221,9 +222,10 @@ async def test_a_session_that_fails_touches_no_other(tmp_path: Path) -> None:
     """One is killed, one breaks, one floods, one is closed, one waits for ever: the last one works on and on."""
     channels: dict[str, Channel] = {}
 
-    def open_channel(request: SessionRequest) -> Channel:
-        channels[request.host or ""] = Device()
-        return channels[request.host or ""]
+    def open_channel(destination: Destination, /) -> Channel:
+        host = destination.request.host or ""
+        channels[host] = Device()
+        return channels[host]
 
     async with LocalController(Settings(state_dir=tmp_path / "scripted"), open_channel) as scripted, LocalController() as local:
         good = await SessionHandle.open(local, protocol="local", command=BASH)

@@ -134,8 +134,10 @@ async def test_a_second_close_and_writes_after_it(start: Start) -> None:
 
 
 async def test_echo_off_is_told(start: Start) -> None:
-    channel, receiver = await start("sh", "-c", "echo one; stty -echo; echo two; cat")
+    channel, receiver = await start("sh", "-c", "echo one; read -r _; stty -echo; echo two; cat")
+    await receiver.receive_until(b"one")
     assert not channel.echo_off
+    await channel.send(b"\r")
     await receiver.receive_until(b"two")
     assert channel.echo_off
 

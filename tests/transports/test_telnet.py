@@ -199,3 +199,14 @@ async def test_a_synch_loses_no_byte() -> None:
         line.peer.send(b"before" + IAC + DM, socket.MSG_OOB)  # RFC 854: DM is TCP's urgent byte
         line.peer.send(b"after")
         assert await line.receiver.receive_until(b"after") == b"beforeafter"
+
+
+@pytest.mark.parametrize(("keepalive", "sent"), [("nop", b"\xf1"), ("ayt", b"\xf6")])
+async def test_a_keepalive_goes_out_again_and_again(keepalive: str, sent: bytes) -> None:
+    async with telnet_line(keepalive=keepalive, keepalive_s=0.01) as line:
+        assert await line.peer.receive_until((IAC + sent) * 3) == (IAC + sent) * 3
+
+
+async def test_without_one_a_raw_console_gets_no_byte() -> None:
+    async with telnet_line() as line:
+        assert await line.answer(b"") == b""

@@ -1,6 +1,6 @@
 """The Telnet byte channel: a Network Virtual Terminal over TCP (RFC 854, 855, 1143), in cleartext."""
 
 from .channel import TelnetChannel
-from .options import LineEnding, TelnetOptions
+from .options import KEEPALIVE_S, Keepalive, LineEnding, TelnetOptions
 
-__all__ = ["LineEnding", "TelnetChannel", "TelnetOptions"]
+__all__ = ["KEEPALIVE_S", "Keepalive", "LineEnding", "TelnetChannel", "TelnetOptions"]

@@ -65,6 +65,7 @@ class TelnetChannel(Channel):
             self._connection = connection
             await _settle(connection)
             undo.pop_all()
+        self._keep_alive_later(connection)
 
     @property
     def enter(self) -> bytes:
@@ -108,6 +109,16 @@ class TelnetChannel(Channel):
         finally:
             connection.transport.abort()
         await connection.lost.wait()
+
+    def _keep_alive_later(self, connection: Connection) -> None:
+        if self._options.keepalive is not None and connection.reason is None:
+            asyncio.get_running_loop().call_later(self._options.keepalive_s, self._keep_alive, connection)
+
+    def _keep_alive(self, connection: Connection) -> None:
+        """What the kernel has not taken yet keeps the line busy enough."""
+        if self._options.keepalive is not None and connection.reason is None and connection.writable.is_set():
+            connection.negotiation.keep_alive(self._options.keepalive)
+        self._keep_alive_later(connection)
 
     def _alive(self) -> Connection:
         connection = self._connection

@@ -6,11 +6,12 @@ import asyncio
 import struct
 
 from telnetlib3.stream_writer import TelnetWriter
-from telnetlib3.telopt import BINARY, BRK, DO, DONT, ECHO, NAWS, NEW_ENVIRON, SB, SE, SEND, SGA, TM, TTYPE, WILL, WONT
+from telnetlib3.telopt import AYT, BINARY, BRK, DO, DONT, ECHO, NAWS, NEW_ENVIRON, NOP, SB, SE, SEND, SGA, TM, TTYPE, WILL, WONT
 
 from transports.channel import Pty
 
 from .nvt import IAC, Command, Subnegotiation
+from .options import Keepalive
 
 #: A peer that goes on changing options while it sends no data is caught in a loop: it is not answered until the next data.
 #: telnetd's negotiation, the longest met, takes ten. Each change costs 20 us, so this bounds the cost of a read too.
@@ -84,6 +85,10 @@ class Negotiation:
     def send_break(self) -> None:
         """Sends IAC BRK (RFC 854)."""
         self._writer.send_iac(IAC + BRK)
+
+    def keep_alive(self, command: Keepalive) -> None:
+        """Sends IAC NOP or IAC AYT (RFC 854)."""
+        self._writer.send_iac(IAC + {"nop": NOP, "ayt": AYT}[command])
 
     def close(self) -> None:
         """Lets go of the transport."""

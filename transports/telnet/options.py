@@ -9,6 +9,10 @@ from transports.channel import Pty
 from transports.errors import InvalidOption
 
 LineEnding = Literal["auto", "cr", "crlf", "lf", "pass_through"]
+Keepalive = Literal["nop", "ayt"]
+
+#: Shorter than the time after which firewalls forget a line.
+KEEPALIVE_S = 60.0
 
 MAX_PORT = 65535
 MAX_CELLS = 65535  # RFC 1073: NAWS has 16 bits for each direction
@@ -28,6 +32,9 @@ class TelnetOptions:
         binary: True asks for BINARY (RFC 856) both ways, False refuses it, None leaves it to the far end.
         connect_timeout_s: seconds until the TCP connection must stand, name resolution included.
         term: the name told to the far end, where it is not to be the `term` of the `Pty`.
+        keepalive: what is sent each `keepalive_s` seconds, so that nothing on the way takes the line for unused: NOP, which
+            does nothing, or AYT, which a peer answers by printing something (RFC 854). None sends nothing: TCP's own
+            keepalives find a dead peer all the same.
     """
 
     host: str
@@ -36,6 +43,8 @@ class TelnetOptions:
     binary: bool | None = None
     connect_timeout_s: float = 15.0
     term: str | None = None
+    keepalive: Keepalive | None = None
+    keepalive_s: float = KEEPALIVE_S
 
 
 def check(options: TelnetOptions, pty: Pty | None) -> None:
@@ -50,6 +59,8 @@ def check(options: TelnetOptions, pty: Pty | None) -> None:
         raise InvalidOption(f"port {options.port} is not within 1 to {MAX_PORT}", option="port")
     if options.line_ending not in get_args(LineEnding):
         raise InvalidOption(f"line_ending must be one of {', '.join(get_args(LineEnding))}", option="line_ending")
+    if not options.keepalive_s > 0:
+        raise InvalidOption("keepalive_s must be more than 0 seconds; leave keepalive out for none", option="keepalive_s")
     if not options.connect_timeout_s > 0:
         raise InvalidOption("connect_timeout_s must be more than 0 seconds", option="connect_timeout_s")
     if pty is not None:

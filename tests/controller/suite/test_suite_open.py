@@ -107,7 +107,6 @@ async def test_an_open_that_cannot_be(controller: Controller, fields: dict[str, 
 @pytest.mark.parametrize(
     ("fields", "part"),
     [
-        ({"device": "core-switch"}, "device"),
         ({"protocol": "local", "platform": "toaster_os"}, "toaster_os"),
         ({"protocol": "local", "pty": {"enabled": False}}, "pty.enabled"),
     ],
@@ -115,6 +114,11 @@ async def test_an_open_that_cannot_be(controller: Controller, fields: dict[str, 
 async def test_an_open_that_is_not_here_yet(controller: Controller, fields: dict[str, object], part: str) -> None:
     with refused(ErrorCode.UNSUPPORTED, part):
         await session(controller, "open", **fields)
+
+
+async def test_a_device_without_an_inventory(controller: Controller) -> None:
+    with refused(ErrorCode.NOT_FOUND, "devices.toml", "PTYCTL_DEVICES_FILE"):
+        await session(controller, "open", device="core-switch")
 
 
 async def test_a_program_that_cannot_start(controller: Controller, tmp_path: Path) -> None:

@@ -1,0 +1,24 @@
+"""exec(lines=[...]): each line is checked by what the device said to it (CONTRACTS, ptyctl_session_exec)."""
+
+from __future__ import annotations
+
+from ptyctl.api.exec import FailedLine
+
+from .output import shown_between
+from .run import Run
+from .stream import Stream
+
+
+def check_line(run: Run, number: int, line: str, stream: Stream, begin: int, end: int) -> bool:
+    """Takes note of a line that was refused, by its output between two raw offsets; whether to go on with the next one.
+
+    A single command has its output for that. Lines that follow a refused one may be meant for a place where they do not stand:
+    to go on is the caller's choice.
+    """
+    if run.request is None or run.request.lines is None:
+        return True
+    said = run.expect.error_lines(shown_between(stream, begin, end))
+    if not said:
+        return True
+    run.failed_lines.append(FailedLine(number=number, line=line, said=said))
+    return run.request.on_error == "continue"

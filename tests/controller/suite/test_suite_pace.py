@@ -1,0 +1,29 @@
+"""The pace of a line is set and shown by ptyctl_session_config."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ptyctl.api import ErrorCode
+from tests.controller.acting import Open, config, puppet, refused
+
+
+async def test_a_pace_is_set_shown_and_taken_away(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    assert (await config(handle, "get")).pace is None
+    told = (await config(handle, "pace", line_delay_ms=20)).pace
+    assert told is not None
+    assert (told.line_delay_ms, told.chars_per_s) == (20, None)
+    began = asyncio.get_running_loop().time()
+    await handle.write("61\n62\n63\n")
+    assert asyncio.get_running_loop().time() - began >= 0.039  # two rests lie between three lines
+    assert (await handle.read(until_regex="abc", timeout_ms=20_000)).matched
+    assert (await config(handle, "pace")).pace is None
+
+
+async def test_another_tasks_pace_stays(open_session: Open) -> None:
+    handle = await puppet(open_session, acquire_lock=True, task_id="t")
+    with refused(ErrorCode.LOCKED):
+        await config(handle, "pace", chars_per_s=10, task_id="u")
+    with refused(ErrorCode.INVALID_ARGUMENT, "chars_per_s"):
+        await config(handle, "pace", chars_per_s=0, task_id="t")

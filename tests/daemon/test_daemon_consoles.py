@@ -1,0 +1,48 @@
+"""A console of the inventory is connected anew by the next daemon, by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fixtures.daemons import daemon_pid, end_daemon
+from fixtures.servers.relay import Relay
+from ptyctl.api import SessionRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.api.session import SessionEntry
+from ptyctl.cli.practice import PracticeSwitch
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.place import Place
+from tests.devices.rack import ENABLE, PASSWORD, Rack
+
+PATIENCE_S = 60
+
+
+async def until_open(controller: RemoteController) -> SessionEntry:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            entries = (await controller.session(SessionRequest(action="list"))).sessions or []
+            if entries and entries[0].state == "open":
+                return entries[0]
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+async def test_it_comes_back(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    """SIGHUP is how `ptyctl daemon restart` hands over."""
+    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
+        rack = Rack(tmp_path, switch, relay)
+        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(rack.devices))
+        async with await RemoteController.connect(place) as first:
+            one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
+            pid = daemon_pid(place)
+            assert pid is not None
+            end_daemon(place, number)
+        async with await RemoteController.connect(place) as second:
+            entry = await until_open(second)
+            assert (entry.session_id, entry.incarnation, entry.lock_holder) == (one.session_id, 2, "t")
+            assert daemon_pid(place) not in (None, pid, os.getpid())

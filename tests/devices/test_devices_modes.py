@@ -1,0 +1,130 @@
+"""Modes: named in every reply, walked to on request, and never left half way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fixtures.transcripts.transcript import names
+from ptyctl.api import ErrorCode
+from ptyctl.api.controller import Controller
+from ptyctl.api.handle import SessionHandle
+from ptyctl.cli.practice import Quirks
+from tests.controller.acting import PATIENCE_MS, config, execute, read, refused, session
+from tests.devices.rack import PASSWORD
+from tests.devices.test_devices_quirks import mode_of, switch_with
+from tests.devices.test_devices_tours import logged_in
+
+WITHOUT_ENABLE = {"auth": {"password": PASSWORD}}
+WRONG_ENABLE = {"auth": {"password": PASSWORD, "enable_secret": "not-the-right-One"}}
+
+
+async def test_a_mode_that_is_not_known_names_those_that_are(controller: Controller) -> None:
+    async with switch_with(Quirks(), controller) as handle:
+        with refused(ErrorCode.UNSUPPORTED, "'root' is not known", "user, privileged, config"):
+            await config(handle, "mode", mode="root")
+        with refused(ErrorCode.UNSUPPORTED, "'root' is not known"):
+            await execute(handle, cmd="show clock", mode="root")
+        assert await mode_of(handle) == "privileged"
+
+
+async def test_an_exec_goes_to_its_mode_first(controller: Controller) -> None:
+    async with switch_with(Quirks(), controller) as handle:
+        reply = await execute(handle, cmd="show clock", mode="user", timeout_ms=PATIENCE_MS)
+        assert (reply.mode, reply.stdout.count("\n")) == ("user", 1)
+        assert (await execute(handle, cmd="show clock", mode="privileged", timeout_ms=PATIENCE_MS)).mode == "privileged"
+        assert (await execute(handle, cmd="hostname edge-9", mode="config", timeout_ms=PATIENCE_MS)).mode == "config"
+        assert (await config(handle, "mode", mode="user")).mode == "user"
+        assert (await read(handle, mode="tail", max_bytes=8)).chunk == "\nedge-9>"
+
+
+async def test_without_the_secret_the_login_stays_and_the_way_is_told(controller: Controller) -> None:
+    async with switch_with(Quirks(), controller, **WITHOUT_ENABLE) as handle:
+        assert await mode_of(handle) == "user"
+        with refused(ErrorCode.AUTH_FAILED, "'Password:'", "not known (it is in mode user now)", "enable_secret") as caught:
+            await execute(handle, cmd="show clock", mode="privileged")
+        assert (caught.value.details["mode"], caught.value.details["prompt"]) == ("user", "Password:")
+        assert (await handle.exec("show clock")).mode == "user"
+
+
+async def test_a_refused_secret_is_told_at_the_open_and_leaves_a_prompt(controller: Controller) -> None:
+    async with switch_with(Quirks(), controller, **WRONG_ENABLE) as handle:
+        assert "the secret was refused on the way from mode user to privileged" in (handle.opened.message or "")
+        with refused(ErrorCode.AUTH_FAILED, "the secret was refused", "it is in mode user now"):
+            await config(handle, "mode", mode="config")
+        assert (await handle.exec("show clock")).mode == "user"
+
+
+@pytest.mark.parametrize("name", sorted({"arista_eos", "frr", "hp_procurve"} & set(names())))
+async def test_a_refused_secret_in_other_families(controller: Controller, name: str) -> None:
+    """The device asks again, or comes back to its prompt with an error: either way the prompt is there."""
+    login = {"password": f"login-{name}", "enable_secret": "not-the-right-One"}
+    async with logged_in(controller, name, auth=login) as handle:
+        assert "the secret was refused" in (handle.opened.message or "")
+        assert await mode_of(handle) in ("user", "operator")
+
+
+async def test_what_was_not_committed_is_the_callers_to_decide(controller: Controller) -> None:
+    async with logged_in(controller, "cisco_xr") as handle:
+        lines = ["interface Loopback7", "description leftover"]
+        assert (await execute(handle, lines=lines, mode="config", timeout_ms=PATIENCE_MS)).mode == "config"
+        with refused(ErrorCode.DECLINED, "Uncommitted changes found", "it is in mode config now"):
+            await config(handle, "mode", mode="exec")
+        answers = [{"match": r"\[cancel\]:$", "send": "no\n"}]
+        assert (await execute(handle, cmd="end", responses=answers, timeout_ms=PATIENCE_MS)).mode == "exec"
+
+
+async def test_saving_goes_to_a_mode_that_can_and_commits_nothing_by_itself(controller: Controller) -> None:
+    async with switch_with(Quirks(), controller) as handle:
+        await config(handle, "mode", mode="config")
+        saved = await config(handle, "save")
+        assert (saved.mode, saved.stdout) == ("privileged", "Building configuration...\n[OK]")
+    async with logged_in(controller, "juniper_junos") as handle:
+        with refused(ErrorCode.UNSUPPORTED, "'commit' in mode config", "look at the changes"):
+            await config(handle, "save")
+    async with logged_in(controller, "fortinet_fortios") as handle:
+        with refused(ErrorCode.UNSUPPORTED, "saves by itself"):
+            await config(handle, "save")
+
+
+async def test_lines_that_fail_can_be_gone_past(controller: Controller) -> None:
+    async with switch_with(Quirks(), controller) as handle:
+        lines = ["interface Vlan1", "bogus one", "description x", "bogus two", "no shutdown"]
+        reply = await execute(handle, lines=lines, mode="config", on_error="continue", timeout_ms=PATIENCE_MS)
+        assert reply.failed_line == "bogus one"
+        assert [(failed.number, failed.line) for failed in reply.failed_lines or []] == [(2, "bogus one"), (4, "bogus two")]
+        assert "no shutdown" in reply.stdout
+        assert reply.error_hints == ["% Invalid input detected at '^' marker."]
+
+
+CONSOLE = {"session_type": "console", "device_id": "sw1", "acquire_lock": True, "task_id": "one"}
+
+
+class TestLocks:
+    async def test_a_mode_is_held_against_the_lock(self, controller: Controller) -> None:
+        async with switch_with(Quirks(), controller, **CONSOLE) as handle:
+            with refused(ErrorCode.LOCKED, "one"):
+                await config(handle, "mode", mode="config", task_id="two")
+            with refused(ErrorCode.LOCKED, "one"):
+                await config(handle, "save", task_id="two")
+            assert (await config(handle, "mode", mode="config", task_id="one")).mode == "config"
+            await session(controller, "unlock", session_id=handle.session_id, task_id="one")
+            with refused(ErrorCode.LOCK_REQUIRED):
+                await execute(handle, cmd="end", mode="privileged")
+
+    async def test_a_running_command_is_not_typed_into(self, controller: Controller) -> None:
+        async with switch_with(Quirks(), controller) as handle:
+            running = await handle.exec("ping 192.0.2.1 repeat 100000", timeout_ms=300)
+            assert running.timed_out
+            with refused(ErrorCode.BUSY, running.block_id):
+                await config(handle, "mode", mode="config")
+
+
+@pytest.mark.parametrize("fields", [{}, {"platform": "linux"}])
+async def test_a_shell_has_no_modes_in_its_replies(controller: Controller, fields: dict[str, Any]) -> None:
+    handle = await SessionHandle.open(controller, protocol="local", command=["bash", "--norc"], **fields)
+    assert (await handle.exec("echo hi")).mode is None
+    assert await mode_of(handle) is None
+    with refused(ErrorCode.UNSUPPORTED, "platform" if not fields else "is not known"):
+        await config(handle, "mode", mode="privileged")

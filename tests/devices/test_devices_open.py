@@ -1,0 +1,105 @@
+"""`open {"device": …}` is enough: the inventory knows where, how and as whom; nobody sees a secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ptyctl import LocalController
+from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from ptyctl.api.pty import PTY_REQUESTS
+from tests.controller.acting import PATIENCE_MS, config, refused, session
+from tests.devices.rack import ENABLE, PASSWORD, Rack
+
+
+def metas(rack: Rack) -> list[Path]:
+    return list((rack.folder / "state" / "sessions").glob("*/meta.json"))
+
+
+@pytest.mark.parametrize("name", ["sw-telnet", "sw-console", "sw-ssh"])
+async def test_a_name_is_enough(controller: LocalController, name: str) -> None:
+    one = await SessionHandle.open(controller, device=name, acquire_lock=True, task_id="t")
+    assert (one.opened.state, one.opened.platform) == ("open", "cisco_ios")
+    assert "switch-001" in (await one.exec("show version")).stdout
+
+
+@pytest.mark.parametrize("name", ["sw-telnet", "sw-ssh"])
+async def test_the_name_is_kept_and_no_secret(controller: LocalController, rack: Rack, name: str) -> None:
+    await SessionHandle.open(controller, device=name)
+    (path,) = metas(rack)
+    assert json.loads(path.read_text())["spec"]["device"] == name
+    assert PASSWORD not in path.read_text()
+    assert ENABLE not in path.read_text()
+
+
+async def test_a_console_is_named_after_its_device(controller: LocalController) -> None:
+    one = await SessionHandle.open(controller, device="sw-console")
+    two = await SessionHandle.open(controller, device="sw-console")
+    assert two.session_id == one.session_id
+    (entry,) = (await session(controller, "list")).sessions or []
+    assert (entry.session_type, entry.device_id, entry.platform) == ("console", "sw-console", "cisco_ios")
+
+
+async def test_what_a_caller_wants_besides_counts(controller: LocalController) -> None:
+    one = await SessionHandle.open(controller, device="sw-telnet", pty={"cols": 100, "rows": 30}, platform="generic")
+    (entry,) = (await session(controller, "list")).sessions or []
+    assert one.opened.platform == "generic"
+    assert entry.pty is not None
+    assert (entry.pty.cols, entry.pty.rows) == (100, 30)
+
+
+async def test_a_caller_cannot_lead_the_credentials_elsewhere(controller: LocalController) -> None:
+    with refused(ErrorCode.INVALID_ARGUMENT, "sw-telnet", "host"):
+        await session(controller, "open", device="sw-telnet", host="192.0.2.1")
+
+
+async def test_a_near_miss_is_named(controller: LocalController) -> None:
+    with refused(ErrorCode.NOT_FOUND, "sw-consol", "sw-console"):
+        await session(controller, "open", device="sw-consol")
+    with refused(ErrorCode.NOT_FOUND, "ptyctl devices"):
+        await session(controller, "open", device="x")
+
+
+async def test_a_wrong_password_is_told_without_it(controller: LocalController, rack: Rack) -> None:
+    rack.keep("password", "not-the-one")
+    with refused(ErrorCode.AUTH_FAILED) as caught:
+        await session(controller, "open", device="sw-telnet")
+    assert "not-the-one" not in f"{caught.value.message} {caught.value.details}"
+    assert metas(rack) == []
+
+
+async def test_a_changed_password_counts_at_the_next_open(controller: LocalController, rack: Rack) -> None:
+    rack.keep("password", "not-the-one")
+    with refused(ErrorCode.AUTH_FAILED):
+        await session(controller, "open", device="sw-telnet")
+    rack.keep("password", PASSWORD)
+    assert (await session(controller, "open", device="sw-telnet")).state == "open"
+
+
+async def test_a_dead_console_asks_the_inventory_again(controller: LocalController, rack: Rack) -> None:
+    one = await SessionHandle.open(controller, device="sw-console", acquire_lock=True, task_id="t")
+    rack.relay.close()
+    await one.read(until_regex="never", timeout_ms=PATIENCE_MS)
+    again = await SessionHandle.open(controller, device="sw-console")
+    assert (again.session_id, again.opened.state) == (one.session_id, "open")
+    assert "switch-001" in (await one.exec("show version")).stdout
+
+
+async def test_a_reset_logs_in_anew(controller: LocalController) -> None:
+    one = await SessionHandle.open(controller, device="sw-console", acquire_lock=True, task_id="t")
+    reply = await controller.pty(PTY_REQUESTS["pty_reset"].of({"session_id": one.session_id, "task_id": "t"}))
+    assert reply.ok
+    assert (await one.exec("show version")).mode == "privileged"
+
+
+async def test_the_pace_of_a_device(controller: LocalController, rack: Rack) -> None:
+    rack.write(telnet=rack.relay.port, more="pace = { line_delay_ms = 5 }\n")  # of the last device
+    one = await SessionHandle.open(controller, device="sw-ssh")
+    pace = (await config(one, "get")).pace
+    assert pace is not None
+    assert pace.line_delay_ms == 5
+    two = await SessionHandle.open(controller, device="sw-telnet")
+    assert (await config(two, "get")).pace is None

@@ -1,0 +1,92 @@
+"""The practice switch with each quirk of its login, its prompt and its questions: logged in, configured, saved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from ptyctl.api import ErrorCode
+from ptyctl.api.controller import Controller
+from ptyctl.api.handle import SessionHandle
+from ptyctl.cli.practice import PracticeSwitch, Quirks
+from ptyctl.cli.practice.hooks import arriving, asking, logging_in, making, prompting
+from ptyctl.cli.practice.hooks.arriving import HALF_TYPED
+from ptyctl.cli.practice.hooks.logging_in import LOGIN_PROMPTS
+from tests.controller.acting import PATIENCE_MS, config, execute, read, refused
+from tests.devices.rack import ENABLE, PASSWORD
+
+#: Values that turn on those that are no switches.
+VALUES: dict[str, Any] = {"renamed_every": 1, "syslog_after_prompt": 1, "syslog_every": 1}
+#: What another family asks at its login; a session that is to find its family knows the questions of all.
+OTHERS = ("change_password", "new_password", "licence")
+#: One that needs a login of its own, and what other tests are about.
+ELSEWHERE = ("console_server", "login_prompts", "pager", "confirms_save")
+
+
+def quirks_of(*hooks: Any) -> list[str]:
+    homes = {module.__name__ for module in hooks}
+    found = [quirk.name for quirk in fields(Quirks) if quirk.metadata["hook"].__module__ in homes]
+    return [name for name in found if name not in ELSEWHERE]
+
+
+@asynccontextmanager
+async def switch_with(quirks: Quirks, controller: Controller, **asked: Any) -> AsyncIterator[SessionHandle]:
+    """A session on a practice switch, logged in."""
+    auth = {"password": PASSWORD, "enable_secret": ENABLE}
+    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE, quirks=quirks) as switch:
+        where = {"protocol": "telnet", "host": switch.host, "port": switch.telnet_port, "platform": "cisco_ios"}
+        handle = await SessionHandle.open(controller, **{**where, "username": "admin", "auth": auth, **asked})
+        async with handle:
+            yield handle
+
+
+async def mode_of(handle: SessionHandle) -> str | None:
+    return (await config(handle, "get")).mode
+
+
+async def configured(handle: SessionHandle) -> None:
+    """Three lines with an error in the second, and the way back."""
+    lines = ["interface Vlan1", "descripton x", "description y"]
+    reply = await execute(handle, lines=lines, mode="config", timeout_ms=PATIENCE_MS)
+    assert (reply.failed_line, reply.mode) == ("descripton x", "config")
+    (failed,) = reply.failed_lines or []
+    assert (failed.number, failed.said) == (2, ["% Invalid input detected at '^' marker."])
+    assert "description y" not in reply.stdout
+    assert (await config(handle, "mode", mode="privileged")).mode == "privileged"
+
+
+@pytest.mark.parametrize("quirk", quirks_of(making, arriving, logging_in, prompting, asking))
+async def test_a_session_with_the_quirk(controller: Controller, quirk: str) -> None:
+    asked = {"platform": "auto"} if quirk in OTHERS else {}
+    async with switch_with(Quirks(**{quirk: VALUES.get(quirk, True)}), controller, **asked) as handle:
+        assert await mode_of(handle) == "privileged"
+        await configured(handle)
+        assert "[OK]" in ((await config(handle, "save")).stdout or "")
+        shown = (await read(handle, cursor="0", timeout_ms=0, max_bytes=100_000)).chunk or ""
+        assert f"{HALF_TYPED}\n" not in shown, "what somebody had half typed was run"
+        assert PASSWORD not in shown
+
+
+@pytest.mark.parametrize("words", LOGIN_PROMPTS)
+async def test_a_login_in_other_words(controller: Controller, words: str) -> None:
+    async with switch_with(Quirks(login_prompts=words), controller) as handle:
+        assert await mode_of(handle) == "privileged"
+
+
+async def test_a_question_about_saving_is_the_callers(controller: Controller) -> None:
+    async with switch_with(Quirks(confirms_save=True), controller) as handle:
+        with refused(ErrorCode.DECLINED, "Continue? [y/n]:", "which only you can answer (it is in mode privileged now)"):
+            await config(handle, "save")
+        yes = [{"match": r"\[y/n\]: ?$", "send": "y\n"}]
+        reply = await execute(handle, cmd="write memory", responses=yes, timeout_ms=PATIENCE_MS)
+        assert (reply.done_reason, reply.mode) == ("prompt", "privileged")
+
+
+async def test_without_credentials_the_login_is_the_callers(controller: Controller) -> None:
+    async with switch_with(Quirks(), controller, username=None, auth=None) as handle:
+        assert (await handle.read(until_regex="Username: $", timeout_ms=PATIENCE_MS)).matched
+        assert await mode_of(handle) is None

@@ -1,0 +1,150 @@
+"""Each quirk of the practice switch and exec: `stdout` and the block's text are exactly what the command printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptyctl.api import ErrorCode
+from ptyctl.api.controller import Controller
+from ptyctl.api.handle import SessionHandle
+from ptyctl.api.pty import BlocksRead
+from ptyctl.cli.practice import PracticeSwitch, Quirks
+from ptyctl.cli.practice.pager_styles import STYLES
+from ptyctl.controller import LocalController
+from ptyctl.controller.settings import Settings
+from tests.cli.practice_desk import ACCOUNT, body
+from tests.cli.quirky_desk import QuirkyDesk
+from tests.controller.acting import PATIENCE_MS, execute, read, refused, write
+
+#: Values that turn on those that are no switches.
+VALUES: dict[str, Any] = {
+    "console_server": "cs:cs-pw",
+    "login_prompts": "unix",
+    "output_gaps": 0.2,
+    "pager": "frr",
+    "renamed_every": 2,
+    "slow_output": 40_000.0,
+    "syslog_after_prompt": 2,
+    "syslog_every": 1,
+}
+#: What another family asks at its login; a session that is to find its family knows the questions of all.
+OTHERS = ("change_password", "new_password", "licence")
+#: It has a test of its own.
+ENDS_THE_LINE = "drop_line_after"
+QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name != ENDS_THE_LINE]
+
+#: One whose output has several pages, one whose echo is wider than the terminal, one that is refused, one that says nothing.
+PAGED = "show interfaces status"
+WIDE = f"show interfaces status | include {'x' * 60}|Gi1/0/7"
+COMMANDS = (PAGED, WIDE, "show zzz", "clear logging", PAGED)
+#: What the login and `enable` ask for.
+BY_HAND = ("admin", ACCOUNT.password, "enable", "en")
+LOG_LINE = re.compile(r"(?m)^\*Mar .*: %[A-Z]+-\d-[A-Z]+: .*\n")
+CARET = re.compile(r"(?m)^ +\^$")
+TIME_LINE = re.compile(r"\A\d\d:\d\d:\d\d\.\d{3} UTC .*\n")
+
+
+def printed(quirks: Quirks, command: str) -> str:
+    """What the command prints on a switch with these quirks, told without a connection, a pager or an echo."""
+    plain, odd = QuirkyDesk(Quirks()), QuirkyDesk(Quirks(look_alikes=quirks.look_alikes))
+    plain.type("terminal length 0\r")
+    text = body(plain.type(f"{command}\r"))
+    text = f"{text}\n" if text else ""
+    for hook in odd.console.hooks:
+        odd.console.pager_style = STYLES[quirks.pager or "cisco_ios"]
+        text = hook.command_output(odd.console, text)
+    return CARET.sub("^", text)
+
+
+def without_noise(quirks: Quirks, text: str) -> str:
+    """`text` without what has the time in it, or depends on the prompt: the caret below a wrong word."""
+    text = CARET.sub("^", text)
+    if quirks.syslog_every:
+        text, count = LOG_LINE.subn("", text)
+        assert count == bool(text)
+    return TIME_LINE.sub("", text) if quirks.time_before_output else text
+
+
+@pytest.fixture
+async def controller(tmp_path: Path) -> AsyncIterator[LocalController]:
+    """It knows a family whose prompt has a line above it, and else is an IOS."""
+    folder = tmp_path / "platforms"
+    folder.mkdir()
+    ios = (resources.files("ptyctl.platforms") / "cisco_ios.toml").read_text()
+    above = "above = { pattern = '^(?:\\{master:\\d\\}|\\[edit\\])$', required = false }"
+    mode = re.compile(r"(?m)^\[modes\.(?:user|privileged|config)\]$")
+    (folder / "tall.toml").write_text(mode.sub(lambda found: f"{found[0]}\n{above}", ios))
+    async with LocalController(Settings(state_dir=tmp_path / "state", platforms_dir=folder)) as local:
+        yield local
+
+
+@asynccontextmanager
+async def logged_in(controller: Controller, quirks: Quirks, *by_hand: str, **more: Any) -> AsyncIterator[SessionHandle]:
+    """A session on the switch, in privileged mode, as wide and as high as a terminal of old; `by_hand`: what to type at the
+    questions for names and passwords, which the session does not answer then."""
+    async with PracticeSwitch("sw1", ACCOUNT.username, password=ACCOUNT.password, enable_secret="en", quirks=quirks) as switch:
+        where = {"protocol": "telnet", "host": switch.host, "port": switch.telnet_port, "pty": {"cols": 80, "rows": 24}}
+        who = {} if by_hand else {"username": "admin", "auth": {"password": ACCOUNT.password, "enable_secret": "en"}}
+        async with await SessionHandle.open(controller, **where, **who, **{"platform": "cisco_ios", **more}) as handle:
+            await log_in(handle, by_hand)
+            for command in ("terminal width 80", "terminal length 24"):
+                assert (await execute(handle, cmd=command, timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+            yield handle
+
+
+async def log_in(handle: SessionHandle, answers: tuple[str, ...]) -> None:
+    cursor = "0"
+    for typed in answers:
+        assert (await read(handle, cursor=cursor, until_regex="(?:Username|Password): $|> ?$", timeout_ms=PATIENCE_MS)).matched
+        cursor = (await write(handle, data=f"{typed}\n")).next_cursor or ""
+    if answers:
+        assert (await read(handle, cursor=cursor, until_regex="# ?$", timeout_ms=PATIENCE_MS)).matched
+
+
+async def block_text(handle: SessionHandle, block_id: str) -> str:
+    request = BlocksRead.of({"session_id": handle.session_id, "block_id": block_id})
+    return str((await handle.controller.pty(request)).payload()["data"])
+
+
+async def check(handle: SessionHandle, quirks: Quirks, commands: tuple[str, ...] = COMMANDS) -> None:
+    for command in commands:
+        reply = await execute(handle, cmd=command, timeout_ms=PATIENCE_MS)
+        assert (reply.done_reason, reply.waiting_for_input) == ("prompt", None)
+        assert without_noise(quirks, reply.stdout) == printed(quirks, command), command
+        assert await block_text(handle, reply.block_id) == reply.stdout
+        paged = command == PAGED
+        assert (reply.pages or 0) >= paged
+
+
+@pytest.mark.parametrize("quirk", QUIRKS)
+async def test_the_output_is_exact(controller: Controller, quirk: str) -> None:
+    quirks = Quirks(**{quirk: VALUES.get(quirk, True)})
+    more = {"platform": "auto"} if quirk in OTHERS else {"platform": "tall"} if quirk == "two_line_prompt" else {}
+    by_hand = (*quirks.console_server.split(":"), *BY_HAND) if quirks.console_server else ()
+    async with logged_in(controller, quirks, *by_hand, **more) as handle:
+        await check(handle, quirks)
+
+
+@pytest.mark.parametrize("family", STYLES)
+async def test_each_pager_is_answered_and_leaves_nothing(controller: Controller, family: str) -> None:
+    """By the key of the platform's file, whatever way it is wiped away."""
+    quirks, prompt = Quirks(pager=family), {"prompt_regex": r"^sw1(?:\(.*\))?[>#] ?$"}
+    async with logged_in(controller, quirks, *BY_HAND, platform=family, expect=prompt) as handle:
+        await check(handle, quirks, (PAGED, PAGED))
+
+
+async def test_a_line_that_ends_in_mid_output(controller: Controller) -> None:
+    quirks = Quirks(drop_line_after=20)
+    async with logged_in(controller, quirks) as handle:
+        with refused(ErrorCode.REMOTE_CLOSED, "in mid-command") as caught:
+            for _ in range(20):
+                await execute(handle, cmd=PAGED, timeout_ms=PATIENCE_MS)
+        assert printed(quirks, PAGED).startswith(str(caught.value.details["stdout"]))

@@ -1,0 +1,132 @@
+"""FRR's zebra over Telnet: the session logs in, goes from mode to mode and configures by itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.servers.frr import Zebra
+from ptyctl import ErrorCode, LocalController, SessionHandle
+from tests.controller.acting import PATIENCE_MS, config, execute, read, refused
+from tests.session.test_secrets import holding
+
+
+async def opened(controller: LocalController, zebra: Zebra, **fields: Any) -> SessionHandle:
+    where = {"protocol": "telnet", "host": zebra.host, "port": zebra.port, "platform": "frr"}
+    auth = {"password": zebra.password, "enable_secret": zebra.enable_password}
+    return await SessionHandle.open(controller, **{**where, "auth": auth, **fields})
+
+
+@pytest.fixture
+async def router(controller: LocalController, zebra: Zebra) -> AsyncIterator[SessionHandle]:
+    async with await opened(controller, zebra) as handle:
+        yield handle
+
+
+async def test_an_open_ends_where_commands_run(router: SessionHandle) -> None:
+    assert (router.opened.platform, router.opened.message) == ("frr", None)
+    assert (await config(router, "get")).mode == "privileged"
+    reply = await router.exec("list", max_output_bytes=1_000_000)
+    assert (reply.mode, reply.pages) == ("privileged", None)
+    assert len(reply.stdout.splitlines()) > 100
+
+
+async def test_a_wrong_password(controller: LocalController, zebra: Zebra) -> None:
+    with refused(ErrorCode.AUTH_FAILED, "'Password:'", "check the credentials") as caught:
+        await opened(controller, zebra, auth={"password": "not-this-one"})
+    assert caught.value.details["prompt"] == "Password:"
+    assert "not-this-one" not in caught.value.message
+
+
+async def test_a_wrong_enable_secret(controller: LocalController, zebra: Zebra) -> None:
+    """Zebra asks again whatever is pressed, and closes the line when it has asked three times."""
+    auth = {"password": zebra.password, "enable_secret": "not-this-one"}
+    refusal = ("the secret was refused on the way from mode user to privileged", "the far end closed the line")
+    with refused(ErrorCode.AUTH_FAILED, *refusal) as caught:
+        await opened(controller, zebra, auth=auth)
+    assert caught.value.details["mode"] is None
+    assert "not-this-one" not in caught.value.message
+
+
+async def test_no_enable_secret(controller: LocalController, zebra: Zebra) -> None:
+    """Nothing leaves zebra's question, and to press Enter would be a wrong password: it is told, and can be answered."""
+    async with await opened(controller, zebra, auth={"password": zebra.password}) as handle:
+        assert (await config(handle, "get")).mode == "user"
+        with refused(ErrorCode.AUTH_FAILED, "that secret is not known (it still waits for the answer)", "enable_secret"):
+            await config(handle, "mode", mode="privileged")
+        await handle.write(f"{zebra.enable_password}\n", sensitive=True)
+        assert (await handle.read(until_regex="# $", timeout_ms=PATIENCE_MS)).matched
+        assert (await config(handle, "get")).mode == "privileged"
+
+
+async def test_an_error_in_line_3_of_5(router: SessionHandle) -> None:
+    lines = ["interface lo", "description one", "descripton two", "description three", "exit"]
+    reply = await execute(router, lines=lines, mode="config", timeout_ms=PATIENCE_MS)
+    assert (reply.failed_line, reply.mode) == ("descripton two", "config")
+    (failed,) = reply.failed_lines or []
+    assert failed.model_dump() == {
+        "number": 3,
+        "line": "descripton two",
+        "said": ["% [ZEBRA] Unknown command: descripton two"],
+    }
+    assert reply.error_hints == failed.said
+    assert "three" not in reply.stdout
+    shown = await execute(router, cmd="show running-config", mode="privileged", timeout_ms=PATIENCE_MS)
+    assert "description one\n" in shown.stdout
+    assert "three" not in shown.stdout
+
+
+async def test_all_5_where_that_is_wished(router: SessionHandle) -> None:
+    lines = ["interface lo", "description four", "descripton two", "description five", "exit"]
+    reply = await execute(router, lines=lines, mode="config", on_error="continue", timeout_ms=PATIENCE_MS)
+    assert [failed.number for failed in reply.failed_lines or []] == [3]
+    shown = await execute(router, cmd="show running-config", mode="privileged", timeout_ms=PATIENCE_MS)
+    assert "description five\n" in shown.stdout
+
+
+async def test_another_name_and_the_way_back(router: SessionHandle) -> None:
+    reply = await execute(router, cmd="hostname core-router-7", mode="config", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.mode) == ("", "config")
+    assert (await config(router, "mode", mode="user")).mode == "user"
+    assert (await read(router, mode="tail", max_bytes=16)).chunk == "\ncore-router-7> "
+    reply = await execute(router, lines=["hostname R1"], mode="config", timeout_ms=PATIENCE_MS)
+    assert (reply.failed_line, reply.mode) == (None, "config")
+    assert "FRRouting" in (await execute(router, cmd="show version", mode="privileged", timeout_ms=PATIENCE_MS)).stdout
+
+
+async def test_saving(router: SessionHandle) -> None:
+    saved = await config(router, "save")
+    assert saved.mode == "privileged"
+    assert "Configuration saved to" in (saved.stdout or "")
+
+
+async def test_the_family_is_found_and_its_login_known(controller: LocalController, zebra: Zebra) -> None:
+    async with await opened(controller, zebra, platform="auto") as handle:
+        assert handle.opened.platform == "frr"
+        assert "platform auto: frr, " in (handle.opened.message or "")
+        assert (await config(handle, "get")).mode == "privileged"
+
+
+async def test_no_secret_is_kept_or_told(
+    controller: LocalController, zebra: Zebra, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full run; the running configuration shows both, and they are masked there too."""
+    caplog.set_level(logging.DEBUG)
+    async with await opened(controller, zebra) as handle:
+        replies = [
+            handle.opened,
+            await config(handle, "mode", mode="user"),
+            await config(handle, "mode", mode="privileged"),
+            await handle.exec("show running-config"),
+            await config(handle, "get"),
+            await read(handle, cursor="0", timeout_ms=0, max_bytes=100_000),
+        ]
+    told = "".join(str(reply.payload()) for reply in replies) + caplog.text
+    for secret in (zebra.password, zebra.enable_password):
+        assert holding(tmp_path / "state", secret) == []
+        assert secret not in told
+    assert "enable password ************\n" in told.replace("\\n", "\n")

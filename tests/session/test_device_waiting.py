@@ -1,0 +1,169 @@
+"""Runs on a device that makes one wait: long silences, questions, erasers that come late, a prompt lost among its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.virtual_clock import run_virtually
+from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.session.execution import execute
+from ptyctl.session.session import Session
+from tests.session.acting import connected, run_in, write_to
+from transports.memory import MemoryChannel
+
+PROMPT = b"R1# "
+LOG = b"*Mar  1 00:00:00.155: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up\r\n"
+ERASERS = (b"\b" * 9 + b" " * 8 + b"\b" * 9, b"\r          \r", b"\r\x1b[K", b"\x1b[42D" + b" " * 42 + b"\x1b[42D")
+#: What an answer tells the device to do: say something, wait so many seconds, or wait for so many bytes typed.
+Act = bytes | float | int
+
+
+class Device(MemoryChannel):
+    """Echoes a line, then acts. `typed` is what came in after it."""
+
+    def __init__(self, *acts: Act) -> None:
+        super().__init__(self._hear)
+        self.typed = bytearray()
+        self._acts = acts
+        self._acting: asyncio.Task[None] | None = None
+        self._heard = asyncio.Event()
+
+    def _hear(self, data: bytes) -> bytes:
+        if self._acting is not None:
+            self.typed += data
+            self._heard.set()
+            return b""
+        if data.endswith(b"\r"):
+            self._acting = asyncio.create_task(self._act())
+            return data + b"\n"
+        return data
+
+    async def _act(self) -> None:
+        wanted = 0
+        for act in self._acts:
+            match act:
+                case bytes():
+                    self.feed(act)
+                case float():
+                    await asyncio.sleep(act)
+                case int():
+                    wanted += act
+                    while len(self.typed) < wanted:
+                        self._heard.clear()
+                        await self._heard.wait()
+
+
+@asynccontextmanager
+async def at_prompt(folder: Path, device: Device, **fields: Any) -> AsyncIterator[Session]:
+    session = await connected(folder, device, **fields)
+    device.feed(b"\r\n" + PROMPT)
+    session.driver.prompt.learn(PROMPT.decode())
+    try:
+        yield session
+    finally:
+        await session.close(force=True)
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Callable[..., ExecReply]:
+    """Runs one command on a device that acts so, on a virtual clock; calls on while the run goes on."""
+
+    async def run(device: Device, fields: dict[str, Any]) -> ExecReply:
+        async with at_prompt(tmp_path, device) as session:
+            reply = await run_in(session, "show tech", **fields)
+            while reply.done_reason == "timeout":
+                again = ExecRequest.of({"session_id": "s", "block_id": reply.block_id, "timeout_ms": 55_000, **fields})
+                reply = await execute(session, again, None)
+            return reply
+
+    return lambda device, **fields: run_virtually(run(device, fields))
+
+
+def test_half_an_hour_with_gaps_of_seconds(answers: Callable[..., ExecReply]) -> None:
+    lines = [b"line %d\r\n" % number for number in range(200)]
+    acts = [act for line in lines for act in (9.5, line)]
+    reply = answers(Device(*acts, PROMPT), max_output_bytes=1_000_000)
+    assert reply.stdout == b"".join(lines).decode().replace("\r", "")
+    assert reply.done_reason == "prompt"
+    assert reply.duration_ms == pytest.approx(1_900_000, abs=1000)
+
+
+def test_idle_and_timeout_are_two_things(tmp_path: Path) -> None:
+    async def run() -> tuple[ExecReply, ExecReply]:
+        acts = [act for number in range(20) for act in (2.0, b"line %d\r\n" % number)]
+        async with at_prompt(tmp_path, Device(*acts, 30.0, PROMPT)) as session:
+            first = await run_in(session, "show tech", timeout_ms=10_000, until_idle_ms=3_000)
+            again = ExecRequest.of(
+                {"session_id": "s", "block_id": first.block_id, "timeout_ms": 55_000, "until_idle_ms": 3_000}
+            )
+            return first, await execute(session, again, None)
+
+    first, second = run_virtually(run())
+    assert (first.done_reason, first.timed_out) == ("timeout", True)  # it was never idle for so long
+    assert (second.done_reason, second.timed_out) == ("until_idle", False)
+    assert second.stdout.count("\n") == 20
+
+
+@pytest.mark.parametrize("question", ["Proceed with reload? [confirm]", "Overwrite? [y/n]: ", "Password: "])
+def test_a_question_is_told_and_left_to_the_caller(tmp_path: Path, question: str) -> None:
+    async def run(device: Device) -> tuple[ExecReply, bytes, ExecReply]:
+        async with at_prompt(tmp_path, device) as session:
+            asked = await run_in(session, "reload")
+            typed = bytes(device.typed)
+            await write_to(session, data="y\n")
+            again = ExecRequest.of({"session_id": "s", "block_id": asked.block_id})
+            return asked, typed, await execute(session, again, None)
+
+    asked, typed, ended = run_virtually(run(Device(b"one\r\n" + question.encode(), 2, b"y\r\ndone\r\n" + PROMPT)))
+    assert (asked.done_reason, asked.waiting_for_input, asked.stdout) == ("question", True, f"one\n{question}")
+    assert asked.exit_code_reason == "it still runs"
+    assert typed == b""
+    assert (ended.done_reason, ended.waiting_for_input) == ("prompt", None)
+    assert ended.stdout == f"one\n{question}y\ndone\n"
+
+
+def test_responses_answer_before_anybody_hears_of_it(answers: Callable[..., ExecReply]) -> None:
+    device = Device(b"Overwrite? [y/n]: ", 2, b"y\r\ndone\r\n" + PROMPT)
+    reply = answers(device, responses=[{"match": r"\[y/n\]: $", "send": "y\n"}])
+    assert (reply.done_reason, reply.stdout) == ("prompt", "Overwrite? [y/n]: y\ndone\n")
+    assert bytes(device.typed) == b"y\r"
+
+
+@pytest.mark.parametrize("eraser", ERASERS)
+def test_a_pager_is_answered_once_however_slowly_it_goes(answers: Callable[..., ExecReply], eraser: bytes) -> None:
+    slowly: list[Act] = [act for byte in eraser for act in (0.2, bytes([byte]))]
+    device = Device(b"one\r\n --More-- ", 1, *slowly, 0.2, b"two\r\n --More-- ", 1, *slowly, b"three\r\n" + PROMPT)
+    reply = answers(device)
+    assert (reply.stdout, reply.pages) == ("one\ntwo\nthree\n", 2)
+    assert bytes(device.typed) == b"  "
+
+
+@pytest.mark.parametrize("lost", [PROMPT + b"\r\n" + LOG, PROMPT + LOG, PROMPT + b"\r\n" + LOG * 3])
+def test_a_prompt_that_the_log_pushed_away_is_brought_back_once(answers: Callable[..., ExecReply], lost: bytes) -> None:
+    device = Device(b"one\r\n" + lost, 1, b"\r\n" + PROMPT)
+    reply = answers(device)
+    assert (reply.stdout, reply.done_reason) == ("one\n", "prompt")
+    assert bytes(device.typed) == b"\r"
+
+
+def test_the_session_types_nothing_where_the_log_stands_alone_or_something_is_asked(tmp_path: Path) -> None:
+    async def run(*acts: Act) -> bytes:
+        device = Device(*acts)
+        async with at_prompt(tmp_path / str(len(list(tmp_path.iterdir()))), device) as session:
+            assert (await run_in(session, "debug", timeout_ms=5_000)).done_reason in ("timeout", "question")
+        return bytes(device.typed)
+
+    assert run_virtually(run(b"one\r\n" + LOG)) == b""
+    assert run_virtually(run(PROMPT + b"\r\n" + LOG + b"Sure? [confirm]")) == b""
+    assert run_virtually(run(PROMPT + b"\r\n" + LOG, 1)) == b"\r", "once"
+
+
+def test_a_prompt_in_the_output_is_none_once_more_follows(answers: Callable[..., ExecReply]) -> None:
+    device = Device(b"R1(config)# \r\n" + b"R1> ", 0.1, b"\r\nlast\r\n" + PROMPT)
+    assert answers(device).stdout == "R1(config)# \nR1> \nlast\n"

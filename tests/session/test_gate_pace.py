@@ -1,0 +1,88 @@
+"""A line that loses what comes too fast is typed at its own pace; how long that takes at least is what its pace says."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.api.session import Pace
+from ptyctl.core.lease import Leases
+from ptyctl.session.gate import Gate, Writer
+from ptyctl.session.pulse import Pulse
+from transports.memory import MemoryChannel
+from transports.receiver import QueueReceiver
+
+
+class Timed(MemoryChannel):
+    """Knows when each piece came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[tuple[float, bytes]] = []
+
+    def write(self, data: bytes) -> int:
+        self.pieces.append((asyncio.get_running_loop().time(), data))
+        return super().write(data)
+
+
+async def line(**pace: float) -> tuple[Gate, Timed]:
+    channel = Timed()
+    await channel.open(QueueReceiver())
+    gate = Gate(Leases(), lambda: channel, Pulse(), console=False, paced=False)
+    gate.pace = Pace.model_validate(pace)
+    return gate, channel
+
+
+async def test_no_second_has_more_than_its_characters() -> None:
+    gate, channel = await line(chars_per_s=1000)
+    await gate.type("x" * 300 + "\n", Writer())
+    assert bytes(channel.written) == b"x" * 300 + b"\r"
+    began, sent = channel.pieces[0][0], 0
+    for at, data in channel.pieces:
+        assert sent <= (at - began) * 1000 + 1e-3
+        sent += len(data)
+
+
+async def test_a_rest_follows_each_line() -> None:
+    gate, channel = await line(line_delay_ms=30)
+    await gate.type("one\ntwo\nthree", Writer())
+    times = [at for at, _ in channel.pieces]
+    assert [data for _, data in channel.pieces] == [b"one\r", b"two\r", b"three"]
+    assert all(later - earlier >= 0.029 for earlier, later in itertools.pairwise(times))
+
+
+async def test_two_writes_share_the_pace() -> None:
+    gate, channel = await line(line_delay_ms=30)
+    await gate.type("one\n", Writer())
+    await gate.type("two\n", Writer())
+    assert channel.pieces[1][0] - channel.pieces[0][0] >= 0.029
+
+
+async def test_an_interrupt_does_not_wait_for_it() -> None:
+    gate, channel = await line(line_delay_ms=60_000)
+    await gate.type("one\n", Writer())
+    paste = asyncio.create_task(gate.type("two\n", Writer()))
+    await asyncio.sleep(0)
+    await gate.interrupt(b"\x03", Writer())
+    assert bytes(channel.written) == b"one\r\x03"
+    paste.cancel()
+
+
+async def test_what_would_take_too_long_is_refused_at_once() -> None:
+    gate, _ = await line(line_delay_ms=60_000)
+    await gate.type("one\n", Writer())
+    with pytest.raises(PtyctlError) as caught:
+        await gate.type("two\n", Writer(deadline=asyncio.get_running_loop().time() + 50))
+    assert caught.value.code is ErrorCode.IO_ERROR
+
+
+async def test_a_secret_is_whole_so_that_its_echo_is_found() -> None:
+    gate, channel = await line(chars_per_s=10)
+    armed: list[bytes] = []
+    gate.on_secret = armed.append
+    await gate.type("hunter2-and-more\n", Writer(sensitive=True))
+    assert armed == [b"hunter2-and-more\r"]
+    assert len(channel.pieces) == 1

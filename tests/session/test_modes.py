@@ -1,0 +1,124 @@
+"""The way between modes on a scripted device, for what no real one does on demand."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic import SecretStr
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.platforms import Platforms
+from ptyctl.session.accounts import Accounts
+from ptyctl.session.changing import change_mode, mode_at, save
+from ptyctl.session.gate import Writer
+from ptyctl.session.session import Session
+from tests.session.acting import run_in, until
+from tests.session.conftest import Connect
+from transports.memory import MemoryChannel
+
+ME = Writer("me")
+
+
+async def device(connect: Connect, channel: MemoryChannel, family: str = "cisco_ios", prompt: bytes = b"sw1#") -> Session:
+    """A session at a prompt of that family; what is typed is answered by hand."""
+    platform = Platforms().get(family)
+    session = await connect(channel, platform=family, expect=platform.expect())
+    session.platform, session.accounts = platform, Accounts()
+    channel.feed(prompt)
+    return session
+
+
+async def typed(channel: MemoryChannel, data: bytes) -> None:
+    await until(lambda: channel.written.endswith(data))
+
+
+async def test_nobody_begins_a_run_meanwhile(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await device(connect, channel)
+    going = asyncio.create_task(change_mode(session, "config", ME))
+    await typed(channel, b"configure terminal\r")
+    with pytest.raises(PtyctlError, match="busy with the way to mode config") as caught:
+        await run_in(session, "show clock")
+    assert (caught.value.code, caught.value.retryable) == (ErrorCode.BUSY, True)
+    with pytest.raises(PtyctlError, match="busy with the way to mode config"):
+        await save(session, ME)
+    channel.feed(b"configure terminal\r\nsw1(config)#")
+    assert await going == "config" == mode_at(session)
+
+
+async def test_who_goes_away_leaves_no_half_a_way(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await device(connect, channel, "cisco_ios", b"sw1>")
+    going = asyncio.create_task(change_mode(session, "config", ME))
+    await typed(channel, b"enable\r")
+    going.cancel()
+    channel.feed(b"enable\r\nsw1#")
+    await typed(channel, b"configure terminal\r")
+    channel.feed(b"configure terminal\r\nsw1(config)#")
+    await until(lambda: mode_at(session) == "config")
+
+
+async def test_a_line_that_ends_on_the_way_is_told(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await device(connect, channel)
+    going = asyncio.create_task(change_mode(session, "config", ME))
+    await typed(channel, b"configure terminal\r")
+    channel.end()
+    with pytest.raises(PtyctlError, match="the far end closed the line") as caught:
+        await going
+    assert caught.value.code is ErrorCode.REMOTE_CLOSED
+
+
+async def test_a_question_that_stands_there_is_left_alone(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await device(connect, channel, prompt=b"Proceed with reload? [confirm]")
+    with pytest.raises(PtyctlError, match=r"waits for an answer to 'Proceed with reload\? \[confirm\]'") as caught:
+        await change_mode(session, "config", ME)
+    assert caught.value.code is ErrorCode.BUSY
+    assert not channel.written
+
+
+async def test_an_enter_is_never_the_answer_to_a_question_that_stays(connect: Connect) -> None:
+    """It is asked on the way, and an interrupt does not leave it."""
+    channel = MemoryChannel()
+    session = await device(connect, channel)
+    going = asyncio.create_task(change_mode(session, "config", ME))
+    await typed(channel, b"configure terminal\r")
+    channel.feed(b"configure terminal\r\nClear the running configuration? [yes/no]: ")
+    await typed(channel, b"\x03")
+    channel.feed(b"^C\r\nClear the running configuration? [yes/no]: ")
+    with pytest.raises(PtyctlError, match=r"which only you can answer \(it still waits for the answer") as caught:
+        await going
+    assert caught.value.code is ErrorCode.DECLINED
+    assert channel.written == b"configure terminal\r\x03"
+
+
+async def test_the_devices_log_does_not_stop_it(connect: Connect) -> None:
+    """It stands behind the prompt: a single Enter brings that back, and is counted as no command."""
+    channel = MemoryChannel()
+    session = await device(connect, channel)
+    going = asyncio.create_task(change_mode(session, "config", ME))
+    await typed(channel, b"configure terminal\r")
+    log = b"*Nov 20 17:00:00.123: %SYS-5-CONFIG_I: Configured from console by console\r\n"
+    channel.feed(b"configure terminal\r\nsw1(config)#" + b"\r\n" + log)
+    await typed(channel, b"terminal\r\r")
+    channel.feed(b"\r\nsw1(config)#")
+    assert await going == "config"
+
+
+async def test_what_was_begun_is_ended_without_the_lock_and_nothing_more(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await device(connect, channel, prompt=b"sw1>")
+    session.accounts = Accounts(enable_secret=SecretStr("En4ble-secret"))
+    going = asyncio.create_task(change_mode(session, "config", ME))
+    await typed(channel, b"enable\r")
+    session.leases.take_over("another", 60.0, session.terminal.now())
+    channel.feed(b"enable\r\nPassword: ")
+    await typed(channel, b"En4ble-secret\r")
+    channel.feed(b"\r\nsw1#")
+    with pytest.raises(PtyctlError) as caught:
+        await going
+    assert caught.value.code is ErrorCode.LOCKED
+    assert channel.written.endswith(b"En4ble-secret\r")
+    assert b"En4ble" not in (session.stream.transcript.folder / "input.jsonl").read_bytes()
