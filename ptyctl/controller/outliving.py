@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,15 @@ _LOG = logging.getLogger(__name__)
 class Keeper(Protocol):
     """Holds descriptors by name, beyond the end of this process."""
 
+    @property
+    def up(self) -> bool:
+        """Whether it holds what it was given: it may have ended."""
+        ...
+
+    def watch(self, on_end: Callable[[], None]) -> None:
+        """`on_end` is called when it has ended, and all that it held is to be given again."""
+        ...
+
     def keep(self, name: str, descriptor: int) -> None:
         """Raises OSError where it cannot."""
         ...
@@ -37,6 +47,7 @@ class Outliving:
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
+        self._open: dict[str, Session] = {}
 
     def follow(self, session: Session) -> None:
         session.on_state = self._changed
@@ -45,7 +56,9 @@ class Outliving:
     async def take_back(self, sessions: Path, limits: Limits) -> list[Session]:
         """The sessions whose programs have outlived their server, open as they were."""
         found = []
-        for session_id, master in self._keeper.kept().items():
+        kept = self._keeper.kept()
+        self._keeper.watch(self._give_all)
+        for session_id, master in kept.items():
             channel = LocalChannel.going_on(master, Pty())
             try:
                 session = await gone_on(sessions, session_id, limits, channel)
@@ -62,9 +75,21 @@ class Outliving:
     def _changed(self, session: Session) -> None:
         terminal = session.channel.terminal if session.channel is not None else None
         if session.state != "open":
+            self._open.pop(session.session_id, None)
             self._keeper.drop(session.session_id)
         elif terminal is not None:
+            self._open[session.session_id] = session
+            self._give([session] if self._keeper.up else list(self._open.values()))
+
+    def _give_all(self) -> None:
+        """The keeper has ended: another one gets what it held."""
+        self._give(list(self._open.values()))
+
+    def _give(self, sessions: list[Session]) -> None:
+        for session in sessions:
+            terminal = session.channel.terminal if session.channel is not None else None
             try:
-                self._keeper.keep(session.session_id, terminal)
+                if terminal is not None:
+                    self._keeper.keep(session.session_id, terminal)
             except OSError as error:
                 _LOG.warning("a local session will not outlive this server", extra={"why": str(error)})
