@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from ptyctl.api.errors import PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from transports.channel import Pty
@@ -59,17 +59,13 @@ class Outliving:
         kept = self._keeper.kept()
         self._keeper.watch(self._give_all)
         for session_id, master in kept.items():
-            channel = LocalChannel.going_on(master, Pty())
             try:
-                session = await gone_on(sessions, session_id, limits, channel)
+                found.append(await gone_on(sessions, session_id, limits, LocalChannel.going_on(master, Pty())))
             except PtyctlError as error:
                 _LOG.warning("cannot go on with a session", extra={"session_id": session_id, "why": error.message})
-                session = None
-            if session is None:
-                os.close(master)  # nobody can know what it was: its program gets a hang-up
-                self._keeper.drop(session_id)
-            else:
-                found.append(session)
+                os.close(master)
+                if error.code is not ErrorCode.BUSY:  # then whoever has its files now will be done some day
+                    self._keeper.drop(session_id)  # nobody can know what it was: its program gets a hang-up
         return found
 
     def _changed(self, session: Session) -> None:

@@ -187,6 +187,7 @@ class Session:
         self.cols, self.rows = cols, rows
         self.changes.beat()
         self.stream.resized(cols, rows)
+        self.write_meta()
 
     def _same_size(self) -> None:
         """A new channel begins with the size of the first; it gets the one that the session has come to."""
@@ -216,6 +217,7 @@ class Session:
 
     def flush(self) -> None:
         """Writes down what waits to be."""
+        self.stream.release_held()
         self.stream.flush()
         self.blocks.flush()
         self.events.flush()

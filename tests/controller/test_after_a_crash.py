@@ -118,10 +118,10 @@ async def test_who_asks_at_once_shares_one_recovery_and_others_go_on(
     session_id = await crash(tmp_path, state)
     go, begun, whole = threading.Event(), [], recovered.recover
 
-    def slow(*args: Any) -> Kept:
+    def slow(*args: Any, **named: Any) -> Kept:
         begun.append(args)
         assert go.wait(20)
-        return whole(*args)
+        return whole(*args, **named)
 
     monkeypatch.setattr(recovered, "recover", slow)
     async with LocalController(Settings(state_dir=state)) as server:

@@ -16,17 +16,9 @@ import pytest
 
 from ptyctl.daemon.keeping import Keeper
 from ptyctl.daemon.place import NoPlace, Place
+from tests.daemon.keepers import pid_of_keeper
 
 PATIENCE_S = 20
-
-
-def pid_of_keeper(place: Place) -> int:
-    """Who listens at its socket."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        words = (folder / "cmdline").read_bytes().split(b"\0") if (folder / "cmdline").exists() else []
-        if str(place.keeper_socket).encode() in words:
-            return int(folder.name)
-    raise AssertionError("there is no keeper")
 
 
 def until_ended(pidfd: int) -> None:
