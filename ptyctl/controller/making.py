@@ -128,6 +128,7 @@ class Maker:
         if self._outliving is not None:
             for session in await self._outliving.take_back(self._settings.sessions_dir, self._settings.limits):
                 self.added(session)
+                session.usage.watch()
 
     async def recall(self, session_id: str, *, hold: bool) -> Session | None:
         """A session that an earlier server has left on disk; see `recovered`."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from ptyctl.api.errors import PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from transports.channel import Pty
@@ -21,6 +21,15 @@ _LOG = logging.getLogger(__name__)
 
 class Keeper(Protocol):
     """Holds descriptors by name, beyond the end of this process."""
+
+    @property
+    def up(self) -> bool:
+        """Whether it holds what it was given: it may have ended."""
+        ...
+
+    def watch(self, on_end: Callable[[], None]) -> None:
+        """`on_end` is called when it has ended, and all that it held is to be given again."""
+        ...
 
     def keep(self, name: str, descriptor: int) -> None:
         """Raises OSError where it cannot."""
@@ -38,6 +47,7 @@ class Outliving:
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
+        self._open: dict[str, Session] = {}
 
     def follow(self, session: Session) -> None:
         session.on_state = self._changed
@@ -47,26 +57,36 @@ class Outliving:
         """The sessions whose programs have outlived their server, open as they were. Where there are none, `sessions` is not
         looked at: whoever opens the first is told what is wrong with it."""
         found = []
-        for session_id, master in self._keeper.kept().items():
-            channel = LocalChannel.going_on(master, Pty())
+        kept = self._keeper.kept()
+        self._keeper.watch(self._give_all)
+        for session_id, master in kept.items():
             try:
-                session = await gone_on(sessions(), session_id, limits, channel)
+                found.append(await gone_on(sessions(), session_id, limits, LocalChannel.going_on(master, Pty())))
             except PtyctlError as error:
                 _LOG.warning("cannot go on with a session", extra={"session_id": session_id, "why": error.message})
-                session = None
-            if session is None:
-                os.close(master)  # nobody can know what it was: its program gets a hang-up
-                self._keeper.drop(session_id)
-            else:
-                found.append(session)
+                os.close(master)
+                if error.code is not ErrorCode.BUSY:  # then whoever has its files now will be done some day
+                    self._keeper.drop(session_id)  # nobody can know what it was: its program gets a hang-up
         return found
 
     def _changed(self, session: Session) -> None:
         terminal = session.channel.terminal if session.channel is not None else None
         if session.state != "open":
+            self._open.pop(session.session_id, None)
             self._keeper.drop(session.session_id)
         elif terminal is not None:
+            self._open[session.session_id] = session
+            self._give([session] if self._keeper.up else list(self._open.values()))
+
+    def _give_all(self) -> None:
+        """The keeper has ended: another one gets what it held."""
+        self._give(list(self._open.values()))
+
+    def _give(self, sessions: list[Session]) -> None:
+        for session in sessions:
+            terminal = session.channel.terminal if session.channel is not None else None
             try:
-                self._keeper.keep(session.session_id, terminal)
+                if terminal is not None:
+                    self._keeper.keep(session.session_id, terminal)
             except OSError as error:
                 _LOG.warning("a local session will not outlive this server", extra={"why": str(error)})

@@ -7,12 +7,15 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session import meta
 from ptyctl.session.left_blocks import write_outputs
+from ptyctl.session.raw_log import RawLog
 from ptyctl.session.recovery import Kept, recover
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
@@ -40,24 +43,27 @@ async def recovered(sessions: Path, session_id: str, limits: Limits, *, hold: bo
     log = left.kept.raw
     if left.kept.without_output:
         asyncio.get_running_loop().run_in_executor(None, write_outputs, left.kept.without_output, log.path, log.kept)
-    session = Session(session_id, left.spec, folder, limits, left.kept)
-    session.recall(left.meta)
+    with _faults_told(folder), _closed_unless_whole(log):
+        session = Session(session_id, left.spec, folder, limits, left.kept)
+        session.recall(left.meta)
     if session.held and not hold:
         session.let_go()
     return session
 
 
-async def gone_on(sessions: Path, session_id: str, limits: Limits, channel: Channel) -> Session | None:
+async def gone_on(sessions: Path, session_id: str, limits: Limits, channel: Channel) -> Session:
     """The session of that id, open as it was: the program behind `channel` has outlived the server that held it.
 
     Raises:
-        PtyctlError: as `recovered`.
+        PtyctlError: as `recovered`; NOT_FOUND where its folder was removed.
     """
-    left = await asyncio.to_thread(_left, sessions / session_id, limits, lives_on=True)
+    folder = sessions / session_id
+    left = await asyncio.to_thread(_left, folder, limits, lives_on=True)
     if left is None:
-        return None
-    session = Session(session_id, left.spec, sessions / session_id, limits, left.kept)
-    meta.recall(session, left.meta)
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"{folder} holds no session (any more)")
+    with _faults_told(folder), _closed_unless_whole(left.kept.raw):
+        session = Session(session_id, left.spec, folder, limits, left.kept)
+        meta.recall(session, left.meta)
     await session.go_on(channel, left.kept.running)
     return session
 
@@ -71,13 +77,30 @@ class _Left(NamedTuple):
 def _left(folder: Path, limits: Limits, *, lives_on: bool = False) -> _Left | None:
     if not os.path.lexists(folder):
         return None
-    try:
+    with _faults_told(folder):
         _check(folder)
         kept_meta = _meta(folder)
         if kept_meta is None:
             return None
         spec = SPECS.validate_python(kept_meta["spec"])
         return _Left(spec, kept_meta, recover(folder, kept_meta, limits.quota_bytes, lives_on=lives_on))
+
+
+@contextmanager
+def _closed_unless_whole(log: RawLog) -> Iterator[None]:
+    """A session that could not be made again is held by nobody."""
+    try:
+        yield
+    except BaseException:
+        log.close()
+        raise
+
+
+@contextmanager
+def _faults_told(folder: Path) -> Iterator[None]:
+    """What a folder can have that is wrong, as a PtyctlError."""
+    try:
+        yield
     except BlockingIOError:
         raise PtyctlError(
             ErrorCode.BUSY,
@@ -97,10 +120,12 @@ def _left(folder: Path, limits: Limits, *, lives_on: bool = False) -> _Left | No
 def _meta(folder: Path) -> dict[str, Any] | None:
     """It is replaced as a whole, so it is there and whole, or the session never was."""
     try:
-        meta: dict[str, Any] = json.loads((folder / "meta.json").read_bytes())
+        kept = json.loads((folder / "meta.json").read_bytes())
     except FileNotFoundError:
         return None
-    return meta
+    if not isinstance(kept, dict):
+        raise ValueError("no JSON object")
+    return kept
 
 
 def _check(folder: Path) -> None:

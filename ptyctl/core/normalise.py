@@ -84,6 +84,11 @@ class Normaliser:
         """Whether nothing is held back: a new one with the same counts, reader and `in_line` goes on alike."""
         return not (self._held or self._string or self._cr or self._begun)
 
+    def skip_to(self, raw: int, spool: int) -> None:
+        """What came up to there is not to be had: it begins anew behind it, in the modes and with the marks of before."""
+        self.flush()
+        self.raw, self.spool, self.in_line, self._begun = raw, spool, False, False
+
     def flush(self) -> bytes:
         """Settles what is open as the stream ends here: a held CR is a line's end, a torn sequence is dropped."""
         self._held = b""

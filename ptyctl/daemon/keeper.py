@@ -2,7 +2,7 @@
 
 It never reads or writes what it holds, and knows nothing else. It is run by itself, `python -I -S keeper.py SOCKET`, and with
 three modules of C it stays small. A daemon speaks to it in packets: `keep NAME` with a descriptor, `drop NAME`, and `list`,
-which is answered by a packet `NAME` with its descriptor for each, and an empty name at the end. It ends when it holds nothing
+which is answered by a packet `NAME` with its descriptor for each, and `-` at the end. It ends when it holds nothing
 and no daemon is connected.
 """
 
@@ -35,22 +35,26 @@ def main(path: str) -> None:
 
 
 def _serve(daemon: _socket.socket, held: dict[bytes, int]) -> None:
-    """Does what one daemon says, until it is gone."""
-    while True:
-        try:
+    """Does what one daemon says, until it is gone; that may be in the middle of an answer."""
+    try:
+        while True:
             packet, ancillary, _, _ = daemon.recvmsg(_PACKET_BYTES, _socket.CMSG_SPACE(_DESCRIPTOR_BYTES))
-        except OSError:
-            return
-        if not packet:
-            return
-        order, _, name = packet.partition(b" ")
-        if order == b"list":
-            _list(daemon, held)
-            continue
-        if name in held:
-            posix.close(held.pop(name))
-        if order == b"keep":
-            held[name] = int.from_bytes(ancillary[0][2], sys.byteorder)
+            if not packet:
+                return
+            _obey(daemon, held, packet, ancillary)
+    except OSError:
+        return
+
+
+def _obey(daemon: _socket.socket, held: dict[bytes, int], packet: bytes, ancillary: list[tuple[int, int, bytes]]) -> None:
+    order, _, name = packet.partition(b" ")
+    if order == b"list":
+        _list(daemon, held)
+        return
+    if name in held:
+        posix.close(held.pop(name))
+    if order == b"keep" and ancillary:  # at our limit of descriptors the kernel leaves it out
+        held[name] = int.from_bytes(ancillary[0][2], sys.byteorder)
 
 
 def _list(daemon: _socket.socket, held: dict[bytes, int]) -> None:

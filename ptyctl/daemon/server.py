@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import socket
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,6 +20,7 @@ from transports.caller import Caller, on_behalf_of
 
 from .client import MAX_LINE_BYTES
 from .hello import MAX_HELLO_BYTES, other_version
+from .peer import peer
 from .place import Place
 from .rpc import RpcConnection
 
@@ -110,7 +110,7 @@ class Daemon:
 
     async def _hello(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[dict[str, Any], str | None]:
         """What the other side said, and why it is refused."""
-        if _peer_uid(writer) != os.geteuid():
+        if peer(writer.get_extra_info("socket")).uid != os.geteuid():
             return {}, "this daemon serves its own user only"
         try:
             async with asyncio.timeout(HELLO_S):
@@ -130,13 +130,6 @@ class Daemon:
         server = build_server(self._controller, choose(said.get("toolsets", "core")))
         out = LineWriter(writer)
         await server.run(LineReader(reader, out), out, server.create_initialization_options())
-
-
-def _peer_uid(writer: asyncio.StreamWriter) -> int:
-    """SO_PEERCRED: who the kernel says is on the other end (Linux unix(7))."""
-    link = writer.get_extra_info("socket")
-    _, uid, _ = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return int(uid)
 
 
 def _is_caller(said: dict[str, Any]) -> bool:

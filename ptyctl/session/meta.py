@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptyctl.api.session import SessionEntry
@@ -48,7 +50,9 @@ def meta(session: Session) -> dict[str, Any]:
     """The row, and what an earlier process needs to have told whoever goes on with the session."""
     spec = SPECS.dump_python(session.spec, mode="json", exclude_defaults=True)
     closed = {"closed_reason": session.closed_why} if session.state == "closed" else {}
-    return {**entry(session).payload(), "fence": session.leases.fence, "spec": spec, **closed}
+    lease = session.lease()
+    lock = {"lock_clock": _boot_id(), "lock_until": lease.expires_at} if lease else {}
+    return {**entry(session).payload(), "fence": session.leases.fence, **lock, "spec": spec, **closed}
 
 
 def recall(session: Session, kept: dict[str, Any]) -> None:
@@ -58,9 +62,22 @@ def recall(session: Session, kept: dict[str, Any]) -> None:
     session.gate.bytes_sent = kept["bytes_sent"]
     lease = None
     if "lock_holder" in kept:
-        left_s = kept["lock_expires_at"] / 1000 - time.time()
-        lease = Lease(kept["lock_holder"], asyncio.get_running_loop().time() + left_s, kept["fence"])
+        lease = Lease(kept["lock_holder"], _lock_until(kept), kept["fence"])
     session.leases.restore(lease, kept["fence"])
+
+
+def _lock_until(kept: dict[str, Any]) -> float:
+    """On the loop's clock, which is the machine's (CLOCK_MONOTONIC) and goes on as long as that is up."""
+    if kept["lock_clock"] == _boot_id():
+        return float(kept["lock_until"])
+    left_s: float = kept["lock_expires_at"] / 1000 - time.time()
+    return asyncio.get_running_loop().time() + left_s
+
+
+@cache
+def _boot_id() -> str:
+    """Differs each time the machine is started (Linux random(4))."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def epoch_ms(monotonic_s: float) -> int:

@@ -97,6 +97,7 @@ def _replayed(folder: Path, raw: RawLog, received: int, told: int, *, lives_on: 
     spool = replay.normaliser.spool if whole else max(told, replay.normaliser.spool)
     if not whole:
         raw.lost_until(received)
+        replay.normaliser.skip_to(received, spool)
     gap_at = None if whole and replay.writing else replay.on_disk
     kept = Kept(raw, spool, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
     kept.normaliser = replay.normaliser if lives_on else None

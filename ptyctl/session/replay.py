@@ -67,6 +67,7 @@ class Replay:
         reader = MarkReader.going_on(state["marks"])
         self.incarnation = state["incarnation"]
         self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=state["in_line"])
+        self.normaliser.modes = set(state["modes"])
         self.on_disk = row["spool"]
         with (self._folder / "output.prompts").open("rb") as file:
             self.prompts = PromptLines.unpacked(file.read(PACKED_BYTES * state["prompts"]))

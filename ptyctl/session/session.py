@@ -218,6 +218,7 @@ class Session:
 
     def flush(self) -> None:
         """Writes down what waits to be."""
+        self.stream.release_held()
         self.stream.flush()
         self.blocks.flush()
         self.events.flush()

@@ -24,6 +24,7 @@ def resize(session: Session, cols: int, rows: int) -> None:
     session.cols, session.rows = cols, rows
     session.changes.beat()
     session.stream.resized(cols, rows)
+    session.write_meta()
 
 
 def same_size(session: Session) -> None:

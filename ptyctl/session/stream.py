@@ -100,7 +100,7 @@ class Stream(Receiver):
         self._put(self._masking.feed(bytes(memoryview(_UNMASKED)[:nbytes]), now))
         if self._masking.held:
             hold = HOLD_S if self._masking.expecting(now) else LATE_HOLD_S
-            self._hold_timer = self._loop.call_later(hold, self._let_go)
+            self._hold_timer = self._loop.call_later(hold, self.release_held)
         elif not self._masking.armed:
             self._unmask()
 
@@ -220,7 +220,7 @@ class Stream(Receiver):
         if not normaliser.settled or normaliser.reader is None:
             return {}
         state = {"incarnation": self._incarnation, "prompts": len(self.prompts), "in_line": normaliser.in_line}
-        return {"resume": {**state, "marks": normaliser.reader.counters()}}
+        return {"resume": {**state, "modes": sorted(normaliser.modes), "marks": normaliser.reader.counters()}}
 
     def _put(self, data: bytes) -> None:
         """Takes bytes that were not read into the file's own buffer."""
@@ -232,8 +232,8 @@ class Stream(Receiver):
             self._received(size)
             rest = rest[size:]
 
-    def _let_go(self) -> None:
-        """The rest of what may have been an echo did not come."""
+    def release_held(self) -> None:
+        """The rest of what may have been an echo did not come, or nobody waits for it any more."""
         self._stop_holding()
         self._put(self._masking.flush())
         if not self._masking.armed:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,18 +15,10 @@ from pathlib import Path
 import pytest
 
 from ptyctl.daemon.keeping import Keeper
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.place import NoPlace, Place
+from tests.daemon.keepers import pid_of_keeper
 
 PATIENCE_S = 20
-
-
-def pid_of_keeper(place: Place) -> int:
-    """Who listens at its socket."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        words = (folder / "cmdline").read_bytes().split(b"\0") if (folder / "cmdline").exists() else []
-        if str(place.keeper_socket).encode() in words:
-            return int(folder.name)
-    raise AssertionError("there is no keeper")
 
 
 def until_ended(pidfd: int) -> None:
@@ -119,3 +114,80 @@ def test_it_imports_little() -> None:
     code = "\n".join([*imported, "print(len(sys.modules))"])
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert int(ran.stdout) < 60
+
+
+def test_a_daemon_that_is_killed_in_the_middle_of_the_list_takes_nothing_with_it(place: Place, pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    first = Keeper(place)
+    for number in range(600):  # more than a socket's buffer holds
+        first.keep(f"session-{number}", writer)
+    os.close(writer)
+    first.close()
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    link.connect(str(place.keeper_socket))
+    link.send(b"list")
+    link.recv(512)
+    link.close()
+    second = Keeper(place)
+    kept = second.kept()
+    assert len(kept) == 600
+    for name, descriptor in kept.items():
+        os.close(descriptor)
+        second.drop(name)
+    second.close()
+    assert os.read(reader, 1) == b""
+
+
+def test_what_is_no_order_does_not_end_it(place: Place, pipe: tuple[int, int]) -> None:
+    _, writer = pipe
+    keeper = Keeper(place)
+    keeper.keep("one", writer)
+    keeper.close()
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    link.connect(str(place.keeper_socket))
+    for said in (b"keep two", b"keep", b"drop", b"what", b"\xff" * 500):
+        link.send(said)
+    link.close()
+    again = Keeper(place)
+    kept = again.kept()
+    assert list(kept) == ["one"]
+    os.close(kept["one"])
+    os.close(writer)
+    again.drop("one")
+    again.close()
+
+
+def test_one_that_does_not_answer_is_named(place: Place, pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptyctl.daemon.keeping.PATIENCE_S", 0.2)
+    _, writer = pipe
+    keeper = Keeper(place)
+    keeper.keep("one", writer)
+    os.close(writer)
+    pid = pid_of_keeper(place)
+    os.kill(pid, signal.SIGSTOP)
+    keeper.close()
+    second = Keeper(place)
+    with pytest.raises(NoPlace, match=f"process {pid}.*kill -CONT {pid}"):
+        second.kept()
+    second.close()
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_one_that_was_killed_is_told_and_replaced(place: Place, pipe: tuple[int, int]) -> None:
+    _, writer = pipe
+    keeper = Keeper(place)
+    told = asyncio.Event()
+    keeper.watch(told.set)
+    keeper.keep("one", writer)
+    first = pid_of_keeper(place)
+    os.kill(first, signal.SIGKILL)
+    await asyncio.wait_for(told.wait(), PATIENCE_S)
+    assert not keeper.up
+    keeper.drop("one")  # nobody is there to hear it
+    keeper.keep("two", writer)
+    assert not Path(f"/proc/{first}").exists()  # it was waited for
+    assert keeper.up
+    assert [os.close(descriptor) or name for name, descriptor in keeper.kept().items()] == ["two"]
+    os.close(writer)
+    keeper.drop("two")
+    keeper.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import re
@@ -18,9 +19,12 @@ import pytest
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
+from ptyctl.api.pty import PTY_REQUESTS
+from ptyctl.api.pty_replies import PtyReply
 from ptyctl.api.session import SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
+from tests.daemon.keepers import pid_of_keeper, terminals_kept
 
 BASH = ("bash", "--norc", "--noprofile")
 SURVIVOR = (sys.executable, "-I", "-S", str(Path(__file__).with_name("survivor.py")))
@@ -135,6 +139,74 @@ async def test_a_session_that_was_closed_is_not_taken_back(life: Life) -> None:
     two = await life.again(two)
     listed = (await two.controller.session(SessionRequest(action="list"))).sessions or []
     assert [entry.session_id for entry in listed] == [two.session_id]
+
+
+async def until_kept(place: Place, count: int) -> None:
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while terminals_kept(place) != count:
+            await asyncio.sleep(0.01)  # the keeper tells nobody but its daemon
+
+
+async def test_a_killed_keeper_is_replaced(life: Life) -> None:
+    one, two = await life.open(), await life.open()
+    await two.exec("x=kept")
+    keeper = pid_of_keeper(life.place)
+    os.kill(keeper, signal.SIGKILL)
+    await one.close()  # nobody is there to be told
+    await until_kept(life.place, 1)
+    again = pid_of_keeper(life.place)
+    assert again != keeper
+    two = await life.again(two)
+    assert (await two.exec("echo $x")).stdout == "kept\n"
+    assert pid_of_keeper(life.place) == again
+
+
+async def test_a_session_that_cannot_be_gone_on_with_does_not_keep_the_others_from_it(life: Life, tmp_path: Path) -> None:
+    bad, worse, good = await life.open(), await life.open(), await life.open()
+    ended = [os.pidfd_open(int((await shell.exec("echo $$")).stdout)) for shell in (bad, worse)]
+    sessions = tmp_path / "state" / "sessions"
+    end_daemon(life.place, signal.SIGKILL)
+    meta = json.loads((sessions / bad.session_id / "meta.json").read_text())
+    del meta["created_at"]
+    (sessions / bad.session_id / "meta.json").write_text(json.dumps(meta))
+    (sessions / worse.session_id / "meta.json").write_text("[]")
+    good = await life.found(good)
+    assert (await good.exec("echo on")).stdout == "on\n"
+    for pidfd in ended:  # nobody could know what it was
+        assert (await asyncio.to_thread(select.select, [pidfd], [], [], 20))[0]
+        os.close(pidfd)
+    bad = await life.found(bad)
+    with pytest.raises(PtyctlError, match="does not say what the session was"):
+        await bad.read(timeout_ms=0)
+
+
+async def test_an_unused_session_is_closed_after_its_time_in_the_next_daemon_too(life: Life) -> None:
+    shell, other = await life.open(timeouts={"idle_timeout_ms": 1500}), await life.open()
+    ended = os.pidfd_open(int((await shell.exec("echo $$")).stdout))
+    await life.again(other)
+    assert (await asyncio.to_thread(select.select, [ended], [], [], 20))[0]
+    os.close(ended)
+
+
+async def test_what_a_shell_starts_holds_nothing_of_the_daemons(life: Life) -> None:
+    other = await life.open()
+    for number in (signal.SIGKILL, signal.SIGHUP):
+        other = await life.again(other, number)
+        shell = await SessionHandle.open(other.controller, protocol="local", command=BASH)
+        folder = Path(f"/proc/{(await shell.exec('echo $$')).stdout.strip()}/fd")
+        assert {str(held.readlink()).rpartition("/")[0] for held in folder.iterdir()} == {"/dev/pts"}
+
+
+async def test_a_conversation_goes_on(life: Life) -> None:
+    controller = await life.connect()
+    asked = PTY_REQUESTS["pty_exec_block"].of({"conversation_id": "talk", "client_id": "me", "cmd": "x=kept"})
+    first = await controller.pty(asked)
+    end_daemon(life.place, signal.SIGKILL)
+    second = await (await life.connect()).pty(asked)
+    assert isinstance(first, PtyReply)
+    assert isinstance(second, PtyReply)
+    assert (first.seq, second.seq) == (1, 2)
+    assert second.notices == ["the server was replaced; the terminal and all that runs in it went on"]
 
 
 async def test_thirty_kills_under_load_lose_and_double_nothing(life: Life, tmp_path: Path) -> None:
