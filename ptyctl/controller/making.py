@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.platforms import Platforms
-from ptyctl.session.arriving import arrive
+from ptyctl.session.arriving import arrive, remember
 from ptyctl.session.errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -119,6 +119,7 @@ class Maker:
         self._follow(session)
 
     def _follow(self, session: Session) -> None:
+        remember(session, self._families)
         self.reconnecting.follow(session)
         if self._outliving is not None:
             self._outliving.follow(session)
