@@ -13,6 +13,7 @@ from rich.console import Console
 
 from . import (
     blocks_search,
+    exec_forty,
     exec_local,
     exec_ssh,
     exec_telnet,
@@ -30,6 +31,7 @@ from .table import Row, show
 
 ROWS = (
     exec_telnet.ROW,
+    exec_forty.ROW,
     exec_ssh.ROW,
     exec_local.ROW,
     ingest_local.ROW,
