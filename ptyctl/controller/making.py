@@ -19,7 +19,7 @@ from transports.errors import ChannelError
 
 from .conversations import CONVERSATION
 from .destinations import Destination, Destinations
-from .opening import OpensChannels, channel_opener, marked_start
+from .opening import OpensChannels, channel_opener, marked_start, spec_of
 from .outliving import Outliving
 from .reconnecting import Reconnecting
 from .recovered import recovered
@@ -144,6 +144,7 @@ class Maker:
         session.accounts, self._opened_with[session] = destination.accounts, destination
         session.platform = destination.platform or session.platform
         session.gate.pace = session.gate.pace or destination.pace
+        session.spec = _moved(session.spec, destination)
         await session.connect(self._channel(destination, session))
         try:
             await arrive(session, self._families)
@@ -160,3 +161,11 @@ class Maker:
             return self._open_channel(destination)
         except ChannelError as error:
             raise from_channel(error) from None
+
+
+def _moved(spec: Spec, destination: Destination) -> Spec:
+    """A device of the inventory may have another address than at its last connection."""
+    if destination.device is None:
+        return spec
+    new = spec_of(destination)
+    return replace(spec, host=new.host, port=new.port, username=new.username)

@@ -103,6 +103,22 @@ async def test_an_open_does_not_wait_for_the_next_try(
     assert (again.session_id, again.opened.state) == (one.session_id, "open")
 
 
+async def test_a_device_that_has_moved_goes_on_at_its_new_place(controller: LocalController, rack: Rack) -> None:
+    one = await console(controller)
+    rack.write(telnet=1)
+    with refused(ErrorCode.INVALID_ARGUMENT, "is open already"):  # nobody's line is taken away for that
+        await session(controller, "open", device="sw-console")
+    rack.relay.reset()
+    await state(controller, one.session_id, "reconnecting")
+    with refused(ErrorCode.CONNECT_FAILED):
+        await session(controller, "open", device="sw-console")
+    assert (await one.status()).state == "reconnecting"  # it is tried on
+    rack.write(telnet=rack.switch.telnet_port)
+    again = await SessionHandle.open(controller, device="sw-console")
+    assert again.session_id == one.session_id
+    assert (await entry(controller)).port == rack.switch.telnet_port
+
+
 async def test_a_close_ends_the_trying(controller: LocalController, rack: Rack) -> None:
     one = await console(controller)
     rack.relay.reset()
