@@ -147,7 +147,7 @@ def _plan(transport: Transport, listen: str, toolsets: str, token_file: Path | N
 def _local_controller() -> AbstractAsyncContextManager[Controller]:
     from ptyctl.controller import LocalController
 
-    return LocalController()
+    return LocalController(lasting=True)
 
 
 async def _serve(plan: _Plan, open_controller: OpenController) -> None:

@@ -54,14 +54,18 @@ class LocalController:
         settings: Settings | None = None,
         open_channel: OpensChannels | None = None,
         keeper: Keeper | None = None,
+        *,
+        lasting: bool = False,
     ) -> None:
-        """With a `keeper` local programs outlive this process, should it be killed."""
+        """With a `keeper` local programs outlive this process, should it be killed. A `lasting` server connects the inventory's
+        consoles anew that an earlier one has left; what ends soon must not take them."""
         self.settings = settings or load_settings()
         self._platforms = Platforms(self.settings.platforms_dir)
         self._registry = Registry(self.settings.max_sessions, self._recall)
         outliving = Outliving(keeper) if keeper is not None else None
         destinations = Destinations(Inventory(self.settings.devices_file), self._platforms)
         self._maker = Maker(self.settings, self._registry, self._platforms, destinations, open_channel, outliving)
+        self._lasting = lasting
         self._left = left = LeftSessions(self.settings.state_dir / "sessions")
         self._pty = PtySurface(Conversations(self._registry, self._maker.make, self._maker.connect_as_before, left))
         locks = Locks(self._registry)
@@ -76,9 +80,10 @@ class LocalController:
         }
 
     async def __aenter__(self) -> Self:
-        """Goes on with the sessions whose programs have outlived an earlier server, and with the inventory's consoles."""
+        """Goes on with what an earlier server has left: sessions whose programs have outlived it, and consoles."""
         await self._maker.take_back()
-        self._maker.reconnecting.take_up(self._left)
+        if self._lasting:
+            self._maker.reconnecting.take_up(self._left)
         return self
 
     async def __aexit__(

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.platforms import Platforms
-from ptyctl.session.arriving import arrive
+from ptyctl.session.arriving import arrive, remember
 from ptyctl.session.errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -19,7 +19,7 @@ from transports.errors import ChannelError
 
 from .conversations import CONVERSATION
 from .destinations import Destination, Destinations
-from .opening import OpensChannels, channel_opener, marked_start
+from .opening import OpensChannels, channel_opener, marked_start, spec_of
 from .outliving import Outliving
 from .reconnecting import Reconnecting
 from .recovered import recovered
@@ -119,6 +119,7 @@ class Maker:
         self._follow(session)
 
     def _follow(self, session: Session) -> None:
+        remember(session, self._families)
         self.reconnecting.follow(session)
         if self._outliving is not None:
             self._outliving.follow(session)
@@ -144,6 +145,7 @@ class Maker:
         session.accounts, self._opened_with[session] = destination.accounts, destination
         session.platform = destination.platform or session.platform
         session.gate.pace = session.gate.pace or destination.pace
+        session.spec = _moved(session.spec, destination)
         await session.connect(self._channel(destination, session))
         try:
             await arrive(session, self._families)
@@ -160,3 +162,11 @@ class Maker:
             return self._open_channel(destination)
         except ChannelError as error:
             raise from_channel(error) from None
+
+
+def _moved(spec: Spec, destination: Destination) -> Spec:
+    """A device of the inventory may have another address than at its last connection."""
+    if destination.device is None:
+        return spec
+    new = spec_of(destination)
+    return replace(spec, host=new.host, port=new.port, username=new.username)

@@ -57,17 +57,27 @@ class Opener:
         return replies.opened(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
 
     async def _open_present(self, destination: Destination, spec: Spec, session: Session) -> SessionReply:
-        request, old = destination.request, session.spec
-        if (old.protocol, old.host, old.port) != (spec.protocol, spec.host, spec.port):
+        request, is_dead = destination.request, session.state in ("eof", "lost", "reconnecting")
+        if not (_same_place(session.spec, spec) or (is_dead and _has_moved(session.spec, spec))):
+            old = session.spec
             raise invalid(
                 f"console {spec.device_id} is open already as {old.protocol} {old.host}:{old.port}; "
                 "open it with the same, or close it first",
                 existing_session_id=session.session_id,
             )
-        if session.state in ("eof", "lost", "reconnecting"):
+        if is_dead:
             await self._maker.connect_again(session, destination)
         reply = replies.opened(session, session.lease(), next_cursor=session.stream.end)
         reply.existing_session_id = session.session_id
         reply.lock_acquired = False
         reply.notices = session.notices.take(request.task_id)
         return reply
+
+
+def _same_place(old: Spec, new: Spec) -> bool:
+    return (old.protocol, old.host, old.port) == (new.protocol, new.host, new.port)
+
+
+def _has_moved(old: Spec, new: Spec) -> bool:
+    """Whether the inventory has another address for the same device now."""
+    return old.device is not None and (old.device, old.protocol) == (new.device, new.protocol)

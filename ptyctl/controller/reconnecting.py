@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from ptyctl.api.errors import PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.retrying import Retry
 from ptyctl.session.session import Session
 from transports.errors import ChannelClosed, ChannelError
@@ -88,24 +88,30 @@ class Reconnecting:
         task.add_done_callback(lambda done: self._tasks.pop(session))
 
     async def _try(self, session: Session, series: _Series) -> None:
+        """Until the line is there, nobody wants it any more, or there is no hope."""
         loop = asyncio.get_running_loop()
         while session.retry is not None:
             if loop.time() - series.began >= self._for_s:
-                return session.give_up(f"no try of {self._for_s:g} s has succeeded; the last: {session.retry.why}")
+                session.give_up(f"no try of {self._for_s:g} s has succeeded; the last: {session.retry.why}")
+                return
             await self._pause(session, series)
             async with self._registry.opening[session.spec.device_id or ""]:
-                if session.retry is None:
-                    return None  # somebody has opened it meanwhile, or closed it
-                session.retry.at = None
-                try:
-                    await self._connect(session)
-                except PtyctlError as error:
-                    if not error.retryable:
-                        return session.give_up(error.message)
-                    session.begin_retrying(Retry(error.message))
-                else:
-                    series.connected_at = loop.time()
-        return None
+                if session.retry is not None:  # nobody has opened it meanwhile, or closed it
+                    await self._try_once(session, session.retry, series)
+
+    async def _try_once(self, session: Session, retry: Retry, series: _Series) -> None:
+        retry.at = None
+        try:
+            await self._connect(session)
+        except PtyctlError as error:
+            if session.state == "closed":
+                return
+            if error.retryable or error.code is ErrorCode.REMOTE_CLOSED:  # it went away in the middle of the login
+                session.begin_retrying(Retry(error.message))
+            else:
+                session.give_up(error.message)
+        else:
+            series.connected_at = asyncio.get_running_loop().time()
 
     async def _pause(self, session: Session, series: _Series) -> None:
         """Until the next try, or until none is needed any more."""

@@ -51,7 +51,7 @@ def run(beside: Beside | None = None) -> int:
 
 async def _serve(place: Place, listener: socket.socket, beside: Beside | None) -> None:
     settings = load_settings()
-    async with LocalController(settings, keeper=Keeper(place)) as controller:
+    async with LocalController(settings, keeper=Keeper(place), lasting=True) as controller:
         daemon = Daemon(controller, settings.daemon_idle_s, controller.has_sessions)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from ptyctl.api.errors import PtyctlError
@@ -27,6 +28,7 @@ async def arrive(session: Session, families: Platforms) -> None:
     Raises:
         PtyctlError: AUTH_FAILED, CONNECT_FAILED, CONNECT_TIMEOUT, REMOTE_CLOSED.
     """
+    remember(session, families)
     wanted, detecting = bool(session.accounts.layers), session.spec.platform == AUTO
     if not wanted and not detecting:
         return
@@ -50,6 +52,14 @@ def command_line(session: Session, platform: Platform) -> CommandLine:
     accounts = session.accounts
     password = accounts.layers[-1].password if accounts.layers else None
     return CommandLine(session.terminal, platform, accounts.enable_secret, password)
+
+
+def remember(session: Session, families: Platforms) -> None:
+    """What an earlier process has left names its family only; should its file be wrong by now, the next open tells."""
+    name = session.spec.platform
+    if session.platform is None and name not in (None, AUTO):
+        with suppress(PtyctlError):
+            session.platform = families.get(name)
 
 
 def adopt(session: Session, name: str, platform: Platform) -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from . import (
     blocks_search,
     daemon_crowd,
+    exec_forty,
     exec_local,
     exec_ssh,
     exec_telnet,
@@ -32,6 +33,7 @@ from .table import Row, show
 
 ROWS = (
     exec_telnet.ROW,
+    exec_forty.ROW,
     exec_ssh.ROW,
     exec_local.ROW,
     ingest_local.ROW,

@@ -46,13 +46,15 @@ class Result:
         """The median over all turns."""
         return statistics.median(self.turns[name]) if name in self.turns else None
 
-    def ratio(self, beside: str, less: str | None = None) -> float | None:
-        """Ours as a multiple of another, turn by turn, then the median; `less` names what is first taken off ours."""
+    def ratio(self, beside: str, less: str | None = None, *, worst: bool = False) -> float | None:
+        """Ours as a multiple of another, turn by turn, then the median, or the largest; `less` names what is first taken off
+        ours."""
         if OURS not in self.turns or beside not in self.turns:
             return None
         spared = self.turns[less] if less in self.turns else [0.0] * len(self.turns[OURS])
         columns = zip(self.turns[OURS], spared, self.turns[beside], strict=True)
-        return statistics.median((ours - spare) / other for ours, spare, other in columns)
+        ratios = [(ours - spare) / other for ours, spare, other in columns]
+        return max(ratios) if worst else statistics.median(ratios)
 
     def each(self, convert: Callable[[float], float]) -> Result:
         """The same in another unit."""

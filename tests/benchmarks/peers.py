@@ -13,16 +13,13 @@ Call = Callable[[], Awaitable[str]]
 _NETMIKO_ATTEMPTS = 3
 
 
-@asynccontextmanager
-async def scrapli_call(
-    host: str, port: int, command: str, prompt: str, transport: str, first: str = "", **auth: str
-) -> AsyncIterator[Call]:
-    """scrapli's own loop runs in a thread of its library; the blocking calls are the faster ones, so those are measured.
+@contextmanager
+def scrapli_cli(host: str, port: int, prompt: str, transport: str, **auth: str) -> Iterator[Any]:
+    """scrapli's Cli. Its own loop runs in a thread of its library; the blocking calls are the faster ones, so those are used.
 
     Args:
         prompt: a pattern for the whole last line.
         transport: telnet, or ssh2 (the library's own SSH).
-        first: a command to run before measuring.
         auth: fields of scrapli's AuthOptions.
     """
     try:
@@ -41,6 +38,15 @@ async def scrapli_call(
         transport_options=scrapli.TransportTelnetOptions() if transport == "telnet" else scrapli.TransportSsh2Options(),
     )
     with cli:
+        yield cli
+
+
+@asynccontextmanager
+async def scrapli_call(
+    host: str, port: int, command: str, prompt: str, transport: str, first: str = "", **auth: str
+) -> AsyncIterator[Call]:
+    """One command; `first` is run before measuring. The rest is as for `scrapli_cli`."""
+    with scrapli_cli(host, port, prompt, transport, **auth) as cli:
         if first:
             cli.send_input(input_=first)
 
@@ -51,7 +57,8 @@ async def scrapli_call(
 
 
 @contextmanager
-def _netmiko(fields: dict[str, Any]) -> Iterator[Any]:
+def netmiko_connection(**fields: Any) -> Iterator[Any]:
+    """netmiko's connection; `fields` are those of ConnectHandler."""
     try:
         import netmiko
     except ImportError as error:
@@ -76,7 +83,7 @@ async def netmiko_call(command: str, first: str = "", **fields: Any) -> AsyncIte
         first: a command to run before measuring, after which the prompt is another.
         fields: of ConnectHandler.
     """
-    with _netmiko(fields) as connection:
+    with netmiko_connection(**fields) as connection:
         if first:
             connection.send_command_timing(first)
             connection.set_base_prompt()

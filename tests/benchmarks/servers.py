@@ -17,8 +17,9 @@ Server = TypeVar("Server")
 
 
 @contextmanager
-def zebra() -> Iterator[Zebra]:
-    with _available(running_zebra()) as server:
+def zebra(**options: str) -> Iterator[Zebra]:
+    """`options` are those of `running_zebra`."""
+    with _available(running_zebra(**options)) as server:
         yield server
 
 

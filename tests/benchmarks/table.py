@@ -16,15 +16,16 @@ Unit = Literal["ms", "MB/s", "KB"]
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """A bound on ours: as a multiple of `beside`, or in the row's unit where `beside` is None."""
+    """A bound on ours: as a multiple of `beside`, or in the row's unit where `beside` is None; `worst`: in every turn."""
 
     relation: Literal["≤", "≥"]
     bound: float
     beside: str | None = None
     less: str | None = None
+    worst: bool = False
 
     def ratio(self, result: Result) -> float | None:
-        return result.ratio(self.beside, self.less) if self.beside else None
+        return result.ratio(self.beside, self.less, worst=self.worst) if self.beside else None
 
     def met(self, result: Result) -> bool | None:
         """None where one side is missing."""

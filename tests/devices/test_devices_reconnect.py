@@ -103,6 +103,22 @@ async def test_an_open_does_not_wait_for_the_next_try(
     assert (again.session_id, again.opened.state) == (one.session_id, "open")
 
 
+async def test_a_device_that_has_moved_goes_on_at_its_new_place(controller: LocalController, rack: Rack) -> None:
+    one = await console(controller)
+    rack.write(telnet=1)
+    with refused(ErrorCode.INVALID_ARGUMENT, "is open already"):  # nobody's line is taken away for that
+        await session(controller, "open", device="sw-console")
+    rack.relay.reset()
+    await state(controller, one.session_id, "reconnecting")
+    with refused(ErrorCode.CONNECT_FAILED):
+        await session(controller, "open", device="sw-console")
+    assert (await one.status()).state == "reconnecting"  # it is tried on
+    rack.write(telnet=rack.switch.telnet_port)
+    again = await SessionHandle.open(controller, device="sw-console")
+    assert again.session_id == one.session_id
+    assert (await entry(controller)).port == rack.switch.telnet_port
+
+
 async def test_a_close_ends_the_trying(controller: LocalController, rack: Rack) -> None:
     one = await console(controller)
     rack.relay.reset()
@@ -123,6 +139,32 @@ async def test_refused_credentials_are_not_tried_again(controller: LocalControll
     notices = (await one.status()).notices or []
     assert any("not connected again" in notice for notice in notices)
     assert not any("not-the-one" in notice for notice in notices)
+
+
+async def test_a_line_that_goes_away_again_and_again(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is lost in the middle of the login, too."""
+    monkeypatch.setattr(reconnecting, "FIRST_S", 0.01)
+    async with LocalController(rack.settings()) as controller:
+        one = await console(controller)
+        found = await controller._registry.find(one.session_id)
+        for incarnation in (2, 3, 4):
+            rack.relay.reset()
+            async with asyncio.timeout(PATIENCE_S):
+                while found.incarnation < incarnation or found.state != "open":
+                    await found.changes.wait()
+        assert (await as_soon_as_possible(one, "show version")).mode == "privileged"
+
+
+async def test_a_close_in_the_middle_of_a_try(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconnecting, "FIRST_S", 0.01)
+    async with LocalController(rack.settings()) as controller:
+        one = await console(controller)
+        rack.relay.reset()
+        await state(controller, one.session_id, "reconnecting")
+        await state(controller, one.session_id, "open")  # the login is under way now
+        await one.close(force=True)
+        await asyncio.gather(*controller._maker.reconnecting._tasks.values())
+        assert await state(controller, one.session_id, "closed") == "closed"
 
 
 async def test_it_gives_up_in_the_end(rack: Rack, switch: PracticeSwitch) -> None:
@@ -161,7 +203,7 @@ async def test_after_a_restart_the_consoles_of_the_inventory_come_back(rack: Rac
     killed.let_go()
     meta = json.loads((rack.folder / "state" / "sessions" / one.session_id / "meta.json").read_text())
     assert (meta["spec"]["device"], meta["state"]) == ("sw-console", "lost")
-    async with LocalController(rack.settings()) as second:
+    async with LocalController(rack.settings(), lasting=True) as second:
         assert second._maker.reconnecting._taking_up is not None
         await second._maker.reconnecting._taking_up
         await state(second, one.session_id, "open")

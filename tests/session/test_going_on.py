@@ -17,6 +17,7 @@ from ptyctl.core.screen import Picture
 from ptyctl.session.raw_log import FIRST_EXTENT_BYTES
 from ptyctl.session.recovery import recover
 from ptyctl.session.session import Session
+from ptyctl.session.size import resize
 from ptyctl.session.spec import Limits
 from ptyctl.session.stream import Stream
 from tests.session.acting import connected, cut, read_from
@@ -76,7 +77,7 @@ async def test_the_size_that_it_has_come_to(tmp_path: Path) -> None:
     channel = MemoryChannel()
     session = await connected(tmp_path, channel)
     channel.feed(b"\x1b[1;1Hone")
-    session.resize(100, 7)
+    resize(session, 100, 7)
     channel.feed(b"\x1b[7;98Htwo")
     shown = await picture(session)
     again, _ = await taken_over(session, tmp_path)

@@ -1,0 +1,56 @@
+"""The same 40 commands on the same zebra through netmiko, scrapli and ptyctl give the same text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fixtures.servers.frr import Zebra, running_zebra
+from fixtures.zebra_commands import ZEBRA_COMMANDS
+from ptyctl import LocalController, SessionHandle
+from tests.benchmarks.peers import netmiko_connection, scrapli_cli
+
+Send = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def zebra() -> Iterator[Zebra]:
+    """One that asks for no enable password: each library has its own idea of how to give it."""
+    with running_zebra(enable_password="") as server:
+        yield server
+
+
+@pytest.fixture
+def scrapli(zebra: Zebra) -> Iterator[Send]:
+    with scrapli_cli(zebra.host, zebra.port, f"^{zebra.hostname}[>#] ?$", "telnet", password=zebra.password) as cli:
+        for command in ("enable", "terminal length 0"):
+            cli.send_input(input_=command)
+        yield lambda command: str(cli.send_input(input_=command).result)
+
+
+@pytest.fixture
+def netmiko(zebra: Zebra) -> Iterator[Send]:
+    device = {"device_type": "cisco_ios_telnet", "host": zebra.host, "port": zebra.port, "username": ""}
+    with netmiko_connection(**device, password=zebra.password) as connection:
+        connection.send_command_timing("enable")
+        connection.set_base_prompt()
+        yield lambda command: str(connection.send_command(command))
+
+
+def trimmed(text: str) -> list[str]:
+    """scrapli takes blanks off the ends of lines, and empty lines off both ends; netmiko the last newline."""
+    return "\n".join(line.rstrip() for line in text.split("\n")).strip().split("\n")
+
+
+async def test_all_three_read_the_same(controller: LocalController, zebra: Zebra, scrapli: Send, netmiko: Send) -> None:
+    assert len(set(ZEBRA_COMMANDS)) == 40
+    where = {"protocol": "telnet", "host": zebra.host, "port": zebra.port, "platform": "frr"}
+    async with await SessionHandle.open(controller, **where, auth={"password": zebra.password}) as session:
+        await session.exec("enable")
+        for command in ZEBRA_COMMANDS:
+            ours = (await session.exec(command, max_output_bytes=1_000_000)).stdout
+            theirs = [await asyncio.to_thread(send, command) for send in (netmiko, scrapli)]
+            assert ours.rstrip("\n") == theirs[0].rstrip("\n"), command
+            assert trimmed(ours) == trimmed(theirs[1]), command

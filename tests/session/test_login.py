@@ -1,0 +1,237 @@
+"""Logins on scripted consoles, with a clock that runs ahead: slow ones, silent ones, and those that hang up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from fixtures.virtual_clock import run_virtually
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.platforms import Platforms
+from ptyctl.session.accounts import Account, Accounts
+from ptyctl.session.arriving import arrive
+from ptyctl.session.changing import mode_at
+from ptyctl.session.session import Session
+from tests.session.acting import connected, cut, run_in
+from transports.memory import MemoryChannel
+
+FAMILIES = Platforms()
+PASSWORD, SERVERS = "Kr0kodil-unterm-Bett", "Ein-Port-weiter-rechts"
+DEVICE = Account("admin", SecretStr(PASSWORD))
+ADMIN = Accounts((DEVICE,), prepare=False)
+TWO_LAYERS = Accounts((Account("ports", SecretStr(SERVERS)), DEVICE), prepare=False)
+VERIFICATION = b"\r\nUser Access Verification\r\n\r\nUsername: "
+
+Script = Callable[["Console"], Awaitable[None]]
+
+
+class Console(MemoryChannel):
+    """What is typed waits in `written` until the script hears it."""
+
+    def __init__(self) -> None:
+        super().__init__(self._typed)
+        self._something = asyncio.Event()
+
+    async def hear(self, data: bytes, answer: bytes) -> None:
+        """The next thing that is typed must be this."""
+        await self._something.wait()
+        self._something.clear()
+        assert bytes(self.written) == data
+        self.written.clear()
+        self.feed(answer)
+
+    def _typed(self, data: bytes) -> bytes:
+        self._something.set()
+        return b""
+
+
+async def _logged_in(script: Script, accounts: Accounts, family: str, folder: Path) -> tuple[Session, PtyctlError | None]:
+    console = Console()
+    session = await connected(folder, console, platform=family, expect=FAMILIES.get(family).expect())
+    session.platform, session.accounts = FAMILIES.get(family), accounts
+    device, refusal = asyncio.ensure_future(script(console)), None
+    try:
+        await arrive(session, FAMILIES)
+    except PtyctlError as error:
+        refusal = error
+    device.cancel()
+    outcome = (await asyncio.gather(device, return_exceptions=True))[0]
+    assert outcome is None or isinstance(outcome, asyncio.CancelledError), outcome
+    return session, refusal
+
+
+def log_in(script: Script, accounts: Accounts = ADMIN, family: str = "cisco_ios") -> dict[str, Any]:
+    """What came of it: the mode, the seconds, the error, and what was logged of the input."""
+
+    async def run(folder: Path) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        session, refusal = await _logged_in(script, accounts, family, folder)
+        took = loop.time() - begun
+        mode, arrival = mode_at(session), session.arrival
+        rows = [json.loads(line) for line in (folder / "s" / "input.jsonl").read_bytes().splitlines()]
+        await session.close(force=True)
+        kept = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        assert PASSWORD.encode() not in kept
+        return {"mode": mode, "took": took, "refusal": refusal, "typed": rows, "said": arrival}
+
+    with tempfile.TemporaryDirectory() as name:
+        return run_virtually(run(Path(name)))
+
+
+async def usual(console: Console, prompt: bytes = b"\r\nsw1>") -> None:
+    console.feed(VERIFICATION)
+    await console.hear(b"admin\r", b"admin\r\nPassword: ")
+    await console.hear(f"{PASSWORD}\r".encode(), prompt)
+
+
+def test_what_is_typed_is_the_sessions_own_and_a_secret_is_logged_by_its_length() -> None:
+    done = log_in(usual)
+    assert (done["mode"], done["refusal"], done["said"]) == ("user", None, None)
+    name, password = done["typed"]
+    assert (name["by"], name["data"]) == ("system", "admin\r")
+    assert (password["by"], password["sensitive"], password["bytes"]) == ("system", True, len(PASSWORD) + 1)
+    assert "data" not in password
+
+
+def test_a_password_that_is_checked_elsewhere_takes_its_time() -> None:
+    """Keys that ask who is there do no harm meanwhile: the line is emptied first, and Enters are few."""
+
+    async def script(console: Console) -> None:
+        console.feed(VERIFICATION)
+        await console.hear(b"admin\r", b"admin\r\nPassword: ")
+        await console.hear(f"{PASSWORD}\r".encode(), b"\r\n")
+        await asyncio.sleep(12)
+        console.feed(b"\r\nsw1>")
+
+    done = log_in(script)
+    assert done["mode"] == "user"
+    assert [row["data"] for row in done["typed"][2:]] == ["\x15", "\r", "\r", "\r"]
+
+
+def test_a_line_that_is_dead_is_given_up() -> None:
+    async def script(console: Console) -> None:
+        await asyncio.sleep(3600)
+
+    done = log_in(script)
+    assert done["refusal"].code is ErrorCode.CONNECT_TIMEOUT
+    assert "no prompt after 3 Enters" in done["refusal"].message
+    assert done["took"] < 20
+
+
+def test_a_console_that_is_never_quiet_is_given_up_within_the_time() -> None:
+    async def script(console: Console) -> None:
+        while True:
+            console.feed(b"*Nov 20 17:00:00.123: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up\r\n")
+            await asyncio.sleep(0.05)
+
+    done = log_in(script)
+    assert done["refusal"].code is ErrorCode.CONNECT_TIMEOUT
+    assert "no prompt came within 45 s" in done["refusal"].message
+    assert 45 <= done["took"] < 46
+
+
+def test_a_banner_that_pauses_behind_what_looks_like_a_prompt() -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"\r\n* Authorised use only #")
+        await asyncio.sleep(0.2)
+        await usual(console)
+
+    assert log_in(script)["mode"] == "user"
+
+
+@pytest.mark.parametrize("where", ["name", "password"])
+def test_a_far_end_that_hangs_up(where: str) -> None:
+    async def script(console: Console) -> None:
+        console.feed(VERIFICATION)
+        if where == "password":
+            await console.hear(b"admin\r", b"admin\r\nPassword: ")
+        await asyncio.sleep(0.05)
+        console.end()
+
+    refusal = log_in(script)["refusal"]
+    if where == "name":
+        assert (refusal.code, refusal.retryable) == (ErrorCode.CONNECT_FAILED, True)
+    else:
+        assert refusal.code is ErrorCode.AUTH_FAILED
+        assert "it last asked 'Username:'" in refusal.message
+
+
+def test_three_tries_and_the_prompt_that_came_back() -> None:
+    async def script(console: Console) -> None:
+        console.feed(VERIFICATION)
+        for _ in range(3):
+            await console.hear(b"admin\r", b"admin\r\nPassword: ")
+            await console.hear(f"{PASSWORD}\r".encode(), b"\r\n% Login invalid\r\n\r\nUsername: ")
+
+    refusal = log_in(script)["refusal"]
+    assert (refusal.code, refusal.details["prompt"]) == (ErrorCode.AUTH_FAILED, "Username:")
+    assert "after 3 tries" in refusal.message
+
+
+def test_a_console_server_first_and_then_a_sleeping_device() -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"\r\nlogin: ")
+        await console.hear(b"ports\r", b"ports\r\nPassword: ")
+        await console.hear(f"{SERVERS}\r".encode(), b"\r\nConnected to port 7.\r\n")
+        await console.hear(b"\x15", b"")
+        await console.hear(b"\r", b"\r\n\r\nsw1 con0 is now available\r\n\r\nPress RETURN to get started.\r\n\r\n")
+        await console.hear(b"\r", VERIFICATION)
+        await console.hear(b"admin\r", b"admin\r\nPassword: ")
+        await console.hear(f"{PASSWORD}\r".encode(), b"\r\nsw1#")
+
+    assert log_in(script, TWO_LAYERS)["mode"] == "privileged"
+
+
+def test_a_configuration_that_cannot_be_left_is_said() -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"\r\nRP/0/RP0/CPU0:r1(config)#")
+        question = b"\r\nUncommitted changes found, commit them before exiting(yes/no/cancel)? [cancel]:"
+        await console.hear(b"end\r", b"end" + question)
+        await console.hear(b"\x03", b"\r\nRP/0/RP0/CPU0:r1(config)#")
+
+    done = log_in(script, family="cisco_xr")
+    assert done["mode"] == "config"
+    assert "commit or drop it" in done["said"]
+
+
+async def test_nobody_runs_a_command_meanwhile(tmp_path: Path) -> None:
+    console = Console()
+    session = await connected(tmp_path, console, platform="cisco_ios")
+    session.platform, session.accounts = FAMILIES.get("cisco_ios"), ADMIN
+    login = asyncio.ensure_future(arrive(session, FAMILIES))
+    await asyncio.sleep(0)
+    with pytest.raises(PtyctlError, match="busy with its login") as caught:
+        await run_in(session, "show clock")
+    assert caught.value.code is ErrorCode.BUSY
+    await usual(console)
+    await login
+    await session.close(force=True)
+
+
+@given(places=st.lists(st.integers(0, 10_000), max_size=20), gap_s=st.sampled_from([0.0, 0.004, 0.05, 0.09]))
+def test_it_does_not_depend_on_how_what_is_shown_is_cut(places: list[int], gap_s: float) -> None:
+    """With gaps that are shorter than what a question must stay."""
+
+    async def say(console: Console, data: bytes) -> None:
+        for piece in cut(data, places):
+            console.feed(piece)
+            await asyncio.sleep(gap_s)
+
+    async def script(console: Console) -> None:
+        await say(console, b"\r\n# sw1# is for staff only >\r\nLast login: never\r\n" + VERIFICATION)
+        await console.hear(b"admin\r", b"")
+        await say(console, b"admin\r\nPassword: ")
+        await console.hear(f"{PASSWORD}\r".encode(), b"")
+        await say(console, b"\r\nThe password expires in 7 days.\r\n\r\nsw1#")
+
+    assert log_in(script)["mode"] == "privileged"
