@@ -4,6 +4,7 @@ from .config import ConfigReply, ConfigRequest
 from .controller import Controller, Progress
 from .errors import ErrorCode, PtyctlError
 from .exec import ExecReply, ExecRequest
+from .gc import GcReply, GcRequest
 from .io import IoReply, IoRequest
 from .pty import PtyRequest
 from .pty_replies import BlocksReply, PtyReply
@@ -18,6 +19,8 @@ __all__ = [
     "ErrorCode",
     "ExecReply",
     "ExecRequest",
+    "GcReply",
+    "GcRequest",
     "IoReply",
     "IoRequest",
     "Progress",

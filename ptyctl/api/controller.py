@@ -7,6 +7,7 @@ from typing import Protocol
 
 from .config import ConfigReply, ConfigRequest
 from .exec import ExecReply, ExecRequest
+from .gc import GcReply, GcRequest
 from .io import IoReply, IoRequest
 from .pty import PtyRequest
 from .pty_replies import BlocksReply, PtyReply
@@ -47,6 +48,10 @@ class Controller(Protocol):
 
     def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
         """What happens in a session from now on, or from an offset. A slow reader gets it late, and misses nothing."""
+        ...
+
+    async def gc(self, request: GcRequest) -> GcReply:
+        """Removes transcripts that are too old or too much, never one of a live session."""
         ...
 
     async def aclose(self) -> None:

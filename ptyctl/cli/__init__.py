@@ -10,10 +10,30 @@ def main() -> None:
             _shim("core")
         case ["mcp", "--toolsets", toolsets]:
             _shim(toolsets)
-        case _:
-            from .main import app
+        case arguments:
+            sys.exit(_run(arguments or ["--help"]))
 
-            app()
+
+def _run(arguments: list[str]) -> int:
+    """The exit code of a command."""
+    from .main import app
+
+    try:
+        code = app(arguments, prog_name="ptyctl", standalone_mode=False)
+    except SystemExit:
+        raise
+    except _failures() as error:
+        from .failing import told
+
+        return told(error)
+    return code if isinstance(code, int) else 0
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """They take long to import, and are looked at only when something was raised."""
+    from .failing import FAILURES
+
+    return FAILURES
 
 
 def _shim(toolsets: str) -> None:

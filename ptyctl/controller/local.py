@@ -16,6 +16,7 @@ from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.gc import GcReply, GcRequest
 from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.pty_replies import BlocksReply, PtyReply
@@ -45,6 +46,7 @@ from .outliving import Keeper, Outliving
 from .pty import PtySurface
 from .recovered import recovered
 from .registry import Registry
+from .retention import collect
 from .settings import Settings, load_settings
 
 
@@ -159,6 +161,10 @@ class LocalController:
 
     async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
         return await self._pty.answer(request, progress)
+
+    async def gc(self, request: GcRequest) -> GcReply:
+        live = frozenset(session.session_id for session in self._registry.live() if session.held)
+        return await collect(self.settings, request, live, self._registry.forget)
 
     async def _open(self, request: SessionRequest) -> SessionReply:
         spec = spec_of(request, None if request.platform is None else self._platforms.get(request.platform))

@@ -18,7 +18,8 @@ _DEFAULT_LIMITS = Limits()
 
 class Settings(BaseSettings):
     """`state_dir` keeps the transcripts; `devices_file` is the inventory; `platforms_dir` has the user's own families. Sizes
-    are bytes. A daemon without sessions and connections ends after `daemon_idle_s`; 0 is never."""
+    are bytes. A daemon without sessions and connections ends after `daemon_idle_s`; 0 is never. `gc_max_age_days` and
+    `gc_max_bytes` are what a `gc` leaves; 0 is no limit."""
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="ignore", frozen=True)
 
@@ -31,6 +32,8 @@ class Settings(BaseSettings):
     window_bytes: int = Field(_DEFAULT_LIMITS.window_bytes, ge=4096)
     quota_bytes: int = Field(_DEFAULT_LIMITS.quota_bytes, ge=0)
     daemon_idle_s: float = Field(3600, ge=0)
+    gc_max_age_days: float = Field(30, ge=0)
+    gc_max_bytes: int = Field(10 << 30, ge=0)
 
     @classmethod
     def settings_customise_sources(

@@ -1,9 +1,9 @@
 """Takes out of a terminal's output what must not reach the terminal of whoever looks on: it is data, and may be hostile.
 
-A terminal types what it answers, as if its user had; and some sequences reach beyond its screen. These are dropped: ENQ; queries
-(DSR, DA, DECRQM, DECRQSS, XTGETTCAP, title and window reports, colours asked for ...); the clipboard and what is like it (OSC 52,
-1337, 5522); moving the window; printing; and all DCS, APC, PM and SOS, which hold queries, keys to be redefined, or sequences
-meant for an outer terminal. Everything else passes as it came.
+A terminal types what it answers, as if its user had; and some sequences reach beyond its screen. These are dropped: ENQ;
+queries (DSR, DA, DECRQM, DECRQSS, XTGETTCAP, title and window reports, colours asked for ...); the clipboard and what is like
+it (OSC 52, 1337, 5522); moving the window; printing; and all DCS, APC, PM and SOS, which hold queries, keys to be redefined,
+or sequences meant for an outer terminal. Everything else passes as it came.
 
 What another sequence cuts off is dropped too: without what stood between, its halves could become one. So are C1 controls in
 UTF-8, which some terminals obey (xterm) and ours does not. (ECMA-48 5.4 and 5.6; xterm, "Control Sequences")

@@ -1,4 +1,4 @@
-"""The Controller protocol as JSON-RPC 2.0: a method for each tool, by its name. Both ends of the socket use this table."""
+"""The Controller protocol as JSON-RPC 2.0: a method for each tool, by its name, and `gc`. Both ends use this table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ptyctl.api import config, exec, io, pty_replies, screen, session
+from ptyctl.api import config, exec, gc, io, pty_replies, screen, session
 from ptyctl.api.controller import Controller, Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.model import Reply, Request
@@ -48,6 +48,10 @@ async def _config(controller: Controller, request: Any, _progress: Progress | No
     return await controller.config(request)
 
 
+async def _gc(controller: Controller, request: Any, _progress: Progress | None) -> Reply:
+    return await controller.gc(request)
+
+
 async def _pty(controller: Controller, request: Any, progress: Progress | None) -> Reply:
     return await controller.pty(request, progress)
 
@@ -57,12 +61,13 @@ METHODS: dict[str, Method] = {
     "ptyctl_session_io": Method(io.IoRequest, _io),
     "ptyctl_session_exec": Method(exec.ExecRequest, _exec),
     "ptyctl_session_config": Method(config.ConfigRequest, _config),
+    "gc": Method(gc.GcRequest, _gc),
     **{name: Method(request, _pty) for name, request in PTY_REQUESTS.items()},
 }
 
 _REPLIES: dict[str, type[Reply]] = {
     name: reply
-    for module in (session, io, exec, config, pty_replies, screen)
+    for module in (session, io, exec, config, gc, pty_replies, screen)
     for name, reply in vars(module).items()
     if isinstance(reply, type) and issubclass(reply, Reply)
 }

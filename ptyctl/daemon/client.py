@@ -12,6 +12,7 @@ from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.gc import GcReply, GcRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.pty import PtyRequest
@@ -97,6 +98,9 @@ class RemoteController:
             del self._watched[number]
             if not self._writer.is_closing():
                 await self._send({"method": "cancel", "params": {"id": number}})
+
+    async def gc(self, request: GcRequest) -> GcReply:
+        return await self._call("gc", request, GcReply)
 
     async def aclose(self) -> None:
         """Ends the connection."""

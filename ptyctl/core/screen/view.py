@@ -27,8 +27,8 @@ _INPUT_MODES = modes.MOUSE | {modes.DECCKM, modes.DECNKM, *map(modes.private, (1
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a terminal of some size shows of a screen. Each row draws itself from the first column on; `cursor` is (row, column),
-    0-based, None while it is hidden; `input_modes` are DEC private modes."""
+    """What a terminal of some size shows of a screen. Each row draws itself from the first column on; `cursor` is (row,
+    column), 0-based, None while it is hidden; `input_modes` are DEC private modes."""
 
     rows: tuple[str, ...]
     cursor: tuple[int, int] | None
