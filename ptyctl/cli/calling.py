@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ptyctl.api.controller import Controller
-from ptyctl.api.errors import PtyctlError, invalid
+from ptyctl.api.errors import invalid
 from ptyctl.api.pty import PtyRequest
-from ptyctl.api.pty_replies import BlocksReply, PtyReply
+from ptyctl.api.pty_replies import BlocksReply, PtyReply, raised
 from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
 from ptyctl.daemon.client import RemoteController
@@ -62,12 +62,9 @@ def meant(entries: list[SessionEntry], name: str) -> str:
 
 async def asked(controller: Controller, request: PtyRequest, kind: type[A]) -> A:
     """The answer of the pty_* surface, where an error is an answer too: here it is raised."""
-    from ptyctl.api.errors import ErrorCode
-
     reply = await controller.pty(request)
     if not reply.ok:
-        code = {"not_found": ErrorCode.NOT_FOUND, "invalid_argument": ErrorCode.INVALID_ARGUMENT, "busy": ErrorCode.BUSY}
-        raise PtyctlError(code.get(reply.error or "", ErrorCode.IO_ERROR), reply.message or str(reply.error))
+        raise raised(reply.error, reply.message)
     assert isinstance(reply, kind)
     return reply
 

@@ -10,7 +10,7 @@ import typer
 
 from ptyctl import __version__
 
-from . import daemon, gc, locks, looking, opening, running, sessions
+from . import daemon, gc, locks, looking, opening, recordings, running, sessions
 from .attach import command as attach
 
 app = typer.Typer(
@@ -31,6 +31,8 @@ app.command()(locks.lock)
 app.command()(locks.unlock)
 app.command()(locks.takeover)
 app.command()(locks.close)
+app.command()(recordings.export)
+app.command()(recordings.replay)
 app.command()(gc.gc)
 app.add_typer(daemon.app, name="daemon")
 

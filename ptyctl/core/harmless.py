@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from .control import ESC
+from .marks import OSC_NUMBER
 
 #: Longer sequences are dropped: nothing that is known is longer than a title or a link.
 MAX_SEQUENCE_BYTES = 4096
@@ -47,8 +48,9 @@ _ASKING = frozenset(
     b"n ?n >n c >c =c ?c $p ?$p >q x ?u $u &u $w *y #| #R ?S ?m ?g '| 'z 'w i ?i >t".split()
 )  # fmt: skip
 _TITLE_STACK = (b"22", b"23")
-#: Clipboard, a font's name, iTerm2's files and reports, xterm's features, the clipboard of kitty.
-_REACHING = frozenset(b"50 52 60 61 1337 5522".split())
+#: Clipboard, a font's name, iTerm2's files and reports, xterm's features, the clipboard of kitty; our own marks, whose nonce
+#: is nobody's business.
+_REACHING = frozenset({*b"50 52 60 61 1337 5522".split(), OSC_NUMBER})
 
 
 class Harmless:

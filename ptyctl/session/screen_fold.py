@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from ptyctl.core.recording import FRESH
 from ptyctl.core.screen import ScreenModel
 
 from .screen_source import ScreenSource
@@ -12,8 +13,6 @@ from .screen_steps import Step
 
 #: The model skips what has scrolled off only within what it is given at once.
 PIECE_BYTES = 1 << 20
-#: A fresh terminal: whatever sequence was open is cancelled (CAN), and the terminal reset (RIS, ECMA-48 8.3.105).
-_FRESH = b"\x18\x1bc"
 
 
 class Fold:
@@ -66,6 +65,6 @@ class Fold:
             size = steps[self.step].size
             self.step += 1
             if size is None:
-                self.model.feed(_FRESH)
+                self.model.feed(FRESH)
             else:
                 self.model.resize(*size)

@@ -15,7 +15,7 @@ from ptyctl.core.screen import ScreenModel
 HARMFUL = [
     b"\x05", b"\x1b[6n", b"\x1b[?6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[=c", b"\x1bZ", b"\x1b[>q", b"\x1b[x",
     b"\x1b[?6$p", b"\x1b[4$p", b"\x1b[18t", b"\x1b[21t", b"\x1b[20;1t", b"\x1b[8;50;200t", b"\x1b[?u", b"\x1b[5i", b"\x1b[*y",
-    b"\x1b]52;c;aGk=\x07", b"\x1b]052;c;?\x1b\\", b"\x1b]11;?\x07", b"\x1b]4;1;?\x1b\\", b"\x1b]1337;ReportCellSize\x07",
+    b"\x1b]52;c;aGk=\x07", b"\x1b]052;c;?\x1b\\", b"\x1b]11;?\x07", b"\x1b]4;1;?\x1b\\", b"\x1b]1337;ReportCellSize\x07", b"\x1b]7717;nonce;1;B\x07",
     b"\x1bP$qm\x1b\\", b"\x1bP+q544e\x1b\\", b"\x1bPtmux;\x1b\x1b[6n\x1b\\", b"\x1b_Gi=1,a=q;AAAA\x1b\\", b"\x1b^pm\x1b\\",
     b"\x1b%@", b"\x1bX\x1b\\", b"\x1b[0006n", b"\x1b[\x006n", b"\x1b\x00[6n",
 ]  # fmt: skip

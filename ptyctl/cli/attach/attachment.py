@@ -61,7 +61,6 @@ class Attachment:
         loop.add_reader(self._terminal.input, self._terminal.read, self._typed)
         if wait:
             self._beside(self.holding.wait())
-        self._lock_changed()
         follow = asyncio.create_task(self._follow())
         tasks = [
             follow,
