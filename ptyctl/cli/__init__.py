@@ -11,21 +11,32 @@ def main() -> None:
         case ["mcp", "--toolsets", toolsets]:
             _shim(toolsets)
         case arguments:
-            sys.exit(_run(arguments or ["--help"]))
+            sys.exit(run(arguments or ["--help"]))
 
 
-def _run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """The exit code of a command."""
-    from .main import app
-
     try:
-        code = app(arguments, prog_name="ptyctl", standalone_mode=False)
+        return _run(arguments)
     except SystemExit:
         raise
     except _failures() as error:
         from .failing import told
 
         return told(error)
+
+
+def _run(arguments: list[str]) -> int:
+    """A list of sessions is asked for often, and needs nothing of what makes the other commands."""
+    match arguments:
+        case ["sessions", *options] if {*options} <= {"--all", "-a", "--json"}:
+            from .listing import show
+
+            show(everything=not {"--all", "-a"}.isdisjoint(options), as_json="--json" in options)
+            return 0
+    from .main import app
+
+    code = app(arguments, prog_name="ptyctl", standalone_mode=False)
     return code if isinstance(code, int) else 0
 
 
@@ -42,4 +53,4 @@ def _shim(toolsets: str) -> None:
     sys.exit(run(toolsets))
 
 
-__all__ = ["main"]
+__all__ = ["main", "run"]

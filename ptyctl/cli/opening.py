@@ -13,7 +13,10 @@ from .options import AsJson, Task
 
 app = typer.Typer(help="Open a session, and print its id.")
 
-_ADDRESS = re.compile(r"(?:(?P<user>[^@]+)@)?(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+|[^:]+:[^:]+:.+?))(?::(?P<port>\d+))?")
+_ADDRESS = re.compile(
+    r"(?:(?P<user>[^@]+)@)?(?:\[(?P<v6>[^\]@]+)\](?::(?P<v6_port>\d+))?|(?P<bare_v6>[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)"
+    r"|(?P<host>[^:@\[\]]+)(?::(?P<port>\d+))?)"
+)
 
 _Cols = Annotated[int | None, typer.Option(min=1, max=65535, help="Columns; this terminal's, or 120.")]
 _Rows = Annotated[int | None, typer.Option(min=1, max=65535, help="Rows; this terminal's, or 40.")]
@@ -82,7 +85,7 @@ def ssh(
         "legacy_algorithms": legacy or None,
     }
     own = {"protocol": "ssh", "command": command or None, "auth": auth or None, "ssh_options": _given(options) or None}
-    where = {**_address(address), **_timeout(connect_timeout)}
+    where = {**address_fields(address), **_timeout(connect_timeout)}
     _open({**own, **where, **_session(cols, rows, term, console, platform)}, lock, attach, task, as_json)
 
 
@@ -101,7 +104,7 @@ def telnet(
     as_json: AsJson = False,
 ) -> None:
     """A console over Telnet."""
-    where = {"protocol": "telnet", **_address(address), **_timeout(connect_timeout)}
+    where = {"protocol": "telnet", **address_fields(address), **_timeout(connect_timeout)}
     _open({**where, **_session(cols, rows, term, console, platform)}, lock, attach, task, as_json)
 
 
@@ -152,12 +155,13 @@ def _size() -> tuple[int, int]:
     return max(size.columns, 1), max(size.lines - 1, 1)
 
 
-def _address(address: str) -> dict[str, Any]:
+def address_fields(address: str) -> dict[str, Any]:
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
         raise typer.BadParameter(f"{address} is no [USER@]HOST[:PORT]; an IPv6 address with a port stands in brackets")
-    port = int(parts["port"]) if parts["port"] else None
-    return _given({"host": parts["v6"] or parts["host"], "port": port, "username": parts["user"]})
+    port = parts["port"] or parts["v6_port"]
+    host = parts["host"] or parts["v6"] or parts["bare_v6"]
+    return _given({"host": host, "port": int(port) if port else None, "username": parts["user"]})
 
 
 def _timeout(seconds: float) -> dict[str, Any]:

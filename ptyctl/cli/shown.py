@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import typer
-
 
 def as_json(value: Any) -> None:
     """One JSON value, on one line."""
-    typer.echo(json.dumps(value, ensure_ascii=False))
+    print(json.dumps(value, ensure_ascii=False))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -20,7 +18,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     lines = [tuple(heads), *map(tuple, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def size(count: int) -> str:

@@ -13,16 +13,19 @@ from ptyctl.core.harmless import MAX_SEQUENCE_BYTES, Harmless
 from ptyctl.core.screen import ScreenModel
 
 HARMFUL = [
-    b"\x05", b"\x1b[6n", b"\x1b[?6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[=c", b"\x1bZ", b"\x1b[>q", b"\x1b[x",
+    b"\x05", b"\x1b[6n", b"\x1b[?6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[=c", b"\x1bZ",
+    b"\x1b[>q", b"\x1b[x",
     b"\x1b[?6$p", b"\x1b[4$p", b"\x1b[18t", b"\x1b[21t", b"\x1b[20;1t", b"\x1b[8;50;200t", b"\x1b[?u", b"\x1b[5i", b"\x1b[*y",
-    b"\x1b]52;c;aGk=\x07", b"\x1b]052;c;?\x1b\\", b"\x1b]11;?\x07", b"\x1b]4;1;?\x1b\\", b"\x1b]1337;ReportCellSize\x07", b"\x1b]7717;nonce;1;B\x07",
+    b"\x1b]52;c;aGk=\x07", b"\x1b]052;c;?\x1b\\", b"\x1b]11;?\x07", b"\x1b]4;1;?\x1b\\", b"\x1b]1337;ReportCellSize\x07",
+    b"\x1b]7717;nonce;1;B\x07",
     b"\x1bP$qm\x1b\\", b"\x1bP+q544e\x1b\\", b"\x1bPtmux;\x1b\x1b[6n\x1b\\", b"\x1b_Gi=1,a=q;AAAA\x1b\\", b"\x1b^pm\x1b\\",
     b"\x1b%@", b"\x1bX\x1b\\", b"\x1b[0006n", b"\x1b[\x006n", b"\x1b\x00[6n",
 ]  # fmt: skip
 HARMLESS = [
     b"text", "é日本\u2764\ufe0f".encode(), b"\r\n", b"\t\b", b"\x07", b"\x1b[1;31m", b"\x1b[2J", b"\x1b[3;4H", b"\x1b[2 q",
     b"\x1b[?1049h", b"\x1b[?2004l", b"\x1b]2;what? a title\x07", b"\x1b]0;t\x1b\\", b"\x1b]8;;http://192.0.2.1/?a=b\x1b\\",
-    b"\x1b7", b"\x1b8", b"\x1bM", b"\x1b(0", b"\x1b#8", b"\x1b[22;2t", b"\x1b[23t", b"\x1b[u", b"\x1b[s", b"\x1b[4h", b"\x1b[!p",
+    b"\x1b7", b"\x1b8", b"\x1bM", b"\x1b(0", b"\x1b#8", b"\x1b[22;2t", b"\x1b[23t", b"\x1b[u", b"\x1b[s",
+    b"\x1b[4h", b"\x1b[!p",
     b"\x1b[>4;1m", b"\x1b[5\nC", b"\xff", b"\x1b[1\x18", b"\x1b]4;1;rgb:00/00/00\x07",
 ]  # fmt: skip
 HALVES = [

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from ptyctl.core.screen import ScreenModel, View
 
 PIECES = st.one_of(
-    st.sampled_from(["a", "hello ", "x" * 30, "é", "日本", "e\u0301", "\u2764\ufe0f", "\r\n", "\r", "\t", "\b"]).map(str.encode),
+    st.sampled_from(["a", "hello ", "x" * 30, "é", "日本", "e\u0301", "\u2764\ufe0f"]).map(str.encode),
     st.sampled_from(
-        [b"\x1b[1;31m", b"\x1b[44m", b"\x1b[m", b"\x1b[38;5;208m", b"\x1b[2J", b"\x1b[K", b"\x1b[H", b"\x1b[2;3H", b"\x1b[99;99H",
-         b"\x1b[?25l", b"\x1b[?25h", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[2;3r", b"\x1b[r", b"\x1b[L", b"\x1b[P", b"\x1bM",
+        [b"\r\n", b"\r", b"\t", b"\b",
+         b"\x1b[1;31m", b"\x1b[44m", b"\x1b[m", b"\x1b[38;5;208m", b"\x1b[2J", b"\x1b[K", b"\x1b[H", b"\x1b[2;3H",
+         b"\x1b[99;99H",         b"\x1b[?25l", b"\x1b[?25h", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[2;3r", b"\x1b[r", b"\x1b[L",
+         b"\x1b[P", b"\x1bM",
          b"\x1b[?6h", b"\x1b[?7l", b"\x1b]2;title\x07", b"\x1b[?5h", b"\x1b[?5l"]
     ),
 )  # fmt: skip
