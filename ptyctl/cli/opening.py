@@ -134,8 +134,9 @@ def _open(fields: dict[str, Any], lock: bool, attach: bool, task: str | None, as
         typer.echo(reply["session_id"])
     if attach:
         from .attach.command import begin
+        from .attach.wishes import Wishes
 
-        begin(reply["session_id"], write=True, task=task)
+        begin(Wishes(reply["session_id"], task, write=True))
 
 
 def _session(cols: int | None, rows: int | None, term: str, console: str | None, platform: str | None) -> dict[str, Any]:

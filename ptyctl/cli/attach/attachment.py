@@ -31,14 +31,12 @@ _ANOTHER_TERMINAL = ("session_reset", "session_restarted")
 
 
 class Attachment:
-    """`run` ends when the person leaves or the session ends. `holding` is there before, so that its lock can be taken first."""
+    """`run` ends when the person leaves or the session ends. `row` is whether one tells who types."""
 
-    def __init__(
-        self, controller: Controller, session_id: str, name: str, task_id: str, terminal: Terminal, *, row: bool
-    ) -> None:
-        self.holding = Holding(controller, session_id, task_id, self._lock_changed)
+    def __init__(self, controller: Controller, holding: Holding, name: str, terminal: Terminal, *, row: bool) -> None:
+        self.holding = holding
         self._controller = controller
-        self._who = {"session_id": session_id, "task_id": task_id}
+        self._who = {"session_id": holding.session_id, "task_id": holding.task_id}
         self._name = name
         self._terminal = terminal
         self._row = row
@@ -61,6 +59,8 @@ class Attachment:
         loop.add_reader(self._terminal.input, self._terminal.read, self._typed)
         if wait:
             self._beside(self.holding.wait())
+        self.holding.on_change = self._lock_changed
+        self._lock_changed()
         follow = asyncio.create_task(self._follow())
         tasks = [
             follow,
@@ -147,7 +147,7 @@ class Attachment:
             self._keyboard.press("break")
 
     def _lock_changed(self) -> None:
-        self._dirty.set()
+        self._tell("")
         if self.holding.held:
             self._beside(self._fit())
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from ptyctl.cli.options import SessionName, Task
+
+from .wishes import Wishes
 
 
 def attach(
@@ -18,20 +21,20 @@ def attach(
     force: Annotated[
         str | None, typer.Option(metavar="REASON", help="Take the lock from whoever has it, and tell them why.")
     ] = None,
+    ttl: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Should this terminal be killed, its lock is free after this.")
+    ] = 30,
     status: Annotated[bool, typer.Option(" /--no-status", help="Leave out the row that tells who types.")] = True,
     task: Task = None,
 ) -> None:
     """Watch a session in this terminal, or type into it with --write. At the begin of a line ~. detaches, and ~? helps."""
-    begin(name, write=write or wait or force is not None, wait=wait, force=force, status=status, task=task)
+    begin(Wishes(name, task, ttl, write or wait or force is not None, wait, force, status))
 
 
-def begin(
-    name: str, *, write: bool, wait: bool = False, force: str | None = None, status: bool = True, task: str | None = None
-) -> None:
+def begin(wishes: Wishes) -> None:
     """Attaches this terminal; the process ends with it."""
-    from .running import Wishes, run
-    from .terminal import Terminal
-
-    if not Terminal.is_one():
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise typer.BadParameter("attach needs a terminal; without one use: ptyctl tail -f")
-    raise typer.Exit(run(Wishes(name, task, write, wait, force, status)))
+    from .running import run
+
+    raise typer.Exit(run(wishes))

@@ -5,26 +5,15 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.cli.calling import found, task_name
 from ptyctl.daemon.client import RemoteController
 
 from .attachment import Attachment
+from .holding import Holding
 from .terminal import Terminal
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """`write` takes the lock: by `force` with that reason, or after a `wait`; `status` is whether a row tells who types."""
-
-    name: str
-    task: str | None
-    write: bool = False
-    wait: bool = False
-    force: str | None = None
-    status: bool = True
+from .wishes import Wishes
 
 
 def run(wishes: Wishes) -> int:
@@ -72,7 +61,8 @@ async def _go_on(wishes: Wishes, session_id: str, terminal: Terminal, *, held: b
 
 def _attachment(controller: RemoteController, session_id: str, wishes: Wishes, terminal: Terminal) -> Attachment:
     terminal.view.forget()
-    return Attachment(controller, session_id, wishes.name, task_name(wishes.task), terminal, row=wishes.status)
+    holding = Holding(controller, session_id, task_name(wishes.task), wishes.ttl_s)
+    return Attachment(controller, holding, wishes.name, terminal, row=wishes.status)
 
 
 async def _run(attachment: Attachment, *, wait: bool) -> str:

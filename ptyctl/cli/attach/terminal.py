@@ -26,10 +26,6 @@ class Terminal:
         self._output = sys.stdout.fileno()
         self._before: list[Any] = []
 
-    @staticmethod
-    def is_one() -> bool:
-        return sys.stdin.isatty() and sys.stdout.isatty()
-
     def __enter__(self) -> Self:
         self._before = termios.tcgetattr(self._input)
         tty.setraw(self._input, termios.TCSANOW)
