@@ -42,7 +42,7 @@ def send(
     key: Annotated[
         list[str] | None, typer.Option("--key", "-k", help="Press a key, behind the text: ctrl_c, up, f1, break ...")
     ] = None,
-    enter: Annotated[bool, typer.Option(" /--no-enter", help="Do not press Enter behind the text.")] = True,
+    enter: Annotated[bool, typer.Option(" /--no-enter", show_default=False, help="Do not press Enter behind the text.")] = True,
     sensitive: Annotated[bool, typer.Option("--sensitive", help="A secret: only its length is kept.")] = False,
     task: Task = None,
     as_json: AsJson = False,

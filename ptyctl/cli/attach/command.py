@@ -24,7 +24,7 @@ def attach(
     ttl: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="Should this terminal be killed, its lock is free after this.")
     ] = 30,
-    status: Annotated[bool, typer.Option(" /--no-status", help="Leave out the row that tells who types.")] = True,
+    status: Annotated[bool, typer.Option(" /--no-status", show_default=False, help="No row that tells who types.")] = True,
     task: Task = None,
 ) -> None:
     """Watch a session in this terminal, or type into it with --write. At the begin of a line ~. detaches, and ~? helps."""
