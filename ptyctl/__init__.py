@@ -6,16 +6,18 @@ if TYPE_CHECKING:
     from .api.errors import ErrorCode, PtyctlError
     from .api.handle import SessionHandle
     from .controller import LocalController
-    from .library import open_session
+    from .library import Connection, connect, open_session
 
 __version__ = "0.1.0"
-__all__ = ["ErrorCode", "LocalController", "PtyctlError", "SessionHandle", "open_session"]
+__all__ = ["Connection", "ErrorCode", "LocalController", "PtyctlError", "SessionHandle", "connect", "open_session"]
 
 _HOMES = {
+    "Connection": "ptyctl.library",
     "ErrorCode": "ptyctl.api.errors",
     "LocalController": "ptyctl.controller",
     "PtyctlError": "ptyctl.api.errors",
     "SessionHandle": "ptyctl.api.handle",
+    "connect": "ptyctl.library",
     "open_session": "ptyctl.library",
 }
 

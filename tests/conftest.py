@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fixtures.daemons import daemon_folder
+from ptyctl.daemon.place import Place
+
 # A busy machine makes a single example slow, so there is no deadline. CI draws more, at random: it is to find new ones.
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), max_examples=200, print_blob=True, database=None)
@@ -58,6 +61,14 @@ def _hermetic_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTYCTL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path / "config.toml"))
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """Where no daemon is up yet; whoever connects starts one of the test's own, in a process of its own."""
+    with daemon_folder() as folder:
+        monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(folder))
+        yield Place(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,6 +4,7 @@ from .config import ConfigReply, ConfigRequest
 from .controller import Controller, Progress
 from .errors import ErrorCode, PtyctlError
 from .exec import ExecReply, ExecRequest
+from .gc import GcReply, GcRequest
 from .io import IoReply, IoRequest
 from .log import LogLine, LogReply, LogRequest
 from .notify import NotifyReply, NotifyRequest
@@ -20,6 +21,8 @@ __all__ = [
     "ErrorCode",
     "ExecReply",
     "ExecRequest",
+    "GcReply",
+    "GcRequest",
     "IoReply",
     "IoRequest",
     "LogLine",

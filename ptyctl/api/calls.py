@@ -9,6 +9,7 @@ from typing import Any
 from .config import ConfigRequest
 from .controller import Controller, Progress
 from .exec import ExecRequest
+from .gc import GcRequest
 from .io import IoRequest
 from .log import LogRequest
 from .model import Reply, Request
@@ -17,7 +18,7 @@ from .pty import PTY_REQUESTS
 from .session import SessionRequest
 
 #: Methods beside the tools': what a person does.
-NOTIFY, LOG = "notify", "log"
+NOTIFY, LOG, GC = "notify", "log", "gc"
 #: Performs a request of its own type; the progress callback is None where nobody wants to hear.
 Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 
@@ -56,6 +57,10 @@ async def _log(controller: Controller, request: LogRequest, _progress: Progress 
     return await controller.log(request)
 
 
+async def _gc(controller: Controller, request: GcRequest, _progress: Progress | None) -> Reply:
+    return await controller.gc(request)
+
+
 METHODS: dict[str, Method] = {
     "ptyctl_session": Method(SessionRequest, _session),
     "ptyctl_session_exec": Method(ExecRequest, _exec),
@@ -63,5 +68,6 @@ METHODS: dict[str, Method] = {
     "ptyctl_session_config": Method(ConfigRequest, _config),
     NOTIFY: Method(NotifyRequest, _notify),
     LOG: Method(LogRequest, _log),
+    GC: Method(GcRequest, _gc),
     **{name: Method(request, _pty) for name, request in PTY_REQUESTS.items()},
 }

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from .config import ConfigReply, ConfigRequest
 from .exec import ExecReply, ExecRequest
+from .gc import GcReply, GcRequest
 from .io import IoReply, IoRequest
 from .log import LogReply, LogRequest
 from .notify import NotifyReply, NotifyRequest
@@ -57,6 +58,10 @@ class Controller(Protocol):
 
     async def log(self, request: LogRequest) -> LogReply:
         """What a session has printed, line by line with times."""
+        ...
+
+    async def gc(self, request: GcRequest) -> GcReply:
+        """Removes transcripts that are too old or too much, never one of a live session."""
         ...
 
     async def aclose(self) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
 
+from .blocks import Block
 from .config import ConfigReply, ConfigRequest
 from .controller import Controller
 from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
+from .pty import BlocksSearch, BlocksSince, PtyRequest
+from .pty_replies import BlocksReply, Hit, raised
 from .session import SessionReply, SessionRequest
+from .watch import Watched, WatchRequest
 
 
 class SessionHandle:
@@ -31,6 +37,14 @@ class SessionHandle:
         """Opens a session with the fields of `ptyctl_session` action=open."""
         request = SessionRequest.of({"action": "open", **fields})
         return cls(controller, await controller.session(request), request.task_id)
+
+    @classmethod
+    async def of(cls, controller: Controller, session_id: str, task_id: str | None = None) -> Self:
+        """A session that is open already; its `read` begins with what comes from now on."""
+        status = await controller.session(SessionRequest.of({"action": "status", "session_id": session_id}))
+        read = IoRequest.of({"action": "read", "session_id": session_id, "timeout_ms": 0})
+        now = (await controller.io(read)).next_cursor
+        return cls(controller, status.model_copy(update={"next_cursor": now}), task_id)
 
     async def __aenter__(self) -> Self:
         return self
@@ -67,6 +81,26 @@ class SessionHandle:
         """What stands on the screen, now or when it matches `until_regex` or is still for `until_idle_ms`."""
         return await self.controller.io(IoRequest.of({**self._who(), "action": "read", "mode": "screen", **fields}))
 
+    def watch(self, **fields: Any) -> AsyncGenerator[Watched, None]:
+        """What happens: the present screen, then every byte, change and event; or all from the raw offset `from_offset` on."""
+        return self.controller.watch(WatchRequest.of({**self._who(), **fields}))
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Blocks that begin and end, locks taken over, resets: each a row of events.jsonl, until the session is closed."""
+        async with aclosing(self.watch()) as watched:
+            async for item in watched:
+                if item.event is not None:
+                    yield item.event
+
+    async def blocks(self, cursor: int = 0, limit: int = 50) -> list[Block]:
+        """What ran, the oldest first, from behind the block of that `seq` on."""
+        fields = {"session_id": self.session_id, "cursor": cursor, "limit": limit}
+        return (await self._blocks(BlocksSince.of(fields))).items or []
+
+    async def search(self, query: str, **fields: Any) -> list[Hit]:
+        """Lines of the blocks' output that hold `query`, or match it with `regex=True`."""
+        return (await self._blocks(BlocksSearch.of({"session_id": self.session_id, "query": query, **fields}))).hits or []
+
     async def lock(self, **fields: Any) -> SessionReply:
         return await self._session("lock", **fields)
 
@@ -84,6 +118,14 @@ class SessionHandle:
 
     async def close(self, *, force: bool = False) -> None:
         await self._session("close", **({"force": True} if force else {}))
+
+    async def _blocks(self, request: PtyRequest) -> BlocksReply:
+        """Of this surface an error is a reply; here it is raised as ever."""
+        reply = await self.controller.pty(request)
+        if not reply.ok:
+            raise raised(reply.error, reply.message)
+        assert isinstance(reply, BlocksReply)
+        return reply
 
     async def _session(self, action: str, **fields: Any) -> SessionReply:
         return await self.controller.session(SessionRequest.of({**self._who(), "action": action, **fields}))

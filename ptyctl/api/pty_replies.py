@@ -115,3 +115,9 @@ def refused(error: PtyctlError) -> PtyReply:
     if "mode" in known:
         known["active_block_id"] = error.details.get("block_id")
     return PtyReply(ok=False, error=_CODES.get(error.code, "io_error"), message=error.message, **known)
+
+
+def raised(error: PtyErrorCode | None, message: str | None) -> PtyctlError:
+    """The other way round: an answer that is an error, for whoever wants to have it raised."""
+    codes = {name: code for code, name in reversed(_CODES.items())}
+    return PtyctlError(codes.get(error, ErrorCode.IO_ERROR) if error else ErrorCode.IO_ERROR, message or str(error))

@@ -10,10 +10,41 @@ def main() -> None:
             _shim("core")
         case ["mcp", "--toolsets", toolsets]:
             _shim(toolsets)
-        case _:
-            from .main import app
+        case arguments:
+            sys.exit(run(arguments or ["--help"]))
 
-            app()
+
+def run(arguments: list[str]) -> int:
+    """The exit code of a command."""
+    try:
+        return _run(arguments)
+    except SystemExit:
+        raise
+    except _failures() as error:
+        from .failing import told
+
+        return told(error)
+
+
+def _run(arguments: list[str]) -> int:
+    """A list of sessions is asked for often, and needs nothing of what makes the other commands."""
+    match arguments:
+        case ["sessions", *options] if {*options} <= {"--all", "-a", "--json"}:
+            from .listing import show
+
+            show(everything=not {"--all", "-a"}.isdisjoint(options), as_json="--json" in options)
+            return 0
+    from .main import app
+
+    code = app(arguments, prog_name="ptyctl", standalone_mode=False)
+    return code if isinstance(code, int) else 0
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """They take long to import, and are looked at only when something was raised."""
+    from .failing import FAILURES
+
+    return FAILURES
 
 
 def _shim(toolsets: str) -> None:
@@ -22,4 +53,4 @@ def _shim(toolsets: str) -> None:
     sys.exit(run(toolsets))
 
 
-__all__ = ["main"]
+__all__ = ["main", "run"]

@@ -10,17 +10,31 @@ import typer
 
 from ptyctl import __version__
 
-from . import daemon, devices
+from . import daemon, devices, gc, locks, looking, opening, recordings, running, sessions
 from . import log as session_log
+from .attach import command as attach
 
 app = typer.Typer(
     help="A session controller for terminals: agents and people share consoles, SSH hosts and shells.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-
+app.command()(sessions.sessions)
+app.add_typer(opening.app, name="open")
+app.command()(attach.attach)
+app.command("exec")(running.exec_)
+app.command()(running.send)
+app.command()(looking.tail)
+app.command()(looking.screen)
+app.command()(looking.blocks)
+app.command()(looking.search)
+app.command()(locks.lock)
+app.command()(locks.unlock)
+app.command()(locks.takeover)
+app.command()(locks.close)
+app.command()(recordings.export)
+app.command()(recordings.replay)
+app.command()(gc.gc)
 app.add_typer(daemon.app, name="daemon")
 app.command()(devices.devices)
 app.command()(devices.doctor)

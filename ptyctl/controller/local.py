@@ -11,6 +11,7 @@ from typing import Self
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.gc import GcReply, GcRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.log import LogReply, LogRequest
 from ptyctl.api.notify import NotifyReply, NotifyRequest
@@ -43,6 +44,7 @@ from .opening import OpensChannels
 from .outliving import Keeper, Outliving
 from .pty import PtySurface
 from .registry import Registry
+from .retention import collect
 from .settings import Settings, load_settings
 
 
@@ -149,6 +151,10 @@ class LocalController:
         session = await self._registry.find_live(request.session_id)
         session.tell(request.message, request.sender)
         return NotifyReply(session_id=session.session_id, observers=session.observers())
+
+    async def gc(self, request: GcRequest) -> GcReply:
+        live = frozenset(session.session_id for session in self._registry.live() if session.held)
+        return await collect(self.settings, request, live, self._registry.forget)
 
     async def log(self, request: LogRequest) -> LogReply:
         session = await self._registry.find(request.session_id)

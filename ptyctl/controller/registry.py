@@ -100,6 +100,10 @@ class Registry:
         for key in history[: max(len(history) - KEPT_HISTORY, 0)]:
             del self._sessions[key]
 
+    def forget(self, session_id: str) -> None:
+        """Its history is gone."""
+        self._sessions.pop(session_id, None)
+
     async def settle(self) -> None:
         """Waits for what is being read from disk."""
         await asyncio.gather(*self._recalls.values(), return_exceptions=True)

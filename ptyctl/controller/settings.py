@@ -19,7 +19,8 @@ _DEFAULT_LIMITS = Limits()
 class Settings(BaseSettings):
     """`state_dir` keeps the transcripts; `devices_file` is the inventory; `platforms_dir` has the user's own families. Sizes
     are bytes. A daemon without sessions and connections ends after `daemon_idle_s`; 0 is never. A console whose line is lost is
-    connected anew for `reconnect_for_s` at most; 0 is not at all."""
+    connected anew for `reconnect_for_s` at most; 0 is not at all. `gc_max_age_days` and `gc_max_bytes` are what a `gc` leaves;
+    0 is no limit."""
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="ignore", frozen=True)
 
@@ -33,6 +34,8 @@ class Settings(BaseSettings):
     quota_bytes: int = Field(_DEFAULT_LIMITS.quota_bytes, ge=0)
     daemon_idle_s: float = Field(3600, ge=0)
     reconnect_for_s: float = Field(3600, ge=0)
+    gc_max_age_days: float = Field(30, ge=0)
+    gc_max_bytes: int = Field(10 << 30, ge=0)
 
     @classmethod
     def settings_customise_sources(

@@ -9,11 +9,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from ptyctl.api.calls import LOG, NOTIFY
+from ptyctl.api.calls import GC, LOG, NOTIFY
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.gc import GcReply, GcRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.log import LogReply, LogRequest
 from ptyctl.api.model import Reply, Request
@@ -107,6 +108,9 @@ class RemoteController:
 
     async def log(self, request: LogRequest) -> LogReply:
         return await self._call(LOG, request, LogReply)
+
+    async def gc(self, request: GcRequest) -> GcReply:
+        return await self._call(GC, request, GcReply)
 
     async def aclose(self) -> None:
         """Ends the connection."""

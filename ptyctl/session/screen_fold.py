@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from ptyctl.core.recording import FRESH
 from ptyctl.core.screen import ScreenModel
 
 from .screen_source import ScreenSource
@@ -17,8 +18,6 @@ _NEAR_BYTES = 64 * 1024
 _ASKING_BYTES = 256
 #: A program may ask for all 256 colours at once; more is not answered.
 ANSWERS = 256
-#: A fresh terminal: whatever sequence was open is cancelled (CAN), and the terminal reset (RIS, ECMA-48 8.3.105).
-_FRESH = b"\x18\x1bc"
 
 
 class Fold:
@@ -83,6 +82,6 @@ class Fold:
             size = steps[self.step].size
             self.step += 1
             if size is None:
-                self.model.feed(_FRESH)
+                self.model.feed(FRESH)
             else:
                 self.model.resize(*size)

@@ -3,5 +3,6 @@
 from .model import ScreenModel
 from .picture import Picture, Run
 from .queries import QueryReader
+from .view import Frame, View
 
-__all__ = ["Picture", "QueryReader", "Run", "ScreenModel"]
+__all__ = ["Frame", "Picture", "QueryReader", "Run", "ScreenModel", "View"]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from . import modes
 from .drawing import Drawing
+from .palette import palette
 from .style import sgr
 
 #: The name and the version of this terminal, not of the package: programs adapt to it.
@@ -17,11 +18,6 @@ _NAME = "ptyctl(1)"
 _CELL_WIDTH, _CELL_HEIGHT = 8, 16
 _MAX_ASKED_COLOURS = 16
 _DYNAMIC_COLOURS = {"10": (0xE5, 0xE5, 0xE5), "11": (0, 0, 0), "12": (0xE5, 0xE5, 0xE5)}
-#: xterm's palette: 16 colours, a cube of 6, 24 greys.
-_ANSI = bytes.fromhex(
-    "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
-)
-_LEVELS = (0, 95, 135, 175, 215, 255)
 
 Numbers = tuple[int, ...]
 Answer = Callable[[Drawing, Numbers], None]
@@ -123,7 +119,7 @@ def answer_command(canvas: Drawing, code: str, value: str, terminator: str) -> N
         pairs = value.split(";")[: 2 * _MAX_ASKED_COLOURS]
         for number, asked in zip(pairs[::2], pairs[1::2], strict=False):
             if asked == "?" and number.isdecimal() and len(number) <= 3 and int(number) < 256:
-                _colour(canvas, f"4;{int(number)}", _palette(int(number)), terminator)
+                _colour(canvas, f"4;{int(number)}", palette(int(number)), terminator)
     elif code in _DYNAMIC_COLOURS:
         for offset, asked in enumerate(value.split(";")):
             colour = _DYNAMIC_COLOURS.get(str(int(code) + offset))
@@ -134,15 +130,6 @@ def answer_command(canvas: Drawing, code: str, value: str, terminator: str) -> N
 def _colour(canvas: Drawing, what: str, colour: tuple[int, ...], terminator: str) -> None:
     value = "/".join(f"{part:02x}{part:02x}" for part in colour)
     canvas.write_process_input(f"\x1b]{what};rgb:{value}{terminator}")
-
-
-def _palette(number: int) -> tuple[int, ...]:
-    if number < 16:
-        return tuple(_ANSI[3 * number : 3 * number + 3])
-    if number < 232:
-        number -= 16
-        return _LEVELS[number // 36], _LEVELS[number // 6 % 6], _LEVELS[number % 6]
-    return (8 + (number - 232) * 10,) * 3
 
 
 def answer_status_string(canvas: Drawing, text: str) -> None:

@@ -36,6 +36,21 @@ def joins(char: str) -> bool:
     return width(char) == 0 or ord(char) in _SKIN_TONES
 
 
+def columns(row: str) -> list[str]:
+    """The text of a picture's row by columns: a cluster in its first, nothing in the second of what is wide."""
+    clusters, cells = Clusters(), list[str]()
+    for char in row:
+        last = next((x for x in range(len(cells) - 1, -1, -1) if cells[x]), None)
+        joined = clusters.joined(cells[last], char) if last is not None else None
+        if joined is None or last is None:
+            cells += [char, *[""] * (width(char) - 1)]
+            continue
+        cells[last], wide = joined
+        if wide and last == len(cells) - 1:
+            cells.append("")
+    return cells
+
+
 class Clusters:
     """The clusters of one terminal."""
 

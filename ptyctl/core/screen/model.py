@@ -10,6 +10,7 @@ from .paint import painted
 from .picture import Picture, pictured
 from .terminal import fold
 from .tokens import Tokenizer
+from .view import Frame, framed
 
 #: So much is held as tokens at a time, and text that is gathered is looked through when it is more than that.
 _PIECE_BYTES = 1 << 16
@@ -69,6 +70,11 @@ class ScreenModel:
     def picture(self, *, attributes: bool = False) -> Picture:
         self._settle()
         return pictured(self._canvas, attributes=attributes)
+
+    def frame(self, cols: int, rows: int) -> Frame:
+        """What a terminal of that size shows of it."""
+        self._settle()
+        return framed(self._canvas, cols, rows)
 
     def changed(self) -> frozenset[int]:
         """Rows, 0-based, that differ from those at the last call; all of them after a resize or on the other screen."""

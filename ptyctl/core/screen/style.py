@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from .palette import palette
+
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _COLOURS = _NAMES + tuple(f"bright{name}" for name in _NAMES)
 _NUMBERS = {name: number for number, name in enumerate(_COLOURS)}
@@ -102,6 +104,14 @@ def colour(number: int) -> str | None:
     if number < len(_COLOURS):
         return _COLOURS[number]
     return f"{_INDEXED}{number}" if number < 256 else None
+
+
+def rgb(name: str) -> str | None:
+    """A colour as `#rrggbb`; None for the terminal's default."""
+    if name == "default" or name.startswith("#"):
+        return None if name == "default" else name
+    number = int(name.removeprefix(_INDEXED)) if name.startswith(_INDEXED) else _NUMBERS[name]
+    return f"#{bytes(palette(number)).hex()}"
 
 
 def _codes_of(name: str, base: int) -> list[str]:

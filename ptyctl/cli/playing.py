@@ -1,0 +1,60 @@
+"""Plays a recording in this terminal, in its own time."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ptyctl.core.harmless import Harmless
+from ptyctl.core.recording import Take
+from ptyctl.core.screen import ScreenModel
+
+#: Takes back what the recording may have set: soft reset (DECSTR), mouse, focus, paste and cursor keys.
+_LEAVE = b"\x1b[!p\x1b[m\x1b[?1000;1002;1003;1004;1005;1006;1015;2004;1l\x1b[?25h"
+_LEAVE_ALTERNATE = b"\x1b[?1049l"
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+def play(take: Take, speed: float, max_pause_s: float) -> int:
+    """The exit code: 130 where it was stopped."""
+    screen, harmless, before = ScreenModel(take.cols, take.rows, scrollback=0), Harmless(), take.begun_at
+    try:
+        with _quiet():
+            for moment in take.moments:
+                time.sleep(min((moment.ts - before) / 1000, max_pause_s) / speed)
+                before = moment.ts
+                data = harmless.feed(moment.data)
+                screen.feed(data)
+                _write(data)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    finally:
+        if sys.stdout.isatty():
+            _write((_LEAVE_ALTERNATE if screen.picture().alt_screen else b"") + _LEAVE + b"\r\n")
+    return 0
+
+
+def _write(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What is typed meanwhile is not shown, and not kept for the shell. Ctrl-C still works."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    silent = termios.tcgetattr(terminal)
+    silent[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(terminal, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)

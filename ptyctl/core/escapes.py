@@ -1,0 +1,41 @@
+"""What a person types, apart from what is meant for the one who carries it: `~.` at the begin of a line, as in ssh(1)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .control import CR, LF
+
+Command = Literal["detach", "help", "lock", "break"]
+
+_TILDE = ord("~")
+_COMMANDS: dict[int, Command] = {ord("."): "detach", ord("?"): "help", ord("w"): "lock", ord("B"): "break"}
+
+
+class EscapeReader:
+    """Gives bytes to be typed and commands, in order, however what was typed is cut. `~~` is one `~`; before any other
+    character `~` is itself."""
+
+    def __init__(self) -> None:
+        self._line_begins = True
+        self._held = False
+
+    def feed(self, data: bytes) -> list[bytes | Command]:
+        items: list[bytes | Command] = []
+        typed = bytearray()
+        for byte in data:
+            if self._held:
+                self._held = False
+                command = _COMMANDS.get(byte)
+                if command is not None:
+                    items += [bytes(typed), command] if typed else [command]
+                    typed.clear()
+                    continue
+                if byte != _TILDE:
+                    typed.append(_TILDE)
+            elif byte == _TILDE and self._line_begins:
+                self._held = True
+                continue
+            typed.append(byte)
+            self._line_begins = byte in CR + LF
+        return [*items, bytes(typed)] if typed else items

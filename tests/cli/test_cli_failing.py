@@ -1,0 +1,82 @@
+"""What goes wrong is told in one line, and by an exit code that is documented."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.daemons import daemon_pid
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.cli import failing
+from ptyctl.cli.main import app
+from ptyctl.daemon.place import Place
+from tests.cli.command_line import is_one_line, ptyctl
+
+DOC = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nope",), ("exec",), ("exec", "s"), ("sessions", "--nope"), ("lock", "s", "--ttl", "x"), ("attach", "s"), ("export", "s"),
+     ("open",), ("open", "ssh"), ("takeover", "s"), ("daemon", "nope")],
+    ids=" ".join,
+)  # fmt: skip
+def test_usage(place: Place, arguments: tuple[str, ...]) -> None:
+    ran = ptyctl(*arguments)
+    assert ran.code == 2
+    assert is_one_line(ran.err), ran.err
+    assert daemon_pid(place) is None
+
+
+@pytest.mark.parametrize("command", ["sessions", "tail", "daemon"])
+def test_a_folder_that_cannot_be_used(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(tmp_path))
+    ran = ptyctl(command, *{"tail": ["s"], "daemon": ["status"]}.get(command, []))
+    assert ran.code == 6
+    assert is_one_line(ran.err)
+    assert f"chmod 700 {tmp_path}" in ran.err
+
+
+def test_settings_that_are_wrong(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
+    for arguments in (("sessions", "--all"), ("open", "local")):
+        ran = ptyctl(*arguments)
+        assert ran.code in (2, 6)
+        assert is_one_line(ran.err)
+        assert "max_sessions" in ran.err
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_every_code_has_an_exit_code_and_one_line(code: ErrorCode, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code = failing.told(PtyctlError(code, "several\nlines of\ttext"))
+    assert 1 <= exit_code <= 6
+    said = capsys.readouterr().err
+    assert is_one_line(said)
+    assert "several lines of text" in said
+
+
+def test_every_command_is_documented() -> None:
+    page = DOC.read_text()
+    commands = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
+    commands += [group.name for group in app.registered_groups if group.name]
+    assert [name for name in commands if f"`ptyctl {name}" not in page] == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_made(shell: str) -> None:
+    environment = {**os.environ, "_PTYCTL_COMPLETE": f"source_{shell}"}
+    program = "from ptyctl.cli import main; main()"
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert "_PTYCTL_COMPLETE" in ran.stdout
+    assert ran.stderr == ""
+
+
+def test_help_names_the_commands() -> None:
+    ran = ptyctl("--help")
+    assert ran.code == 0
+    assert all(name in ran.out for name in ("attach", "exec", "replay", "--install-completion"))

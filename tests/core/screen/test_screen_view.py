@@ -1,0 +1,89 @@
+"""A screen shown in another terminal: the same picture where it fits, the part around the cursor where it does not."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.core.screen import ScreenModel, View
+
+PIECES = st.one_of(
+    st.sampled_from(["a", "hello ", "x" * 30, "é", "日本", "e\u0301", "\u2764\ufe0f"]).map(str.encode),
+    st.sampled_from(
+        [b"\r\n", b"\r", b"\t", b"\b",
+         b"\x1b[1;31m", b"\x1b[44m", b"\x1b[m", b"\x1b[38;5;208m", b"\x1b[2J", b"\x1b[K", b"\x1b[H", b"\x1b[2;3H",
+         b"\x1b[99;99H",         b"\x1b[?25l", b"\x1b[?25h", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[2;3r", b"\x1b[r", b"\x1b[L",
+         b"\x1b[P", b"\x1bM",
+         b"\x1b[?6h", b"\x1b[?7l", b"\x1b]2;title\x07", b"\x1b[?5h", b"\x1b[?5l"]
+    ),
+)  # fmt: skip
+SIZES = st.tuples(st.sampled_from([1, 2, 7, 20]), st.sampled_from([1, 3, 6]))
+
+
+def shown(terminal: ScreenModel) -> tuple[object, ...]:
+    picture = terminal.picture(attributes=True)
+    return picture.rows, picture.attributes, picture.cursor_visible, picture.title
+
+
+@given(st.lists(st.lists(PIECES, max_size=12), min_size=1, max_size=4), SIZES)
+def test_a_terminal_that_has_room_shows_the_same(bursts: list[list[bytes]], size: tuple[int, int]) -> None:
+    far, terminal, view = ScreenModel(*size), ScreenModel(*size), View()
+    for burst in bursts:
+        far.feed(b"".join(burst))
+        terminal.feed(view.draw(far.frame(*size)))
+        assert shown(terminal) == shown(far)
+        if far.picture().cursor_visible:
+            assert terminal.picture().cursor == far.picture().cursor
+
+
+@given(st.lists(PIECES, max_size=30), SIZES, SIZES)
+def test_one_of_another_size_shows_the_part_with_the_cursor(
+    pieces: list[bytes], size: tuple[int, int], other: tuple[int, int]
+) -> None:
+    far, terminal = ScreenModel(*size), ScreenModel(*other)
+    far.feed(b"".join([*pieces, b"\x1b[?25h"]))
+    frame = far.frame(*other)
+    terminal.feed(View().draw(frame))
+    picture = far.picture()
+    top, left = max(0, picture.cursor[0] - other[1] + 1), max(0, picture.cursor[1] - other[0] + 1)
+    assert terminal.picture().cursor == (picture.cursor[0] - top, picture.cursor[1] - left)
+    if left == 0 and all(len(row) <= other[0] and row.isascii() for row in picture.rows):
+        below = ("",) * (other[1] - size[1])
+        assert terminal.picture().rows == picture.rows[top : top + other[1]] + below
+
+
+def test_only_what_has_changed_is_drawn() -> None:
+    far, view = ScreenModel(20, 3), View()
+    far.feed(b"one\r\ntwo\r\nthree")
+    view.draw(far.frame(20, 3))
+    far.feed(b"!")
+    drawn = view.draw(far.frame(20, 3))
+    assert b"three!" in drawn
+    assert b"one" not in drawn
+    view.forget()
+    assert b"one" in view.draw(far.frame(20, 3))
+
+
+def test_nothing_is_passed_on_that_was_sent() -> None:
+    far = ScreenModel(40, 3)
+    far.feed(b"\x1b]52;c;aGk=\x07\x1b[21t\x05\x1b[6n\x1bP$qm\x1b\\\x1b]2;a\ttitle\x07text")
+    drawn = View().draw(far.frame(40, 3))
+    assert not any(part in drawn for part in (b"\x1b]52", b"21t", b"\x05", b"6n", b"$q", b"\t"))
+    assert b"\x1b]2;atitle\x1b\\" in drawn
+
+
+def test_the_far_ends_input_modes_are_set_only_where_its_keys_are_typed_and_taken_back() -> None:
+    far, view = ScreenModel(40, 3), View()
+    far.feed(b"\x1b[?1h\x1b[?1002h\x1b[?1006h\x1b[?2004h\x1b[3 q")
+    assert b"?1002h" not in view.draw(far.frame(40, 3))
+    drawn = view.draw(far.frame(40, 3), takes_input=True)
+    assert all(mode in drawn for mode in (b"\x1b[?1h", b"\x1b[?1002h", b"\x1b[?1006h", b"\x1b[?2004h"))
+    left = view.leave()
+    assert all(mode in left for mode in (b"\x1b[?1l", b"\x1b[?1002l", b"\x1b[?1006l", b"\x1b[?2004l", b"\x1b[ q", b"\x1b[?25h"))
+
+
+def test_the_status_is_a_row_of_its_own() -> None:
+    far, terminal, view = ScreenModel(20, 2), ScreenModel(20, 3), View()
+    far.feed(b"one\r\ntwo\x1b[r\x1b[2J\x1b[99;1Hlast")
+    terminal.feed(view.draw(far.frame(20, 2), "\x1b[7mstatus\x1b[m\x1b[K"))
+    assert terminal.picture().rows == ("", "last", "status")

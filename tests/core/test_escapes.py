@@ -1,0 +1,54 @@
+"""`~.` and its like: at the begin of a line only, and however what was typed is cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.core.escapes import EscapeReader
+
+TYPED = st.lists(st.sampled_from([b"~", b".", b"?", b"w", b"B", b"\r", b"\n", b"a", "é".encode(), b"\x1b[A"]), max_size=20)
+
+
+def read(*pieces: bytes) -> list[bytes | str]:
+    """Commands, and between them what is typed, in one piece."""
+    reader, items = EscapeReader(), list[bytes | str]()
+    for piece in pieces:
+        for item in reader.feed(piece):
+            last = items[-1] if items else None
+            if isinstance(item, bytes) and isinstance(last, bytes):
+                items[-1] = last + item
+            else:
+                items.append(item)
+    return items
+
+
+@pytest.mark.parametrize(
+    ("typed", "items"),
+    [
+        (b"~.", ["detach"]),
+        (b"ls\r~.", [b"ls\r", "detach"]),
+        (b"ls\n~?~w~B", [b"ls\n", "help", "lock", "break"]),
+        (b"ls ~.", [b"ls ~."]),
+        (b"~~.", [b"~."]),
+        (b"\r~~~.", [b"\r~~."]),
+        (b"~/bin\r", [b"~/bin\r"]),
+        (b"~\r~.", [b"~\r", "detach"]),
+        (b"~", []),
+    ],
+)
+def test_commands(typed: bytes, items: list[bytes | str]) -> None:
+    assert read(typed) == items
+
+
+@given(TYPED)
+def test_the_cuts_change_nothing(pieces: list[bytes]) -> None:
+    whole = b"".join(pieces)
+    assert read(*pieces) == read(whole) == read(*(bytes([byte]) for byte in whole))
+
+
+@given(TYPED)
+def test_without_a_tilde_all_is_typed(pieces: list[bytes]) -> None:
+    whole = b"".join(pieces).replace(b"~", b"")
+    assert read(whole) == ([whole] if whole else [])

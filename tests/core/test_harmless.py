@@ -1,0 +1,116 @@
+"""What may reach a watcher's terminal: no query, no clipboard, and everything else as it came, however it was cut.
+
+The screen model is the judge: it answers what a terminal would, and what passes must draw the same picture.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.core.harmless import MAX_SEQUENCE_BYTES, Harmless
+from ptyctl.core.screen import ScreenModel
+
+HARMFUL = [
+    b"\x05", b"\x1b[6n", b"\x1b[?6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[=c", b"\x1bZ",
+    b"\x1b[>q", b"\x1b[x",
+    b"\x1b[?6$p", b"\x1b[4$p", b"\x1b[18t", b"\x1b[21t", b"\x1b[20;1t", b"\x1b[8;50;200t", b"\x1b[?u", b"\x1b[5i", b"\x1b[*y",
+    b"\x1b]52;c;aGk=\x07", b"\x1b]052;c;?\x1b\\", b"\x1b]11;?\x07", b"\x1b]4;1;?\x1b\\", b"\x1b]1337;ReportCellSize\x07",
+    b"\x1b]7717;nonce;1;B\x07",
+    b"\x1bP$qm\x1b\\", b"\x1bP+q544e\x1b\\", b"\x1bPtmux;\x1b\x1b[6n\x1b\\", b"\x1b_Gi=1,a=q;AAAA\x1b\\", b"\x1b^pm\x1b\\",
+    b"\x1b%@", b"\x1bX\x1b\\", b"\x1b[0006n", b"\x1b[\x006n", b"\x1b\x00[6n",
+]  # fmt: skip
+HARMLESS = [
+    b"text", "é日本\u2764\ufe0f".encode(), b"\r\n", b"\t\b", b"\x07", b"\x1b[1;31m", b"\x1b[2J", b"\x1b[3;4H", b"\x1b[2 q",
+    b"\x1b[?1049h", b"\x1b[?2004l", b"\x1b]2;what? a title\x07", b"\x1b]0;t\x1b\\", b"\x1b]8;;http://192.0.2.1/?a=b\x1b\\",
+    b"\x1b7", b"\x1b8", b"\x1bM", b"\x1b(0", b"\x1b#8", b"\x1b[22;2t", b"\x1b[23t", b"\x1b[u", b"\x1b[s",
+    b"\x1b[4h", b"\x1b[!p",
+    b"\x1b[>4;1m", b"\x1b[5\nC", b"\xff", b"\x1b[1\x18", b"\x1b]4;1;rgb:00/00/00\x07",
+]  # fmt: skip
+HALVES = [
+    b"\x1b",
+    b"\x1b[",
+    b"\x1b[6",
+    b"[6n",
+    b"n",
+    b"\x1b]",
+    b"52;c;",
+    b"\xc2",
+    b"\x9b6n",
+    b"\xc2\x9b6n",
+    b"\x1bP",
+    b"\\",
+    b"?",
+]
+KNOWN = st.one_of(st.sampled_from(HARMFUL), st.sampled_from(HARMLESS))
+STREAMS = st.lists(KNOWN | st.sampled_from(HALVES) | st.binary(max_size=3), max_size=20).map(b"".join)
+#: Without bytes that are no UTF-8: of those some may be dropped that would be drawn as unknown characters.
+TEXTS = st.lists(
+    KNOWN
+    | st.sampled_from([half for half in HALVES if half.isascii()])
+    | st.text(st.characters(max_codepoint=127), max_size=3).map(str.encode),
+    max_size=20,
+).map(b"".join)
+
+
+def passed(*pieces: bytes) -> bytes:
+    harmless = Harmless()
+    return b"".join(map(harmless.feed, pieces))
+
+
+def drawn(data: bytes) -> tuple[object, list[bytes]]:
+    model = ScreenModel(20, 5)
+    model.feed(data)
+    return model.picture(attributes=True), model.answers
+
+
+@pytest.mark.parametrize("harmful", HARMFUL, ids=repr)
+def test_what_is_harmful_does_not_pass(harmful: bytes) -> None:
+    left = passed(b"a" + harmful + b"b")
+    assert left.replace(b"\x00", b"").replace(b"\x1b\\", b"") == b"ab"  # the end of a string that was none does nothing
+    assert passed(*(bytes([byte]) for byte in b"a" + harmful + b"b")) == left
+
+
+@given(st.lists(st.sampled_from(HARMLESS), max_size=30))
+def test_everything_else_passes_as_it_came(pieces: list[bytes]) -> None:
+    assert passed(b"".join(pieces)) == b"".join(pieces)
+    assert passed(*pieces) == b"".join(pieces)
+
+
+@given(STREAMS, st.data())
+def test_it_does_not_depend_on_the_cuts(stream: bytes, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    assert passed(*(stream[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True))) == passed(stream)
+    assert passed(*(bytes([byte]) for byte in stream)) == passed(stream)
+
+
+@given(STREAMS)
+def test_what_passes_makes_no_terminal_answer(stream: bytes) -> None:
+    left = passed(stream + b"\x18")  # whatever has begun is over
+    assert drawn(left)[1] == []
+    assert b"\x05" not in left
+    assert passed(left) == left
+
+
+@given(TEXTS)
+def test_what_passes_draws_the_same(stream: bytes) -> None:
+    stream += b"\x18"
+    assert drawn(passed(stream))[0] == drawn(stream)[0]
+
+
+@pytest.mark.parametrize(
+    "stream", [b"\x1b\x1b[6n[6n", b"\x1b[6\x1b[cn", b"\xc2\xc2\x9b\x9b6n", b"\xc2\x05\x9b6n", b"\xc2\x1b[6n\x9b6n"]
+)
+def test_what_is_left_does_not_become_a_query(stream: bytes) -> None:
+    left = passed(stream)
+    assert b"\x1b[6n" not in left
+    assert b"\xc2\x9b" not in left
+
+
+@pytest.mark.parametrize("begin", [b"\x1b]2;", b"\x1b[", b"\x1b]52;c;", b"\x1b_"], ids=repr)
+def test_a_sequence_without_an_end_holds_nothing_back_for_ever(begin: bytes) -> None:
+    long = begin + b"1" * (2 * MAX_SEQUENCE_BYTES)
+    end = b"m" if begin == b"\x1b[" else b"\x1b\\"
+    assert passed(b"a", long, end, b"b") == b"ab"
+    assert passed(b"a" + long + end + b"b") == b"ab"
