@@ -11,6 +11,7 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.handle import SessionHandle
+from ptyctl.controller import LocalController
 from tests.controller.acting import BASH, PATIENCE_MS, MakeController, Open, key_log, puppet, refused, say, until
 from tests.controller.pty_acting import Pty
 
@@ -194,13 +195,15 @@ async def test_a_conversation_has_a_screen(controller: Controller) -> None:
     assert (await pty.good("pty_read_screen_deltas"))["deltas"]
 
 
-async def test_the_next_server_shows_it_too(make_controller: MakeController, tmp_path: Path) -> None:
+async def test_the_next_server_shows_it_too(
+    make_controller: MakeController, servers: dict[Controller, LocalController], tmp_path: Path
+) -> None:
     first = await make_controller(state_dir=tmp_path / "state")
     pty = Pty(first)
     await pty.run("clear; echo hello")
     seen = await pty.good("pty_read_screen")
     session_id = (await pty.good("pty_status"))["shell_id"]
-    await first.aclose()  # type: ignore[attr-defined]
+    await servers[first].aclose()
     second = await make_controller(state_dir=tmp_path / "state")
     again = Pty(second, session_id=session_id)
     assert (await again.good("pty_read_screen"))["rows"] == seen["rows"]
