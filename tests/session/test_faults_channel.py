@@ -13,6 +13,7 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.destinations import Destination
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
+from ptyctl.session.size import resize
 from ptyctl.session.spec import Spec
 from tests.session.acting import PATIENCE_MS, read_from, run_in, write_to
 from tests.session.conftest import Connect
@@ -199,7 +200,7 @@ async def test_a_size_that_cannot_be_told(connect: Connect) -> None:
     channel.pty_enabled = False
     session = await connect(channel)
     with pytest.raises(PtyctlError, match="no terminal") as caught:
-        session.resize(80, 24)
+        resize(session, 80, 24)
     assert caught.value.code is ErrorCode.UNSUPPORTED
 
 

@@ -20,6 +20,7 @@ from ptyctl.core.screen import Picture, ScreenModel
 from ptyctl.session import screen as screen_module
 from ptyctl.session.screen import AT_ONCE_BYTES, Screen
 from ptyctl.session.session import Session
+from ptyctl.session.size import resize
 from ptyctl.session.spec import Limits
 from tests.session.acting import connected, until
 from tests.session.conftest import Connect
@@ -89,7 +90,7 @@ async def perform(session: Session, channel: MemoryChannel, there: Reference, ac
         channel.feed(data)
         there.print(data)
     elif kind == "resize":
-        session.resize(*size)
+        resize(session, *size)
         there.resize(size)
     elif kind == "anew":
         channel.end(ChannelEnded("end"))
@@ -147,7 +148,7 @@ async def test_scrollback_outlives_the_fold(connect: Connect) -> None:
         async with session.display.screen.looking() as fold:
             assert fold.model.scrollback(3) == ["line 44", "line 45", "line 46"]
             assert len(fold.model.scrollback(1000)) == 47
-        session.resize(10, 4)
+        resize(session, 10, 4)
         await let_go(session.display.screen)
 
 
@@ -278,11 +279,11 @@ async def test_two_hundred_resizes_end_right(connect: Connect) -> None:
     session = await connect(channel, pty=PtyOptions(cols=80, rows=24))
     channel.feed(b"text\r\n" * 30)
     for number in range(200):
-        session.resize(1 + number * 7 % 200, 1 + number * 5 % 60)
+        resize(session, 1 + number * 7 % 200, 1 + number * 5 % 60)
         channel.feed(b"\x1b[%d;%dHx" % (number % 50, number))
         if number % 3 == 0:
             await session.display.screen.view()
-    session.resize(33, 7)
+    resize(session, 33, 7)
     picture = (await session.display.screen.view()).picture
     assert (picture.cols, picture.rows_count, len(picture.rows)) == (33, 7, 7)
     assert picture.cursor[0] < 7
@@ -292,7 +293,7 @@ async def test_two_hundred_resizes_end_right(connect: Connect) -> None:
 async def test_a_new_incarnation_has_the_sessions_size(connect: Connect) -> None:
     first, second = MemoryChannel(), MemoryChannel()
     session = await connect(first, pty=PtyOptions(cols=80, rows=24))
-    session.resize(50, 5)
+    resize(session, 50, 5)
     first.feed(b"old")
     first.end()
     await session.connect(second)

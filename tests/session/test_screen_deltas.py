@@ -12,6 +12,7 @@ from ptyctl.api.screen import ScreenDelta
 from ptyctl.api.session import PtyOptions
 from ptyctl.session import screen_deltas
 from ptyctl.session.session import Session
+from ptyctl.session.size import resize
 from tests.session.acting import until
 from tests.session.conftest import Connect
 from transports.memory import MemoryChannel
@@ -88,7 +89,7 @@ async def test_a_resize_tells_all_rows(connect: Connect) -> None:
     channel.feed(b"text")
     await session.display.deltas.record()
     _, cursor = session.display.deltas.since(0, 50)
-    session.resize(30, 6)
+    resize(session, 30, 6)
     (delta,), _ = await until_shown(session, "text", cursor)
     assert (delta.cols, delta.rows_count, len(delta.rows)) == (30, 6, 6)
 
