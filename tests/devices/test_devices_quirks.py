@@ -95,7 +95,7 @@ def test_a_session_with_the_quirk(outcomes: Outcomes, quirk: str) -> None:
 
 async def test_a_question_about_saving_is_the_callers(controller: Controller) -> None:
     async with switch_with(Quirks(confirms_save=True), controller) as handle:
-        with refused(ErrorCode.DECLINED, "Continue? [y/n]:", "which only you can answer (it is in mode privileged now)"):
+        with refused(ErrorCode.POLICY_DENIED, "Continue? [y/n]:", "which only you can answer (it is in mode privileged now)"):
             await config(handle, "save")
         yes = [{"match": r"\[y/n\]: ?$", "send": "y\n"}]
         reply = await execute(handle, cmd="write memory", responses=yes, timeout_ms=PATIENCE_MS)
