@@ -11,7 +11,7 @@ from ptyctl.core.echo import echo_end
 PROMPT = "sw1#"
 LONG = "show interfaces status | include " + "x" * 60
 WHOLE = PROMPT + LONG
-#: How devices whose width is 80 show the long line: plainly, in two rows, with a row's first character twice, cut at either end.
+#: How devices whose width is 80 show it: plainly, in two rows, with a row's first character twice, cut at either end.
 SHOWN = {
     "plain": LONG,
     "rows": f"{WHOLE[4:80]}\r\n{WHOLE[80:]}",
