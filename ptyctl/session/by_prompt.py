@@ -12,13 +12,12 @@ from .typed_line import TypedLine
 
 #: Where nothing tells the end, and the caller names no time, so much quiet is taken for it.
 DEFAULT_IDLE_S = 2.0
-#: So long a question must stay the end of the output before callers hear of it; what answers by itself was faster.
-QUESTION_S = 0.5
-#: After so much quiet a prompt that the device's log has pushed away is asked for again.
-LOST_S = 1.0
+#: After so much quiet callers hear of a question (what answers by itself was faster), and a prompt that the device's log has
+#: pushed away is asked for again.
+QUIET_S = 0.5
 
-#: What the output ends in; "quiet": nothing that is known.
-Sight = Literal["prompt", "pager", "question", "quiet"]
+#: What the output ends in; "quiet": something else.
+Sight = Literal["prompt", "pager", "quiet"]
 
 
 class ByPrompt:
@@ -50,7 +49,7 @@ class ByPrompt:
         while run.done_reason is None:
             typed.look(run)
             sight = self._sight(run, typed)
-            since = max(stream.last_data, run.answered) if sight == "question" else stream.last_data
+            since = max(stream.last_data, run.answered) if sight == "quiet" else stream.last_data
             due = None if sight is None else since + self._stay_s(sight, run)
             idle_due = None if idle_s is None else max(stream.last_data, typed.at) + idle_s
             if stream.ended is not None:
@@ -74,15 +73,13 @@ class ByPrompt:
                 return "prompt"
             if typed.pager_gone and run.expect.pager(line) is not None:
                 return "pager"
-        if run.expect.manners.asks(line):
-            return "question" if run.question is None else None
-        return None if typed.looked_for_prompt else "quiet"
+        return None if run.question is not None or typed.looked_for_prompt else "quiet"
 
     def _stay_s(self, sight: Sight, run: Run) -> float:
         """How long it must stay the end of the output to be what it looks like."""
         line, learned = self._terminal.last_line(), self._terminal.prompt.learned
-        least = {"prompt": 0.0 if line == learned else SETTLE_S, "pager": 0.0, "question": QUESTION_S, "quiet": LOST_S}
-        return max(least[sight], run.expect.settle_s)
+        least = QUIET_S if sight == "quiet" else SETTLE_S if sight == "prompt" and line != learned else 0.0
+        return max(least, run.expect.settle_s)
 
     async def _answer(self, run: Run, typed: TypedLine, sight: Sight | None) -> None:
         terminal, line = self._terminal, self._terminal.last_line()
@@ -90,7 +87,7 @@ class ByPrompt:
             run.pages += 1
             typed.key_sent()
             await terminal.gate.interrupt((run.expect.pager(line) or "").encode(), SYSTEM)
-        elif sight == "question":
+        elif run.expect.manners.asks(line):
             run.question = line
             run.ended.beat()
             terminal.stream.pulse.beat()

@@ -19,7 +19,7 @@ async def walk(line: CommandLine, target: str, may: May) -> Shown:
 
     Raises:
         PtyctlError: UNSUPPORTED for a mode that is not known, naming those that are; AUTH_FAILED for a secret that was refused
-            or is not known; DECLINED for a question that only the caller may answer; IO_ERROR where the device did not go.
+            or is not known; POLICY_DENIED for a question that only the caller may answer; IO_ERROR where the device did not go.
             `details.mode` is the mode that it is in then.
     """
     line.graph.path(target, target)  # an unknown mode is told before anything is typed
@@ -108,5 +108,5 @@ def _told(said: Said, way: str, shown: Shown | None, otherwise: str = "") -> Pty
         return PtyctlError(ErrorCode.AUTH_FAILED, f"{why}; check enable_secret", details)
     if said.outcome == "question":
         why = f"the device asks {said.asked!r} {way}, which only you can answer ({where})"
-        return PtyctlError(ErrorCode.DECLINED, f"{why}; type its command with exec and responses", details)
+        return PtyctlError(ErrorCode.POLICY_DENIED, f"{why}; type its command with exec and responses", details)
     return PtyctlError(ErrorCode.IO_ERROR, f"the device stopped {way}: it said {said.text!r} ({where})", details)

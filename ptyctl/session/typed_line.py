@@ -55,7 +55,8 @@ class TypedLine:
         """The output begins behind it: what a caller waits for is not looked for in there."""
         stream = self._terminal.stream
         came = stream.transcript.raw.read(self.raw, min(self.raw + _ECHO_BYTES, stream.normaliser.raw))
-        log = self._log_before(came, run)  # it pushed the prompt away while the line was typed
+        own = came.startswith(self._line.encode())
+        log = 0 if own else self._log_before(came, run)  # it pushed the prompt away while the line was typed
         size = echo_end(came[log:], "" if log else self._prompt, self._line, self._terminal.width())
         if size is None:
             return
@@ -64,7 +65,8 @@ class TypedLine:
         if self._alone:
             run.raw_begin, run.echoed = self.output, False
         if run.spool_begin is None:
-            run.spool_begin = self._spool + len(Normaliser().feed(came[:size]))
+            plain = own and size == len(self._line.encode()) + 2
+            run.spool_begin = self._spool + (size - 1 if plain else len(Normaliser().feed(came[:size])))
             stream.pulse.beat()  # whoever waits for the output to begin heard only of its bytes
 
     def _log_before(self, came: bytes, run: Run) -> int:
@@ -103,13 +105,15 @@ class TypedLine:
             return end + max(raw_line.rfind(prompt.encode()), 0)
         if self._lost is not None and self._only_log_behind(self._lost, end, run):
             end = self._lost
-        lines = self._lines_back(end)
-        begin, text = next(lines, (end, ""))
-        if run.expect.manners.is_above(text.rstrip()):
-            end = begin
-            begin, text = next(lines, (end, ""))
-            end = end if text.strip() else begin  # devices leave a line free before it
-        return end
+        return self._with_line_above(end, run) if run.expect.manners.above else end
+
+    def _with_line_above(self, prompt: int, run: Run) -> int:
+        lines = self._lines_back(prompt)
+        above, text = next(lines, (prompt, ""))
+        if not run.expect.manners.is_above(text.rstrip()):
+            return prompt
+        free, text = next(lines, (above, ""))
+        return above if text.strip() else free  # devices leave a line free before it
 
     def lost_prompt(self, run: Run) -> bool:
         """Whether the device waits at a prompt behind which it has printed its log, and nothing else. True once only: the

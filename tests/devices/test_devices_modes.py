@@ -69,7 +69,7 @@ async def test_what_was_not_committed_is_the_callers_to_decide(controller: Contr
     async with logged_in(controller, "cisco_xr") as handle:
         lines = ["interface Loopback7", "description leftover"]
         assert (await execute(handle, lines=lines, mode="config", timeout_ms=PATIENCE_MS)).mode == "config"
-        with refused(ErrorCode.DECLINED, "Uncommitted changes found", "it is in mode config now"):
+        with refused(ErrorCode.POLICY_DENIED, "Uncommitted changes found", "it is in mode config now"):
             await config(handle, "mode", mode="exec")
         answers = [{"match": r"\[cancel\]:$", "send": "no\n"}]
         assert (await execute(handle, cmd="end", responses=answers, timeout_ms=PATIENCE_MS)).mode == "exec"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from ptyctl.cli.practice.hooks.arriving import HALF_TYPED
 from ptyctl.cli.practice.hooks.logging_in import LOGIN_PROMPTS
 from tests.controller.acting import PATIENCE_MS, config, execute, read, refused
 from tests.devices.rack import ENABLE, PASSWORD
+from tests.devices.together import Outcomes, check, together
 
 #: Values that turn on those that are no switches.
 VALUES: dict[str, Any] = {"renamed_every": 1, "syslog_after_prompt": 1, "syslog_every": 1}
@@ -59,8 +61,8 @@ async def configured(handle: SessionHandle) -> None:
     assert (await config(handle, "mode", mode="privileged")).mode == "privileged"
 
 
-@pytest.mark.parametrize("quirk", quirks_of(making, arriving, logging_in, prompting, asking))
-async def test_a_session_with_the_quirk(controller: Controller, quirk: str) -> None:
+async def use(controller: Controller, quirk: str) -> None:
+    """Login, configuration with an error in it, the way back, and saving."""
     asked = {"platform": "auto"} if quirk in OTHERS else {}
     async with switch_with(Quirks(**{quirk: VALUES.get(quirk, True)}), controller, **asked) as handle:
         assert await mode_of(handle) == "privileged"
@@ -71,15 +73,29 @@ async def test_a_session_with_the_quirk(controller: Controller, quirk: str) -> N
         assert PASSWORD not in shown
 
 
-@pytest.mark.parametrize("words", LOGIN_PROMPTS)
-async def test_a_login_in_other_words(controller: Controller, words: str) -> None:
+async def log_in(controller: Controller, words: str) -> None:
     async with switch_with(Quirks(login_prompts=words), controller) as handle:
         assert await mode_of(handle) == "privileged"
 
 
+QUIRKS = quirks_of(making, arriving, logging_in, prompting, asking)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    works = {quirk: partial(use, quirk=quirk) for quirk in QUIRKS}
+    works |= {f"login_prompts {words}": partial(log_in, words=words) for words in LOGIN_PROMPTS}
+    return together(tmp_path_factory.mktemp("quirks"), works)
+
+
+@pytest.mark.parametrize("quirk", [*QUIRKS, *(f"login_prompts {words}" for words in LOGIN_PROMPTS)])
+def test_a_session_with_the_quirk(outcomes: Outcomes, quirk: str) -> None:
+    check(outcomes[quirk])
+
+
 async def test_a_question_about_saving_is_the_callers(controller: Controller) -> None:
     async with switch_with(Quirks(confirms_save=True), controller) as handle:
-        with refused(ErrorCode.DECLINED, "Continue? [y/n]:", "which only you can answer (it is in mode privileged now)"):
+        with refused(ErrorCode.POLICY_DENIED, "Continue? [y/n]:", "which only you can answer (it is in mode privileged now)"):
             await config(handle, "save")
         yes = [{"match": r"\[y/n\]: ?$", "send": "y\n"}]
         reply = await execute(handle, cmd="write memory", responses=yes, timeout_ms=PATIENCE_MS)

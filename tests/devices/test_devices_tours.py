@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.core.render import render
 from ptyctl.platforms import Platform, Platforms
 from tests.controller.acting import PATIENCE_MS, config, execute, refused
+from tests.devices.together import Outcomes, check, together
 
 PLATFORMS = Platforms()
 
@@ -97,9 +99,7 @@ def with_sources(told: Transcript) -> Iterator[tuple[str, Step]]:
         mode = step.mode or mode
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", names())
-async def test_the_whole_tour(controller: Controller, name: str, seed: int) -> None:
+async def take(controller: Controller, name: str, seed: int) -> None:
     """Login, modes, commands, errors, saving and the exit: every reply names the mode, and the output is the device's own."""
     told = transcript(name)
     async with logged_in(controller, name, seed) as handle:
@@ -117,20 +117,34 @@ async def test_the_whole_tour(controller: Controller, name: str, seed: int) -> N
             await tour.run(step, source)
 
 
-@pytest.mark.parametrize("name", names())
-async def test_the_family_is_found(controller: Controller, name: str) -> None:
-    async with logged_in(controller, name, 3, platform="auto") as handle:
+async def find_family(controller: Controller, name: str, seed: int) -> None:
+    async with logged_in(controller, name, seed, platform="auto") as handle:
         assert handle.opened.platform == transcript(name).platform
         assert f"platform auto: {transcript(name).platform}, " in (handle.opened.message or "")
         assert "% sure (" in (handle.opened.message or "")
 
 
-@pytest.mark.parametrize("name", names())
-async def test_a_wrong_password_is_told_with_the_prompt_that_came_back(controller: Controller, name: str) -> None:
+async def be_refused(controller: Controller, name: str, seed: int) -> None:
     login = transcript(name).login
     with refused(ErrorCode.AUTH_FAILED, "check the credentials of the device") as caught:
-        async with logged_in(controller, name, auth={"password": "Wr0ng-entirely"}):
+        async with logged_in(controller, name, seed, auth={"password": "Wr0ng-entirely"}):
             pass
     asked = {prompt.split("\n")[-1].strip() for prompt in (login.password_prompt, login.username_prompt)}
     assert caught.value.details["prompt"] in asked
     assert "Wr0ng" not in caught.value.message
+
+
+WORKS = {"tour": take, "family": find_family, "wrong password": be_refused}
+SEEDS = {"tour": (1, 2), "family": (3,), "wrong password": (4,)}
+CASES = [f"{work} of {name}, cut by {seed}" for work in WORKS for name in names() for seed in SEEDS[work]]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    works = [partial(WORKS[work], name=name, seed=seed) for work in WORKS for name in names() for seed in SEEDS[work]]
+    return together(tmp_path_factory.mktemp("tours"), dict(zip(CASES, works, strict=True)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_transcript(outcomes: Outcomes, case: str) -> None:
+    check(outcomes[case])

@@ -90,7 +90,7 @@ async def test_an_enter_is_never_the_answer_to_a_question_that_stays(connect: Co
     channel.feed(b"^C\r\nClear the running configuration? [yes/no]: ")
     with pytest.raises(PtyctlError, match=r"which only you can answer \(it still waits for the answer") as caught:
         await going
-    assert caught.value.code is ErrorCode.DECLINED
+    assert caught.value.code is ErrorCode.POLICY_DENIED
     assert channel.written == b"configure terminal\r\x03"
 
 

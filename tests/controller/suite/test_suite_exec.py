@@ -286,7 +286,12 @@ async def test_an_exec_that_cannot_be(bash: SessionHandle, fields: dict[str, obj
     assert (await bash.status()).mode == "idle"
 
 
-async def test_what_needs_a_platform(bash: SessionHandle) -> None:
-    field = {"mode": "config"}
-    with refused(ErrorCode.UNSUPPORTED, *field):
-        await bash.exec("x", **field)
+async def test_a_mode_needs_a_platform(bash: SessionHandle) -> None:
+    with refused(ErrorCode.UNSUPPORTED, "mode"):
+        await bash.exec("x", mode="config")
+
+
+async def test_what_is_not_parsed_says_why_and_has_its_text(bash: SessionHandle) -> None:
+    reply = await bash.exec("echo hi", parse=True)
+    assert (reply.stdout, reply.exit_code, reply.parsed) == ("hi\n", 0, None)
+    assert "no platform" in (reply.message or "")

@@ -1,0 +1,50 @@
+"""The echo of a typed line ends where a terminal shows that it does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.core.echo import echo_end
+
+PROMPT = "sw1#"
+LONG = "show interfaces status | include " + "x" * 60
+WHOLE = PROMPT + LONG
+#: How devices whose width is 80 show it: plainly, in two rows, with a row's first character twice, cut at either end.
+SHOWN = {
+    "plain": LONG,
+    "rows": f"{WHOLE[4:80]}\r\n{WHOLE[80:]}",
+    "doubled": f"{WHOLE[4:80]}{WHOLE[80]}\r{WHOLE[80:]}",
+    "cut behind": f"{WHOLE[4:79]}$",
+    "cut before": f"{WHOLE[4:80]}\r{PROMPT}${WHOLE[40:]}\x1b[K",
+    "repainted": "".join(f"\r{PROMPT}{LONG[:end]}\x1b[K" for end in range(1, len(LONG) + 1)),
+}
+OUTPUT = b"first line of output\r\nsecond\r\n"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("how", SHOWN)
+def test_an_echo_however_it_is_shown(how: str, width: int) -> None:
+    """Also where the terminal is wider than the device takes it to be."""
+    echo = SHOWN[how].encode() + b"\r\n"
+    assert echo_end(echo + OUTPUT, PROMPT, LONG, width) == len(echo)
+    for end in range(len(echo)):
+        assert echo_end(echo[:end], PROMPT, LONG, width) is None, "its line end has not come yet"
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=300), st.binary(max_size=60))
+def test_a_plain_echo_is_told_whatever_follows(line: str, output: bytes) -> None:
+    echo = line.encode() + b"\r\n"
+    assert echo_end(echo + output, PROMPT, line, 80) == len(echo)
+
+
+def test_no_echo() -> None:
+    assert echo_end(OUTPUT, PROMPT, "show version", 80) == 0
+    assert echo_end(b"", PROMPT, "show version", 80) is None
+    assert echo_end(b"\r\n" + OUTPUT, PROMPT, "show version", 80) == 2, "of Enter only"
+
+
+def test_a_prompt_that_is_repainted_with_another_time() -> None:
+    echo = b"\r10:00:02 sw1#show clock\x1b[K\r\n"
+    assert echo_end(echo + OUTPUT, "10:00:01 sw1#", "show clock", 80) == len(echo)

@@ -1,0 +1,80 @@
+"""The transcript of each family with its pager on: every page is asked for by the platform's key, and the output is exact."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import re2
+
+from fixtures.servers.replay import replayed
+from fixtures.transcripts.transcript import Question, Step, Transcript, names, transcript
+from ptyctl.api.controller import Controller
+from ptyctl.api.handle import SessionHandle
+from ptyctl.core.render import render
+from tests.controller.acting import PATIENCE_MS, execute, read, write
+from tests.devices.test_devices_tours import answer_to
+
+PAGED = [name for name in names() if transcript(name).pager is not None]
+ROWS = 24
+
+
+@asynccontextmanager
+async def logged_in(controller: Controller, name: str, seed: int) -> AsyncIterator[SessionHandle]:
+    """A session on a transcript's device, logged in by hand: so nobody has turned its pager off."""
+    told = transcript(name)
+    async with replayed(name, seed) as address:
+        where: dict[str, Any] = {"protocol": "telnet", "host": address.host, "port": address.port}
+        async with await SessionHandle.open(
+            controller, **where, platform=told.platform, pty={"cols": 80, "rows": ROWS}
+        ) as handle:
+            cursor = "0"
+            for question in questions(told):
+                cursor = await answered(handle, cursor, question)
+            await seen(handle, cursor, told.modes[told.start].prompt)
+            yield handle
+
+
+def questions(told: Transcript) -> list[Question]:
+    login = told.login
+    username = [Question(prompt=login.username_prompt, answers=login.usernames[:1])] if login.usernames else []
+    return [*login.before, *username, Question(prompt=login.password_prompt, answers=(login.password,)), *login.after]
+
+
+async def seen(handle: SessionHandle, cursor: str, prompt: str) -> None:
+    last = render(prompt.replace("{rows}", str(ROWS)).encode(), 1000).strip("\n").split("\n")[-1].strip()
+    found = await read(handle, cursor=cursor, until_regex=re2.escape(last) + r"\s*$", timeout_ms=PATIENCE_MS)
+    assert found.matched, (last, found.chunk)
+
+
+async def answered(handle: SessionHandle, cursor: str, question: Question) -> str:
+    await seen(handle, cursor, question.prompt)
+    reply = await write(handle, data=question.first_answer + ("" if question.key else "\n"))
+    return reply.next_cursor or ""
+
+
+def printed(told: Transcript, step: Step) -> str:
+    """What the step prints. A free line above a prompt of two lines is the prompt's, whoever sends it."""
+    assert step.mode is not None
+    text = render(step.output.replace("\n", "\r\n").encode(), 80)
+    two_lines = "\n" in told.modes[step.mode].prompt.strip("\n")
+    return text[:-1] if two_lines and f"\n{text}".endswith("\n\n") else text
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", PAGED)
+async def test_every_page_is_read(controller: Controller, name: str, seed: int) -> None:
+    told, pages = transcript(name), 0
+    async with logged_in(controller, name, seed) as handle:
+        for step in told.steps():
+            if step.mode is None:
+                break
+            asked = {"responses": [answer_to(question) for question in step.questions]} if step.questions else {}
+            reply = await execute(handle, cmd=step.line, timeout_ms=PATIENCE_MS, max_output_bytes=1_000_000, **asked)
+            assert reply.done_reason == "prompt"
+            pages += reply.pages or 0
+            if not step.questions:
+                assert reply.stdout == printed(told, step), step.line
+    assert pages
