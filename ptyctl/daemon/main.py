@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from ptyctl.api.controller import Controller
@@ -17,10 +18,11 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.mcp.logs import log_to_stderr
 
-from .control import look
+from .hello import HelloRefused
 from .keeping import Keeper
+from .listening import listening
 from .place import NoPlace, Place
-from .server import Daemon, listening
+from .server import Daemon
 
 EXIT_REFUSED = 2
 
@@ -39,11 +41,9 @@ def run(beside: Beside | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         place = Place()
-        if (up := look(place)) is not None:
-            raise NoPlace(f"one is up already (process {up.pid}); end it first: ptyctl daemon stop")
         with listening(place) as listener:
             asyncio.run(_serve(place, listener, beside))
-    except (NoPlace, PtyctlError) as error:
+    except (NoPlace, HelloRefused, PtyctlError) as error:
         print(f"ptyctl daemon: {error}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
@@ -77,7 +77,8 @@ def _hand_over(controller: LocalController) -> None:
 
 def _say_ready() -> None:
     """To whoever started us and waits for the end of our standard output. The socket takes connections already."""
-    print("ready", flush=True)
+    with suppress(BrokenPipeError):  # it was ended meanwhile; others may need us all the same
+        os.write(sys.stdout.fileno(), b"ready")
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
     os.close(nothing)

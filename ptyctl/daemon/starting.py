@@ -36,8 +36,10 @@ def connect(place: Place, *, start: bool = True) -> socket.socket:
     with _locked(place.start_lock):
         found = _try(place)  # another was quicker
         if found is None:
-            _start(place)
-            found = _try(place)
+            why = _start(place)
+            found = _try(place)  # also where ours has ended because another was up: its starter may have been killed
+            if found is None and why is not None:
+                raise why
     if found is None:
         raise NotStarted(f"the daemon is up, and does not listen; look at {place.log}")
     return found
@@ -63,8 +65,8 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _start(place: Place) -> None:
-    """Starts the daemon and waits until it listens: it then closes its standard output."""
+def _start(place: Place) -> NotStarted | None:
+    """Starts the daemon and waits until it listens: it then closes its standard output. Returns why it does not."""
     from subprocess import DEVNULL, PIPE, Popen
 
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -84,5 +86,6 @@ def _start(place: Place) -> None:
         daemon.kill()
         daemon.wait()
         said = place.log.read_text("utf-8", "replace").strip().splitlines()
-        raise NotStarted(f"the daemon did not start: {said[-1] if said else 'it said nothing'}; see {place.log}")
+        return NotStarted(f"the daemon did not start: {said[-1] if said else 'it said nothing'}; see {place.log}")
     daemon.returncode = 0  # it lives on without us, and this object must not complain of that
+    return None
