@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from .control import look
 from .place import NoPlace, Place
@@ -16,8 +17,22 @@ from .place import NoPlace, Place
 _LOOK_S = 0.05
 
 
+class Door(NamedTuple):
+    """A listening socket, and its file."""
+
+    listener: socket.socket
+    place: Place
+    inode: int
+
+    def remove(self) -> None:
+        """Nobody comes in any more; clients take it as a sign that the daemon ends in order."""
+        with suppress(FileNotFoundError):
+            if self.place.socket.stat().st_ino == self.inode:  # somebody may have removed it, and another one have come
+                self.place.socket.unlink()
+
+
 @contextmanager
-def listening(place: Place) -> Iterator[socket.socket]:
+def listening(place: Place) -> Iterator[Door]:
     """The socket, 0600. The lock is held as long as it lives: one that ends is waited for, and the socket file that a killed
     one left is replaced.
 
@@ -36,11 +51,9 @@ def listening(place: Place) -> Iterator[socket.socket]:
         finally:
             os.umask(before)
         listener.listen(socket.SOMAXCONN)
-        ours = place.socket.stat().st_ino
-        yield listener
-        with suppress(FileNotFoundError):
-            if place.socket.stat().st_ino == ours:  # somebody may have removed it, and another one have come
-                place.socket.unlink()
+        door = Door(listener, place, place.socket.stat().st_ino)
+        yield door
+        door.remove()
     finally:
         listener.close()
         os.close(lock)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import resource
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -20,7 +19,7 @@ from ptyctl.mcp.logs import log_to_stderr
 
 from .hello import HelloRefused
 from .keeping import Keeper
-from .listening import listening
+from .listening import Door, listening
 from .place import NoPlace, Place
 from .server import Daemon
 
@@ -41,15 +40,15 @@ def run(beside: Beside | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         place = Place()
-        with listening(place) as listener:
-            asyncio.run(_serve(place, listener, beside))
+        with listening(place) as door:
+            asyncio.run(_serve(place, door, beside))
     except (NoPlace, HelloRefused, PtyctlError) as error:
         print(f"ptyctl daemon: {error}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
 
 
-async def _serve(place: Place, listener: socket.socket, beside: Beside | None) -> None:
+async def _serve(place: Place, door: Door, beside: Beside | None) -> None:
     settings = load_settings()
     async with LocalController(settings, keeper=Keeper(place)) as controller:
         daemon = Daemon(controller, settings.daemon_idle_s, controller.has_sessions)
@@ -58,7 +57,7 @@ async def _serve(place: Place, listener: socket.socket, beside: Beside | None) -
             loop.add_signal_handler(number, daemon.stopped.set)
         loop.add_signal_handler(signal.SIGHUP, _hand_over, controller)
         _say_ready()
-        serving = asyncio.create_task(daemon.serve(listener))
+        serving = asyncio.create_task(daemon.serve(door))
         others = [asyncio.create_task(beside(controller))] if beside is not None else []
         done, _ = await asyncio.wait([serving, *others], return_when=asyncio.FIRST_COMPLETED)
         daemon.stopped.set()

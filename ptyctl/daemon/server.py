@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +16,7 @@ from ptyctl.mcp.wire import MAX_MESSAGE_BYTES, LineReader, LineWriter
 from transports.caller import Caller, on_behalf_of
 
 from .hello import MAX_HELLO_BYTES, other_version
+from .listening import Door
 from .peer import peer
 from .rpc import RpcConnection
 
@@ -37,13 +37,14 @@ class Daemon:
         self._connections: set[asyncio.Task[None]] = set()
         self._used_at = asyncio.get_running_loop().time()
 
-    async def serve(self, listener: socket.socket) -> None:
+    async def serve(self, door: Door) -> None:
         """Ends the connections at the end, not the sessions."""
-        server = await asyncio.start_unix_server(self._connected, sock=listener, limit=MAX_MESSAGE_BYTES)
+        server = await asyncio.start_unix_server(self._connected, sock=door.listener, limit=MAX_MESSAGE_BYTES)
         try:
             await self._until_useless()
         finally:
             server.close()  # Server.wait_closed may wait for the connections too (Python 3.12.1)
+            door.remove()
             for connection in self._connections:
                 connection.cancel()
             await asyncio.gather(*self._connections, return_exceptions=True)
