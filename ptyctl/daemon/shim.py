@@ -142,7 +142,9 @@ class Shim:
         _write(b"".join(_ended(number) for number in self._open if not (waited_for and number == greeting)))
         self._open = {greeting: None} if waited_for and greeting is not None else {}
         killed = self._place.socket.exists()
-        if waited_for or (killed and self._fruitless <= _MOST_FRUITLESS):
+        if waited_for:
+            self._connect()
+        elif killed and self._fruitless <= _MOST_FRUITLESS:
             with suppress(NotStarted, HelloRefused):  # should the client ask for something, it is told why
                 self._connect()
 

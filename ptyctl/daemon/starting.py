@@ -65,12 +65,19 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _absolute_paths() -> dict[str, str]:
+    """The settings that name files: the daemon is in another directory than whoever starts it."""
+    names = ("PTYCTL_CONFIG", "PTYCTL_STATE_DIR", "PTYCTL_DEVICES_FILE", "PTYCTL_PLATFORMS_DIR")
+    given = {name: path for name in names if (path := os.environ.get(name)) and not path.startswith("~")}
+    return {name: str(Path(path).absolute()) for name, path in given.items()}
+
+
 def _start(place: Place) -> NotStarted | None:
     """Starts the daemon and waits until it listens: it then closes its standard output. Returns why it does not."""
     from subprocess import DEVNULL, PIPE, Popen
 
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    environment = {**os.environ, "PTYCTL_RUNTIME_DIR": str(place.folder)}
+    environment = {**os.environ, **_absolute_paths(), "PTYCTL_RUNTIME_DIR": str(place.folder)}
     try:
         daemon = Popen(
             [sys.executable, "-m", "ptyctl.daemon"],

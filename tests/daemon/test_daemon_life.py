@@ -22,6 +22,7 @@ from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.hello import HelloRefused
 from ptyctl.daemon.place import NoPlace, Place
+from tests.daemon.keepers import pid_of_keeper
 from tests.session.acting import until
 
 BASH = ("bash", "--norc", "--noprofile")
@@ -186,3 +187,62 @@ async def test_a_second_one_gives_way(place: Place) -> None:
         _, said = await asyncio.wait_for(second.communicate(), PATIENCE_S)
         assert second.returncode == 2
         assert b"one is up already" in said
+
+
+async def test_settings_that_name_files_are_relative_to_who_starts_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PTYCTL_STATE_DIR", "here")
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=("cat",))
+        assert (tmp_path / "here" / "sessions" / handle.session_id).is_dir()
+
+
+async def test_an_environment_that_is_no_text_is_passed_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environb, b"MINE", b"caf\xe9")
+    monkeypatch.delenv("SHELL")
+    monkeypatch.delenv("HOME")
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+        assert (await handle.exec("printf %s $MINE | od -An -tx1")).stdout == " 63 61 66 e9\n"
+        assert b"caf" not in b"".join(file.read_bytes() for file in place.folder.iterdir() if file.is_file())
+        shell = await SessionHandle.open(controller, protocol="local")  # the password database tells which
+        assert (await shell.status()).state == "open"
+
+
+async def test_a_directory_that_was_removed(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    code = (
+        "import os, asyncio\n"
+        "os.rmdir(os.getcwd())\n"
+        "from ptyctl.daemon.client import RemoteController\n"
+        "from ptyctl.api import SessionRequest\n"
+        "async def main():\n"
+        "    async with await RemoteController.connect() as it:\n"
+        "        await it.session(SessionRequest(action='open', protocol='local', command=['cat']))\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=tmp_path / "gone", stderr=subprocess.PIPE)
+    _, said = await process.communicate()
+    assert (process.returncode, said) == (0, b"")
+
+
+def test_a_runtime_folder_that_another_user_could_replace_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PTYCTL_RUNTIME_DIR", raising=False)
+    (tmp_path / "other").mkdir(mode=0o700)
+    (tmp_path / "ptyctl").symlink_to(tmp_path / "other")
+    monkeypatch.setattr("platformdirs.user_runtime_dir", lambda name: str(tmp_path / name))
+    with pytest.raises(NoPlace, match="not safe from other users"):
+        Place()
+
+
+async def test_history_that_was_read_does_not_keep_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+    os.kill(pid_of_keeper(place), signal.SIGKILL)
+    end_daemon(place, signal.SIGKILL)  # the shell ends with the last who held its terminal
+    monkeypatch.setenv("PTYCTL_DAEMON_IDLE_S", "0.2")
+    async with await RemoteController.connect(place) as controller:
+        assert (await SessionHandle(controller, handle.opened).read(timeout_ms=0)).eof
+    await until_gone(place)
