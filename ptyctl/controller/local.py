@@ -106,8 +106,8 @@ class LocalController:
             session.flush()
 
     def has_sessions(self) -> bool:
-        """Whether any session is not closed."""
-        return bool(self._registry.live())
+        """Whether any session is held that is not closed; one that is only history can be read by any server."""
+        return any(session.held for session in self._registry.live())
 
     async def session(self, request: SessionRequest) -> SessionReply:
         return await self._actions[request.action](request)

@@ -38,6 +38,14 @@ class LeaseQueue:
             place.calls -= 1
             place.kept_until = now + GRACE_S
 
+    def give_up(self, task_id: str) -> None:
+        """A call goes away; the place stays for others of its task."""
+        place = self._places.get(task_id)
+        if place is not None:
+            place.calls -= 1
+            if place.calls <= 0:
+                self.leave(task_id)
+
     def leave(self, task_id: str) -> None:
         """The task has the lease, or wants it no more."""
         self._places.pop(task_id, None)

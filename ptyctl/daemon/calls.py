@@ -15,7 +15,7 @@ WATCH = "watch"
 #: So many items of a watch may be under way; the client asks for `more` as it takes them.
 WATCH_WINDOW = 64
 #: JSON-RPC 2.0, section 5.1; the last is ours, with the PtyctlError in `data`.
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, REFUSED = -32700, -32600, -32601, -32000
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR, REFUSED = -32700, -32600, -32601, -32603, -32000
 
 _REPLIES: dict[str, type[Reply]] = {
     name: reply

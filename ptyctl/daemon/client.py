@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, cast
 from ptyctl.api.calls import GC, LOG, NOTIFY
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.gc import GcReply, GcRequest
 from ptyctl.api.io import IoReply, IoRequest
@@ -30,8 +30,10 @@ from .hello import HelloRefused, greet, hello
 from .place import NoPlace, Place
 from .starting import NotStarted
 
-#: The longest line either way: what a tool takes or gives, in JSON.
+#: The longest line that is taken: what a tool gives, in JSON.
 MAX_LINE_BYTES = 64 * 1024 * 1024
+#: The longest that the daemon takes, by any protocol (ptyctl.mcp.wire; importing that takes half a second).
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 R = TypeVar("R", bound=Reply)
 
@@ -100,8 +102,7 @@ class RemoteController:
                     await self._send({"method": "more", "params": {"id": number, "count": WATCH_WINDOW // 2}})
         finally:
             del self._watched[number]
-            if not self._writer.is_closing():
-                await self._send({"method": "cancel", "params": {"id": number}})
+            await self._cancel(number)
 
     async def notify(self, request: NotifyRequest) -> NotifyReply:
         return await self._call(NOTIFY, request, NotifyReply)
@@ -131,13 +132,17 @@ class RemoteController:
             await self._send({"id": number, "method": method, "params": params_of(request), **asked})
             reply = await future
         except asyncio.CancelledError:
-            await self._send({"method": "cancel", "params": {"id": number}})
+            await self._cancel(number)
             raise
         finally:
             self._waiting.pop(number, None)
             self._progress.pop(number, None)
         assert isinstance(reply, kind)
         return reply
+
+    async def _cancel(self, number: int) -> None:
+        with suppress(PtyctlError):  # it is gone, and all that it did for us
+            await self._send({"method": "cancel", "params": {"id": number}})
 
     def _number(self) -> int:
         if self._task.done():
@@ -148,7 +153,10 @@ class RemoteController:
     async def _send(self, message: dict[str, Any]) -> None:
         if self._writer.is_closing():
             raise _gone()
-        self._writer.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
+        line = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
+        if len(line) > MAX_REQUEST_BYTES:
+            raise invalid(f"the request is longer than {MAX_REQUEST_BYTES} bytes; make it in parts")
+        self._writer.write(line)
         try:
             await self._writer.drain()
         except OSError:

@@ -15,9 +15,12 @@ from typing import Any
 
 from ptyctl import __version__
 
+from .peer import peer
 from .place import Place
 from .starting import connect
 
+#: How long a daemon may take to answer: one that has just been started goes on with the sessions of the last one first.
+ANSWER_S = 30.0
 #: Room for a large environment.
 MAX_HELLO_BYTES = 4 * 1024 * 1024
 
@@ -55,8 +58,13 @@ def greet(place: Place, line: bytes, *, start: bool = True) -> socket.socket:
 
 
 def answer_to(link: socket.socket, line: bytes) -> dict[str, Any] | None:
-    """What the daemon says to a hello; None where it ended. Nothing follows its answer before we ask."""
+    """What the daemon says to a hello; None where it ended. Nothing follows its answer before we ask.
+
+    Raises:
+        HelloRefused: it hangs.
+    """
     said = b""
+    link.settimeout(ANSWER_S)
     try:
         link.sendall(line)
         while not said.endswith(b"\n"):
@@ -66,6 +74,13 @@ def answer_to(link: socket.socket, line: bytes) -> dict[str, Any] | None:
             said += piece
     except ConnectionError:
         return None
+    except TimeoutError:
+        pid = peer(link).pid
+        link.close()
+        raise HelloRefused(
+            f"the daemon (process {pid}) has not answered for {ANSWER_S:.0f} s; end it: kill -9 {pid} (local shells live on)"
+        ) from None
+    link.settimeout(None)
     answer: dict[str, Any] = json.loads(said)
     return answer
 

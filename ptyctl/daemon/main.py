@@ -6,9 +6,9 @@ import asyncio
 import os
 import resource
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from ptyctl.api.controller import Controller
@@ -17,10 +17,11 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.mcp.logs import log_to_stderr
 
-from .control import look
+from .hello import HelloRefused
 from .keeping import Keeper
+from .listening import Door, listening
 from .place import NoPlace, Place
-from .server import Daemon, listening
+from .server import Daemon
 
 EXIT_REFUSED = 2
 
@@ -39,17 +40,15 @@ def run(beside: Beside | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         place = Place()
-        if (up := look(place)) is not None:
-            raise NoPlace(f"one is up already (process {up.pid}); end it first: ptyctl daemon stop")
-        with listening(place) as listener:
-            asyncio.run(_serve(place, listener, beside))
-    except (NoPlace, PtyctlError) as error:
+        with listening(place) as door:
+            asyncio.run(_serve(place, door, beside))
+    except (NoPlace, HelloRefused, PtyctlError) as error:
         print(f"ptyctl daemon: {error}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
 
 
-async def _serve(place: Place, listener: socket.socket, beside: Beside | None) -> None:
+async def _serve(place: Place, door: Door, beside: Beside | None) -> None:
     settings = load_settings()
     async with LocalController(settings, keeper=Keeper(place), lasting=True) as controller:
         daemon = Daemon(controller, settings.daemon_idle_s, controller.has_sessions)
@@ -58,7 +57,7 @@ async def _serve(place: Place, listener: socket.socket, beside: Beside | None) -
             loop.add_signal_handler(number, daemon.stopped.set)
         loop.add_signal_handler(signal.SIGHUP, _hand_over, controller)
         _say_ready()
-        serving = asyncio.create_task(daemon.serve(listener))
+        serving = asyncio.create_task(daemon.serve(door))
         others = [asyncio.create_task(beside(controller))] if beside is not None else []
         done, _ = await asyncio.wait([serving, *others], return_when=asyncio.FIRST_COMPLETED)
         daemon.stopped.set()
@@ -77,7 +76,8 @@ def _hand_over(controller: LocalController) -> None:
 
 def _say_ready() -> None:
     """To whoever started us and waits for the end of our standard output. The socket takes connections already."""
-    print("ready", flush=True)
+    with suppress(BrokenPipeError):  # it was ended meanwhile; others may need us all the same
+        os.write(sys.stdout.fileno(), b"ready")
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
     os.close(nothing)

@@ -21,12 +21,13 @@ class Place:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or _default()
         try:
+            self.folder = folder or _named() or _default()
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = self.folder.stat()
         except OSError as error:
-            raise NoPlace(f"cannot use {self.folder}: {error.strerror}; set PTYCTL_RUNTIME_DIR to a folder of yours") from None
+            where = error.filename or "the directory that we are in"
+            raise NoPlace(f"cannot use {where}: {error.strerror}; set PTYCTL_RUNTIME_DIR to a folder of yours") from None
         if status.st_uid != os.geteuid():
             raise NoPlace(f"{self.folder} belongs to another user; set PTYCTL_RUNTIME_DIR to a folder of yours")
         if status.st_mode & 0o077:
@@ -60,13 +61,20 @@ class Place:
         return self.folder / "daemon.log"
 
 
-def _default() -> Path:
+def _named() -> Path | None:
     named = os.environ.get("PTYCTL_RUNTIME_DIR")
-    if named:
-        return Path(named).absolute()
+    return Path(named).absolute() if named else None
+
+
+def _default() -> Path:
+    """Raises NoPlace where the folder that it is in is another user's, who could put another one in its place at any time."""
     import warnings
 
     from platformdirs import user_runtime_dir
 
     with warnings.catch_warnings(action="ignore"):  # without XDG_RUNTIME_DIR it takes a folder in /tmp, which is checked here
-        return Path(user_runtime_dir("ptyctl"))
+        folder = Path(user_runtime_dir("ptyctl"))
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.parent.stat().st_uid not in (0, os.geteuid()) or folder.is_symlink():
+        raise NoPlace(f"{folder} is not safe from other users; set PTYCTL_RUNTIME_DIR to a folder of yours")
+    return folder

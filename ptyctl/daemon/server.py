@@ -3,55 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from ptyctl import __version__
 from ptyctl.api.controller import Controller
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
-from ptyctl.mcp.wire import LineReader, LineWriter
+from ptyctl.mcp.wire import MAX_MESSAGE_BYTES, LineReader, LineWriter
 from transports.caller import Caller, on_behalf_of
 
-from .client import MAX_LINE_BYTES
 from .hello import MAX_HELLO_BYTES, other_version
+from .listening import Door
 from .peer import peer
-from .place import Place
 from .rpc import RpcConnection
 
 #: How long a connection may take for its first line.
 HELLO_S = 10.0
 #: How often it is looked whether anybody still needs the daemon.
 _LOOK_S = 5.0
-
-
-@contextmanager
-def listening(place: Place) -> Iterator[socket.socket]:
-    """The daemon's socket, 0600. The lock is held as long as it lives: one that ends is waited for, and the socket file that a
-    killed one left is replaced."""
-    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.ftruncate(lock, 0)
-        os.write(lock, b"%d\n" % os.getpid())
-        place.socket.unlink(missing_ok=True)
-        before = os.umask(0o177)
-        try:
-            listener.bind(str(place.socket))
-        finally:
-            os.umask(before)
-        listener.listen(socket.SOMAXCONN)
-        yield listener
-        place.socket.unlink(missing_ok=True)
-    finally:
-        listener.close()
-        os.close(lock)
 
 
 class Daemon:
@@ -65,14 +37,17 @@ class Daemon:
         self._connections: set[asyncio.Task[None]] = set()
         self._used_at = asyncio.get_running_loop().time()
 
-    async def serve(self, listener: socket.socket) -> None:
+    async def serve(self, door: Door) -> None:
         """Ends the connections at the end, not the sessions."""
-        server = await asyncio.start_unix_server(self._connected, sock=listener, limit=MAX_LINE_BYTES)
-        async with server:
+        server = await asyncio.start_unix_server(self._connected, sock=door.listener, limit=MAX_MESSAGE_BYTES)
+        try:
             await self._until_useless()
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        finally:
+            server.close()  # Server.wait_closed may wait for the connections too (Python 3.12.1)
+            door.remove()
+            for connection in self._connections:
+                connection.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _until_useless(self) -> None:
         loop = asyncio.get_running_loop()
@@ -116,7 +91,7 @@ class Daemon:
             async with asyncio.timeout(HELLO_S):
                 line = await reader.readline()
             said = json.loads(line) if len(line) <= MAX_HELLO_BYTES else None
-        except (TimeoutError, ValueError, OSError):
+        except (TimeoutError, ValueError, RecursionError, OSError):
             said = None
         if not isinstance(said, dict) or said.get("speaks") not in ("mcp", "rpc"):
             return {}, 'the first line says what is spoken: {"speaks": "mcp" or "rpc", "version", "cwd", "env"}'
@@ -134,8 +109,13 @@ class Daemon:
 
 def _is_caller(said: dict[str, Any]) -> bool:
     cwd, env = said.get("cwd"), said.get("env")
-    strings = isinstance(env, dict) and all(isinstance(value, str) for value in env.values())
+    strings = isinstance(env, dict) and all(isinstance(value, str) and _is_variable(name, value) for name, value in env.items())
     return strings and isinstance(cwd, str) and cwd.startswith("/")
+
+
+def _is_variable(name: str, value: str) -> bool:
+    """Whether a program can be given it (execve(2))."""
+    return bool(name) and "=" not in name and "\0" not in name + value
 
 
 def _wrong_toolsets(said: dict[str, Any]) -> str | None:

@@ -36,8 +36,10 @@ def connect(place: Place, *, start: bool = True) -> socket.socket:
     with _locked(place.start_lock):
         found = _try(place)  # another was quicker
         if found is None:
-            _start(place)
-            found = _try(place)
+            why = _start(place)
+            found = _try(place)  # also where ours has ended because another was up: its starter may have been killed
+            if found is None and why is not None:
+                raise why
     if found is None:
         raise NotStarted(f"the daemon is up, and does not listen; look at {place.log}")
     return found
@@ -63,12 +65,19 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _start(place: Place) -> None:
-    """Starts the daemon and waits until it listens: it then closes its standard output."""
+def _absolute_paths() -> dict[str, str]:
+    """The settings that name files: the daemon is in another directory than whoever starts it."""
+    names = ("PTYCTL_CONFIG", "PTYCTL_STATE_DIR", "PTYCTL_DEVICES_FILE", "PTYCTL_PLATFORMS_DIR")
+    given = {name: path for name in names if (path := os.environ.get(name)) and not path.startswith("~")}
+    return {name: str(Path(path).absolute()) for name, path in given.items()}
+
+
+def _start(place: Place) -> NotStarted | None:
+    """Starts the daemon and waits until it listens: it then closes its standard output. Returns why it does not."""
     from subprocess import DEVNULL, PIPE, Popen
 
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    environment = {**os.environ, "PTYCTL_RUNTIME_DIR": str(place.folder)}
+    environment = {**os.environ, **_absolute_paths(), "PTYCTL_RUNTIME_DIR": str(place.folder)}
     try:
         daemon = Popen(
             [sys.executable, "-m", "ptyctl.daemon"],
@@ -84,5 +93,6 @@ def _start(place: Place) -> None:
         daemon.kill()
         daemon.wait()
         said = place.log.read_text("utf-8", "replace").strip().splitlines()
-        raise NotStarted(f"the daemon did not start: {said[-1] if said else 'it said nothing'}; see {place.log}")
+        return NotStarted(f"the daemon did not start: {said[-1] if said else 'it said nothing'}; see {place.log}")
     daemon.returncode = 0  # it lives on without us, and this object must not complain of that
+    return None

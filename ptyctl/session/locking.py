@@ -66,6 +66,8 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
             if error.code is not ErrorCode.LOCKED:
                 leases.queue.leave(task_id)
                 raise
+            if task_id not in leases.queue.waiting(_now()):
+                raise  # another call of the task has given up its place
             if _now() >= deadline:
                 leases.queue.step_out(task_id, _now())
                 _changed(session)
@@ -73,7 +75,7 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
         try:
             await session.changes.wait(min(deadline, _next_look(session)))
         except asyncio.CancelledError:
-            leases.queue.leave(task_id)
+            leases.queue.give_up(task_id)
             _changed(session)
             raise
 

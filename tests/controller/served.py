@@ -9,8 +9,9 @@ from pathlib import Path
 
 from ptyctl.api import Controller
 from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.listening import listening
 from ptyctl.daemon.place import Place
-from ptyctl.daemon.server import Daemon, listening
+from ptyctl.daemon.server import Daemon
 
 
 @asynccontextmanager

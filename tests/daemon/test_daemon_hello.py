@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from ptyctl import __version__
-from ptyctl.api import ExecRequest
+from ptyctl.api import ExecRequest, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
@@ -102,3 +104,88 @@ async def test_progress_comes_beside_the_call(place: Place) -> None:
         await controller.exec(request, lambda received, seconds: told.append((received, seconds)))
     assert len(told) >= 2
     assert told[0][1] < told[1][1]
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"id": 1, "method": "ptyctl_session", "params": []},
+        {"id": 1, "method": "ptyctl_session", "params": None},
+        {"id": {}, "method": "ptyctl_session", "params": {"action": "list"}},
+        {"id": [], "method": "nope"},
+        {"id": True, "method": "watch", "params": {"session_id": "x"}},
+        {"method": "ptyctl_session", "params": {"action": "list"}},
+        {"id": 1, "method": "watch", "params": []},
+        {"method": "cancel", "params": []},
+        {"method": "cancel", "params": {"id": []}},
+        {"method": "cancel", "params": {"id": "nobody's"}},
+        {"method": "more"},
+        {"method": "more", "params": {"id": {}, "count": 1}},
+        {"method": "more", "params": {"id": 1, "count": "many"}},
+    ],
+)
+async def test_nonsense_ends_no_connection(raw: Raw, nonsense: dict[str, Any]) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    raw.writer.write(json.dumps(nonsense).encode() + b"\n")
+    listed = await raw.ask(id="after", method="ptyctl_session", params={"action": "list"})
+    if "after" not in listed.values():  # a call that is none is refused first; a notification has no answer
+        assert listed["error"]["code"] in (-32600, -32601, -32000)
+        listed = await raw.hear()
+    assert (listed["id"], listed["result"]["reply"]["sessions"]) == ("after", [])
+
+
+async def test_what_is_nested_too_deep(raw: Raw) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    assert (await raw.say(b"[" * 100_000))["error"]["code"] == -32700
+    assert "result" in await raw.ask(id=2**70, method="ptyctl_session", params={"action": "list"})
+
+
+async def test_an_id_has_one_call_at_a_time(raw: Raw) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    opened = await raw.ask(id=1, method="ptyctl_session", params={"action": "open", "protocol": "local", "command": ["cat"]})
+    session = {"session_id": opened["result"]["reply"]["session_id"]}
+    wait = {**session, "action": "read", "until_regex": "never", "timeout_ms": 20_000}
+    raw.writer.write(json.dumps({"id": 7, "method": "ptyctl_session_io", "params": wait}).encode() + b"\n")
+    again = await raw.ask(id=7, method="ptyctl_session", params={"action": "list"})
+    assert (again["id"], again["error"]["code"]) == (7, -32600)
+    raw.writer.write(b'{"method": "cancel", "params": {"id": 7}}\n')
+    listed = await raw.ask(id=8, method="ptyctl_session", params={"action": "list"})
+    assert listed["id"] == 8
+    assert "result" in await raw.ask(id=7, method="ptyctl_session", params={"action": "list"})
+
+
+async def test_what_no_program_can_be_given_is_refused(raw: Raw) -> None:
+    for env in ({"A=B": "x"}, {"": "x"}, {"A": "x\0y"}):
+        reader, writer = await asyncio.open_unix_connection(raw.writer.get_extra_info("peername"))
+        other = Raw(reader, writer)
+        answer = await other.say(json.dumps({**GOOD, "env": env}).encode())
+        assert answer["ok"] is False
+        assert "an object of strings" in answer["message"]
+        writer.close()
+
+
+async def test_a_client_that_takes_nothing_is_not_served_on(raw: Raw, place: Place) -> None:
+    """What it is owed is bounded: no call is taken as long as the answers to the last ones wait."""
+    await raw.say(json.dumps(GOOD).encode())
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(str(place.socket))
+    link.sendall(json.dumps(GOOD).encode() + b"\n")
+    link.settimeout(2)
+    asked = json.dumps({"id": 1, "method": "x" * 30_000}).encode() + b" " * 30_000 + b"\n"
+    sent = 0
+    with suppress(TimeoutError):
+        while sent < 200 << 20:
+            await asyncio.sleep(0)
+            link.sendall(asked)
+            sent += len(asked)
+    assert sent < 64 << 20
+    assert "result" in await raw.ask(id=2, method="ptyctl_session", params={"action": "list"})  # others are served on
+    link.close()
+
+
+async def test_a_request_that_is_too_long_is_refused_here(place: Place) -> None:
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=("cat",))
+        with pytest.raises(PtyctlError, match="in parts"):
+            await handle.write("x" * (17 << 20))
+        assert (await handle.status()).state == "open"

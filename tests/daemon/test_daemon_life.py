@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import select
 import signal
 import stat
 import subprocess
@@ -17,8 +18,12 @@ import pytest
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
+from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.hello import HelloRefused
 from ptyctl.daemon.place import NoPlace, Place
+from tests.daemon.keepers import pid_of_keeper
+from tests.session.acting import until
 
 BASH = ("bash", "--norc", "--noprofile")
 PATIENCE_S = 60
@@ -126,3 +131,118 @@ async def test_each_caller_brings_its_own_environment_and_directory(place: Place
         )
         said, _ = await process.communicate()
     assert said.decode() == f"yes {tmp_path / 'here'}\n"
+
+
+async def test_who_starts_it_may_be_killed_before_it_is_up(place: Place) -> None:
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+        await handle.exec("x=kept")
+    end_daemon(place, signal.SIGKILL)
+    starter = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "from ptyctl.daemon.starting import connect\nfrom ptyctl.daemon.place import Place\nconnect(Place())",
+    )
+    await until(lambda: bool(daemons_of(place)))
+    starter.kill()
+    await starter.wait()
+    async with await RemoteController.connect(place) as controller:
+        handle = SessionHandle(controller, handle.opened)
+        assert (await handle.exec("echo $x")).stdout == "kept\n"
+        assert daemons_of(place) == [daemon_pid(place)]
+
+
+async def test_one_that_hangs_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await RemoteController.connect(place):
+        pid = daemon_pid(place)
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        monkeypatch.setattr("ptyctl.daemon.hello.ANSWER_S", 0.2)
+        for ask in (control.look, control.stop, control.hand_over):
+            with pytest.raises(HelloRefused, match=f"process {pid}.* kill -9 {pid}"):
+                await asyncio.to_thread(ask, place)
+        with pytest.raises(PtyctlError, match=f"kill -9 {pid}"):
+            await RemoteController.connect(place)
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_one_whose_files_were_removed_takes_nothing_of_the_next(place: Place) -> None:
+    async with await RemoteController.connect(place):
+        first = daemon_pid(place)
+        assert first is not None
+        place.socket.unlink()
+        place.lock.unlink()
+        async with await RemoteController.connect(place):
+            ended = os.pidfd_open(first)
+            os.kill(first, signal.SIGTERM)
+            assert (await asyncio.to_thread(select.select, [ended], [], [], PATIENCE_S))[0]
+            os.close(ended)
+            assert place.socket.exists()
+            assert daemon_pid(place) in daemons_of(place)
+
+
+async def test_a_second_one_gives_way(place: Place) -> None:
+    async with await RemoteController.connect(place):
+        second = await asyncio.create_subprocess_exec(sys.executable, "-m", "ptyctl.daemon", stderr=subprocess.PIPE)
+        _, said = await asyncio.wait_for(second.communicate(), PATIENCE_S)
+        assert second.returncode == 2
+        assert b"one is up already" in said
+
+
+async def test_settings_that_name_files_are_relative_to_who_starts_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PTYCTL_STATE_DIR", "here")
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=("cat",))
+        assert (tmp_path / "here" / "sessions" / handle.session_id).is_dir()
+
+
+async def test_an_environment_that_is_no_text_is_passed_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environb, b"MINE", b"caf\xe9")
+    monkeypatch.delenv("SHELL")
+    monkeypatch.delenv("HOME")
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+        assert (await handle.exec("printf %s $MINE | od -An -tx1")).stdout == " 63 61 66 e9\n"
+        assert b"caf" not in b"".join(file.read_bytes() for file in place.folder.iterdir() if file.is_file())
+        shell = await SessionHandle.open(controller, protocol="local")  # the password database tells which
+        assert (await shell.status()).state == "open"
+
+
+async def test_a_directory_that_was_removed(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    code = (
+        "import os, asyncio\n"
+        "os.rmdir(os.getcwd())\n"
+        "from ptyctl.daemon.client import RemoteController\n"
+        "from ptyctl.api import SessionRequest\n"
+        "async def main():\n"
+        "    async with await RemoteController.connect() as it:\n"
+        "        await it.session(SessionRequest(action='open', protocol='local', command=['cat']))\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=tmp_path / "gone", stderr=subprocess.PIPE)
+    _, said = await process.communicate()
+    assert (process.returncode, said) == (0, b"")
+
+
+def test_a_runtime_folder_that_another_user_could_replace_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PTYCTL_RUNTIME_DIR", raising=False)
+    (tmp_path / "other").mkdir(mode=0o700)
+    (tmp_path / "ptyctl").symlink_to(tmp_path / "other")
+    monkeypatch.setattr("platformdirs.user_runtime_dir", lambda name: str(tmp_path / name))
+    with pytest.raises(NoPlace, match="not safe from other users"):
+        Place()
+
+
+async def test_history_that_was_read_does_not_keep_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await RemoteController.connect(place) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+    os.kill(pid_of_keeper(place), signal.SIGKILL)
+    end_daemon(place, signal.SIGKILL)  # the shell ends with the last who held its terminal
+    monkeypatch.setenv("PTYCTL_DAEMON_IDLE_S", "0.2")
+    async with await RemoteController.connect(place) as controller:
+        assert (await SessionHandle(controller, handle.opened).read(timeout_ms=0)).eof
+    await until_gone(place)

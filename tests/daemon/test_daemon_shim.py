@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from mcp.client.stdio import stdio_client
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.daemon.place import Place
 from ptyctl.daemon.shim import Lines
+from tests.session.acting import until
 
 PATIENCE_S = 60
 ERAS = ["legacy", "auto"]
@@ -131,3 +133,88 @@ def test_lines_at_every_cut() -> None:
         lines = Lines()
         assert lines.feed(text[:cut]) + lines.feed(text[cut:]) == [b'{"a": 1}\n', b"\n", b'{"b": 2}\n']
         assert lines.feed(b"\n") == [b"rest\n"]
+
+
+class Piped:
+    """A shim, and the lines of its client."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process, self.stdin, self.stdout = process, process.stdin, process.stdout
+
+    def ask(self, method: str, number: Any = None, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params, **({} if number is None else {"id": number})}
+        self.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def hear(self) -> dict[str, Any]:
+        heard: dict[str, Any] = json.loads(await asyncio.wait_for(self.stdout.readline(), PATIENCE_S))
+        return heard
+
+    async def greet(self) -> None:
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        self.ask("initialize", "first", **client)
+        assert (await self.hear())["id"] == "first"
+        self.ask("notifications/initialized")
+
+
+@pytest.fixture
+async def piped(place: Place) -> AsyncIterator[Piped]:
+    pipe = asyncio.subprocess.PIPE
+    shim = Piped(
+        await asyncio.create_subprocess_exec(sys.executable, *SHIM, stdin=pipe, stdout=pipe, stderr=pipe, limit=1 << 26)
+    )
+    await shim.greet()
+    yield shim
+    shim.stdin.close()
+    await asyncio.wait_for(shim.process.communicate(), PATIENCE_S)
+
+
+async def test_one_that_was_stopped_stays_so_until_it_is_needed(place: Place, piped: Piped) -> None:
+    end_daemon(place)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(piped.stdout.readline(), 0.5)  # nothing is to happen
+    assert daemon_pid(place) is None
+    piped.ask("tools/list", 2)
+    assert "result" in await piped.hear()
+
+
+async def test_one_that_was_killed_is_followed_at_once(place: Place, piped: Piped) -> None:
+    end_daemon(place, signal.SIGKILL)
+    await until(lambda: daemon_pid(place) is not None and place.socket.exists())
+    for number in range(5):  # also one after the other
+        end_daemon(place, signal.SIGKILL)
+        piped.ask("ping", number)
+        await piped.hear()
+    piped.ask("tools/list", "x" * 1000)
+    assert (await piped.hear())["id"] == "x" * 1000
+
+
+@pytest.mark.parametrize("nonsense", [b"[]", b"7", b"{", b"[" * 100_000, b'{"id":[],"method":"ping"}', b"\xff"])
+async def test_what_is_no_message_does_not_end_it(piped: Piped, nonsense: bytes) -> None:
+    piped.stdin.write(nonsense + b"\n")
+    piped.ask("ping", 2**63)
+    while (heard := await piped.hear()).get("id") != 2**63:
+        assert "error" in heard
+    assert heard["result"] == {}
+
+
+async def test_a_last_line_needs_no_end(piped: Piped) -> None:
+    piped.ask("ping", 1)
+    piped.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"ping"}')
+    piped.stdin.write_eof()
+    assert [(await piped.hear())["id"] for _ in range(2)] == [1, 2]
+    assert await asyncio.wait_for(piped.process.wait(), PATIENCE_S) == 0
+
+
+async def test_a_message_of_many_pieces_and_one_too_long(piped: Piped) -> None:
+    piped.ask("ping", 1, padding="x" * (15 << 20))
+    assert (await piped.hear())["id"] == 1
+    piped.ask("ping", 2, padding="x" * (17 << 20))
+    assert "longer than" in (await piped.hear())["error"]["message"]
+
+
+async def test_an_interrupt_is_no_fault(piped: Piped) -> None:
+    piped.process.send_signal(signal.SIGINT)
+    _, said = await asyncio.wait_for(piped.process.communicate(), PATIENCE_S)
+    assert (piped.process.returncode, said) == (130, b"")

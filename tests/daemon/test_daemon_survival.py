@@ -25,6 +25,7 @@ from ptyctl.api.session import SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
 from tests.daemon.keepers import pid_of_keeper, terminals_kept
+from tests.session.acting import until
 
 BASH = ("bash", "--norc", "--noprofile")
 SURVIVOR = (sys.executable, "-I", "-S", str(Path(__file__).with_name("survivor.py")))
@@ -141,19 +142,13 @@ async def test_a_session_that_was_closed_is_not_taken_back(life: Life) -> None:
     assert [entry.session_id for entry in listed] == [two.session_id]
 
 
-async def until_kept(place: Place, count: int) -> None:
-    async with asyncio.timeout(PATIENCE_MS / 1000):
-        while terminals_kept(place) != count:
-            await asyncio.sleep(0.01)  # the keeper tells nobody but its daemon
-
-
 async def test_a_killed_keeper_is_replaced(life: Life) -> None:
     one, two = await life.open(), await life.open()
     await two.exec("x=kept")
     keeper = pid_of_keeper(life.place)
     os.kill(keeper, signal.SIGKILL)
     await one.close()  # nobody is there to be told
-    await until_kept(life.place, 1)
+    await until(lambda: terminals_kept(life.place) == 1)
     again = pid_of_keeper(life.place)
     assert again != keeper
     two = await life.again(two)

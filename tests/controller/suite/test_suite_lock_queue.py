@@ -97,6 +97,23 @@ async def test_unlock_gives_up_a_place_too(bash: SessionHandle) -> None:
         await unlock(bash, "two")
 
 
+async def test_a_call_whose_place_was_given_up_ends(bash: SessionHandle) -> None:
+    await lock(bash, "one")
+    (call,) = await waiting(bash, "two")
+    await unlock(bash, "two")
+    with refused(ErrorCode.LOCKED, "Session locked by task one"):
+        await asyncio.wait_for(call, PATIENCE_MS / 1000)
+
+
+async def test_one_of_two_calls_of_a_task_goes_away(bash: SessionHandle) -> None:
+    await lock(bash, "one")
+    first, second = [asyncio.create_task(lock(bash, "two", wait_ms=wait)) for wait in (PATIENCE_MS, 1000)]
+    await queued(bash, "two")
+    first.cancel()
+    with refused(ErrorCode.LOCKED, "number 1 in the queue"):
+        await second
+
+
 async def test_force_takes_the_lock_and_tells_everybody_why(bash: SessionHandle) -> None:
     await lock(bash, "one")
     (call,) = await waiting(bash, "two")
