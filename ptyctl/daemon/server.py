@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ptyctl import __version__
 from ptyctl.api.controller import Controller
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
 from ptyctl.mcp.wire import LineReader, LineWriter
+from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 
 from .client import MAX_LINE_BYTES
