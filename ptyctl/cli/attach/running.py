@@ -52,6 +52,7 @@ async def _go_on(wishes: Wishes, session_id: str, terminal: Terminal, *, held: b
                 attachment = _attachment(controller, session_id, wishes, terminal)
                 if held:
                     await attachment.holding.take()
+                attachment.tell("the daemon has ended, and the next one goes on")
                 return f"{session_id}: {await _run(attachment, wait=False)}"
         except PtyctlError as error:
             if error.code is not ErrorCode.IO_ERROR:
