@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import end_daemon
+from fixtures.daemons import daemon_pid, end_daemon
 from fixtures.servers.programs import require_program
 from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import running_tmux
@@ -201,6 +201,15 @@ def test_it_goes_on_with_the_next_daemon(shell: str, attach: Attach, place: Plac
     person.sees("the next one goes on")
     person.type("echo still $((40 + 2))\r")
     person.sees("still 42")
+
+
+def test_a_daemon_that_is_stopped_is_not_started_again(shell: str, attach: Attach, place: Place) -> None:
+    person = attach("--write", shell)
+    person.sees("you type")
+    assert ptyctl("daemon", "stop").code == 0
+    rows = person.sees(RESTORED)
+    assert any("closed, as its daemon has ended" in row for row in rows)
+    assert daemon_pid(place) is None
 
 
 def test_without_a_terminal_it_says_what_to_use(shell: str) -> None:
