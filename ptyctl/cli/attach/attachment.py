@@ -119,7 +119,8 @@ class Attachment:
             self._state = item.model_copy(update={"state": "closed"})
             return False
         before, self._state = self._state, item
-        self.holding.seen(item.lock_holder)
+        if self.holding.held and item.lock_holder != self.holding.task_id:
+            self._beside(self.holding.beat())  # what is told may be older than our lock
         if item.kind == "begin":
             self._model = ScreenModel(item.cols or 1, item.rows or 1, scrollback=0)
             self._model.feed(b64decode(item.data_b64 or ""))
@@ -160,8 +161,9 @@ class Attachment:
             self._keyboard.press("break")
 
     def _lock_changed(self) -> None:
-        self.tell("")
+        self._dirty.set()
         if self.holding.held:
+            self.tell("")
             self._beside(self._fit())
 
     async def _fit(self) -> None:
