@@ -2,14 +2,24 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .api.errors import ErrorCode, PtyctlError
     from .api.handle import SessionHandle
     from .controller import LocalController
     from .library import Connection, connect, open_session
 
-__version__ = "0.1.0"
-__all__ = ["Connection", "ErrorCode", "LocalController", "PtyctlError", "SessionHandle", "connect", "open_session"]
+__all__ = [
+    "Connection",
+    "ErrorCode",
+    "LocalController",
+    "PtyctlError",
+    "SessionHandle",
+    "__version__",
+    "connect",
+    "open_session",
+]
 
 _HOMES = {
     "Connection": "ptyctl.library",

@@ -7,13 +7,14 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
 
+from .asking import asked, every_block
 from .blocks import Block
 from .config import ConfigReply, ConfigRequest
 from .controller import Controller
 from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
-from .pty import BlocksSearch, BlocksSince, PtyRequest
-from .pty_replies import BlocksReply, Hit, raised
+from .pty import BlocksSearch
+from .pty_replies import BlocksReply, Hit
 from .session import SessionReply, SessionRequest
 from .watch import Watched, WatchRequest
 
@@ -92,14 +93,14 @@ class SessionHandle:
                 if item.event is not None:
                     yield item.event
 
-    async def blocks(self, cursor: int = 0, limit: int = 50) -> list[Block]:
-        """What ran, the oldest first, from behind the block of that `seq` on."""
-        fields = {"session_id": self.session_id, "cursor": cursor, "limit": limit}
-        return (await self._blocks(BlocksSince.of(fields))).items or []
+    async def blocks(self) -> list[Block]:
+        """What ran, the oldest first."""
+        return await every_block(self.controller, self.session_id)
 
     async def search(self, query: str, **fields: Any) -> list[Hit]:
         """Lines of the blocks' output that hold `query`, or match it with `regex=True`."""
-        return (await self._blocks(BlocksSearch.of({"session_id": self.session_id, "query": query, **fields}))).hits or []
+        request = BlocksSearch.of({"session_id": self.session_id, "query": query, **fields})
+        return (await asked(self.controller, request, BlocksReply)).hits or []
 
     async def lock(self, **fields: Any) -> SessionReply:
         return await self._session("lock", **fields)
@@ -118,14 +119,6 @@ class SessionHandle:
 
     async def close(self, *, force: bool = False) -> None:
         await self._session("close", **({"force": True} if force else {}))
-
-    async def _blocks(self, request: PtyRequest) -> BlocksReply:
-        """Of this surface an error is a reply; here it is raised as ever."""
-        reply = await self.controller.pty(request)
-        if not reply.ok:
-            raise raised(reply.error, reply.message)
-        assert isinstance(reply, BlocksReply)
-        return reply
 
     async def _session(self, action: str, **fields: Any) -> SessionReply:
         return await self.controller.session(SessionRequest.of({**self._who(), "action": action, **fields}))

@@ -7,16 +7,16 @@ import time
 
 import typer
 
+from ptyctl.api.asking import asked, every_block
 from ptyctl.api.blocks import Block
 from ptyctl.api.controller import Controller
-from ptyctl.api.pty import BlocksRead, BlocksSearch, BlocksSince
+from ptyctl.api.pty import BlocksRead, BlocksSearch
 from ptyctl.api.pty_replies import BlocksReply
 
 from . import shown
-from .calling import asked, call, found
+from .calling import call, found
 
 _PAGE_BYTES = 1 << 20
-_PAGE_BLOCKS = 1000
 
 
 def list_blocks(name: str, limit: int, as_json: bool) -> None:
@@ -56,15 +56,7 @@ def search_blocks(name: str, query: str, regex: bool, cmd: str | None, limit: in
 
 
 async def _newest(controller: Controller, name: str, limit: int) -> list[Block]:
-    session_id, items, cursor = await found(controller, name), list[Block](), 0
-    while True:
-        request = BlocksSince.of({"session_id": session_id, "cursor": cursor, "limit": _PAGE_BLOCKS})
-        reply = await asked(controller, request, BlocksReply)
-        page = reply.items or []
-        items = [*items, *page][-limit:]
-        if len(page) < _PAGE_BLOCKS:
-            return items
-        cursor = reply.resume_cursor or 0
+    return (await every_block(controller, await found(controller, name)))[-limit:]
 
 
 async def _text(controller: Controller, name: str, block_id: str) -> str:

@@ -13,14 +13,10 @@ from typing import TypeVar
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import invalid
-from ptyctl.api.pty import PtyRequest
-from ptyctl.api.pty_replies import BlocksReply, PtyReply, raised
-from ptyctl.api.screen import ScreenAnswer
 from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
 from ptyctl.daemon.client import RemoteController
 
 T = TypeVar("T")
-A = TypeVar("A", PtyReply, BlocksReply, ScreenAnswer)
 
 _WHOLE_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 
@@ -58,15 +54,6 @@ def meant(entries: list[SessionEntry], name: str) -> str:
     if len(ids) > 1:
         raise invalid(f"{name} is a part of {len(ids)} sessions: {', '.join(ids)}; give more of the id")
     return ids[0] if ids else name
-
-
-async def asked(controller: Controller, request: PtyRequest, kind: type[A]) -> A:
-    """The answer of the pty_* surface, where an error is an answer too: here it is raised."""
-    reply = await controller.pty(request)
-    if not reply.ok:
-        raise raised(reply.error, reply.message)
-    assert isinstance(reply, kind)
-    return reply
 
 
 def task_name(given: str | None) -> str:

@@ -7,6 +7,7 @@ import sys
 from typer.exceptions import TyperException
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.daemon.asking import Refused
 from ptyctl.daemon.control import NotEnded
 from ptyctl.daemon.hello import HelloRefused
 from ptyctl.daemon.place import NoPlace
@@ -23,7 +24,7 @@ NO_CONNECTION = 6
 EXEC_OFFSET = 100
 
 #: All that a command may end with.
-FAILURES = (PtyctlError, NoPlace, NotStarted, HelloRefused, NotEnded, TyperException)
+FAILURES = (PtyctlError, NoPlace, NotStarted, HelloRefused, NotEnded, Refused, TyperException)
 
 _CODES = {
     ErrorCode.INVALID_ARGUMENT: USAGE,
@@ -60,7 +61,7 @@ def told(error: BaseException) -> int:
         _say(f"{_usage(error)}; see: ptyctl --help")
         return USAGE
     _say(str(error))
-    return FAILED if isinstance(error, NotEnded) else NO_CONNECTION
+    return FAILED if isinstance(error, NotEnded | Refused) else NO_CONNECTION
 
 
 def _usage(error: TyperException) -> str:

@@ -42,19 +42,18 @@ def screen(
     as_json: AsJson = False,
 ) -> None:
     """Print what is on the screen, in colours on a terminal."""
+    from ptyctl.api.asking import asked
     from ptyctl.api.pty import PtyReadScreen
     from ptyctl.api.screen import ScreenReply
 
-    from .calling import asked, call, found
+    from .calling import call, found
     from .colours import coloured
 
     place: dict[str, Any] = {} if at is None else {"at": int(at) if at.isdecimal() else at}
 
     async def read(controller: Any) -> ScreenReply:
         request = PtyReadScreen.of({"session_id": await found(controller, name), "attributes": True, **place})
-        reply = await asked(controller, request, ScreenReply)
-        assert isinstance(reply, ScreenReply)
-        return reply
+        return await asked(controller, request, ScreenReply)
 
     reply = call(read)
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ptyctl import __version__
+from ptyctl.version import __version__
 
 from . import daemon, devices, gc, locks, looking, opening, recordings, running, sessions
 from . import log as session_log

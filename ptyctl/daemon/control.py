@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -78,3 +79,18 @@ def _end(place: Place, number: signal.Signals) -> Up | None:
     if not ended:
         raise NotEnded(f"the daemon (process {up.pid}) has not ended for {END_S:.0f} s; look at {place.log}")
     return up
+
+
+def is_ending(place: Place) -> bool:
+    """Whether one that answers no more is still there: it closes its sessions before it lets go of its lock."""
+    try:
+        lock = os.open(place.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False

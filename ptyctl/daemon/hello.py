@@ -13,7 +13,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from ptyctl import __version__
+from ptyctl.version import __version__
 
 from .peer import peer
 from .place import Place

@@ -8,11 +8,11 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ptyctl import __version__
 from ptyctl.api.controller import Controller
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
 from ptyctl.mcp.wire import MAX_MESSAGE_BYTES, LineReader, LineWriter
+from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 
 from .hello import MAX_HELLO_BYTES, other_version

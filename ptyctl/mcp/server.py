@@ -12,8 +12,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from ptyctl import __version__
 from ptyctl.api import Controller
+from ptyctl.version import __version__
 
 from .answers import answer
 from .progress import Reporter

@@ -79,3 +79,9 @@ def _kept(folder: Path) -> KeptSession | None:
         return None
     last_used_at = max(int(status.st_mtime * 1000) for status in files)
     return KeptSession(folder.name, meta, sum(status.st_blocks * 512 for status in files), last_used_at)
+
+
+def was_closed(folder: Path) -> bool:
+    """Whether the session was closed in order, or is not there: nobody can go on with it."""
+    kept = _kept(folder)
+    return kept is None or kept.closed

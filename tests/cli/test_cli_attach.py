@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.daemons import end_daemon
+from fixtures.daemons import daemon_pid, end_daemon
 from fixtures.servers.programs import require_program
 from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import running_tmux
@@ -61,9 +61,10 @@ def test_vim_resized_detached_and_attached_again_is_the_same_picture(shell: str,
     vim = require_program("vim", "vim")
     file = tmp_path / "text"
     file.write_text("".join(f"line {number}\n" for number in range(1, 100)))
+    ptyctl("exec", shell, "--", f"cd {tmp_path}")
     person = attach("--write", shell)
     person.sees("you type")
-    person.type(f"{vim} -u NONE -n -c 'set hlsearch' -c '/line 1' {file}\r")
+    person.type(f"{vim} -u NONE -n -c 'set hlsearch shortmess=aF' -c '/line 1' {file.name}\r")
     person.sees("line 20")
     person.resize(80, 24)
     person.until(lambda rows: size(shell) == (80, 23) and "line 20" in "".join(rows) and rows[-1].lstrip().startswith(shell))
@@ -123,7 +124,7 @@ def test_a_lock_that_is_taken_over_is_told_and_nothing_more_is_typed(shell: str,
     person = attach("--write", shell)
     person.sees("you type")
     ptyctl("takeover", shell, "--task", "agent-7", "--reason", "urgent")
-    person.sees("agent-7 types")
+    person.sees("agent-7 types, and took the lock from you: urgent")
     person.type("echo no\r")
     person.sees("you only look on")
     assert "echo no" not in "".join(picture(shell))
@@ -197,9 +198,18 @@ def test_it_goes_on_with_the_next_daemon(shell: str, attach: Attach, place: Plac
     person = attach("--write", shell)
     person.sees("you type")
     end_daemon(place, signal.SIGKILL)
-    person.sees("you type")
+    person.sees("the next one goes on")
     person.type("echo still $((40 + 2))\r")
     person.sees("still 42")
+
+
+def test_a_daemon_that_is_stopped_is_not_started_again(shell: str, attach: Attach, place: Place) -> None:
+    person = attach("--write", shell)
+    person.sees("you type")
+    assert ptyctl("daemon", "stop").code == 0
+    rows = person.sees(RESTORED)
+    assert any("closed, as its daemon has ended" in row for row in rows)
+    assert daemon_pid(place) is None
 
 
 def test_without_a_terminal_it_says_what_to_use(shell: str) -> None:

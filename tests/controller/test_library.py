@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
+
 import pytest
 
 from ptyctl.api import ErrorCode, PtyctlError
-from ptyctl.library import open_session
+from ptyctl.daemon.place import Place
+from ptyctl.library import connect, open_session
 from tests.controller.acting import BASH, PATIENCE_MS
 
 
@@ -39,3 +43,53 @@ async def test_reads_go_on_where_the_last_one_ended() -> None:
         assert (await session.read(until_regex="one\n", timeout_ms=PATIENCE_MS)).chunk == "one\n"
         assert (await session.read(until_regex="two\n", timeout_ms=PATIENCE_MS)).chunk == "two\n"
         assert (await session.read(mode="tail")).chunk == "one\ntwo\n"
+
+
+async def test_programs_share_the_daemons_sessions(place: Place) -> None:
+    async with connect() as daemon:
+        session = await daemon.open(protocol="local", command=BASH, task_id="one")
+        assert (await session.exec("echo hi")).stdout == "hi\n"
+    async with connect(start=False) as daemon:
+        (entry,) = await daemon.sessions()
+        assert entry.session_id == session.session_id
+        same = await daemon.session(entry.session_id, task_id="two")
+        await same.lock()
+        await same.exec("echo again")
+        assert [block.cmd for block in await same.blocks()] == ["echo hi", "echo again"]
+        assert [hit.text for hit in await same.search("aga")] == ["again"]
+        assert "again\n" in ((await same.read(timeout_ms=0)).chunk or "")
+        with pytest.raises(PtyctlError) as caught:
+            await same.search("(", regex=True)
+        assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+
+
+async def test_events_come_as_they_happen_until_the_session_is_closed(place: Place) -> None:
+    async with connect() as daemon:
+        session = await daemon.open(protocol="local", command=BASH)
+        begun, kinds = asyncio.Event(), []
+
+        async def listen() -> None:
+            async with aclosing(session.watch()) as watched:
+                async for item in watched:
+                    begun.set()
+                    if item.event is not None:
+                        kinds.append(item.event["type"])
+
+        listening = asyncio.create_task(listen())
+        await begun.wait()
+        events = session.events()
+        first = asyncio.ensure_future(anext(events))
+        while await session.exec("true") and not first.done():
+            pass
+        assert (await first)["type"].startswith("agent_block_")
+        await session.close()
+        assert [event async for event in events][-1]["type"] == "agent_block_end"
+        await listening
+        assert kinds[:1] == ["agent_block_begin"]
+
+
+async def test_without_a_daemon_it_is_told(place: Place) -> None:
+    with pytest.raises(PtyctlError) as caught:
+        async with connect(start=False):
+            pass
+    assert caught.value.code is ErrorCode.CONNECT_FAILED

@@ -23,6 +23,8 @@ from .terminal import Terminal
 
 #: What comes within this time is drawn together.
 _FRAME_S = 0.01
+#: A terminal that takes nothing for so long was stopped (XOFF).
+_STOPPED_S = 1.0
 #: A lower terminal has no row to spare: the title tells who types.
 _LOWEST_WITH_STATUS = 4
 _ENDED = {"eof": "the far end has ended", "lost": "the connection is lost", "closed": "the session was closed"}
@@ -40,7 +42,7 @@ class Attachment:
         self._name = name
         self._terminal = terminal
         self._row = row
-        self._keyboard = Keyboard(controller, self._who, lambda error: self._tell(error.message))
+        self._keyboard = Keyboard(controller, self._who, lambda error: self.tell(error.message))
         self._escapes = EscapeReader()
         self._model = ScreenModel(1, 1, scrollback=0)
         self._state: Watched | None = None
@@ -60,7 +62,8 @@ class Attachment:
         if wait:
             self._beside(self.holding.wait())
         self.holding.on_change = self._lock_changed
-        self._lock_changed()
+        if self.holding.held:
+            self._beside(self._fit())
         follow = asyncio.create_task(self._follow())
         tasks = [
             follow,
@@ -77,6 +80,11 @@ class Attachment:
         reason = next((task.result() for task in tasks if not task.cancelled()), None)
         await self.holding.release()
         return reason if isinstance(reason, str) else "detached"
+
+    def tell(self, message: str) -> None:
+        """In the row, until something is typed."""
+        self._message = message
+        self._dirty.set()
 
     def leave(self) -> None:
         self._left.set()
@@ -106,12 +114,13 @@ class Attachment:
             self._model.answers.clear()  # the session answers
             return True
         if item.kind == "event":
-            return (item.event or {}).get("type") not in _ANOTHER_TERMINAL
+            return self._heard(item.event or {})
         if item.kind == "end":
             self._state = item.model_copy(update={"state": "closed"})
             return False
         before, self._state = self._state, item
-        self.holding.seen(item.lock_holder)
+        if self.holding.held and item.lock_holder != self.holding.task_id:
+            self._beside(self.holding.beat())  # what is told may be older than our lock
         if item.kind == "begin":
             self._model = ScreenModel(item.cols or 1, item.rows or 1, scrollback=0)
             self._model.feed(b64decode(item.data_b64 or ""))
@@ -119,11 +128,16 @@ class Attachment:
         assert before is not None
         return (before.cols, before.rows, before.state) == (item.cols, item.rows, item.state)
 
+    def _heard(self, event: dict[str, Any]) -> bool:
+        if event.get("type") == "lock_taken_over" and event.get("from_task_id") == self.holding.task_id:
+            self.tell(f"{event['task_id']} types, and took the lock from you: {event.get('reason') or 'no reason was given'}")
+        return event.get("type") not in _ANOTHER_TERMINAL
+
     def _typed(self, data: bytes) -> None:
         if not data:
             self.leave()
             return
-        self._tell("")
+        self.tell("")
         for item in self._escapes.feed(data):
             if isinstance(item, bytes):
                 self._type(item)
@@ -134,21 +148,22 @@ class Attachment:
         if self.holding.held:
             self._keyboard.type(data)
         else:
-            self._tell("you only look on: ~w takes the lock, ~. detaches")
+            self.tell("you only look on: ~w takes the lock, ~. detaches")
 
     def _obey(self, command: Command) -> None:
         if command == "detach":
             self.leave()
         elif command == "help":
-            self._tell(status.HELP)
+            self.tell(status.HELP)
         elif command == "lock":
             self._beside(self.holding.release() if self.holding.held else self.holding.take())
         elif self.holding.held:
             self._keyboard.press("break")
 
     def _lock_changed(self) -> None:
-        self._tell("")
+        self._dirty.set()
         if self.holding.held:
+            self.tell("")
             self._beside(self._fit())
 
     async def _fit(self) -> None:
@@ -170,23 +185,28 @@ class Attachment:
             try:
                 await work
             except PtyctlError as error:
-                self._tell(error.message)
+                self.tell(error.message)
 
         task = asyncio.create_task(done())
         self._others.add(task)
         task.add_done_callback(self._others.discard)
-
-    def _tell(self, message: str) -> None:
-        self._message = message
-        self._dirty.set()
 
     async def _draw(self) -> None:
         while True:
             await self._dirty.wait()
             self._dirty.clear()
             if self._state is not None:
-                await asyncio.to_thread(self._terminal.write, self._drawn(self._state))
+                await self._whole(asyncio.to_thread(self._terminal.write, self._drawn(self._state)))
                 await asyncio.sleep(_FRAME_S)
+
+    async def _whole(self, writing: Coroutine[Any, Any, None]) -> None:
+        """A frame is not left half drawn, unless the terminal is stopped."""
+        task = asyncio.ensure_future(writing)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task], timeout=_STOPPED_S)
+            raise
 
     def _drawn(self, state: Watched) -> bytes:
         cols, rows = self._room()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ptyctl.api.controller import Controller
-from ptyctl.api.errors import PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.cli.calling import session
 from ptyctl.cli.waiting import wait_for_lock
 
@@ -52,18 +52,18 @@ class Holding:
         while True:
             await asyncio.sleep(self._ttl_ms / 3000)
             if self.held:
-                try:
-                    await session(
-                        self._controller, "heartbeat",
-                        session_id=self.session_id, task_id=self.task_id, lock_ttl_ms=self._ttl_ms,
-                    )  # fmt: skip
-                except PtyctlError:  # it was lost, or the session has ended
-                    self._set(False)
+                await self.beat()
 
-    def seen(self, holder: str | None) -> None:
-        """Who has it, as the session tells."""
-        if self.held and holder != self.task_id:
-            self._set(False)
+    async def beat(self) -> None:
+        """Prolongs it, and finds out where it was lost. Where the daemon is gone it may still be ours in the next."""
+        try:
+            await session(
+                self._controller, "heartbeat",
+                session_id=self.session_id, task_id=self.task_id, lock_ttl_ms=self._ttl_ms,
+            )  # fmt: skip
+        except PtyctlError as error:
+            if error.code is not ErrorCode.IO_ERROR:
+                self._set(False)
 
     async def _lock(self, **how: object) -> None:
         await session(self._controller, "lock", session_id=self.session_id, task_id=self.task_id, **how)

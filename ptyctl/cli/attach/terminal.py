@@ -7,6 +7,7 @@ import sys
 import termios
 import tty
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ class Terminal:
         self._input = sys.stdin.fileno()
         self._output = sys.stdout.fileno()
         self._before: list[Any] = []
+        self._size = 80, 24
 
     def __enter__(self) -> Self:
         self._before = termios.tcgetattr(self._input)
@@ -35,18 +37,22 @@ class Terminal:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             self.write(self.view.leave() + _LEAVE)
-        finally:  # what was typed and not read is not for the shell: most of it is the mouse's
-            termios.tcsetattr(self._input, termios.TCSAFLUSH, self._before)
+        finally:
+            with suppress(termios.error):  # what was typed and not read is not for the shell: most of it is the mouse's
+                termios.tcsetattr(self._input, termios.TCSAFLUSH, self._before)
 
     def size(self) -> tuple[int, int]:
-        """Columns and rows."""
-        size = os.get_terminal_size(self._output)
-        return max(size.columns, 1), max(size.lines, 1)
+        """Columns and rows; of a terminal that is gone the last."""
+        with suppress(OSError):
+            size = os.get_terminal_size(self._output)
+            self._size = max(size.columns, 1), max(size.lines, 1)
+        return self._size
 
     def write(self, data: bytes) -> None:
-        """It may take long, as a terminal can be stopped."""
-        while data:
-            data = data[os.write(self._output, data) :]
+        """It may take long, as a terminal can be stopped. Of one that is gone a signal tells."""
+        with suppress(OSError):
+            while data:
+                data = data[os.write(self._output, data) :]
 
     def read(self, to: Callable[[bytes], None]) -> None:
         """What was typed; nothing at its end. To be called when there is something."""
