@@ -111,7 +111,7 @@ _FOREIGN = {
 class SessionRequest(Request):
     action: Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
     protocol: Protocol_ | None = None
-    device: str | None = Field(None, description="in the inventory; instead of protocol and host")
+    device: str | None = Field(None, description="its name in the inventory")
     host: str | None = Field(None, min_length=1)
     port: int | None = Field(None, ge=1, le=65535)
     username: str | None = None

@@ -13,18 +13,17 @@ Workflow: open; ptyctl_session_io read mode=tail once; then ptyctl_session_exec,
 A console (session_type=console, device_id) is one session for everybody. Writing to it needs its lock: \
 lock with task_id, heartbeat at half of lock_ttl_ms (60000), unlock when done. Reading never needs it.
 LOCKED: another task types; go on reading, lock later. LOCK_REQUIRED: lock first. \
-LOCK_LOST: yours expired; lock again, read what happened since."""
+LOCK_LOST: yours ended; lock again, read what happened since."""
 
 _EXEC = """\
-Run a command in a session and get its output: give cmd, or lines, or block_id. exit_code is null where the far end has none. \
-Pagers are answered.
+Run a command in a session and get its output: give cmd, or lines, or block_id. exit_code is null where the far end has none.
 timed_out: it still runs; call again with its block_id instead of cmd. \
 BUSY: another run goes on; wait for it by block_id, or io write key=ctrl_c. \
 output_truncated: the middle was left out; io read from cursor has it. \
-error_hints: lines that look like errors. waiting_for_input: answer by io write, or by responses beforehand."""
+waiting_for_input: answer by io write, or by responses beforehand."""
 
 _IO = """\
-write types data or presses key; read returns what arrived. Read on from the next_cursor of each reply, also of a write; \
+write types data or presses key; read returns what arrived. Read on from each reply's next_cursor, also a write's; \
 wait with until_regex or until_idle_ms, and timeout_ms. Secrets: sensitive=true.
 Patterns are RE2: ^ is the cursor, $ the end of what has arrived, (?m) makes them lines.
 mode=screen: what a person would see (vim, less, menus); until_regex and until_idle_ms look at the rows.

@@ -62,7 +62,7 @@ async def test_every_error_code_passes(code: ErrorCode) -> None:
         ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": {"pasword": SECRET}}, "auth.pasword"),
         ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": {"password": [SECRET]}}, "auth.password"),
         ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": SECRET}, "auth"),
-        ("ptyctl_session", {"action": "open", "protocol": "telnet", "host": "h", "auth": {"password": SECRET}}, "auth"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "auth": {"password": SECRET}}, "auth"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "env": {"TOKEN": [SECRET]}}, "env.TOKEN"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": {"v": SECRET}, "sensitive": True}, "data"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": SECRET, "key": "enter"}, "data and key"),
