@@ -11,6 +11,8 @@ import struct
 import termios
 from collections.abc import Mapping, Sequence
 
+from . import open_files
+
 #: termios IUTF8 (Linux): line editing in the kernel erases whole characters. Python does not name it.
 _IUTF8 = 0o40000
 #: Dispositions that a new program must not inherit: Python ignores SIGPIPE, and a caller may have been started by nohup.
@@ -57,6 +59,7 @@ def spawn(argv: Sequence[str], cwd: str | None, env: Mapping[str, str], cols: in
         raise
     finally:
         os.close(slave)
+    open_files.as_before(pid)
     return pid, master
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import socket
 import sys
@@ -72,8 +71,9 @@ def run(
     """
     from ptyctl.api import PtyctlError
     from ptyctl.mcp.access import AccessError
+    from transports.open_files import allow_many
 
-    _allow_many_files()
+    allow_many()
     try:
         plan = _plan(transport, listen, toolsets, token_file)
         with plan.http.listener if plan.http else nullcontext():
@@ -107,12 +107,6 @@ def run_with_daemon(listen: str, toolsets: str, token_file: Path | None) -> int:
 
     with http.listener:
         return run_daemon(beside)
-
-
-def _allow_many_files() -> None:
-    """A session holds five files: the usual soft limit of 1024 would end at the 203rd. The hard limit is the user's to set."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _say(text: str) -> None:

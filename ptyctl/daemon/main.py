@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -16,6 +15,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.mcp.logs import log_to_stderr
+from transports.open_files import allow_many
 
 from .hello import HelloRefused
 from .keeping import Keeper
@@ -36,8 +36,7 @@ def run(beside: Beside | None = None) -> int:
     SIGHUP ends it without an end to its sessions, for another one to go on with them.
     """
     log_to_stderr()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    allow_many()
     try:
         place = Place()
         with listening(place) as door:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import resource
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+from transports.open_files import allow_many
 
 from . import bare
 
@@ -66,8 +67,7 @@ async def kilobytes_each(who: str, count: int, fields: dict[str, Any]) -> float:
 
 def main() -> None:
     who, count, fields = sys.argv[1:]
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    allow_many()
     print(asyncio.run(kilobytes_each(who, int(count), json.loads(fields))))
 
 
