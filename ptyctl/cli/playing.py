@@ -15,6 +15,8 @@ from ptyctl.core.screen import ScreenModel
 
 #: Takes back what the recording may have set: soft reset (DECSTR), mouse, focus, paste and cursor keys.
 _LEAVE = b"\x1b[!p\x1b[m\x1b[?1000;1002;1003;1004;1005;1006;1015;2004;1l\x1b[?25h"
+#: A free line below all that was played: this terminal may have more rows than the recording, which nobody can know here.
+_BOTTOM = b"\x1b[999;1H\r\n"
 _LEAVE_ALTERNATE = b"\x1b[?1049l"
 _INTERRUPTED = 128 + signal.SIGINT
 
@@ -34,7 +36,7 @@ def play(take: Take, speed: float, max_pause_s: float) -> int:
         return _INTERRUPTED
     finally:
         if sys.stdout.isatty():
-            _write((_LEAVE_ALTERNATE if screen.picture().alt_screen else b"") + _LEAVE + b"\r\n")
+            _write((_LEAVE_ALTERNATE if screen.picture().alt_screen else b"") + _LEAVE + _BOTTOM)
     return 0
 
 

@@ -53,8 +53,15 @@ class RawLog:
             self._extend()
             return self.get_buffer()
         self._release_view()
+        self._touch(self._map, self.size - self._base)
         self._view = memoryview(self._map)[self.size - self._base :]
         return self._view
+
+    def _touch(self, extent: mmap.mmap, at: int) -> None:
+        """Has the pages at hand that a terminal's next read fills, which is at most one page long. Where one has to be fetched
+        in mid-read and the process is killed meanwhile, the kernel has taken 64 bytes from the terminal and drops them."""
+        extent[at] = 0
+        extent[min(at + mmap.PAGESIZE, len(extent) - 1)] = 0
 
     def take(self, nbytes: int) -> bytes:
         """The `nbytes` that were put into the buffer, now part of the log."""
