@@ -13,8 +13,8 @@ from ptyctl.core.harmless import Harmless
 from ptyctl.core.recording import Take
 from ptyctl.core.screen import ScreenModel
 
-#: Takes back what the recording may have set: soft reset (DECSTR), mouse, focus, paste and cursor keys.
-_LEAVE = b"\x1b[!p\x1b[m\x1b[?1000;1002;1003;1004;1005;1006;1015;2004;1l\x1b[?25h"
+#: Takes back what the recording may have set: soft reset (DECSTR), margins, mouse, focus, paste and cursor keys.
+_LEAVE = b"\x1b[!p\x1b[r\x1b[m\x1b[?1000;1002;1003;1004;1005;1006;1015;2004;1l\x1b[?25h"
 #: A free line below all that was played: this terminal may have more rows than the recording, which nobody can know here.
 _BOTTOM = b"\x1b[999;1H\r\n"
 _LEAVE_ALTERNATE = b"\x1b[?1049l"
