@@ -224,7 +224,8 @@ async def test_thirty_kills_under_load_lose_and_double_nothing(life: Life, tmp_p
     raw = (tmp_path / "state" / "sessions" / flood.session_id / "output.raw").read_bytes()
     numbers = [int(number) for number in re.findall(rb"line (\d+) ", raw)]
     assert len(numbers) > 1000
-    assert numbers == list(range(1, len(numbers) + 1))
+    wrong = next(((place, number) for place, number in enumerate(numbers, 1) if place != number), None)
+    assert wrong is None  # (the line that should be there, the one that is)
     for number, line in enumerate(raw.split(b"\r\n")[: len(numbers) - 1], 1):
         assert line == b"line %d %s" % (number, b"x" * (number % 70))
     assert daemon_pid(life.place) is not None
