@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HELP = "~. detach   ~w take or give back the lock   ~B BREAK   ~~ types ~   (each at the begin of a line)"
+HELP = "~. detach   ~w take or give back the lock   ~B BREAK   ~~ types ~   (each at the beginning of a line)"
 
 
 @dataclass(frozen=True, slots=True)
