@@ -49,10 +49,10 @@ async def found(controller: Controller, name: str) -> str:
 
 
 def meant(entries: list[SessionEntry], name: str) -> str:
-    exact = [entry.session_id for entry in entries if name in (entry.session_id, entry.device_id)]
+    exact = [entry.session_id for entry in entries if name in (entry.session_id, entry.device_id, entry.device)]
     ids = exact or [entry.session_id for entry in entries if name in entry.session_id]
     if len(ids) > 1:
-        raise invalid(f"{name} is a part of {len(ids)} sessions: {', '.join(ids)}; give more of the id")
+        raise invalid(f"{name} means {len(ids)} sessions: {', '.join(ids)}; give more of the id")
     if not ids:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {name} is open", {"session_id": name})
     return ids[0]

@@ -90,10 +90,13 @@ def demo(
     username: Annotated[str | None, typer.Option(help="Where the device asks for one.")] = None,
     password: Annotated[str | None, typer.Option(help="The login password.", envvar="PTYCTL_DEMO_PASSWORD")] = None,
     enable: Annotated[str | None, typer.Option(help="The enable password.", envvar="PTYCTL_DEMO_ENABLE")] = None,
+    switch: Annotated[bool, typer.Option("--switch", help="Only keep a practice switch up, to try things on.")] = False,
 ) -> None:
     """Watch two agents share the console of a switch: a practice one, or yours."""
-    from .demo import run
+    from .demo import run, serve_switch
 
+    if switch:
+        raise typer.Exit(serve_switch())
     raise typer.Exit(run(telnet, username, password, enable))
 
 
