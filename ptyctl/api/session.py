@@ -168,6 +168,7 @@ class SessionEntry(Reply):
     port: int | None = None
     username: str | None = None
     session_type: SessionType
+    device: str | None = None
     device_id: str | None = None
     conversation_id: str | None = None
     client_id: str | None = None

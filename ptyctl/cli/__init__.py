@@ -33,7 +33,10 @@ def _run(arguments: list[str]) -> int:
             from .listing import show
 
             show(everything=not {"--all", "-a"}.isdisjoint(options), as_json="--json" in options)
+            sys.stdout.flush()
             return 0
+        case ["--version"]:
+            arguments = ["version"]
     from .main import app
 
     code = app(arguments, prog_name="ptyctl", standalone_mode=False)

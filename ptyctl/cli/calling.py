@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ptyctl.api.controller import Controller
-from ptyctl.api.errors import invalid
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
 from ptyctl.daemon.client import RemoteController
 
@@ -41,7 +41,7 @@ async def found(controller: Controller, name: str) -> str:
     """The id of the session that `name` means. One that nobody has open may still be known by its whole id.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT where several could be meant.
+        PtyctlError: NOT_FOUND; INVALID_ARGUMENT where several could be meant.
     """
     if _WHOLE_ID.fullmatch(name):
         return name
@@ -49,11 +49,13 @@ async def found(controller: Controller, name: str) -> str:
 
 
 def meant(entries: list[SessionEntry], name: str) -> str:
-    exact = [entry.session_id for entry in entries if name in (entry.session_id, entry.device_id)]
+    exact = [entry.session_id for entry in entries if name in (entry.session_id, entry.device_id, entry.device)]
     ids = exact or [entry.session_id for entry in entries if name in entry.session_id]
     if len(ids) > 1:
-        raise invalid(f"{name} is a part of {len(ids)} sessions: {', '.join(ids)}; give more of the id")
-    return ids[0] if ids else name
+        raise invalid(f"{name} means {len(ids)} sessions: {', '.join(ids)}; give more of the id")
+    if not ids:
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {name} is open", {"session_id": name})
+    return ids[0]
 
 
 def task_name(given: str | None) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from typing import Any
 
-from typer.exceptions import TyperException
+from typer import BadParameter
+from typer.exceptions import Abort, TyperException
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.daemon.asking import Refused
@@ -19,12 +23,15 @@ NOT_FOUND = 3
 LOCKED = 4
 TIMED_OUT = 5
 NO_CONNECTION = 6
+INTERRUPTED = 128 + signal.SIGINT
+#: Whoever read our output has gone (`ptyctl log sw1 | head`).
+UNREAD = 128 + signal.SIGPIPE
 
 #: `exec` answers with the command's own exit code; what kept it from that is told above the codes that commands use.
 EXEC_OFFSET = 100
 
 #: All that a command may end with.
-FAILURES = (PtyctlError, NoPlace, NotStarted, HelloRefused, NotEnded, Refused, TyperException)
+FAILURES = (PtyctlError, NoPlace, NotStarted, HelloRefused, NotEnded, Refused, TyperException, Abort, OSError)
 
 _CODES = {
     ErrorCode.INVALID_ARGUMENT: USAGE,
@@ -43,30 +50,55 @@ _CODES = {
     ErrorCode.IO_ERROR: NO_CONNECTION,
 }
 
-#: What a person does next, where the message says it in the words of the tools.
+#: What a person does next, where the message says behind its semicolon what a caller of the tools would.
 _NEXT = {
-    ErrorCode.NOT_FOUND: "ptyctl sessions --all lists what there is",
     ErrorCode.LOCKED: "watch with: ptyctl attach; or wait: ptyctl lock --wait",
     ErrorCode.LOCK_REQUIRED: "take the lock with: ptyctl lock",
+}
+#: The same, by what was not found; of a device its message says all.
+_NEXT_OF_MISSING = {
+    "session_id": "ptyctl sessions --all lists those that there are",
+    "block_id": "ptyctl blocks lists those that there are",
 }
 
 
 def told(error: BaseException) -> int:
     """Says it on stderr; the answer is the exit code."""
-    if isinstance(error, PtyctlError):
-        following = _NEXT.get(error.code)
-        _say(f"{error.message} ({following})" if following else error.message)
-        return _CODES.get(error.code, FAILED)
-    if isinstance(error, TyperException):
-        _say(f"{_usage(error)}; see: ptyctl --help")
-        return USAGE
-    _say(str(error))
-    return FAILED if isinstance(error, NotEnded | Refused) else NO_CONNECTION
+    match error:
+        case PtyctlError():
+            _say(_with_next_step(error))
+            return _CODES.get(error.code, FAILED)
+        case TyperException():
+            _say(_usage(error))
+            return USAGE
+        case Abort():
+            _say("interrupted")
+            return INTERRUPTED
+        case BrokenPipeError():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still to be flushed goes nowhere
+            return UNREAD
+        case OSError():
+            _say(f"{error.filename}: {error.strerror}; name another place" if error.filename else str(error))
+            return FAILED
+        case _:
+            _say(str(error))
+            return FAILED if isinstance(error, NotEnded | Refused) else NO_CONNECTION
+
+
+def _with_next_step(error: PtyctlError) -> str:
+    missing = next((name for name in _NEXT_OF_MISSING if name in error.details), None)
+    following = _NEXT_OF_MISSING.get(missing or "") if error.code is ErrorCode.NOT_FOUND else _NEXT.get(error.code)
+    return f"{error.message.partition('; ')[0]}; {following}" if following else error.message
 
 
 def _usage(error: TyperException) -> str:
-    message: str = error.format_message() if hasattr(error, "format_message") else str(error)
-    return message.rstrip(".")
+    """What is wrong with the command line, and whose help tells more."""
+    parameter: Any = getattr(error, "param", None) or getattr(error, "param_hint", None)
+    plain = isinstance(error, BadParameter) and parameter is None
+    message = (error.message if plain else error.format_message()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "ptyctl"
+    return f"{message}{' S' if message.endswith('?') else '; s'}ee: {command} --help"
 
 
 def _say(text: str) -> None:

@@ -13,12 +13,14 @@ from .options import AsJson
 def gc(
     max_age_days: Annotated[
         float | None,
-        typer.Option(metavar="DAYS", min=0, help="Older ones go; 0 is no limit. [default: PTYCTL_GC_MAX_AGE_DAYS]"),
+        typer.Option(metavar="DAYS", min=0, help="Older ones go; 0 is no limit. PTYCTL_GC_MAX_AGE_DAYS unless given."),
     ] = None,
     max_bytes: Annotated[
         int | None,
         typer.Option(
-            metavar="BYTES", min=0, help="The oldest go until so much is left; 0 is no limit. [default: PTYCTL_GC_MAX_BYTES]"
+            metavar="BYTES",
+            min=0,
+            help="The oldest go until so much is left; 0 is no limit. PTYCTL_GC_MAX_BYTES unless given.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only show what would go.")] = False,

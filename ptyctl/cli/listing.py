@@ -75,10 +75,10 @@ def _row(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _what(entry: dict[str, Any]) -> str:
-    """A console by its name, else where it leads."""
+    """A console or a device by its name, else where it leads."""
     user, port = entry.get("username"), entry.get("port")
     where = (
         f"{entry.get('protocol', '')} {f'{user}@' if user else ''}{entry.get('host') or ''}{f':{port}' if port else ''}".strip()
     )
-    name = entry.get("device_id") or entry.get("conversation_id")
+    name = entry.get("device_id") or entry.get("device") or entry.get("conversation_id")
     return f"{name} ({where})" if name else where

@@ -59,9 +59,9 @@ def screen(
     if as_json:
         shown.as_json(reply.payload())
     elif sys.stdout.isatty():
-        typer.echo("\n".join(map(coloured, reply.rows, reply.attributes or [])), color=True)
+        typer.echo("\n".join(_without_empty_end(list(map(coloured, reply.rows, reply.attributes or [])))), color=True)
     else:
-        typer.echo("\n".join(reply.rows))
+        typer.echo("\n".join(_without_empty_end(reply.rows)))
 
 
 def blocks(
@@ -92,6 +92,11 @@ def search(
 
     if not search_blocks(name, query, regex, cmd, limit, as_json):
         raise typer.Exit(1)
+
+
+def _without_empty_end(rows: list[str]) -> list[str]:
+    """A shell that has just begun has one line, and not forty."""
+    return rows[: max((number for number, row in enumerate(rows, 1) if row), default=0)]
 
 
 def _write(text: str, as_json: bool) -> None:

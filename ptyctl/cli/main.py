@@ -19,26 +19,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-app.command()(sessions.sessions)
-app.add_typer(opening.app, name="open")
-app.command()(attach.attach)
-app.command("exec")(running.exec_)
-app.command()(running.send)
-app.command()(looking.tail)
-app.command()(looking.screen)
-app.command()(looking.blocks)
-app.command()(looking.search)
-app.command()(locks.lock)
-app.command()(locks.unlock)
-app.command()(locks.takeover)
-app.command()(locks.close)
-app.command()(recordings.export)
-app.command()(recordings.replay)
-app.command()(gc.gc)
-app.add_typer(daemon.app, name="daemon")
-app.command()(devices.devices)
-app.command()(devices.doctor)
-app.command()(session_log.log)
+_SESSIONS, _LOOKING, _TYPING = "Sessions", "Look (needs no lock)", "Type, and who may"
+_DEVICES, _SERVERS = "Devices", "Servers"
+
+app.command(rich_help_panel=_SESSIONS)(sessions.sessions)
+app.add_typer(opening.app, name="open", rich_help_panel=_SESSIONS)
+app.command(rich_help_panel=_SESSIONS)(attach.attach)
+app.command(rich_help_panel=_SESSIONS)(locks.close)
+app.command(rich_help_panel=_SESSIONS)(gc.gc)
+app.command("exec", rich_help_panel=_TYPING)(running.exec_)
+app.command(rich_help_panel=_TYPING)(running.send)
+app.command(rich_help_panel=_TYPING)(locks.lock)
+app.command(rich_help_panel=_TYPING)(locks.unlock)
+app.command(rich_help_panel=_TYPING)(locks.takeover)
+app.command(rich_help_panel=_LOOKING)(looking.tail)
+app.command(rich_help_panel=_LOOKING)(looking.screen)
+app.command(rich_help_panel=_LOOKING)(looking.blocks)
+app.command(rich_help_panel=_LOOKING)(looking.search)
+app.command(rich_help_panel=_LOOKING)(session_log.log)
+app.command(rich_help_panel=_LOOKING)(recordings.export)
+app.command(rich_help_panel=_LOOKING)(recordings.replay)
+app.command(rich_help_panel=_DEVICES)(devices.devices)
+app.command(rich_help_panel=_DEVICES)(devices.doctor)
+app.add_typer(daemon.app, name="daemon", rich_help_panel=_SERVERS)
 
 
 class Transport(StrEnum):
@@ -49,7 +52,7 @@ class Transport(StrEnum):
     BOTH = "both"
 
 
-@app.command()
+@app.command(rich_help_panel=_SERVERS)
 def mcp(
     transport: Annotated[Transport, typer.Option(help="How clients connect.")] = Transport.STDIO,
     listen: Annotated[str, typer.Option(help="HOST:PORT on loopback, for http and both.")] = "127.0.0.1:8765",
@@ -67,7 +70,7 @@ def mcp(
     raise typer.Exit(run(transport.value, listen, toolsets, token_file))
 
 
-@app.command()
+@app.command(rich_help_panel=_SERVERS)
 def serve(
     listen: Annotated[str, typer.Option(help="HOST:PORT on loopback.")] = "127.0.0.1:8765",
     toolsets: Annotated[str, typer.Option(help="Which tools, with commas between; all for every one.")] = "core",
@@ -87,14 +90,17 @@ def demo(
     username: Annotated[str | None, typer.Option(help="Where the device asks for one.")] = None,
     password: Annotated[str | None, typer.Option(help="The login password.", envvar="PTYCTL_DEMO_PASSWORD")] = None,
     enable: Annotated[str | None, typer.Option(help="The enable password.", envvar="PTYCTL_DEMO_ENABLE")] = None,
+    switch: Annotated[bool, typer.Option("--switch", help="Only keep a practice switch up, to try things on.")] = False,
 ) -> None:
     """Watch two agents share the console of a switch: a practice one, or yours."""
-    from .demo import run
+    from .demo import run, serve_switch
 
+    if switch:
+        raise typer.Exit(serve_switch())
     raise typer.Exit(run(telnet, username, password, enable))
 
 
-@app.command()
+@app.command(rich_help_panel=_DEVICES)
 def platforms(as_json: Annotated[bool, typer.Option("--json", help="JSON, for programs.")] = False) -> None:
     """List the device families, and check their files. Exit code 1 if one is wrong."""
     from .platforms import run

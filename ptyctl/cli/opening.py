@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import shown
 from .options import AsJson, Task
+
+if TYPE_CHECKING:
+    from ptyctl.api.controller import Controller
 
 app = typer.Typer(help="Open a session, and print its id.")
 
@@ -124,7 +127,14 @@ def _open(fields: dict[str, Any], lock: bool, attach: bool, task: str | None, as
     from .calling import call, session, task_name
 
     who = {"task_id": task_name(task), "acquire_lock": True if lock else None}
-    reply = call(lambda controller: session(controller, "open", **fields, **who)).payload()
+
+    async def opened(controller: Controller) -> dict[str, Any]:
+        reply = await session(controller, "open", **fields, **who)
+        if lock and not reply.lock_acquired:  # a console that was open already
+            await session(controller, "lock", session_id=reply.session_id, task_id=who["task_id"])
+        return reply.payload()
+
+    reply = call(opened)
     for told in (reply.get("security_warning"), *reply.get("notices", [])):
         if told:
             typer.echo(f"ptyctl: {told}", err=True)

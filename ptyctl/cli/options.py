@@ -17,14 +17,16 @@ def _known(incomplete: str) -> list[str]:
         reply = ask(Place(), "ptyctl_session", {"action": "list"}) or {}
     except (NoPlace, HelloRefused, Refused):
         return []
-    names = [entry.get("device_id") or entry["session_id"] for entry in reply.get("sessions", [])]
+    names = [entry.get("device_id") or entry.get("device") or entry["session_id"] for entry in reply.get("sessions", [])]
     return [name for name in names if name.startswith(incomplete)]
 
 
 SessionName = Annotated[
     str,
     typer.Argument(
-        metavar="SESSION", help="An id, a part of one that no other has, or a console's name.", autocompletion=_known
+        metavar="SESSION",
+        help="An id, a part of one that no other has, or a console's or device's name.",
+        autocompletion=_known,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]

@@ -60,13 +60,13 @@ def _take(name: str) -> Take:
 
 
 def _folder(sessions: Path, name: str) -> Path:
-    """Where the session is kept that `name` means: an open console, or an id or a part of it."""
+    """Where the session is kept that `name` means: an open console or device, or an id or a part of it."""
     from ptyctl.api.errors import invalid
 
     ids = [folder.name for folder in sessions.iterdir() if name in folder.name] if sessions.is_dir() else []
     ids = [name] if name in ids else ids or _consoles(name)
     if len(ids) > 1:
-        raise invalid(f"{name} is a part of {len(ids)} sessions; give more of the id")
+        raise invalid(f"{name} means {len(ids)} sessions: {', '.join(ids)}; give more of the id")
     return sessions / (ids[0] if ids else Path(name).name)
 
 
@@ -75,7 +75,7 @@ def _consoles(name: str) -> list[str]:
     from ptyctl.daemon.place import Place
 
     open_ones = (ask(Place(), "ptyctl_session", {"action": "list"}) or {}).get("sessions", [])
-    return [entry["session_id"] for entry in open_ones if entry.get("device_id") == name]
+    return [entry["session_id"] for entry in open_ones if name in (entry.get("device_id"), entry.get("device"))]
 
 
 def _written(take: Take, kind: _Format) -> Iterator[str]:

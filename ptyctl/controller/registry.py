@@ -126,7 +126,9 @@ class Registry:
             found = await asyncio.shield(self._recalls.get(session_id) or self._begin_recall(session_id, hold=hold))
             if found is None:
                 raise PtyctlError(
-                    ErrorCode.NOT_FOUND, f"no session {session_id}; ptyctl_session action=list names those that are open"
+                    ErrorCode.NOT_FOUND,
+                    f"no session {session_id}; ptyctl_session action=list names those that are open",
+                    {"session_id": session_id},
                 )
 
     def _begin_recall(self, session_id: str, *, hold: bool) -> asyncio.Task[Session | None]:

@@ -1,4 +1,4 @@
-"""What a person types, apart from what is meant for the one who carries it: `~.` at the begin of a line, as in ssh(1)."""
+"""What a person types, apart from what is meant for the one who carries it: `~.` at the beginning of a line, as in ssh(1)."""
 
 from __future__ import annotations
 
@@ -39,3 +39,7 @@ class EscapeReader:
             typed.append(byte)
             self._line_begins = byte in CR + LF
         return [*items, bytes(typed)] if typed else items
+
+    def nothing_was_typed(self) -> None:
+        """What was given last went nowhere, so a line begins still."""
+        self._line_begins = True

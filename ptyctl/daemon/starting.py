@@ -8,11 +8,13 @@ import select
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .place import Place
 
+#: The log of the daemons before is kept up to this, and once more beside it as daemon.log.1.
+LOG_BYTES = 1 << 20
 #: How long a daemon may take until it listens; one that ends meanwhile may need time for its sessions.
 START_S = 30.0
 
@@ -72,11 +74,20 @@ def _absolute_paths() -> dict[str, str]:
     return {name: str(Path(path).absolute()) for name, path in given.items()}
 
 
+def _open_log(place: Place) -> int:
+    """To append to: what the last daemon said as it died is needed most when the next one has started."""
+    with suppress(FileNotFoundError):
+        if place.log.stat().st_size > LOG_BYTES:
+            place.log.replace(place.log.with_name("daemon.log.1"))
+    return os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
 def _start(place: Place) -> NotStarted | None:
     """Starts the daemon and waits until it listens: it then closes its standard output. Returns why it does not."""
     from subprocess import DEVNULL, PIPE, Popen
 
-    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    log = _open_log(place)
+    begin = os.fstat(log).st_size
     environment = {**os.environ, **_absolute_paths(), "PTYCTL_RUNTIME_DIR": str(place.folder)}
     try:
         daemon = Popen(
@@ -92,7 +103,7 @@ def _start(place: Place) -> NotStarted | None:
     if not ready:
         daemon.kill()
         daemon.wait()
-        said = place.log.read_text("utf-8", "replace").strip().splitlines()
+        said = place.log.read_bytes()[begin:].decode("utf-8", "replace").strip().splitlines()
         return NotStarted(f"the daemon did not start: {said[-1] if said else 'it said nothing'}; see {place.log}")
     daemon.returncode = 0  # it lives on without us, and this object must not complain of that
     return None

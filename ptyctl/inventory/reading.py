@@ -38,7 +38,8 @@ def stamp_of(path: Path) -> Stamp:
         status = path.stat()
     except FileNotFoundError:
         raise PtyctlError(
-            ErrorCode.NOT_FOUND, f"there is no inventory at {path}; make it, or name yours in PTYCTL_DEVICES_FILE"
+            ErrorCode.NOT_FOUND,
+            f"there is no inventory at {path}; make it, or name yours in PTYCTL_DEVICES_FILE as the server starts",
         ) from None
     except OSError as error:
         raise _unreadable(path, error) from None

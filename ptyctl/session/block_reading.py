@@ -38,7 +38,9 @@ def find_block(session: Session, block_id: str) -> Block:
     """Raises PtyctlError NOT_FOUND."""
     block = session.blocks.get(block_id)
     if block is None:
-        raise PtyctlError(ErrorCode.NOT_FOUND, f"no block {block_id} here; blocks_since names those that there are")
+        raise PtyctlError(
+            ErrorCode.NOT_FOUND, f"no block {block_id} here; blocks_since names those that there are", {"block_id": block_id}
+        )
     return as_it_is(session, block)
 
 

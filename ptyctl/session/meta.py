@@ -26,6 +26,7 @@ def entry(session: Session) -> SessionEntry:
         port=spec.port,
         username=spec.username,
         session_type=spec.session_type,
+        device=spec.device,
         device_id=spec.device_id,
         conversation_id=spec.conversation_id,
         client_id=spec.client_id,

@@ -31,7 +31,7 @@ def recorded(folder: Path) -> Take:
         meta = json.loads((folder / "meta.json").read_bytes())
         spec = SPECS.validate_python(meta["spec"])
     except FileNotFoundError:
-        raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {folder.name} is kept") from None
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {folder.name} is kept", {"session_id": folder.name}) from None
     except (OSError, ValueError, KeyError):
         raise PtyctlError(ErrorCode.IO_ERROR, f"{folder / 'meta.json'} cannot be read, or does not say what it was") from None
     title = " ".join(part for part in (spec.device_id, spec.host, folder.name) if part)

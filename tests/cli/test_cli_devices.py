@@ -14,6 +14,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.cli.main import app
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
+from tests.cli.command_line import is_one_line, ptyctl
 from tests.controller.served import served
 
 INVENTORY = """
@@ -69,9 +70,10 @@ def test_devices_as_json() -> None:
 
 def test_a_wrong_inventory_is_told(inventory: Path) -> None:
     inventory.write_text(INVENTORY + "colour = 7\n")
-    result = CliRunner().invoke(app, ["devices"])
-    assert result.exit_code == 1
-    assert "devices.edge.colour" in result.stderr
+    ran = ptyctl("devices")
+    assert ran.code == 2
+    assert is_one_line(ran.err)
+    assert "devices.edge.colour" in ran.err
 
 
 @pytest.mark.usefixtures("inventory")
@@ -114,6 +116,6 @@ async def test_the_log_of_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert [match[1] for line in timed.stdout.splitlines() if (match := shape.fullmatch(line))] == ["one", "two red"]
         rows = await asyncio.to_thread(CliRunner().invoke, app, ["log", handle.session_id, "--json"])
         assert [json.loads(line)["text"] for line in rows.stdout.splitlines()] == ["one", "two red"]
-        missing = await asyncio.to_thread(CliRunner().invoke, app, ["log", "nope"])
-        assert missing.exit_code == 1
-        assert "nope" in missing.stderr
+        missing = await asyncio.to_thread(ptyctl, "log", "nope")
+        assert missing.code == 3
+        assert is_one_line(missing.err)

@@ -14,7 +14,7 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.cli import failing
 from ptyctl.cli.main import app
 from ptyctl.daemon.place import Place
-from tests.cli.command_line import is_one_line, ptyctl
+from tests.cli.command_line import is_one_line, opened, ptyctl
 
 DOC = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -80,3 +80,47 @@ def test_help_names_the_commands() -> None:
     ran = ptyctl("--help")
     assert ran.code == 0
     assert all(name in ran.out for name in ("attach", "exec", "replay", "--install-completion"))
+
+
+def test_the_help_that_is_named_is_the_commands_own() -> None:
+    assert ptyctl("open").err.endswith("see: ptyctl open --help\n")
+    assert ptyctl("lock", "s", "--ttl", "x").err.endswith("see: ptyctl lock --help\n")
+    assert ptyctl("takeovr").err == "ptyctl: No such command 'takeovr'. Did you mean 'takeover'? See: ptyctl --help\n"
+
+
+@pytest.mark.parametrize(
+    ("details", "step"), [({"session_id": "s"}, "ptyctl sessions"), ({"block_id": "b"}, "ptyctl blocks")], ids=str
+)
+def test_what_is_missing_is_told_with_the_command_that_lists_it(
+    details: dict[str, str], step: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert failing.told(PtyctlError(ErrorCode.NOT_FOUND, "there is none; call this tool", details)) == failing.NOT_FOUND
+    said = capsys.readouterr().err
+    assert said.startswith(f"ptyctl: there is none; {step}")
+    assert "tool" not in said
+
+
+def test_a_place_that_cannot_be_written(place: Place, tmp_path: Path) -> None:
+    session_id = opened()
+    ran = ptyctl("export", session_id, "--text", "-o", str(tmp_path / "missing" / "file"))
+    assert ran.code == failing.FAILED
+    assert is_one_line(ran.err)
+    assert str(tmp_path / "missing" / "file") in ran.err
+    assert daemon_pid(place) is not None
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    program = "import sys; from ptyctl.cli import run; sys.stdin.read(); sys.exit(run(['sessions', '--all', '--json']))"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
+        assert ran.stdin is not None
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        ran.stdout.close()
+        ran.stdin.close()
+        assert ran.stderr.read() == b""
+    assert ran.returncode == failing.UNREAD
+
+
+def test_the_version_by_the_usual_option() -> None:
+    assert ptyctl("--version").out == ptyctl("version").out != ""

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from ptyctl.cli.main import app
 from ptyctl.platforms import Platforms
+from tests.cli.command_line import is_one_line, ptyctl
 
 SMALL = 'title = "Mine"\nhome = ["cli"]\nmodes = { cli = {} }\n'
 
@@ -35,6 +36,7 @@ def test_the_users_own_are_listed_and_faults_are_told(tmp_path: Path, monkeypatc
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTYCTL_PLATFORMS_DIR", str(tmp_path / "missing"))
-    result = CliRunner().invoke(app, ["platforms"])
-    assert result.exit_code == 1
-    assert "cannot be read: No such file or directory" in result.stderr
+    ran = ptyctl("platforms")
+    assert ran.code in (2, 6)
+    assert is_one_line(ran.err)
+    assert "cannot be read: No such file or directory" in ran.err

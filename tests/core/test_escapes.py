@@ -1,4 +1,4 @@
-"""`~.` and its like: at the begin of a line only, and however what was typed is cut."""
+"""`~.` and its like: at the beginning of a line only, and however what was typed is cut."""
 
 from __future__ import annotations
 
@@ -52,3 +52,11 @@ def test_the_cuts_change_nothing(pieces: list[bytes]) -> None:
 def test_without_a_tilde_all_is_typed(pieces: list[bytes]) -> None:
     whole = b"".join(pieces).replace(b"~", b"")
     assert read(whole) == ([whole] if whole else [])
+
+
+def test_what_was_not_typed_begins_no_line() -> None:
+    reader = EscapeReader()
+    assert reader.feed(b"ls") == [b"ls"]
+    assert reader.feed(b"~w") == [b"~w"]
+    reader.nothing_was_typed()
+    assert reader.feed(b"~w") == ["lock"]

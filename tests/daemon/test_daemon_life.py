@@ -22,6 +22,7 @@ from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.hello import HelloRefused
 from ptyctl.daemon.place import NoPlace, Place
+from ptyctl.daemon.starting import LOG_BYTES
 from tests.daemon.keepers import pid_of_keeper
 from tests.session.acting import until
 
@@ -101,6 +102,25 @@ async def test_why_it_does_not_start_is_told(place: Place, monkeypatch: pytest.M
     with pytest.raises(PtyctlError, match="max_sessions") as caught:
         await RemoteController.connect(place)
     assert str(place.log) in caught.value.message
+
+
+async def test_what_the_last_daemon_said_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.log.write_text("the trace of a crash\n")
+    monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
+    with pytest.raises(PtyctlError, match="max_sessions"):
+        await RemoteController.connect(place)
+    assert place.log.read_text().startswith("the trace of a crash\n")
+    assert "max_sessions" in place.log.read_text()
+
+
+async def test_the_log_is_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
+    for _ in range(2):
+        place.log.write_bytes(b"x" * (LOG_BYTES + 1))
+        with pytest.raises(PtyctlError):
+            await RemoteController.connect(place)
+    assert place.log.stat().st_size < LOG_BYTES
+    assert [path.name for path in sorted(place.folder.glob("daemon.log*"))] == ["daemon.log", "daemon.log.1"]
 
 
 def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:

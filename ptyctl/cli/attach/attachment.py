@@ -148,6 +148,7 @@ class Attachment:
         if self.holding.held:
             self._keyboard.type(data)
         else:
+            self._escapes.nothing_was_typed()
             self.tell("you only look on: ~w takes the lock, ~. detaches")
 
     def _obey(self, command: Command) -> None:

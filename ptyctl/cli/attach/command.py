@@ -27,7 +27,7 @@ def attach(
     status: Annotated[bool, typer.Option(" /--no-status", show_default=False, help="No row that tells who types.")] = True,
     task: Task = None,
 ) -> None:
-    """Watch a session in this terminal, or type into it with --write. At the begin of a line ~. detaches, and ~? helps."""
+    """Watch a session in this terminal, or type into it with --write. At the beginning of a line ~. detaches, and ~? helps."""
     begin(Wishes(name, task, ttl, write or wait or force is not None, wait, force, status))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HELP = "~. detach   ~w take or give back the lock   ~B BREAK   ~~ types ~   (each at the begin of a line)"
+HELP = "first on a line: ~. detach  ~w take or give back the lock  ~B BREAK  ~~ one ~"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,14 @@ def run(telnet: str | None, username: str | None, password: str | None, enable: 
     return _EXIT_FAILED if failures else 0
 
 
+def serve_switch() -> int:
+    """Keeps a practice switch up for whoever wants to try things on it, until Ctrl-C."""
+    from .switch import stay
+
+    asyncio.run(stay())
+    return 0
+
+
 def _leaves(group: BaseExceptionGroup[DemoFailed]) -> Iterator[DemoFailed]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
