@@ -61,7 +61,7 @@ def answer_to(link: socket.socket, line: bytes) -> dict[str, Any] | None:
     """What the daemon says to a hello; None where it ended. Nothing follows its answer before we ask.
 
     Raises:
-        HelloRefused: it hangs.
+        HelloRefused: it hangs, or is no daemon of ours.
     """
     said = b""
     link.settimeout(ANSWER_S)
@@ -81,7 +81,13 @@ def answer_to(link: socket.socket, line: bytes) -> dict[str, Any] | None:
             f"the daemon (process {pid}) has not answered for {ANSWER_S:.0f} s; end it: kill -9 {pid} (local shells live on)"
         ) from None
     link.settimeout(None)
-    answer: dict[str, Any] = json.loads(said)
+    try:
+        answer: dict[str, Any] = json.loads(said)
+    except ValueError:
+        link.close()
+        raise HelloRefused(
+            "what listens at the daemon's socket is no ptyctl daemon; end it, or set PTYCTL_RUNTIME_DIR"
+        ) from None
     return answer
 
 

@@ -14,6 +14,7 @@ from ptyctl import __version__
 from ptyctl.api import ExecRequest, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.hello import HelloRefused, answer_to, hello
 from ptyctl.daemon.place import Place
 
 GOOD = {"speaks": "rpc", "version": __version__, "cwd": "/", "env": {}}
@@ -189,3 +190,11 @@ async def test_a_request_that_is_too_long_is_refused_here(place: Place) -> None:
         with pytest.raises(PtyctlError, match="in parts"):
             await handle.write("x" * (17 << 20))
         assert (await handle.status()).state == "open"
+
+
+def test_what_is_no_daemon_is_told() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"220 mail.example\n")
+        with pytest.raises(HelloRefused, match="no ptyctl daemon"):
+            answer_to(ours, hello("rpc"))
