@@ -29,7 +29,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/ptyctl demo $(ARGS)
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.check
 	$(BIN)/ruff check .
