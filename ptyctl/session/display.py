@@ -75,5 +75,6 @@ class Display:
         return None if channel is None else channel.canonical
 
     def ended_since(self, raw: int) -> bool:
-        """Whether the shell has told, behind that offset, that it is in front again."""
-        return self._stream.run_ended_at >= raw
+        """Whether, behind that offset, the shell has told that it is in front again, or a command was typed: a line editor that
+        has asked at its prompt reads no more then, and the program would get the answer."""
+        return max(self._stream.run_ended_at, self._stream.run_typed_at) >= raw

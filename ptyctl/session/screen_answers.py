@@ -56,7 +56,7 @@ class FarEnd(Protocol):
         ...
 
     def ended_since(self, raw: int) -> bool:
-        """Whether the shell has told, behind that offset, that it is in front again."""
+        """Whether, behind that offset, the shell was in front again, or was given a command."""
         ...
 
 

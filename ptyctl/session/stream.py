@@ -49,6 +49,7 @@ class Stream(Receiver):
         self.transcript.resumable = self._resumable
         self.prompts = kept.prompts
         self.last_prompt: Mark | None = kept.last_prompt
+        self.run_typed_at = -1  # where it stood when the last command was typed
         self.run_ended_at = -1  # where the last mark stands by which a shell tells that it is in front again
         self.widths = Widths(DEFAULT_COLUMNS)
         self.pulse = Pulse(min(GATHER_BYTES, window_bytes // 4))  # nothing is lost from the window meanwhile

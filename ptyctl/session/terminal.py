@@ -72,6 +72,7 @@ class Terminal:
 
     async def type(self, run: Run, text: str, writer: Writer) -> None:
         """Types for a run. When its lock is lost in the middle the rest is dropped, and the run goes on (design, section 7)."""
+        self.stream.run_typed_at = self.stream.normaliser.raw
         try:
             await self.gate.type(text, writer)
         except PtyctlError as error:
