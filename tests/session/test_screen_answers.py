@@ -19,7 +19,7 @@ from ptyctl.session.screen_answers import ANSWERS_PER_S, BURST, Allowance
 from ptyctl.session.screen_queries import FLOOD_BYTES, GATHER_S, HEARD_BYTES
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
-from tests.session.acting import connected, until, write_to
+from tests.session.acting import connected, run_in, until, write_to
 from tests.session.conftest import Connect
 from transports.memory import MemoryChannel
 
@@ -281,3 +281,15 @@ def test_no_more_than_the_allowance_is_taken(asks: list[tuple[float, int]]) -> N
         allowance.take(count)
         taken += count
         assert taken <= BURST + ANSWERS_PER_S * now
+
+
+async def test_a_prompt_that_asked_and_got_its_command_is_not_answered(connect: Connect) -> None:
+    channel = MemoryChannel(lambda data: data[:-1] + b"\r\nout\r\nsw#\x1b[6n" if data.endswith(b"\r") else b"")
+    session = await connect(channel, platform="cisco_ios")
+    channel.feed(b"sw#")
+    await run_in(session, "first")
+    assert (await run_in(session, "second")).stdout == "out\n"  # typed at once, at a prompt that has just asked
+    await answered(channel, b"R")
+    await settled()
+    assert bytes(channel.written).endswith(b"second\r\x1b[5;4R")
+    assert channel.written.count(b"R") == 1
