@@ -28,7 +28,9 @@ from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = int(os.environ.get("PTYCTL_KILLS", "15"))
+KILLS = int(os.environ.get("PTYCTL_KILLS", "50"))
+#: So many in one test, which has a worker of its own.
+ROUNDS = 10
 SESSIONS = 3
 _MARK = re.compile(rb"\x1b\]7717;[^\x07]*\x07")
 
@@ -115,9 +117,10 @@ def check_blocks(session: Session, raw: bytes) -> None:
 
 
 @pytest.mark.timeout(30 + 10 * ROUNDS)
-async def test_kill_in_a_loop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", range(0, KILLS, ROUNDS))
+async def test_kill_in_a_loop(first: int, tmp_path: Path) -> None:
     ran = 0
-    for seed in range(ROUNDS):
+    for seed in range(first, first + ROUNDS):
         folder = tmp_path / str(seed)
         folder.mkdir()
         sizes = await asyncio.to_thread(killed_server, folder, seed)
