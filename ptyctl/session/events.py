@@ -14,6 +14,7 @@ from ptyctl.api.blocks import Block
 from .appender import Appender
 from .left_blocks import Told
 from .pulse import Pulse
+from .run import Run
 from .stream import Stream
 
 #: Deltas of one block are gathered for so long: a flood makes a few large ones.
@@ -35,11 +36,13 @@ class Events:
         self._session_id = session_id
         self._stream = stream
         self._file = Appender(folder / "events.jsonl")
-        self._kept: deque[dict[str, Any]] = deque(maxlen=KEPT_EVENTS)
+        #: With each where its text is in the spool: a flood of deltas takes no memory, and only who asks has them read.
+        self._kept: deque[tuple[dict[str, Any], range]] = deque(maxlen=KEPT_EVENTS)
         self._told = told
         self._count = told.events
         self._unwritten: list[dict[str, Any]] = []
         self._block: Block | None = None
+        self._run: Run | None = None  # until its output begins
         self._raw = 0
         self._spool = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -53,15 +56,18 @@ class Events:
     def since(self, cursor: int) -> tuple[list[dict[str, Any]], int]:
         """The events from a number on, as far as they are kept, and the number behind them."""
         first = self._count - len(self._kept)
-        events = [_shown(event) for number, event in enumerate(self._kept, first) if number >= cursor]
+        events = [self._shown(*kept) for number, kept in enumerate(self._kept, first) if number >= cursor]
         return events, self._count
 
-    def begin(self, block: Block) -> None:
+    def begin(self, block: Block, run: Run | None = None) -> None:
+        """`run` tells where its output begins; without one the block does."""
         self._flush_delta()
-        self._block, self._raw, self._spool = block, block.raw_begin, block.spool_begin
+        self._block, self._run, self._raw, self._spool = block, run, block.raw_begin, block.spool_begin
         self._block_event("agent_block_begin", block)
 
     def end(self, block: Block) -> None:
+        self._run = None
+        self._raw, self._spool = max(self._raw, block.raw_begin), max(self._spool, block.spool_begin)
         self._flush_delta(block.raw_end, block.spool_end)
         self._block = None
         self._block_event("agent_block_end", block)
@@ -108,20 +114,27 @@ class Events:
         """Tells what came since the last delta, up to the block's end where that is known."""
         raw = self._stream.normaliser.raw if raw_to is None else raw_to
         spool = self._stream.end if spool_to is None else spool_to
-        if self._block is None or raw <= self._raw:
+        if self._block is None or not self._output_began() or raw <= self._raw:
             return
-        text = self._stream.window.read(self._spool, min(spool, self._spool + DELTA_BYTES))
+        text = range(self._spool, min(spool, self._spool + DELTA_BYTES))
         where = {"block_id": self._block.block_id, "raw_from": self._raw, "raw_to": raw}
         self._raw, self._spool = raw, spool
-        self._emit({"type": "agent_block_delta", **self._who(), **where}, delta=text.decode("utf-8", "replace"))
+        self._emit({"type": "agent_block_delta", **self._who(), **where}, text)
+
+    def _output_began(self) -> bool:
+        """What comes before is the echo of the command."""
+        if self._run is not None and self._run.spool_begin is not None:
+            self._raw = self._raw if self._run.raw_begin is None else self._run.raw_begin
+            self._spool, self._run = self._run.spool_begin, None
+        return self._run is None
 
     def _block_event(self, kind: str, block: Block) -> None:
         self._emit({"type": kind, **self._who(), "block": block})
 
-    def _emit(self, event: dict[str, Any], **shown: Any) -> None:
+    def _emit(self, event: dict[str, Any], text: range = range(0)) -> None:
         """Tells it at once; the file hears of it with the next tick, and after a crash from the blocks' rows."""
         self._unwritten.append(event)
-        self._kept.append({**event, **shown})
+        self._kept.append((event, text))
         self._count += 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._tick)
@@ -134,10 +147,13 @@ class Events:
         self._unwritten.clear()
         self._file.flush()
 
+    def _shown(self, event: dict[str, Any], text: range) -> dict[str, Any]:
+        """As a reader gets it: in the file a delta has no text."""
+        if isinstance(block := event.get("block"), Block):
+            return {**event, "block": block.payload()}
+        if event["type"] != "agent_block_delta":
+            return event
+        return {**event, "delta": self._stream.read(text.start, text.stop).decode("utf-8", "replace")}
+
     def _who(self) -> dict[str, str]:
         return {"conversation_id": self.conversation_id, "session_id": self._session_id}
-
-
-def _shown(event: dict[str, Any]) -> dict[str, Any]:
-    block = event.get("block")
-    return {**event, "block": block.payload()} if isinstance(block, Block) else event
