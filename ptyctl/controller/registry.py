@@ -10,7 +10,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.session import Session
 
 #: Sessions of which only the history is there: so many are remembered, and all others are found on disk.
-KEPT_HISTORY = 1000
+KEPT_HISTORY = 200
 
 
 class Recall(Protocol):
@@ -96,7 +96,7 @@ class Registry:
 
     def add(self, session: Session) -> None:
         self._sessions[session.session_id] = session
-        history = [key for key, other in self._sessions.items() if other.state == "closed" or not other.held]
+        history = [key for key, other in self._sessions.items() if not other.held]  # one that is closing still is
         for key in history[: max(len(history) - KEPT_HISTORY, 0)]:
             del self._sessions[key]
 

@@ -113,7 +113,7 @@ class RawLog:
         self._position.remove()
         os.close(self._fd)
         self._fd = -1
-        self._scratch = self._scratch or bytearray(FIRST_EXTENT_BYTES)
+        self._scratch = bytearray(mmap.PAGESIZE)  # for what a channel may hand over while it ends
 
     def _extend(self) -> None:
         base = _whole_pages(self.size)  # it is smaller where a recovered file is gone on with
