@@ -22,6 +22,7 @@ from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.api.watch import Watched, WatchRequest
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
+from ptyctl.session import ending
 from ptyctl.session.console_log import console_log
 from ptyctl.session.execution import execute
 from ptyctl.session.parsing import execute_parsed
@@ -166,11 +167,7 @@ class LocalController:
 
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_held(request.session_id)
-        if session.state != "closed":
-            lease = session.lease()
-            if lease is not None and lease.holder != request.task_id and not request.force:
-                session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
-        await session.close(force=bool(request.force))
+        await ending.close(session, bool(request.force), request.task_id)
         return SessionReply(action="close", session_id=session.session_id)
 
     async def _list(self, request: SessionRequest) -> SessionReply:
