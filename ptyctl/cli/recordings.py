@@ -53,29 +53,11 @@ def replay(
 
 
 def _take(name: str) -> Take:
+    from ptyctl.controller.kept_folders import kept_folder
     from ptyctl.controller.settings import load_settings
     from ptyctl.session.recorded import recorded
 
-    return recorded(_folder(load_settings().state_dir / "sessions", name))
-
-
-def _folder(sessions: Path, name: str) -> Path:
-    """Where the session is kept that `name` means: an open console or device, or an id or a part of it."""
-    from ptyctl.api.errors import invalid
-
-    ids = [folder.name for folder in sessions.iterdir() if name in folder.name] if sessions.is_dir() else []
-    ids = [name] if name in ids else ids or _consoles(name)
-    if len(ids) > 1:
-        raise invalid(f"{name} means {len(ids)} sessions: {', '.join(ids)}; give more of the id")
-    return sessions / (ids[0] if ids else Path(name).name)
-
-
-def _consoles(name: str) -> list[str]:
-    from ptyctl.daemon.asking import ask
-    from ptyctl.daemon.place import Place
-
-    open_ones = (ask(Place(), "ptyctl_session", {"action": "list"}) or {}).get("sessions", [])
-    return [entry["session_id"] for entry in open_ones if name in (entry.get("device_id"), entry.get("device"))]
+    return recorded(kept_folder(load_settings().state_dir / "sessions", name))
 
 
 def _written(take: Take, kind: _Format) -> Iterator[str]:

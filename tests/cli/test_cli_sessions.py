@@ -69,6 +69,13 @@ def test_a_session_is_named_by_a_part_of_its_id_or_as_a_console(place: Place) ->
     assert other in several.err
 
 
+def test_no_name_means_no_session_also_where_there_is_only_one(place: Place) -> None:
+    session = opened()
+    for command in (("close", ""), ("exec", "", "--", "exit"), ("export", "", "--text")):
+        assert ptyctl(*command).code in (3, 103)
+    assert ptyctl("exec", session, "--", "true").code == 0
+
+
 def test_an_open_in_json_is_the_reply(place: Place) -> None:
     reply = ptyctl("open", "local", "--json", *BASH).json
     assert (reply["action"], reply["state"], reply["pty_enabled"]) == ("open", "open", True)
