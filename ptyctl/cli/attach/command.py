@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -35,6 +36,8 @@ def begin(wishes: Wishes) -> None:
     """Attaches this terminal; the process ends with it."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise typer.BadParameter("attach needs a terminal; without one use: ptyctl tail -f")
+    if os.environ.get("TERM") == "dumb":
+        raise typer.BadParameter("attach draws a screen, which this terminal (TERM=dumb) cannot show; use: ptyctl tail -f")
     from .running import run
 
     raise typer.Exit(run(wishes))
