@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -20,6 +21,15 @@ def test_no_daemon_is_started_for_a_list(place: Place) -> None:
     assert (ran.code, ran.out) == (0, "")
     assert "no daemon is up" in ran.err
     assert ptyctl("sessions", "--json").json == {"up": False, "sessions": [], "ended": [], "disk_bytes": 0}
+    assert daemon_pid(place) is None
+
+
+def test_what_outlived_a_killed_daemon_is_listed(place: Place) -> None:
+    session = opened()
+    end_daemon(place, signal.SIGKILL)
+    assert session in ptyctl("sessions").out
+    end_daemon(place)
+    assert ptyctl("sessions").out == ""
     assert daemon_pid(place) is None
 
 
