@@ -17,6 +17,8 @@ from ptyctl.daemon.hello import HelloRefused
 from ptyctl.daemon.place import NoPlace
 from ptyctl.daemon.starting import NotStarted
 
+from .shown import harmless
+
 FAILED = 1
 USAGE = 2
 NOT_FOUND = 3
@@ -100,4 +102,4 @@ def _usage(error: TyperException) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"ptyctl: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    print(f"ptyctl: {harmless(' '.join(text.split()))}", file=sys.stderr, flush=True)

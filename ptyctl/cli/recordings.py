@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import shown
 from .options import SessionName
 
 if TYPE_CHECKING:
@@ -35,10 +34,13 @@ def export(
     chosen = [kind for kind, wanted in zip(_Format, (as_asciicast, as_text, as_html), strict=True) if wanted]
     if len(chosen) != 1:
         raise typer.BadParameter("give one of --asciicast, --text and --html")
-    take = _take(name)
-    with output.open("w", encoding="utf-8") if output else nullcontext(sys.stdout) as file:
-        for piece in _written(take, chosen[0]):
-            file.write(piece)
+    pieces = _written(_take(name), chosen[0])
+    if output is None:
+        for piece in pieces:
+            shown.text(piece)
+        return
+    with output.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)
 
 
 def replay(

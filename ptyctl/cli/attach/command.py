@@ -23,7 +23,10 @@ def attach(
         str | None, typer.Option(metavar="REASON", help="Take the lock from whoever has it, and tell them why.")
     ] = None,
     ttl: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Should this terminal be killed, its lock is free after this.")
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.1, max=86_400, help="Should this terminal be killed, its lock is free after this."
+        ),
     ] = 30,
     status: Annotated[bool, typer.Option(" /--no-status", show_default=False, help="No row that tells who types.")] = True,
     task: Task = None,
