@@ -15,6 +15,7 @@ from fixtures.daemons import daemon_pid, end_daemon
 from fixtures.servers.programs import require_program
 from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import running_tmux
+from ptyctl.cli.attach import status
 from ptyctl.daemon.place import Place
 from tests.cli.command_line import opened, ptyctl
 
@@ -159,6 +160,11 @@ def test_without_room_or_wish_for_a_row_there_is_none(shell: str, attach: Attach
     person.sees(RESTORED)
     small = attach("--write", shell, cols=60, rows=3)
     small.until(lambda rows: size(shell) == (60, 3))
+
+
+def test_a_holders_name_does_not_act_in_row_or_title() -> None:
+    situation = status.Situation("s", "a\x1b]52;c;aGk=\x07\x9b31m", ours=False, waiting=False, size=(80, 24), shown=(80, 24))
+    assert status.told(situation).isprintable()
 
 
 def test_nothing_that_is_sent_to_attack_a_watcher_reaches_it(shell: str, attach: Attach) -> None:
