@@ -1,4 +1,4 @@
-"""For whom a channel is opened: whose environment a program gets, and what a relative path is relative to.
+"""For whom a channel is opened: whose environment and umask a program gets, and what a relative path is relative to.
 
 That is this process, unless a door speaks for another one; a task's context carries it (PEP 567).
 """
@@ -15,10 +15,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A process of the same user, as it was when it connected. `cwd` is absolute."""
+    """A process of the same user, as it was when it connected. `cwd` is absolute; `umask` None is not known."""
 
     cwd: str
     env: Mapping[str, str]
+    umask: int | None = None
 
 
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
@@ -42,6 +43,12 @@ def environment() -> Mapping[str, str]:
     """The caller's environment."""
     who = _CALLER.get()
     return os.environ if who is None else who.env
+
+
+def umask() -> int | None:
+    """The caller's, where it is not that of this process."""
+    who = _CALLER.get()
+    return None if who is None else who.umask
 
 
 def absolute(path: str) -> str:

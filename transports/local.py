@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from .caller import absolute, caller, environment
+from .caller import absolute, caller, environment, umask
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
 from .receiver import Receiver
@@ -99,7 +99,7 @@ class LocalChannel(Channel):
         env.pop("COLUMNS", None)
         env.pop("LINES", None)
         try:
-            self._pid, self._master = spawn(argv, cwd, env, self._pty.cols, self._pty.rows)
+            self._pid, self._master = spawn(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise ConnectFailed(

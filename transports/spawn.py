@@ -17,11 +17,11 @@ from . import open_files
 _IUTF8 = 0o40000
 #: Dispositions that a new program must not inherit: Python ignores SIGPIPE, and a caller may have been started by nohup.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
-#: posix_spawn cannot change the directory; a shell that at once becomes the program can.
-_IN_DIRECTORY = ("/bin/sh", "-c", 'cd -- "$0" && exec "$@"')
 
 
-def spawn(argv: Sequence[str], cwd: str | None, env: Mapping[str, str], cols: int, rows: int) -> tuple[int, int]:
+def spawn(
+    argv: Sequence[str], cwd: str | None, env: Mapping[str, str], cols: int, rows: int, umask: int | None = None
+) -> tuple[int, int]:
     """Returns (pid, master). The master is non-blocking and close-on-exec, or a later program would keep this one alive.
 
     posix_spawn and not fork: it is safe beside other threads, and tells why an exec failed.
@@ -30,8 +30,8 @@ def spawn(argv: Sequence[str], cwd: str | None, env: Mapping[str, str], cols: in
         OSError: the program cannot be started, with the reason.
     """
     program = _program(argv[0], env)
-    if cwd is not None:
-        argv = (*_IN_DIRECTORY, cwd, program, *argv[1:])
+    if cwd is not None or umask is not None:
+        argv = _within(cwd or ".", umask, program, argv[1:])
         program = argv[0]
     master, slave = os.openpty()
     try:
@@ -61,6 +61,12 @@ def spawn(argv: Sequence[str], cwd: str | None, env: Mapping[str, str], cols: in
         os.close(slave)
     open_files.as_before(pid)
     return pid, master
+
+
+def _within(cwd: str, umask: int | None, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    """posix_spawn can change neither the directory nor the umask; a shell that at once becomes the program can."""
+    masked = "" if umask is None else f"umask {umask:04o} && "
+    return ("/bin/sh", "-c", masked + 'cd -- "$0" && exec "$@"', cwd, program, *arguments)
 
 
 def set_winsize(fd: int, cols: int, rows: int) -> None:

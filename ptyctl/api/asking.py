@@ -23,7 +23,7 @@ async def asked(controller: Controller, request: PtyRequest, kind: type[A]) -> A
     """
     reply = await controller.pty(request)
     if not reply.ok:
-        raise raised(reply.error, reply.message)
+        raise raised(reply, reply.error, reply.message)
     assert isinstance(reply, kind)
     return reply
 

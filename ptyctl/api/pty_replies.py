@@ -106,18 +106,19 @@ class BlocksReply(Reply):
     resume_cursor: int | None = None
 
 
-_TOLD_OF_ERRORS = ("mode", "resume_cursor", "lock_holder", "notices")
+_TOLD_OF_ERRORS = ("mode", "resume_cursor", "lock_holder", "notices", "session_id", "block_id")
 
 
 def refused(error: PtyctlError) -> PtyReply:
     """An error as this surface tells it; what its details say of a cursor or a mode goes with it."""
     known = {name: value for name, value in error.details.items() if name in _TOLD_OF_ERRORS}
     if "mode" in known:
-        known["active_block_id"] = error.details.get("block_id")
+        known["active_block_id"] = known.pop("block_id", None)
     return PtyReply(ok=False, error=_CODES.get(error.code, "io_error"), message=error.message, **known)
 
 
-def raised(error: PtyErrorCode | None, message: str | None) -> PtyctlError:
+def raised(reply: Reply, error: PtyErrorCode | None, message: str | None) -> PtyctlError:
     """The other way round: an answer that is an error, for whoever wants to have it raised."""
     codes = {name: code for code, name in reversed(_CODES.items())}
-    return PtyctlError(codes.get(error, ErrorCode.IO_ERROR) if error else ErrorCode.IO_ERROR, message or str(error))
+    details = {name: value for name, value in reply.payload().items() if name in _TOLD_OF_ERRORS}
+    return PtyctlError(codes.get(error, ErrorCode.IO_ERROR) if error else ErrorCode.IO_ERROR, message or str(error), details)

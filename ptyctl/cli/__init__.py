@@ -20,6 +20,8 @@ def run(arguments: list[str]) -> int:
         return _run(arguments)
     except SystemExit:
         raise
+    except KeyboardInterrupt:  # also one that comes while modules are imported
+        return 130
     except _failures() as error:
         from .failing import told
 

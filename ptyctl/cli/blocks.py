@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import typer
@@ -24,7 +23,7 @@ def list_blocks(name: str, limit: int, as_json: bool) -> None:
     if as_json:
         shown.as_json([block.payload() for block in items])
         return
-    rows = [(block.block_id, _time(block.ts_begin), _took(block), _end(block), block.cmd.replace("\n", "⏎")) for block in items]
+    rows = [(block.block_id, _time(block.ts_begin), _took(block), _end(block), block.cmd) for block in items]
     shown.table(("block", "begun", "took", "end", "command"), rows)
 
 
@@ -33,7 +32,7 @@ def print_block(name: str, block_id: str, as_json: bool) -> None:
     if as_json:
         shown.as_json({"block_id": block_id, "text": text})
     else:
-        sys.stdout.write(text)
+        shown.text(text)
 
 
 def search_blocks(name: str, query: str, regex: bool, cmd: str | None, limit: int, as_json: bool) -> bool:
@@ -49,7 +48,7 @@ def search_blocks(name: str, query: str, regex: bool, cmd: str | None, limit: in
         shown.as_json({"hits": [hit.payload() for hit in hits], "truncated": bool(reply.truncated)})
     else:
         for hit in hits:
-            typer.echo(f"{hit.block_id}:{hit.line}: {hit.text}")
+            shown.text(f"{hit.block_id}:{hit.line}: {hit.text}\n")
         if reply.truncated:
             typer.echo(f"there are more than {limit}; give a larger --limit", err=True)
     return bool(hits)

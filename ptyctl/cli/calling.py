@@ -50,7 +50,7 @@ async def found(controller: Controller, name: str) -> str:
 
 def meant(entries: list[SessionEntry], name: str) -> str:
     exact = [entry.session_id for entry in entries if name in (entry.session_id, entry.device_id, entry.device)]
-    ids = exact or [entry.session_id for entry in entries if name in entry.session_id]
+    ids = exact or [entry.session_id for entry in entries if name and name in entry.session_id]
     if len(ids) > 1:
         raise invalid(f"{name} means {len(ids)} sessions: {', '.join(ids)}; give more of the id")
     if not ids:

@@ -40,7 +40,7 @@ def doctor(
         async for step in Doctor(load_settings(), device).steps():
             done.append(step)
             if not as_json:
-                typer.echo(f"{'ok  ' if step.ok else 'FAIL'}  {step.name:<11}  {step.told}")
+                typer.echo(f"{'ok  ' if step.ok else 'FAIL'}  {step.name:<11}  {shown.harmless(step.told)}")
         return done
 
     done = asyncio.run(examine())

@@ -33,8 +33,7 @@ def execute(name: str, command: str, timeout_s: float | None, task: str | None, 
     if as_json:
         shown.as_json(reply.payload())
     else:
-        sys.stdout.write(reply.stdout)
-        sys.stdout.flush()
+        shown.text(reply.stdout)
     if reply.timed_out:
         print(f"ptyctl: it goes on as block {reply.block_id}; see: ptyctl blocks, ptyctl tail -f", file=sys.stderr)
         return EXEC_OFFSET + TIMED_OUT
@@ -70,8 +69,8 @@ class _Execution:
         what: dict[str, object] = {"cmd": command}
         while True:
             self._before_s = loop.time() - begun
-            left_ms = CALL_MS if timeout_s is None else max(round((timeout_s - self._before_s) * 1000), 0)
-            fields = {**self._who, **what, "timeout_ms": min(left_ms, CALL_MS), "max_output_bytes": _MAX_OUTPUT_BYTES}
+            left_ms = CALL_MS if timeout_s is None else max((timeout_s - self._before_s) * 1000, 0)
+            fields = {**self._who, **what, "timeout_ms": round(min(left_ms, CALL_MS)), "max_output_bytes": _MAX_OUTPUT_BYTES}
             reply = await self._controller.exec(ExecRequest.of(fields), self._tell)
             if not reply.timed_out or (left_ms <= CALL_MS and timeout_s is not None):
                 return reply

@@ -17,6 +17,8 @@ from ptyctl.daemon.hello import HelloRefused
 from ptyctl.daemon.place import NoPlace
 from ptyctl.daemon.starting import NotStarted
 
+from .shown import harmless
+
 FAILED = 1
 USAGE = 2
 NOT_FOUND = 3
@@ -50,15 +52,14 @@ _CODES = {
     ErrorCode.IO_ERROR: NO_CONNECTION,
 }
 
-#: What a person does next, where the message says behind its semicolon what a caller of the tools would.
+#: What a person does next, where the message says behind its semicolon what a caller of the tools would: by the code, and by
+#: what the error is about, where that matters.
 _NEXT = {
-    ErrorCode.LOCKED: "watch with: ptyctl attach; or wait: ptyctl lock --wait",
-    ErrorCode.LOCK_REQUIRED: "take the lock with: ptyctl lock",
-}
-#: The same, by what was not found; of a device its message says all.
-_NEXT_OF_MISSING = {
-    "session_id": "ptyctl sessions --all lists those that there are",
-    "block_id": "ptyctl blocks lists those that there are",
+    (ErrorCode.LOCKED, None): "watch with: ptyctl attach; or wait: ptyctl lock --wait",
+    (ErrorCode.LOCK_REQUIRED, None): "take the lock with: ptyctl lock",
+    (ErrorCode.BUSY, "block_id"): "watch with: ptyctl attach; or interrupt it: ptyctl send --key ctrl_c",
+    (ErrorCode.NOT_FOUND, "session_id"): "ptyctl sessions --all lists those that there are",
+    (ErrorCode.NOT_FOUND, "block_id"): "ptyctl blocks lists those that there are",
 }
 
 
@@ -86,8 +87,7 @@ def told(error: BaseException) -> int:
 
 
 def _with_next_step(error: PtyctlError) -> str:
-    missing = next((name for name in _NEXT_OF_MISSING if name in error.details), None)
-    following = _NEXT_OF_MISSING.get(missing or "") if error.code is ErrorCode.NOT_FOUND else _NEXT.get(error.code)
+    following = next(filter(None, (_NEXT.get((error.code, about)) for about in (*error.details, None))), None)
     return f"{error.message.partition('; ')[0]}; {following}" if following else error.message
 
 
@@ -102,4 +102,4 @@ def _usage(error: TyperException) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"ptyctl: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    print(f"ptyctl: {harmless(' '.join(text.split()))}", file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ from typing import Any
 from . import shown
 
 #: What a meta.json has besides the row of `list`, and what is over with the session.
-_OF_OPEN_ONES = ("spec", "fence", "lock_holder", "lock_expires_at", "mode")
+_OF_OPEN_ONES = ("spec", "fence", "lock_holder", "lock_expires_at", "mode", "observers")
 _HEADS = ("session", "what", "state", "size", "lock", "seen by", "used", "disk")
 
 
@@ -31,11 +31,12 @@ def show(*, everything: bool, as_json: bool) -> None:
 
 
 def _open_ones() -> list[dict[str, Any]] | None:
-    """None where no daemon is up."""
+    """None where no daemon is up. One that was killed is followed by another: its local shells live on."""
     from ptyctl.daemon.asking import ask
     from ptyctl.daemon.place import Place
 
-    reply = ask(Place(), "ptyctl_session", {"action": "list"})
+    place = Place()
+    reply = ask(place, "ptyctl_session", {"action": "list"}, start=place.goes_on)
     return None if reply is None else reply["sessions"]
 
 

@@ -9,7 +9,9 @@ import typer
 from . import shown
 from .options import AsJson, SessionName, Task
 
-_Ttl = Annotated[float, typer.Option(metavar="SECONDS", min=0.001, help="How long it lasts without another lock or heartbeat.")]
+_Ttl = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0.001, max=86_400, help="How long it lasts without another lock or heartbeat.")
+]
 
 
 def lock(
@@ -81,4 +83,4 @@ def _show(reply: dict[str, Any], as_json: bool) -> None:
         shown.as_json(reply)
         return
     holder = reply.get("lock_holder")
-    typer.echo(f"locked by: {holder}" if holder else "not locked")
+    typer.echo(f"locked by: {shown.harmless(holder)}" if holder else "not locked")

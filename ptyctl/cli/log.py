@@ -50,5 +50,5 @@ def _time(line: LogLine) -> str:
 
 def _text(line: LogLine) -> str:
     """On a terminal nothing of it may act."""
-    text = "".join(letter if letter.isprintable() or letter == "\t" else "\ufffd" for letter in line.text)
+    text = shown.harmless(line.text)
     return f"--- {text}" if line.kind == "incarnation" else text

@@ -103,5 +103,4 @@ def _write(text: str, as_json: bool) -> None:
     if as_json:
         shown.as_json({"text": text})
     else:
-        sys.stdout.write(text)
-    sys.stdout.flush()
+        shown.text(text)

@@ -17,6 +17,7 @@ from .attach import command as attach
 app = typer.Typer(
     help="A session controller for terminals: agents and people share consoles, SSH hosts and shells.",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 _SESSIONS, _LOOKING, _TYPING = "Sessions", "Look (needs no lock)", "Type, and who may"

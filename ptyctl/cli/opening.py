@@ -31,7 +31,7 @@ _Console = Annotated[
 _Platform = Annotated[str | None, typer.Option(help="The device family; see: ptyctl platforms.")]
 _Attach = Annotated[bool, typer.Option("--attach", help="Attach to it at once, to type.")]
 _Lock = Annotated[bool, typer.Option("--lock", help="Take its lock.")]
-_Timeout = Annotated[float, typer.Option("--connect-timeout", metavar="SECONDS", min=0.001)]
+_Timeout = Annotated[float, typer.Option("--connect-timeout", metavar="SECONDS", min=0.001, max=86_400)]
 _Command = Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Instead of the login shell.")]
 
 
@@ -137,7 +137,7 @@ def _open(fields: dict[str, Any], lock: bool, attach: bool, task: str | None, as
     reply = call(opened)
     for told in (reply.get("security_warning"), *reply.get("notices", [])):
         if told:
-            typer.echo(f"ptyctl: {told}", err=True)
+            typer.echo(f"ptyctl: {shown.harmless(told)}", err=True)
     if as_json:
         shown.as_json(reply)
     else:

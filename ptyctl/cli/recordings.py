@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import shown
 from .options import SessionName
 
 if TYPE_CHECKING:
@@ -35,10 +34,13 @@ def export(
     chosen = [kind for kind, wanted in zip(_Format, (as_asciicast, as_text, as_html), strict=True) if wanted]
     if len(chosen) != 1:
         raise typer.BadParameter("give one of --asciicast, --text and --html")
-    take = _take(name)
-    with output.open("w", encoding="utf-8") if output else nullcontext(sys.stdout) as file:
-        for piece in _written(take, chosen[0]):
-            file.write(piece)
+    pieces = _written(_take(name), chosen[0])
+    if output is None:
+        for piece in pieces:
+            shown.text(piece)
+        return
+    with output.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)
 
 
 def replay(
@@ -53,29 +55,11 @@ def replay(
 
 
 def _take(name: str) -> Take:
+    from ptyctl.controller.kept_folders import kept_folder
     from ptyctl.controller.settings import load_settings
     from ptyctl.session.recorded import recorded
 
-    return recorded(_folder(load_settings().state_dir / "sessions", name))
-
-
-def _folder(sessions: Path, name: str) -> Path:
-    """Where the session is kept that `name` means: an open console or device, or an id or a part of it."""
-    from ptyctl.api.errors import invalid
-
-    ids = [folder.name for folder in sessions.iterdir() if name in folder.name] if sessions.is_dir() else []
-    ids = [name] if name in ids else ids or _consoles(name)
-    if len(ids) > 1:
-        raise invalid(f"{name} means {len(ids)} sessions: {', '.join(ids)}; give more of the id")
-    return sessions / (ids[0] if ids else Path(name).name)
-
-
-def _consoles(name: str) -> list[str]:
-    from ptyctl.daemon.asking import ask
-    from ptyctl.daemon.place import Place
-
-    open_ones = (ask(Place(), "ptyctl_session", {"action": "list"}) or {}).get("sessions", [])
-    return [entry["session_id"] for entry in open_ones if name in (entry.get("device_id"), entry.get("device"))]
+    return recorded(kept_folder(load_settings().state_dir / "sessions", name))
 
 
 def _written(take: Take, kind: _Format) -> Iterator[str]:

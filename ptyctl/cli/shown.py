@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+#: Controls, also those of eight bits, by which a text could act on the terminal that shows it (ECMA-48 C0, C1); not BS, HT, LF.
+_ACTING = re.compile(r"[\x00-\x07\x0b-\x1f\x7f-\x9f]")
+_LONGEST_CELL = 200
+
+
+def harmless(text: str) -> str:
+    """Nothing of it acts."""
+    return _ACTING.sub("\ufffd", text)
+
+
+def text(data: str) -> None:
+    """What a far end has printed: on a terminal nothing of it acts, and programs get it as it is."""
+    sys.stdout.write(harmless(data) if sys.stdout.isatty() else data)
+    sys.stdout.flush()
 
 
 def as_json(value: Any) -> None:
@@ -14,11 +31,16 @@ def as_json(value: Any) -> None:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns as wide as they need to be: an id that is cut is none."""
-    lines = [tuple(heads), *map(tuple, rows)]
+    """Columns as wide as they need to be: an id that is cut is none. Only what is very long is."""
+    lines = [tuple(heads), *(tuple(map(_cell, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _cell(value: str) -> str:
+    shown = harmless(value).replace("\n", "⏎").replace("\t", " ")
+    return shown if len(shown) <= _LONGEST_CELL else f"{shown[:_LONGEST_CELL]}…"
 
 
 def size(count: int) -> str:

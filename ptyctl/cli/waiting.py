@@ -25,11 +25,11 @@ async def wait_for_lock(
     loop = asyncio.get_running_loop()
     deadline = None if wait_s is None else loop.time() + wait_s
     while True:
-        left_ms = CALL_MS if deadline is None else max(round((deadline - loop.time()) * 1000), 0)
+        left_ms = CALL_MS if deadline is None else max((deadline - loop.time()) * 1000, 0)
         try:
             return await session(
                 controller, "lock",
-                session_id=session_id, task_id=task_id, lock_ttl_ms=ttl_ms, wait_ms=min(left_ms, CALL_MS) or None,
+                session_id=session_id, task_id=task_id, lock_ttl_ms=ttl_ms, wait_ms=round(min(left_ms, CALL_MS)) or None,
             )  # fmt: skip
         except PtyctlError as error:
             if error.code is not ErrorCode.LOCKED or (deadline is not None and left_ms <= CALL_MS):

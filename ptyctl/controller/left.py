@@ -25,7 +25,7 @@ class LeftSessions:
     async def of_device(self, device_id: str) -> str | None:
         """The last session of a console, unless it was closed in order."""
         for session_id in await self._ids(_device(device_id)):
-            meta = await asyncio.to_thread(_meta, self._sessions / session_id)
+            meta = await asyncio.to_thread(meta_of, self._sessions / session_id)
             if meta is not None:  # it was not removed
                 return session_id if meta.get("state") != "closed" else None
         return None
@@ -42,7 +42,7 @@ class LeftSessions:
         """A device's last session only: an id begins with its time."""
         last: dict[str, str] = {}
         for meta_file in sorted(self._sessions.glob("*/meta.json")):
-            meta = _meta(meta_file.parent) if _changed_at(meta_file) >= since else None
+            meta = meta_of(meta_file.parent) if _changed_at(meta_file) >= since else None
             spec = meta.get("spec") if meta is not None and meta.get("state") != "closed" else None
             if isinstance(spec, dict) and spec.get("device") is not None and spec.get("session_type") == "console":
                 last[spec["device"]] = meta_file.parent.name
@@ -57,7 +57,7 @@ class LeftSessions:
         if not self._sessions.is_dir():
             return
         for folder in self._sessions.iterdir():
-            if folder.name not in self._read and (meta := _meta(folder)) is not None:
+            if folder.name not in self._read and (meta := meta_of(folder)) is not None:
                 self._read.add(folder.name)
                 for key in _keys(meta):
                     self._by_key[key].append(folder.name)
@@ -88,7 +88,7 @@ def _changed_at(path: Path) -> float:
         return 0.0  # it is gone by now
 
 
-def _meta(folder: Path) -> dict[str, Any] | None:
+def meta_of(folder: Path) -> dict[str, Any] | None:
     """None where it cannot be read: whoever asks for the session by its id is told why."""
     try:
         meta = json.loads((folder / "meta.json").read_bytes())

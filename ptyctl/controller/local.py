@@ -22,6 +22,7 @@ from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.api.watch import Watched, WatchRequest
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
+from ptyctl.session import ending
 from ptyctl.session.console_log import console_log
 from ptyctl.session.execution import execute
 from ptyctl.session.parsing import execute_parsed
@@ -36,12 +37,13 @@ from .capabilities import capabilities
 from .configuring import configure
 from .conversations import SERVER_ENDED, Conversations
 from .destinations import Destinations
+from .keeper import Keeper
 from .left import LeftSessions
 from .locks import Locks
 from .making import Maker
 from .opener import Opener
 from .opening import OpensChannels
-from .outliving import Keeper, Outliving
+from .outliving import Outliving
 from .pty import PtySurface
 from .registry import Registry
 from .retention import collect
@@ -64,7 +66,7 @@ class LocalController:
         self.settings = settings or load_settings()
         self._platforms = Platforms(self.settings.platforms_dir)
         self._registry = Registry(self.settings.max_sessions, self._recall)
-        outliving = Outliving(keeper) if keeper is not None else None
+        self._outliving = outliving = Outliving(keeper) if keeper is not None else None
         destinations = Destinations(Inventory(self.settings.devices_file), self._platforms)
         self._maker = Maker(self.settings, self._registry, self._platforms, destinations, open_channel, outliving)
         self._lasting = lasting
@@ -99,6 +101,8 @@ class LocalController:
         await self._registry.settle()
         ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
         await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in ours))
+        if self._outliving is not None:
+            self._outliving.end()
 
     def flush(self) -> None:
         """Writes down what waits to be, as before an end that closes nothing."""
@@ -166,11 +170,7 @@ class LocalController:
 
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_held(request.session_id)
-        if session.state != "closed":
-            lease = session.lease()
-            if lease is not None and lease.holder != request.task_id and not request.force:
-                session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
-        await session.close(force=bool(request.force))
+        await ending.close(session, bool(request.force), request.task_id)
         return SessionReply(action="close", session_id=session.session_id)
 
     async def _list(self, request: SessionRequest) -> SessionReply:

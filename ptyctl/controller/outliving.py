@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.session import Session
@@ -14,43 +13,24 @@ from ptyctl.session.spec import Limits
 from transports.channel import Pty
 from transports.local import LocalChannel
 
+from .keeper import Keeper
+from .kept_secrets import KeptSecrets
 from .recovered import gone_on
 
 _LOG = logging.getLogger(__name__)
 
 
-class Keeper(Protocol):
-    """Holds descriptors by name, beyond the end of this process."""
-
-    @property
-    def up(self) -> bool:
-        """Whether it holds what it was given: it may have ended."""
-        ...
-
-    def watch(self, on_end: Callable[[], None]) -> None:
-        """`on_end` is called when it has ended, and all that it held is to be given again."""
-        ...
-
-    def keep(self, name: str, descriptor: int) -> None:
-        """Raises OSError where it cannot."""
-        ...
-
-    def drop(self, name: str) -> None: ...
-
-    def kept(self) -> dict[str, int]:
-        """What an earlier process has given, each a duplicate of our own."""
-        ...
-
-
 class Outliving:
-    """Gives each session's terminal to the keeper as long as it is open."""
+    """Gives each session's terminal to the keeper as long as it is open, and its secrets until it is closed."""
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
+        self._secrets = KeptSecrets(keeper)
         self._open: dict[str, Session] = {}
 
     def follow(self, session: Session) -> None:
         session.on_state = self._changed
+        self._secrets.follow(session)
         self._changed(session)
 
     async def take_back(self, sessions: Callable[[], Path], limits: Limits) -> list[Session]:
@@ -58,10 +38,12 @@ class Outliving:
         looked at: whoever opens the first is told what is wrong with it."""
         found = []
         kept = self._keeper.kept()
+        self._secrets.take_back(kept)
         self._keeper.watch(self._give_all)
         for session_id, master in kept.items():
             try:
-                found.append(await gone_on(sessions(), session_id, limits, LocalChannel.going_on(master, Pty())))
+                channel, secrets = LocalChannel.going_on(master, Pty()), self._secrets.of(session_id)
+                found.append(await gone_on(sessions(), session_id, limits, channel, secrets))
             except PtyctlError as error:
                 _LOG.warning("cannot go on with a session", extra={"session_id": session_id, "why": error.message})
                 os.close(master)
@@ -69,7 +51,13 @@ class Outliving:
                     self._keeper.drop(session_id)  # nobody can know what it was: its program gets a hang-up
         return found
 
+    def end(self) -> None:
+        """All sessions are closed, in order: nobody goes on with any."""
+        self._secrets.drop_all()
+
     def _changed(self, session: Session) -> None:
+        if session.state == "closed":
+            self._secrets.drop(session.session_id)
         terminal = session.channel.terminal if session.channel is not None else None
         if session.state != "open":
             self._open.pop(session.session_id, None)
@@ -80,6 +68,7 @@ class Outliving:
 
     def _give_all(self) -> None:
         """The keeper has ended: another one gets what it held."""
+        self._secrets.give_all()
         self._give(list(self._open.values()))
 
     def _give(self, sessions: list[Session]) -> None:

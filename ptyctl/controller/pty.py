@@ -105,9 +105,7 @@ def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
 
 
 async def _close(session: Session, request: pty.PtyClose) -> PtyReply:
-    if session.state != "closed" and not request.force:
-        ending.may_end(session, request.task_id)
-    await session.close(force=request.force)
+    await ending.close(session, request.force, request.task_id)
     return PtyReply()
 
 

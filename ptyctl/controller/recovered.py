@@ -51,8 +51,9 @@ async def recovered(sessions: Path, session_id: str, limits: Limits, *, hold: bo
     return session
 
 
-async def gone_on(sessions: Path, session_id: str, limits: Limits, channel: Channel) -> Session:
-    """The session of that id, open as it was: the program behind `channel` has outlived the server that held it.
+async def gone_on(sessions: Path, session_id: str, limits: Limits, channel: Channel, secrets: bytes = b"") -> Session:
+    """The session of that id, open as it was: the program behind `channel` has outlived the server that held it. It may show
+    `secrets`, a line each, which are masked.
 
     Raises:
         PtyctlError: as `recovered`; NOT_FOUND where its folder was removed.
@@ -64,6 +65,7 @@ async def gone_on(sessions: Path, session_id: str, limits: Limits, channel: Chan
     with _faults_told(folder), _closed_unless_whole(left.kept.raw):
         session = Session(session_id, left.spec, folder, limits, left.kept)
         meta.recall(session, left.meta)
+    session.stream.mask(secrets)
     await session.go_on(channel, left.kept.running)
     return session
 

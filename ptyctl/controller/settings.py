@@ -46,9 +46,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        file = os.environ.get("PTYCTL_CONFIG")
-        sources = (init_settings, env_settings)
-        return (*sources, TomlConfigSettingsSource(settings_cls, Path(file))) if file else sources
+        file, sources = _file(), (init_settings, env_settings)
+        return (*sources, TomlConfigSettingsSource(settings_cls, file)) if file is not None else sources
 
     @property
     def limits(self) -> Limits:
@@ -81,10 +80,18 @@ class Settings(BaseSettings):
 
 def load_settings() -> Settings:
     """Raises PtyctlError INVALID_ARGUMENT, naming the setting that is wrong."""
+    file = _file()
+    if file is not None and not file.is_file():
+        raise invalid(f"PTYCTL_CONFIG names {file}, which is no file; name one that is, or unset PTYCTL_CONFIG")
     try:
         return Settings()
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_input=False))
         raise invalid(f"the settings (PTYCTL_* variables, PTYCTL_CONFIG) are wrong: {faults}") from None
     except (OSError, ValueError) as error:
-        raise invalid(f"the file that PTYCTL_CONFIG names cannot be read: {error}") from None
+        raise invalid(f"the file that PTYCTL_CONFIG names cannot be read: {error}; mend it, or unset PTYCTL_CONFIG") from None
+
+
+def _file() -> Path | None:
+    named = os.environ.get("PTYCTL_CONFIG")
+    return Path(named).expanduser() if named else None

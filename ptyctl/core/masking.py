@@ -38,6 +38,11 @@ class Masking:
     def armed(self) -> bool:
         return bool(self._echoes or self._lasting or self.held)
 
+    @property
+    def lasting(self) -> bytes:
+        """The secrets that are masked each time, a line each: what `arm` takes."""
+        return b"\n".join(self._lasting)
+
     def expecting(self, now: float) -> bool:
         """Whether something was typed so shortly before that its echo may be on the way."""
         return now < self._expected

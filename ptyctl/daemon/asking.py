@@ -14,14 +14,14 @@ class Refused(Exception):
     """The daemon's answer is an error; the message says why."""
 
 
-def ask(place: Place, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """The reply's fields, or None where no daemon is up: none is started.
+def ask(place: Place, method: str, params: dict[str, Any], *, start: bool = False) -> dict[str, Any] | None:
+    """The reply's fields, or None where no daemon is up, and none was to be started.
 
     Raises:
-        HelloRefused, Refused
+        HelloRefused, NotStarted, Refused
     """
     try:
-        link = greet(place, hello("rpc"), start=False)
+        link = greet(place, hello("rpc"), start=start)
     except ConnectionRefusedError:
         return None
     with closing(link), link.makefile("rwb") as stream:

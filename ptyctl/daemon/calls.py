@@ -45,6 +45,8 @@ def error_of(error: PtyctlError) -> dict[str, Any]:
 def raised(error: dict[str, Any]) -> PtyctlError:
     """What the far Controller raised; an error of the protocol itself is INTERNAL."""
     told = error.get("data")
+    if error["code"] == INTERNAL_ERROR:
+        return PtyctlError(ErrorCode.INTERNAL, error["message"])
     if error["code"] != REFUSED or not isinstance(told, dict):
         return PtyctlError(ErrorCode.INTERNAL, f"the daemon did not understand: {error['message']}")
     return PtyctlError(ErrorCode(told["error_code"]), told["message"], told["details"])

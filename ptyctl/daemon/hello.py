@@ -1,7 +1,7 @@
 """The first line of a connection, and the daemon's answer: one JSON object each. What is spoken comes behind them.
 
-{"speaks": "mcp", "version": "0.1.0", "toolsets": "core", "cwd": "/home/me", "env": {...}}
-{"speaks": "rpc", "version": "0.1.0", "cwd": "/home/me", "env": {...}}
+{"speaks": "mcp", "version": "0.1.0", "toolsets": "core", "cwd": "/home/me", "env": {...}, "umask": 18}
+{"speaks": "rpc", "version": "0.1.0", "cwd": "/home/me", "env": {...}, "umask": 18}
 -> {"ok": true, "version": "0.1.0", "pid": 4711}   or   {"ok": false, "message": "..."}
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,18 @@ def hello(speaks: str, **more: Any) -> bytes:
         cwd = str(Path.cwd())
     except OSError:  # it was removed under us
         cwd = "/"
-    said = {"speaks": speaks, "version": __version__, "cwd": cwd, "env": dict(os.environ), **more}
+    said = {"speaks": speaks, "version": __version__, "cwd": cwd, "env": dict(os.environ), "umask": _umask(), **more}
     return json.dumps(said).encode() + b"\n"
+
+
+def _umask() -> int | None:
+    """Asked of the kernel (Linux proc(5)): os.umask changes it for a moment, for all threads."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
+    return int(found[1], 8) if found else None
 
 
 def greet(place: Place, line: bytes, *, start: bool = True) -> socket.socket:

@@ -63,7 +63,10 @@ def _locked(place: Place) -> int:
     """The lock, as soon as nobody has it; a file that was removed meanwhile is no lock."""
     while True:
         if (up := look(place)) is not None:
-            raise NoPlace(f"one is up already (process {up.pid}); end it first: ptyctl daemon stop")
+            raise NoPlace(
+                f"one is up already (process {up.pid}); end it first: ptyctl daemon stop; "
+                f"or for this one to go on with its local shells: kill -HUP {up.pid}"
+            )
         lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -43,6 +43,11 @@ class Place:
         return self.folder / "daemon.sock"
 
     @property
+    def goes_on(self) -> bool:
+        """Whether a daemon is up, or was killed, so that the next one goes on: one that ends in order removes its socket."""
+        return self.socket.exists()
+
+    @property
     def keeper_socket(self) -> Path:
         return self.folder / "keeper.sock"
 

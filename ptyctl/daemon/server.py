@@ -77,7 +77,7 @@ class Daemon:
         writer.write(json.dumps(answer).encode() + b"\n")
         if refusal:
             return
-        with on_behalf_of(Caller(said["cwd"], said["env"])):
+        with on_behalf_of(Caller(said["cwd"], said["env"], said.get("umask"))):
             if said["speaks"] == "rpc":
                 await RpcConnection(self._controller, reader, writer).run()
             else:
@@ -98,7 +98,10 @@ class Daemon:
         if said.get("version") != __version__ and not said.get("any_version"):
             return said, other_version(str(said.get("version")))
         if not _is_caller(said):
-            return said, "the first line has cwd, an absolute path, and env, an object of strings"
+            return (
+                said,
+                "the first line has cwd, an absolute path, env, an object of strings, and umask, a number, if it is known",
+            )
         return said, _wrong_toolsets(said)
 
     async def _mcp(self, said: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -110,7 +113,11 @@ class Daemon:
 def _is_caller(said: dict[str, Any]) -> bool:
     cwd, env = said.get("cwd"), said.get("env")
     strings = isinstance(env, dict) and all(isinstance(value, str) and _is_variable(name, value) for name, value in env.items())
-    return strings and isinstance(cwd, str) and cwd.startswith("/")
+    return strings and isinstance(cwd, str) and cwd.startswith("/") and _is_umask(said.get("umask"))
+
+
+def _is_umask(value: object) -> bool:
+    return value is None or (type(value) is int and 0 <= value <= 0o777)
 
 
 def _is_variable(name: str, value: str) -> bool:

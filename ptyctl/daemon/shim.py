@@ -141,7 +141,7 @@ class Shim:
         waited_for = self._fruitless <= _MOST_FRUITLESS and greeting in self._open
         _write(b"".join(_ended(number) for number in self._open if not (waited_for and number == greeting)))
         self._open = {greeting: None} if waited_for and greeting is not None else {}
-        killed = self._place.socket.exists()
+        killed = self._place.goes_on
         if waited_for:
             self._connect()
         elif killed and self._fruitless <= _MOST_FRUITLESS:

@@ -55,6 +55,17 @@ def may_end(session: Session, task_id: str | None) -> None:
     session.leases.check(task_id, required=False, now=asyncio.get_running_loop().time())
 
 
+async def close(session: Session, force: bool, task_id: str | None) -> None:
+    """Ends the session for good; with `force` also where another has its lock, and without a grace for programs.
+
+    Raises:
+        PtyctlError: LOCKED.
+    """
+    if session.state != "closed" and not force:
+        may_end(session, task_id)
+    await session.close(force=force, why="on request" if task_id is None else f"by {task_id}")
+
+
 async def restart(session: Session, connect: Callable[[Session], Awaitable[None]], event: str, why: str) -> int:
     """Ends the terminal's channel, if it still has one, and begins a new incarnation. Returns the cursor where that begins.
 

@@ -62,6 +62,7 @@ class Stream(Receiver):
         self.on_unkept: Callable[[bytes], None] = lambda data: None
         self.on_end: Callable[[ChannelError], None] = lambda reason: None
         self.on_gap: Callable[[], None] = lambda: None
+        self.on_lasting: Callable[[bytes], None] = lambda secrets: None
         #: Where the output of the present incarnation begins in output.raw.
         self.incarnation_raw = 0
         self._incarnation = kept.incarnation
@@ -81,13 +82,25 @@ class Stream(Receiver):
     def start(self) -> int:
         return max(0, self.window.end - self.window.limit)
 
+    @property
+    def lasting(self) -> bytes:
+        """The secrets that are masked each time, a line each."""
+        return self._masking.lasting
+
     def get_buffer(self) -> memoryview:
         """While a secret may be shown it is memory: what was not masked yet must not be on disk, should we be killed now."""
         return memoryview(_UNMASKED) if self._masked else self.transcript.raw.get_buffer()
 
     def arm(self, secret: bytes) -> None:
         """This is typed now, and nobody may see it: where the far end shows it, it is masked."""
-        self._masking.arm(secret, self._loop.time())
+        before = self.lasting
+        self.mask(secret)
+        if self.lasting != before:
+            self.on_lasting(self.lasting)
+
+    def mask(self, secrets: bytes) -> None:
+        """As `arm`, for what was typed before: whoever keeps it knows it."""
+        self._masking.arm(secrets, self._loop.time())
         if not self._masked and self._masking.armed:
             self._masked = True
             del self.get_buffer  # no longer straight to the file

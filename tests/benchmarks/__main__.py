@@ -61,12 +61,11 @@ def _arguments() -> argparse.Namespace:
 
 def _hermetic(folder: Path) -> None:
     """Nothing of the user's own set-up is measured, and nothing is left behind."""
-    for name in ("PROMPT_COMMAND", "BASH_ENV", "ENV", "SSH_AUTH_SOCK"):
+    for name in ("PROMPT_COMMAND", "BASH_ENV", "ENV", "SSH_AUTH_SOCK", "PTYCTL_CONFIG"):
         os.environ.pop(name, None)
     os.environ["HOME"] = str(folder)
     os.environ["PTYCTL_STATE_DIR"] = str(folder / "state")
     os.environ["PTYCTL_RUNTIME_DIR"] = str(folder / "run")
-    os.environ["PTYCTL_CONFIG"] = str(folder / "config.toml")
 
 
 async def _run(rows: list[Row], plan: Plan, console: Console) -> list[tuple[Row, Result]]:

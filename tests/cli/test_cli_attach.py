@@ -15,6 +15,7 @@ from fixtures.daemons import daemon_pid, end_daemon
 from fixtures.servers.programs import require_program
 from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import running_tmux
+from ptyctl.cli.attach import status
 from ptyctl.daemon.place import Place
 from tests.cli.command_line import opened, ptyctl
 
@@ -34,10 +35,10 @@ def attach(place: Place) -> Iterator[Attach]:
     """Attaches in a terminal of its own."""
     with ExitStack() as terminals:
 
-        def one(*arguments: str, cols: int = 100, rows: int = 30) -> Person:
+        def one(*arguments: str, cols: int = 100, rows: int = 30, **environment: str) -> Person:
             tmux = terminals.enter_context(running_tmux())
-            environment = {name: value for name, value in os.environ.items() if name.startswith("PTYCTL_") or name == "HOME"}
-            return Person(tmux, [*PROGRAM, "attach", *arguments], environment, cols, rows)
+            ours = {name: value for name, value in os.environ.items() if name.startswith("PTYCTL_") or name == "HOME"}
+            return Person(tmux, [*PROGRAM, "attach", *arguments], {**ours, **environment}, cols, rows)
 
         yield one
 
@@ -85,6 +86,7 @@ def test_who_only_looks_on_types_nothing(shell: str, attach: Attach) -> None:
     person.sees("nobody types; ~w to type")
     person.type("echo no\r")
     person.sees("you only look on")
+    person.sees("nobody types; ~w to type")  # a while later
     assert "echo no" not in "".join(picture(shell))
     person.type("\r~w")
     person.sees("you type")
@@ -160,6 +162,11 @@ def test_without_room_or_wish_for_a_row_there_is_none(shell: str, attach: Attach
     small.until(lambda rows: size(shell) == (60, 3))
 
 
+def test_a_holders_name_does_not_act_in_row_or_title() -> None:
+    situation = status.Situation("s", "a\x1b]52;c;aGk=\x07\x9b31m", ours=False, waiting=False, size=(80, 24), shown=(80, 24))
+    assert status.told(situation).isprintable()
+
+
 def test_nothing_that_is_sent_to_attack_a_watcher_reaches_it(shell: str, attach: Attach) -> None:
     person = attach(shell)
     person.sees("nobody types")
@@ -210,6 +217,13 @@ def test_a_daemon_that_is_stopped_is_not_started_again(shell: str, attach: Attac
     rows = person.sees(RESTORED)
     assert any("closed, as its daemon has ended" in row for row in rows)
     assert daemon_pid(place) is None
+
+
+def test_a_terminal_that_cannot_be_drawn_on_is_told_what_to_use(shell: str, attach: Attach) -> None:
+    person = attach(shell, TERM="dumb")
+    rows = person.sees(RESTORED)
+    assert f"{ENDED} 2" in rows
+    assert any("ptyctl tail -f" in row for row in rows)
 
 
 def test_without_a_terminal_it_says_what_to_use(shell: str) -> None:

@@ -89,15 +89,36 @@ def test_the_help_that_is_named_is_the_commands_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("details", "step"), [({"session_id": "s"}, "ptyctl sessions"), ({"block_id": "b"}, "ptyctl blocks")], ids=str
+    ("code", "details", "step"),
+    [
+        (ErrorCode.NOT_FOUND, {"session_id": "s"}, "ptyctl sessions"),
+        (ErrorCode.NOT_FOUND, {"block_id": "b"}, "ptyctl blocks"),
+        (ErrorCode.BUSY, {"block_id": "b"}, "watch with: ptyctl attach"),
+        (ErrorCode.LOCKED, {"lock_holder": "t"}, "watch with: ptyctl attach"),
+    ],
+    ids=str,
 )
-def test_what_is_missing_is_told_with_the_command_that_lists_it(
-    details: dict[str, str], step: str, capsys: pytest.CaptureFixture[str]
+def test_the_next_step_is_a_command(
+    code: ErrorCode, details: dict[str, str], step: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert failing.told(PtyctlError(ErrorCode.NOT_FOUND, "there is none; call this tool", details)) == failing.NOT_FOUND
+    failing.told(PtyctlError(code, "there is none; call this tool", details))
     said = capsys.readouterr().err
     assert said.startswith(f"ptyctl: there is none; {step}")
     assert "tool" not in said
+
+
+def test_a_block_that_is_not_there_and_a_pattern_that_is_none(place: Place) -> None:
+    session_id = opened()
+    missing = ptyctl("blocks", session_id, "--output", "9_9")
+    assert (missing.code, missing.err) == (3, "ptyctl: no block 9_9 here; ptyctl blocks lists those that there are\n")
+    wrong = ptyctl("search", session_id, "-e", "(")
+    assert wrong.code == 2
+    assert "(?m)" not in wrong.err
+
+
+def test_help_by_the_usual_option_too() -> None:
+    for command in ((), ("exec",), ("open", "ssh"), ("daemon",)):
+        assert ptyctl(*command, "-h") == ptyctl(*command, "--help")
 
 
 def test_a_place_that_cannot_be_written(place: Place, tmp_path: Path) -> None:

@@ -95,8 +95,11 @@ def test_a_replay_in_a_terminal_leaves_it_as_it_was(session: str, tmux: TmuxServ
 
 
 def test_consoles_are_named_and_others_are_not_found(place: Place) -> None:
-    opened("--console", "sw1")
-    assert ptyctl("export", "sw1", "--text").code == 0
+    for number in (1, 2):  # its last session is meant, also when that has ended
+        console = opened("--console", "sw1", command=("--", "echo", f"number {number}"))
+        ptyctl("tail", console, "-f")
+        ptyctl("close", console)
+        assert ptyctl("export", "sw1", "--text").out == f"number {number}\n"
     missing = ptyctl("export", "sw2", "--text")
     assert missing.code == 3
     assert is_one_line(missing.err)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -20,6 +21,15 @@ def test_no_daemon_is_started_for_a_list(place: Place) -> None:
     assert (ran.code, ran.out) == (0, "")
     assert "no daemon is up" in ran.err
     assert ptyctl("sessions", "--json").json == {"up": False, "sessions": [], "ended": [], "disk_bytes": 0}
+    assert daemon_pid(place) is None
+
+
+def test_what_outlived_a_killed_daemon_is_listed(place: Place) -> None:
+    session = opened()
+    end_daemon(place, signal.SIGKILL)
+    assert session in ptyctl("sessions").out
+    end_daemon(place)
+    assert ptyctl("sessions").out == ""
     assert daemon_pid(place) is None
 
 
@@ -67,6 +77,13 @@ def test_a_session_is_named_by_a_part_of_its_id_or_as_a_console(place: Place) ->
     assert several.code == 2
     assert is_one_line(several.err)
     assert other in several.err
+
+
+def test_no_name_means_no_session_also_where_there_is_only_one(place: Place) -> None:
+    session = opened()
+    for command in (("close", ""), ("exec", "", "--", "exit"), ("export", "", "--text")):
+        assert ptyctl(*command).code in (3, 103)
+    assert ptyctl("exec", session, "--", "true").code == 0
 
 
 def test_an_open_in_json_is_the_reply(place: Place) -> None:

@@ -50,3 +50,19 @@ def test_a_file_that_is_none() -> None:
     with pytest.raises(PtyctlError, match="PTYCTL_CONFIG") as caught:
         load_settings()
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("name", ["mistyped.toml", "."])
+def test_a_configuration_that_is_not_there_is_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path / name))
+    with pytest.raises(PtyctlError, match="no file; name one that is, or unset PTYCTL_CONFIG") as caught:
+        load_settings()
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+
+
+def test_the_configuration_may_be_named_from_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    (Path.home() / "from-home.toml").write_text("max_sessions = 7\n")
+    monkeypatch.setenv("PTYCTL_CONFIG", "~/from-home.toml")
+    assert load_settings().max_sessions == 7

@@ -46,3 +46,21 @@ async def test_it_comes_back(place: Place, tmp_path: Path, monkeypatch: pytest.M
             entry = await until_open(second)
             assert (entry.session_id, entry.incarnation, entry.lock_holder) == (one.session_id, 2, "t")
             assert daemon_pid(place) not in (None, pid, os.getpid())
+
+
+async def test_what_was_typed_there_in_secret_is_masked_in_the_next_daemon_too(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
+        rack = Rack(tmp_path, switch, relay)
+        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(rack.devices))
+        async with await RemoteController.connect(place) as first:
+            one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
+            await one.write("c0rrect-Horse\n", sensitive=True)
+            end_daemon(place, signal.SIGKILL)
+        async with await RemoteController.connect(place) as second:
+            await until_open(second)
+            one = SessionHandle(second, one.opened, "t")
+            await one.write("c0rrect-Horse")  # the device shows it
+            assert (await one.read(until_regex=r"\*{13}|c0rrect", timeout_ms=20_000)).chunk.endswith("*" * 13)
+            await one.close()

@@ -56,6 +56,8 @@ async def raw(place: Place) -> Any:
         (json.dumps({**GOOD, "version": "0.0.9"}).encode(), "ptyctl daemon restart"),
         (json.dumps({**GOOD, "cwd": "here"}).encode(), "an absolute path"),
         (json.dumps({**GOOD, "env": {"A": 1}}).encode(), "an object of strings"),
+        (json.dumps({**GOOD, "umask": "022"}).encode(), "umask, a number"),
+        (json.dumps({**GOOD, "umask": -1}).encode(), "umask, a number"),
         (json.dumps({**GOOD, "speaks": "mcp", "toolsets": "core,nope"}).encode(), "no toolset 'nope'"),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
         Place(tmp_path / ("x" * 100))
 
 
-async def test_each_caller_brings_its_own_environment_and_directory(place: Place, tmp_path: Path) -> None:
+async def test_each_caller_brings_its_own_environment_directory_and_umask(place: Place, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     program = (
         "import asyncio\n"
@@ -140,17 +140,17 @@ async def test_each_caller_brings_its_own_environment_and_directory(place: Place
         "async def main():\n"
         "    async with await RemoteController.connect() as controller:\n"
         f"        async with await SessionHandle.open(controller, protocol='local', command={BASH!r}) as shell:\n"
-        "            print((await shell.exec('echo $MINE $PWD $OTHERS')).stdout, end='')\n"
+        "            print((await shell.exec('umask; echo $MINE $PWD $OTHERS')).stdout, end='')\n"
         "asyncio.run(main())\n"
     )
     async with await RemoteController.connect(place):  # it is up already, with another environment
         environment = {**os.environ, "MINE": "yes"}
         environment.pop("OTHERS", None)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", program, cwd=tmp_path / "here", env=environment, stdout=subprocess.PIPE
+            sys.executable, "-c", program, cwd=tmp_path / "here", env=environment, stdout=subprocess.PIPE, umask=0o027
         )
         said, _ = await process.communicate()
-    assert said.decode() == f"yes {tmp_path / 'here'}\n"
+    assert said.decode() == f"0027\nyes {tmp_path / 'here'}\n"
 
 
 async def test_who_starts_it_may_be_killed_before_it_is_up(place: Place) -> None:

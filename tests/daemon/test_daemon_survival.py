@@ -24,7 +24,7 @@ from ptyctl.api.pty_replies import PtyReply
 from ptyctl.api.session import SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
-from tests.daemon.keepers import pid_of_keeper, terminals_kept
+from tests.daemon.keepers import keepers_of, pid_of_keeper, terminals_kept
 from tests.session.acting import until
 
 BASH = ("bash", "--norc", "--noprofile")
@@ -229,3 +229,28 @@ async def test_thirty_kills_under_load_lose_and_double_nothing(life: Life, tmp_p
     for number, line in enumerate(raw.split(b"\r\n")[: len(numbers) - 1], 1):
         assert line == b"line %d %s" % (number, b"x" * (number % 70))
     assert daemon_pid(life.place) is not None
+
+
+@pytest.mark.parametrize("keeper_killed", [False, True])
+async def test_a_secret_is_masked_in_the_next_daemon_too_and_is_in_no_file(
+    life: Life, tmp_path: Path, keeper_killed: bool
+) -> None:
+    secret = "c0rrect-Horse"
+    shell = await life.open()
+    asking = await shell.exec("echo asked; read -rs secret", timeout_ms=0)
+    assert (await shell.read(until_regex="(?m)^asked$", timeout_ms=PATIENCE_MS)).matched
+    await shell.write(f"{secret}\n", sensitive=True)
+    await shell.wait(asking.block_id, timeout_ms=PATIENCE_MS)
+    assert (await shell.exec('echo "$secret"')).stdout == f"{'*' * len(secret)}\n"
+    if keeper_killed:
+        keeper = pid_of_keeper(life.place)
+        os.kill(keeper, signal.SIGKILL)
+        await until(lambda: keeper not in keepers_of(life.place) and terminals_kept(life.place) == 1)
+    for number in (signal.SIGKILL, signal.SIGHUP):
+        shell = await life.again(shell, number)
+        assert (await shell.exec('echo "$secret"')).stdout == f"{'*' * len(secret)}\n"
+    await shell.close()
+    files = [path for folder in (life.place.folder, tmp_path / "state") for path in folder.rglob("*") if path.is_file()]
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []
+    end_daemon(life.place)
+    await until(lambda: not life.place.keeper_socket.exists())  # nothing is held for a session that is closed

@@ -28,6 +28,8 @@ _STOPPED_S = 1.0
 #: A lower terminal has no row to spare: the title tells who types.
 _LOWEST_WITH_STATUS = 4
 _ENDED = {"eof": "the far end has ended", "lost": "the connection is lost", "closed": "the session was closed"}
+#: What was done in vain is told for so long; then the row tells again who types.
+_TOLD_S = 5.0
 #: What other events tell comes with the output, or with the terminal's state.
 _ANOTHER_TERMINAL = ("session_reset", "session_restarted")
 
@@ -42,11 +44,12 @@ class Attachment:
         self._name = name
         self._terminal = terminal
         self._row = row
-        self._keyboard = Keyboard(controller, self._who, lambda error: self.tell(error.message))
+        self._keyboard = Keyboard(controller, self._who, self._refused)
         self._escapes = EscapeReader()
         self._model = ScreenModel(1, 1, scrollback=0)
         self._state: Watched | None = None
         self._message = ""
+        self._until_untold: asyncio.TimerHandle | None = None
         self._dirty = asyncio.Event()
         self._left = asyncio.Event()
         self._others: set[asyncio.Task[None]] = set()
@@ -81,10 +84,17 @@ class Attachment:
         await self.holding.release()
         return reason if isinstance(reason, str) else "detached"
 
-    def tell(self, message: str) -> None:
-        """In the row, until something is typed."""
+    def tell(self, message: str, for_s: float | None = None) -> None:
+        """In the row, until something is typed, or for so long."""
+        if self._until_untold is not None:
+            self._until_untold.cancel()
+        self._until_untold = asyncio.get_running_loop().call_later(for_s, self.tell, "") if for_s is not None else None
         self._message = message
         self._dirty.set()
+
+    def _refused(self, error: PtyctlError) -> None:
+        """What happened: the next step is one for callers of the tools."""
+        self.tell(error.message.partition("; ")[0], _TOLD_S)
 
     def leave(self) -> None:
         self._left.set()
@@ -149,13 +159,13 @@ class Attachment:
             self._keyboard.type(data)
         else:
             self._escapes.nothing_was_typed()
-            self.tell("you only look on: ~w takes the lock, ~. detaches")
+            self.tell("you only look on: ~w takes the lock, ~. detaches", _TOLD_S)
 
     def _obey(self, command: Command) -> None:
         if command == "detach":
             self.leave()
         elif command == "help":
-            self.tell(status.HELP)
+            self.tell(status.HELP, 2 * _TOLD_S)
         elif command == "lock":
             self._beside(self.holding.release() if self.holding.held else self.holding.take())
         elif self.holding.held:
@@ -186,7 +196,7 @@ class Attachment:
             try:
                 await work
             except PtyctlError as error:
-                self.tell(error.message)
+                self._refused(error)
 
         task = asyncio.create_task(done())
         self._others.add(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -22,7 +23,10 @@ def attach(
         str | None, typer.Option(metavar="REASON", help="Take the lock from whoever has it, and tell them why.")
     ] = None,
     ttl: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Should this terminal be killed, its lock is free after this.")
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.1, max=86_400, help="Should this terminal be killed, its lock is free after this."
+        ),
     ] = 30,
     status: Annotated[bool, typer.Option(" /--no-status", show_default=False, help="No row that tells who types.")] = True,
     task: Task = None,
@@ -35,6 +39,8 @@ def begin(wishes: Wishes) -> None:
     """Attaches this terminal; the process ends with it."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise typer.BadParameter("attach needs a terminal; without one use: ptyctl tail -f")
+    if os.environ.get("TERM") == "dumb":
+        raise typer.BadParameter("attach draws a screen, which this terminal (TERM=dumb) cannot show; use: ptyctl tail -f")
     from .running import run
 
     raise typer.Exit(run(wishes))

@@ -21,18 +21,20 @@ class Situation:
 
 
 def told(situation: Situation) -> str:
-    if situation.message:
-        return situation.message
-    parts = [situation.name, _lock(situation)]
-    if situation.size[0] > situation.shown[0] or situation.size[1] > situation.shown[1]:
-        parts.append("part of {}x{}".format(*situation.size))
-    return " | ".join([*parts, "~? help"])
+    """What others have named does not act here."""
+    return "".join(filter(str.isprintable, situation.message or _situation(situation)))
 
 
 def row(text: str, cols: int) -> str:
     """As it is drawn, over the whole width."""
-    printable = "".join(filter(str.isprintable, text))
-    return f"\x1b[7m{f' {printable}'[:cols].ljust(cols)}\x1b[m"
+    return f"\x1b[7m{f' {text}'[:cols].ljust(cols)}\x1b[m"
+
+
+def _situation(situation: Situation) -> str:
+    parts = [situation.name, _lock(situation)]
+    if situation.size[0] > situation.shown[0] or situation.size[1] > situation.shown[1]:
+        parts.append("part of {}x{}".format(*situation.size))
+    return " | ".join([*parts, "~? help"])
 
 
 def _lock(situation: Situation) -> str:

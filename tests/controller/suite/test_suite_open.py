@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ptyctl.api import Controller, ErrorCode
+from ptyctl.api import Controller, ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from tests.controller.acting import (
     BASH,
@@ -246,6 +246,13 @@ async def test_a_closed_session_takes_nothing_more(bash: SessionHandle) -> None:
     ):
         with refused(ErrorCode.ALREADY_CLOSED, bash.session_id):
             await call()
+
+
+@pytest.mark.parametrize(("task_id", "why"), [(None, r"\(on request\)"), ("night-shift", r"\(by night-shift\)")])
+async def test_whoever_comes_too_late_is_told_who_closed_it(bash: SessionHandle, task_id: str | None, why: str) -> None:
+    await session(bash.controller, "close", session_id=bash.session_id, **({"task_id": task_id} if task_id else {}))
+    with pytest.raises(PtyctlError, match=f"session {bash.session_id} is closed {why}; its history can still be read"):
+        await bash.exec("echo hi")
 
 
 async def test_an_unknown_session_is_not_found(bash: SessionHandle) -> None:
