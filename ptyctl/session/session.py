@@ -194,7 +194,7 @@ class Session:
         manners = (self.platform or common()).manners
         return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms, manners)
 
-    async def close(self, *, force: bool = False, why: str = "closed") -> None:
+    async def close(self, *, force: bool = False, why: str = "by a call") -> None:
         """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even
         when they go away."""
         await asyncio.shield(self._begin_close(force, why))
