@@ -21,7 +21,7 @@ DoneReason = Literal[
 class RcMode(Value):
     """Exit codes by a marker. `auto`: wherever a POSIX shell was shown to be."""
 
-    enabled: Literal["auto"] | bool = "auto"
+    enabled: Literal["auto", True, False] = "auto"
     marker_prefix: str | None = Field(None, min_length=1, max_length=64)
     marker_suffix: str | None = Field(None, min_length=1, max_length=64)
 

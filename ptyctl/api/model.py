@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -69,9 +70,27 @@ class Reply(BaseModel):
         return self.model_dump(mode="json", exclude_none=True)
 
 
+#: What pydantic says in the words of Python, for a caller who sends JSON.
+_PROBLEMS = {
+    "dict_type": "Input should be an object",
+    "model_type": "Input should be an object",
+    "tuple_type": "Input should be a list",
+    "too_short": "should not be empty",
+}
+#: How pydantic names an alternative, in the place of a fault in a field that takes more than one type.
+_ALTERNATIVE = re.compile(r"str|int|constrained-int|(tuple|function-after)\[.*")
+
+
+def _field(location: tuple[int | str, ...]) -> str:
+    return ".".join(part for part in map(str, location) if not _ALTERNATIVE.fullmatch(part))
+
+
 def _explain(error: ValidationError) -> PtyctlError:
     faults = [
-        {"field": ".".join(str(part) for part in fault["loc"]), "problem": fault["msg"].removeprefix("Value error, ")}
+        {
+            "field": _field(fault["loc"]),
+            "problem": _PROBLEMS.get(fault["type"], fault["msg"].removeprefix("Value error, ")),
+        }
         for fault in error.errors(include_input=False, include_url=False, include_context=False)
     ]
     told = "; ".join(f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in faults)

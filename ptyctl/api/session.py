@@ -14,6 +14,7 @@ SessionType = Literal["normal", "console"]
 State = Literal["opening", "open", "reconnecting", "eof", "lost", "closed"]
 Mode = Literal["idle", "block_running", "interactive"]
 Columns = Annotated[int, Field(ge=1, le=65535)]
+Argv = Annotated[tuple[Word, ...], Field(min_length=1)]
 
 DEFAULT_LOCK_TTL_MS = 60_000
 
@@ -120,7 +121,7 @@ class SessionRequest(Request):
     timeouts: Timeouts | None = None
     ssh_options: SshOptions | None = None
     telnet_options: TelnetOptions | None = None
-    command: Word | tuple[Word, ...] | None = Field(None, description="instead of the login shell")
+    command: Word | Argv | None = Field(None, description="instead of the login shell")
     cwd: Word | None = None
     env: dict[Name, Word] | None = None
     expect: Expect | None = None

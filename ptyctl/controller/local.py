@@ -171,7 +171,7 @@ class LocalController:
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_held(request.session_id)
         await ending.close(session, bool(request.force), request.task_id)
-        return SessionReply(action="close", session_id=session.session_id)
+        return replies.about(session, request)
 
     async def _list(self, request: SessionRequest) -> SessionReply:
         entries = [session.entry() for session in self._registry.live()]
@@ -179,10 +179,9 @@ class LocalController:
 
     async def _status(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
-        reply = replies.with_lock("status", session, session.lease())
+        reply = replies.with_lock(session, request, session.lease())
         reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
-        reply.notices = session.notices.take(request.task_id)
         if session.retry is not None:
             reply.message = session.retry.next_try(asyncio.get_running_loop().time())
         return reply

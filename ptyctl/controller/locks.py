@@ -24,18 +24,18 @@ class Locks:
             else:
                 wait_s = min(request.wait_ms or 0, MAX_WAIT_MS) / 1000
                 lease = await locking.lock(session, task(request), ttl_s(request), wait_s)
-            return replies.with_lock("lock", session, lease)
+            return replies.with_lock(session, request, lease)
 
     async def heartbeat(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
-            return replies.with_lock("heartbeat", session, locking.heartbeat(session, task(request), ttl_s(request)))
+            return replies.with_lock(session, request, locking.heartbeat(session, task(request), ttl_s(request)))
 
     async def unlock(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
             locking.unlock(session, task(request))
-            return replies.with_lock("unlock", session, session.lease())
+            return replies.with_lock(session, request, session.lease())
 
 
 def task(request: SessionRequest) -> str:

@@ -54,7 +54,7 @@ class Opener:
         request = destination.request
         session = await self._maker.make(destination, spec)
         lease = await locking.lock(session, task(request), ttl_s(request)) if request.acquire_lock else None
-        return replies.opened(session, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
+        return replies.opened(session, request, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
 
     async def _open_present(self, destination: Destination, spec: Spec, session: Session) -> SessionReply:
         request, is_dead = destination.request, session.state in ("eof", "lost", "reconnecting")
@@ -67,10 +67,9 @@ class Opener:
             )
         if is_dead:
             await self._maker.connect_again(session, destination)
-        reply = replies.opened(session, session.lease(), next_cursor=session.stream.end)
+        reply = replies.opened(session, request, session.lease(), next_cursor=session.stream.end)
         reply.existing_session_id = session.session_id
         reply.lock_acquired = False
-        reply.notices = session.notices.take(request.task_id)
         return reply
 
 

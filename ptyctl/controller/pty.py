@@ -68,6 +68,8 @@ class PtySurface:
             with session.usage.in_use(request.task_id, reading=request.TOOL in pty.READING):
                 async with _told(session.stream, progress):
                     reply = await self._table[type(request)](session, request)
+                session.blocks.write_down()  # whoever is told that a command has ended finds it in the files
+                session.events.flush()
         except PtyctlError as error:
             return refused(error)
         if isinstance(reply, PtyReply):

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from ptyctl.api.session import SessionReply
+from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.core.lease import Lease
 from ptyctl.session.meta import epoch_ms
 from ptyctl.session.session import Session
 
 
-def with_lock(
-    action: Literal["open", "lock", "unlock", "heartbeat", "status"], session: Session, lease: Lease | None
-) -> SessionReply:
-    """The session's id, and who holds its lock until when."""
-    return SessionReply(
-        action=action,
-        session_id=session.session_id,
-        lock_holder=lease.holder if lease else None,
-        lock_expires_at=epoch_ms(lease.expires_at) if lease else None,
-        fence=lease.fence if lease else None,
-    )
+def about(session: Session, request: SessionRequest) -> SessionReply:
+    """The session's id, and what the task that asks was not told yet."""
+    return SessionReply(action=request.action, session_id=session.session_id, notices=session.notices.take(request.task_id))
 
 
-def opened(session: Session, lease: Lease | None, next_cursor: int) -> SessionReply:
+def with_lock(session: Session, request: SessionRequest, lease: Lease | None) -> SessionReply:
+    """Also who holds the lock until when."""
+    reply = about(session, request)
+    if lease is not None:
+        reply.lock_holder, reply.lock_expires_at, reply.fence = lease.holder, epoch_ms(lease.expires_at), lease.fence
+    return reply
+
+
+def opened(session: Session, request: SessionRequest, lease: Lease | None, next_cursor: int) -> SessionReply:
     """What an open answers; reading goes on from `next_cursor`."""
     channel = session.channel
     assert channel is not None
-    return with_lock("open", session, lease).model_copy(
+    return with_lock(session, request, lease).model_copy(
         update={
             "protocol": session.spec.protocol,
             "state": session.state,

@@ -23,7 +23,7 @@ async def answer(tool: Tool, controller: Controller, arguments: dict[str, Any], 
     try:
         request = tool.request.of(arguments)
         reply = await tool.call(controller, request, progress)
-        return _success(reply.payload())
+        return _result(reply.payload())
     except PtyctlError as error:
         return _refusal(tool, error)
     except Exception as error:  # noqa: BLE001 - the outer edge: what escapes here would reach the client as raw text
@@ -31,25 +31,14 @@ async def answer(tool: Tool, controller: Controller, arguments: dict[str, Any], 
 
 
 def _refusal(tool: Tool, error: PtyctlError) -> CallToolResult:
-    return _failure(error) if tool.refused is None else _success(tool.refused(error).payload())
+    return _result(error.payload(), is_error=True) if tool.refused is None else _result(tool.refused(error).payload())
 
 
-def _success(payload: dict[str, Any]) -> CallToolResult:
-    """The reply as structured content, and once more as text for clients that know no other (MCP, Structured Content)."""
-    return CallToolResult(content=[_text(to_json(payload).decode())], structured_content=payload)
-
-
-def _failure(error: PtyctlError) -> CallToolResult:
-    """`CODE: message` to read, and the details as JSON where there are any: many clients show the model the texts only."""
-    payload = error.payload()
-    content = [_text(f"{error.code}: {error.message}")]
-    if error.details:
-        content.append(_text(to_json(payload["details"]).decode()))
-    return CallToolResult(content=list(content), structured_content=payload, is_error=True)
-
-
-def _text(text: str) -> TextContent:
-    return TextContent(type="text", text=text)
+def _result(payload: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
+    """The payload as structured content, and once more as text: many clients show the model the text only (MCP, Structured
+    Content)."""
+    text = TextContent(type="text", text=to_json(payload).decode())
+    return CallToolResult(content=[text], structured_content=payload, is_error=is_error)
 
 
 def _internal(tool: str, error: Exception) -> PtyctlError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import chain
 from typing import Any
 
 from pydantic import BaseModel
@@ -83,23 +82,13 @@ class _Compactor:
         return small
 
     def _union(self, options: list[Schema]) -> Schema:
-        """Alternatives as one schema, where they differ in null only, or are values that can be listed."""
+        """Alternatives as one schema, where they differ in null only."""
         kept = [self._compact(option) for option in options if option != _NULL]
         null = [None] if self._nullable and _NULL in options else []
         if len(kept) > 1:
-            values = [_values(option) for option in kept]
-            if all(values):
-                return {"enum": [*chain.from_iterable(values), *null]}
             return {"anyOf": [*kept, *([_NULL] if null else [])]}
         (only,) = kept
         if not null:
             return only
         enum = {"enum": [*only["enum"], None]} if "enum" in only else {}
         return {**only, "type": [only["type"], "null"], **enum}
-
-
-def _values(option: Schema) -> list[Any]:
-    """All values of a schema that has only few; else none."""
-    if option == {"type": "boolean"}:
-        return [True, False]
-    return [option["const"]] if "const" in option else option.get("enum", [])

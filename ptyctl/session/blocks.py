@@ -114,9 +114,13 @@ class Blocks:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self.write_down()
+        self._file.close()
+
+    def write_down(self) -> None:
+        """Rows and outputs are in their files from now on; an output that is large, soon."""
         self.flush()
         self._write_outputs(len(self._without_output))
-        self._file.close()
 
     def _write_some_outputs(self) -> None:
         loop = asyncio.get_running_loop()

@@ -31,7 +31,7 @@ def shown_between(stream: Stream, begin: int, end: int, before: str = "", *, dev
 
 
 def output_of(run: Run, stream: Stream, limit: int) -> Output:
-    """The output so far, or the whole where the run has ended; about `limit` bytes of UTF-8 at most."""
+    """The output so far, or the whole where the run has ended; `limit` bytes of UTF-8 at most."""
     if run.raw_begin is None:
         return Output("")
     end = stream.normaliser.raw if run.raw_end is None else run.raw_end
@@ -75,11 +75,16 @@ def _shortened(text: str, limit: int, run: Run) -> Output:
 
 
 def _joined(head: str, tail: str, limit: int, size: int, run: Run) -> Output:
-    """Whole lines of both ends, as far as half the limit takes them, and between them what is missing and where it is."""
-    first = head.encode()[: limit // 2].decode("utf-8", "ignore")
-    last = tail.encode()[-(limit // 2) :].decode("utf-8", "ignore")
+    """Whole lines of both ends, as far as half of the room takes them, and between them what is missing and where it is."""
+    half = (limit - len(_left_out(size, run))) // 2
+    first = head.encode()[:half].decode("utf-8", "ignore")
+    last = tail.encode()[-half:].decode("utf-8", "ignore")
     first = first[: first.rfind("\n") + 1] or first
     last = last[last.find("\n") + 1 :]
     omitted = max(size - len(first.encode()) - len(last.encode()), 0)
+    return Output(f"{first}{_left_out(omitted, run)}{last}", omitted)
+
+
+def _left_out(omitted: int, run: Run) -> str:
     where = f"read it with ptyctl_session_io action=read cursor={run.spool_begin or 0}"
-    return Output(f"{first}[... {omitted} bytes left out here; {where} ...]\n{last}", omitted)
+    return f"[... {omitted} bytes left out here; {where} ...]\n"

@@ -50,7 +50,8 @@ async def test_every_error_code_passes(code: ErrorCode) -> None:
     error = PtyctlError(code, f"what {code} means, and the next step", {"lock_holder": "t1"})
     assert result.is_error
     assert result.structured_content == error.payload()
-    assert texts(result) == [f"{code}: {error.message}", '{"lock_holder":"t1"}']
+    (text,) = texts(result)
+    assert json.loads(text) == error.payload()
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,11 @@ async def test_every_error_code_passes(code: ErrorCode) -> None:
         ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": SECRET}, "auth"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "auth": {"password": SECRET}}, "auth"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "env": {"TOKEN": [SECRET]}}, "env.TOKEN"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "pty": SECRET}, "pty: Input should be an object"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "command": []}, "command: should not be empty"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "command": ["a", {"b": SECRET}]}, "command.1: "),
+        ("ptyctl_session_exec", {"session_id": "s", "lines": SECRET}, "lines: Input should be a list"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "rc_mode": {"enabled": SECRET}}, "'auto', True or False"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": {"v": SECRET}, "sensitive": True}, "data"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": SECRET, "key": "enter"}, "data and key"),
         ("ptyctl_session_io", {"session_id": "s", "action": "read", "cursor": 5.5, "data": SECRET}, "cursor"),

@@ -10,7 +10,6 @@ from typing import Any
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import TextContent
 from rich.console import Console
 from rich.markup import escape
 
@@ -62,10 +61,7 @@ class Agent:
         result = await self._client.call_tool(tool, {**arguments, "task_id": self.name})
         payload: dict[str, Any] = result.structured_content or {}
         if result.is_error:
-            text = (
-                result.content[0].text if result.content and isinstance(result.content[0], TextContent) else "no reason given"
-            )
-            raise Refused(payload.get("error_code", "INTERNAL"), payload.get("message", text))
+            raise Refused(payload["error_code"], payload["message"])
         return payload
 
     async def exec(self, cmd: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
+from ptyctl.api.notify import NotifyRequest
 from ptyctl.api.session import SessionReply
 from tests.controller.acting import PATIENCE_MS, execute, read, refused, session, until
 
@@ -129,7 +130,17 @@ async def test_force_takes_the_lock_and_tells_everybody_why(bash: SessionHandle)
     assert "notices" not in caught.value.details  # told once
     assert (await read(bash, timeout_ms=0, task_id="watcher")).notices == [told]
     await unlock(bash, "three")
-    assert (await call).lock_holder == "two"
+    next_in_line = await call
+    assert (next_in_line.lock_holder, next_in_line.notices) == ("two", [told])
+
+
+@pytest.mark.parametrize("action", ["lock", "heartbeat", "unlock", "status", "close"])
+async def test_every_answer_about_a_session_tells_what_happened_once(bash: SessionHandle, action: str) -> None:
+    await lock(bash, "one")
+    await bash.controller.notify(NotifyRequest(session_id=bash.session_id, message="reload at noon", sender="Ana"))
+    told = await session(bash.controller, action, session_id=bash.session_id, task_id="one")
+    assert told.notices == ["message from Ana: reload at noon"]
+    assert (await read(bash, timeout_ms=0, task_id="one")).notices is None
 
 
 async def test_a_run_goes_on_when_its_lock_is_taken(bash: SessionHandle) -> None:

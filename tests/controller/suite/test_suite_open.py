@@ -244,7 +244,7 @@ async def test_a_closed_session_takes_nothing_more(bash: SessionHandle) -> None:
         lambda: bash.unlock(task_id="t"),
         lambda: bash.heartbeat(task_id="t"),
     ):
-        with refused(ErrorCode.ALREADY_CLOSED, bash.session_id):
+        with refused(ErrorCode.ALREADY_CLOSED, f"{bash.session_id} is closed (on request)"):
             await call()
 
 

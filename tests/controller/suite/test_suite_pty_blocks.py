@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +33,18 @@ async def test_since_tells_each_change_once(pty: Pty) -> None:
     news = await pty.good("blocks_since", cursor=rest["resume_cursor"] + 1)
     assert [item["status"] for item in news["items"]] == ["cancelled"]
     assert (await pty.good("blocks_since", cursor=news["resume_cursor"]))["items"] == []
+
+
+async def test_what_is_answered_is_in_the_files(pty: Pty) -> None:
+    begun = await pty.good("pty_exec_block", cmd="echo one")
+    await pty.prompt(begun["resume_cursor"])
+    output = Path((await pty.good("blocks_get", block_id=begun["block_id"]))["block"]["output_path"])
+    assert output.read_bytes() == b"one\r\n"
+    folder = output.parent.parent
+    rows = {name: (folder / name).read_text().splitlines() for name in ("blocks.jsonl", "events.jsonl")}
+    assert json.loads(rows["blocks.jsonl"][-1])["status"] == "completed"
+    told = [json.loads(row)["type"] for row in rows["events.jsonl"]]
+    assert (told[0], told[-1]) == ("agent_block_begin", "agent_block_end")
 
 
 @pytest.mark.parametrize("tool", ["blocks_get", "blocks_read"])
