@@ -42,6 +42,15 @@ class Credentials:
             self._next_layer()
         return is_next
 
+    @property
+    def given(self) -> bool:
+        """Whether the last layer has a password: no other login follows the one that it ends."""
+        return self._sent == "password" and self._at + 1 == len(self._layers)
+
+    def wants_password(self, line: str) -> bool:
+        """Whether a line asks for the password of the name that was given just now."""
+        return self._sent == "username" and any_matches(self._layer.platform.login.password, line)
+
     def asked(self, lines: Sequence[str]) -> Action | None:
         """The answer, if the last line asks for a name or a password. `lines`: all since the last answer."""
         login = self._layer.platform.login

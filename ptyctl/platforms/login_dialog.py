@@ -31,7 +31,7 @@ class LoginDialog:
 
     def __init__(self, layers: Sequence[Layer], answers: Sequence[Answer] = ()) -> None:
         """`layers`: the device is the last. `answers`: the caller's own, before those of the family."""
-        self._credentials = Credentials(layers)
+        self.credentials = Credentials(layers)
         self._platform = layers[-1].platform
         self._logins = tuple(layer.platform.login for layer in layers)
         self._graph = ModeGraph(self._platform)
@@ -56,8 +56,8 @@ class LoginDialog:
 
     def closed(self) -> Action:
         """The far end hung up before the login was done."""
-        if self._credentials.last_prompt:
-            return self._credentials.refused("the far end closed the line; it last asked")
+        if self.credentials.last_prompt:
+            return self.credentials.refused("the far end closed the line; it last asked")
         return failed(ErrorCode.CONNECT_FAILED, "the far end closed the line before it asked for a login; try again later", "")
 
     def _new(self, seen: str) -> list[str]:
@@ -72,12 +72,12 @@ class LoginDialog:
             self._answered += 1
             self._line = lines[-1].rstrip()
         if action.kind not in ("wait", "username", "secret"):
-            self._credentials.let_through()
+            self.credentials.let_through()
         if self._answered > _MOST_ANSWERS:
             return failed(
                 ErrorCode.CONNECT_FAILED,
                 f"no prompt came after {_MOST_ANSWERS} answers; look at what the console shows, and answer by hand",
-                self._credentials.last_prompt,
+                self.credentials.last_prompt,
             )
         return action
 
@@ -87,7 +87,7 @@ class LoginDialog:
         rules: tuple[Callable[[list[str]], Action | None], ...] = (
             self._question,
             self._new_password,
-            self._credentials.asked,
+            self.credentials.asked,
             self._pager,
             self._prompt,
             self._pending_question,
@@ -152,7 +152,7 @@ class LoginDialog:
         return ENTER if any(any_matches(login.wake, _last_text(lines)) for login in self._logins) else None
 
     def _wake(self, lines: list[str]) -> Action:
-        if self._credentials.let_through():
+        if self.credentials.let_through():
             self._cleared, self._enters = False, 0
         if not self._cleared or self._graph.typed_behind(lines) is not None:
             self._cleared = True
@@ -163,7 +163,7 @@ class LoginDialog:
         return failed(
             ErrorCode.CONNECT_TIMEOUT,
             f"the console shows no prompt after {_MOST_ENTERS} Enters; is the device on, and the line rate right?",
-            self._credentials.last_prompt,
+            self.credentials.last_prompt,
         )
 
 

@@ -15,9 +15,10 @@ from ptyctl.platforms.pattern import any_matches
 
 from .gate import SECRETLY, SYSTEM, Writer
 from .seen import Seen, lines_before
-from .terminal import SETTLE_S, Terminal
+from .terminal import ASKED_S, SETTLE_S, Terminal
 
-#: A question, and a pager, stays the end of the output for so long; a prompt for longer, as output may look like one.
+#: A question, and a pager, stays the end of the output for so long; a prompt that is new for longer, as output may look like
+#: one. What answers a command with nothing in between need not stay at all.
 QUIET_S = 0.1
 #: Nothing comes for so long: the device takes the line, and shows no prompt.
 PATIENCE_S = 15.0
@@ -67,7 +68,6 @@ class CommandLine:
         self._terminal = terminal
         self._log = LogLines(platform)
         self._secrets = {"enable": enable_secret, "password": password}
-        self._settle_s = max(SETTLE_S, platform.settle_ms / 1000)
 
     def shown(self, raw_end: int | None = None) -> Shown | None:
         """The prompt at the end of what came, or at an offset of it."""
@@ -90,8 +90,9 @@ class CommandLine:
         """
         seen, said, answered, asked = self._typing(), list[str](), set[Answer](), ""
         await self._type(line, enter)
-        while (ended := await self._ended(seen, dialog)) != "silence":
-            lines = seen.new_lines()
+        echo = line if enter else ""
+        while (ended := await self._ended(seen, dialog, echo=echo)) != "silence":
+            lines, echo = seen.new_lines(), ""
             secret = any(answer.secret for answer in answered)
             if ended == "prompt":
                 shown = self._at_prompt(lines)
@@ -119,7 +120,7 @@ class CommandLine:
             PtyctlError: BUSY, where a question waits for somebody's answer; IO_ERROR, where no prompt comes.
         """
         known = self.shown()
-        if known is not None and self._terminal.last_line() == self._terminal.prompt.learned:
+        if known is not None and self._known_prompt():
             return known
         seen = Seen(self._terminal.stream, self._terminal.stream.incarnation_raw)
         ended = await self._ended(seen, (), SILENT_S)
@@ -196,15 +197,18 @@ class CommandLine:
         text = answer.send or "" if secret is None else secret.get_secret_value()
         await self._type(text, answer.enter, SYSTEM if secret is None else SECRETLY)
 
-    async def _ended(self, seen: Seen, dialog: Sequence[Answer], patience_s: float = PATIENCE_S) -> Waiting:
-        """Waits until what came since the last text was typed ends in a prompt, or waits for an answer, or nothing comes."""
+    async def _ended(self, seen: Seen, dialog: Sequence[Answer], patience_s: float = PATIENCE_S, echo: str = "") -> Waiting:
+        """Waits until what came since the last text was typed ends in a prompt, or waits for an answer, or nothing comes.
+        `echo` is that text, where it is shown."""
         terminal, stream = self._terminal, self._terminal.stream
         since, brought_back = terminal.now(), 0
         while stream.ended is None:
             waits = self._waits_for(seen.new_lines(), dialog)
             if waits == "log" and brought_back == stream.normaliser.raw:
                 waits = "silence"
-            due = max(stream.last_data, since) + self._stays_s(waits, patience_s)
+            answered = bool(echo) and self._answers(seen, echo, waits, dialog)
+            stays_s = self._stays_s(waits, patience_s) if not answered else ASKED_S if waits == "question" else 0.0
+            due = max(stream.last_data, since) + stays_s
             if terminal.now() < due or not await terminal.nothing_more():
                 await stream.pulse.wait(due)
             elif waits != "log":
@@ -216,8 +220,24 @@ class CommandLine:
             ErrorCode.REMOTE_CLOSED, f"the far end closed the line: {stream.ended.message}; open the session again"
         )
 
+    def _answers(self, seen: Seen, echo: str, waits: Waiting, dialog: Sequence[Answer]) -> bool:
+        """Whether the very prompt that was there before, or a question of the dialogue, stands directly below the whole echo:
+        the device has said all that it has to say, so it need not stay. Output and log lines would stand between."""
+        typed_on, *lines = seen.text().split("\n")
+        shown = self.graph.shown(lines) if waits == "prompt" and self._known_prompt() else None
+        between = lines[: -shown.lines] if shown is not None else lines[:-1]
+        if not typed_on.endswith(echo) or any(line.strip() for line in between):
+            return False
+        return shown is not None or (waits == "question" and any(one.match.matches(lines[-1]) for one in dialog))
+
+    def _known_prompt(self) -> bool:
+        return self._terminal.last_line() == self._terminal.prompt.learned
+
     def _stays_s(self, waits: Waiting, patience_s: float) -> float:
-        return patience_s if waits == "silence" else QUIET_S if waits == "question" else self._settle_s
+        if waits in ("silence", "question"):
+            return patience_s if waits == "silence" else QUIET_S
+        least = 0.0 if waits == "prompt" and self._known_prompt() else SETTLE_S
+        return max(least, self.platform.settle_ms / 1000)
 
     def _waits_for(self, lines: list[str], dialog: Sequence[Answer]) -> Waiting:
         if not lines or not lines[-1].strip():

@@ -10,9 +10,10 @@ from ptyctl.platforms import Action, Layer, LoginDialog, Platform
 from .accounts import Account, Accounts
 from .gate import SECRETLY, SYSTEM
 from .seen import Seen
-from .terminal import Terminal
+from .terminal import ASKED_S, SETTLE_S, Terminal
 
-#: What is shown is looked at when nothing follows for so long; a prompt must stay longer, since a banner may look like one.
+#: What is shown is looked at when nothing follows for so long; a prompt must stay longer, since a banner may look like one, and
+#: a command would be taken for a name. Behind the password no other login comes.
 QUIET_S = 0.1
 PROMPT_STAYS_S = 0.3
 #: So long nothing may come before something is typed to see who is there; longer each time, as a server that checks a
@@ -52,6 +53,7 @@ class _Login:
         self._deadline = terminal.now() + accounts.timeout_s
         self._seen = Seen(self._stream, self._stream.incarnation_raw)
         self._typed_at = terminal.now()
+        self._name = ""
         self._silences = iter(SILENCES_S)
 
     async def run(self) -> Action:
@@ -67,7 +69,7 @@ class _Login:
             if self._stream.ended is not None:
                 return self._dialog.closed()
             if self._seen.something and size != heard:
-                due = self._stream.last_data + QUIET_S
+                due = self._stream.last_data + (ASKED_S if self._password_follows() else QUIET_S)
                 if self._terminal.now() >= due and await self._terminal.nothing_more():
                     heard, action = size, self._dialog.heard(self._seen.text())
                     if action.kind == "done" and not await self._stays():
@@ -87,9 +89,15 @@ class _Login:
     def _last_event(self) -> float:
         return max(self._stream.last_data, self._typed_at)
 
+    def _password_follows(self) -> bool:
+        """Whether its prompt stands directly below the whole echo of the name: it can be nothing else."""
+        typed_on, *lines = self._seen.text().split("\n") if self._name else ("",)
+        return len(lines) == 1 and typed_on.endswith(self._name) and self._dialog.credentials.wants_password(lines[0])
+
     async def _stays(self) -> bool:
         """Whether the prompt stays the end of the output."""
-        size, until = self._stream.normaliser.raw, self._stream.last_data + PROMPT_STAYS_S
+        stays_s = SETTLE_S if self._dialog.credentials.given else PROMPT_STAYS_S
+        size, until = self._stream.normaliser.raw, self._stream.last_data + stays_s
         while self._stream.normaliser.raw == size and self._terminal.now() < until:
             await self._stream.pulse.wait(until)
         return self._stream.normaliser.raw == size
@@ -97,8 +105,9 @@ class _Login:
     async def _type(self, action: Action) -> None:
         secret = self._secret(action)
         text = action.text if secret is None else secret.get_secret_value()
+        self._name = ""
         if action.kind == "username":
-            text = f"{self._accounts.layers[action.layer].username}{action.text}"
+            text = self._name = f"{self._accounts.layers[action.layer].username}{action.text}"
         writer = SYSTEM if secret is None else SECRETLY
         self._seen.typed()
         try:

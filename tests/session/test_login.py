@@ -28,6 +28,8 @@ FAMILIES = Platforms()
 PASSWORD, SERVERS = "Kr0kodil-unterm-Bett", "Ein-Port-weiter-rechts"
 DEVICE = Account("admin", SecretStr(PASSWORD))
 ADMIN = Accounts((DEVICE,), prepare=False)
+ENABLE = "Nilpferd_am_Klavier"
+PREPARED = Accounts((DEVICE,), enable_secret=SecretStr(ENABLE))
 TWO_LAYERS = Accounts((Account("ports", SecretStr(SERVERS)), DEVICE), prepare=False)
 VERIFICATION = b"\r\nUser Access Verification\r\n\r\nUsername: "
 
@@ -103,6 +105,37 @@ def test_what_is_typed_is_the_sessions_own_and_a_secret_is_logged_by_its_length(
     assert "data" not in password
 
 
+async def enabled(console: Console) -> None:
+    await usual(console)
+    await console.hear(b"enable\r", b"enable\r\nPassword: ")
+    await console.hear(f"{ENABLE}\r".encode(), b"\r\nsw1#")
+
+
+def test_nothing_is_waited_for_that_cannot_come() -> None:
+    """What stands directly below the echo of a line is its answer: only a first question and a new prompt must stay."""
+
+    async def script(console: Console) -> None:
+        await enabled(console)
+        await console.hear(b"terminal length 0\r", b"terminal length 0\r\nsw1#")
+        await console.hear(b"terminal width 512\r", b"terminal width 512\r\nsw1#")
+
+    done = log_in(script, PREPARED)
+    assert (done["mode"], done["said"]) == ("privileged", None)
+    assert done["took"] < 0.5
+
+
+def test_behind_other_text_the_prompt_must_stay() -> None:
+    async def script(console: Console) -> None:
+        await enabled(console)
+        await console.hear(b"terminal length 0\r", b"terminal length 0\r\nA notice to all of\r\nsw1#")
+        await asyncio.sleep(0.09)
+        assert not console.written
+        console.feed(b" will be restarted at noon\r\nsw1#")
+        await console.hear(b"terminal width 512\r", b"terminal width 512\r\nsw1#")
+
+    assert log_in(script, PREPARED)["mode"] == "privileged"
+
+
 def test_a_password_that_is_checked_elsewhere_takes_its_time() -> None:
     """Keys that ask who is there do no harm meanwhile: the line is emptied first, and Enters are few."""
 
@@ -163,7 +196,7 @@ def test_a_far_end_that_hangs_up(where: str) -> None:
         assert (refusal.code, refusal.retryable) == (ErrorCode.CONNECT_FAILED, True)
     else:
         assert refusal.code is ErrorCode.AUTH_FAILED
-        assert "it last asked 'Username:'" in refusal.message
+        assert "it last asked 'Password:'" in refusal.message
 
 
 def test_three_tries_and_the_prompt_that_came_back() -> None:
