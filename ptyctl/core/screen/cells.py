@@ -15,13 +15,11 @@ from .interning import Interned
 STUB = "\0"
 BLANK = " "
 _ZWJ = "\u200d"
-_EMOJI_PRESENTATION = "\ufe0f"
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
 #: Two of these letters are one flag, which is as wide as they would be: wcwidth has each as wide as the flag.
 _REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)
 FIRST_CLUSTER = "\U000f0000"
 _LAST_CLUSTER = "\U0010ffff"
-#: Longest cluster that is kept; a family of four with skin tones has eleven.
+#: Longest cluster that is kept; a family of four has seven.
 _MAX_CLUSTER = 16
 
 
@@ -29,11 +27,6 @@ _MAX_CLUSTER = 16
 def width(char: str) -> int:
     """Columns: 0, 1 or 2; -1 for what is never drawn (C1 controls and the like)."""
     return 1 if ord(char) in _REGIONAL_INDICATORS else wcwidth(char)
-
-
-def joins(char: str) -> bool:
-    """Whether it may join the character before it."""
-    return width(char) == 0 or ord(char) in _SKIN_TONES
 
 
 def columns(row: str) -> list[str]:
@@ -45,9 +38,7 @@ def columns(row: str) -> list[str]:
         if joined is None or last is None:
             cells += [char, *[""] * (width(char) - 1)]
             continue
-        cells[last], wide = joined
-        if wide and last == len(cells) - 1:
-            cells.append("")
+        cells[last] = joined
     return cells
 
 
@@ -70,16 +61,16 @@ class Clusters:
         """What a row says, its stubs left out."""
         return row if row.isascii() else row.translate(self._expansions)
 
-    def joined(self, cell: str, char: str) -> tuple[str, bool] | None:
-        """The text of `cell` with `char` joined to it and whether that makes it wide; None where the two stay apart.
+    def joined(self, cell: str, char: str) -> str | None:
+        """The text of `cell` with `char` joined to it; None where the two stay apart.
 
-        As tmux joins: what has no width, a skin tone to an emoji, and whatever comes after a zero width joiner.
+        As tmux joins: what has no width, and whatever comes after a zero width joiner. The cell stays as wide as it was: line
+        editors and editors reckon each character's own width, also of an emoji's skin tone and presentation.
         """
         text = self.text(cell)
-        toned = ord(char) in _SKIN_TONES and not text.isascii()
-        if width(char) != 0 and not toned and not text.endswith(_ZWJ):
+        if width(char) != 0 and not text.endswith(_ZWJ):
             return None
-        return (text + char, toned or char == _EMOJI_PRESENTATION) if len(text) < _MAX_CLUSTER else (text, False)
+        return text + char if len(text) < _MAX_CLUSTER else text
 
     def forget(self, used: set[str]) -> dict[int, str]:
         """Keeps the clusters of `used` cells; the answer translates rows."""

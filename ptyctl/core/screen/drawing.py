@@ -9,7 +9,7 @@ from pyte.charsets import VT100_MAP
 
 from . import modes
 from .canvas import Canvas
-from .cells import BLANK, FIRST_CLUSTER, STUB, joins, width
+from .cells import BLANK, FIRST_CLUSTER, STUB, width
 
 #: The DEC special graphics (VT220 manual, table 2-4). pyte's table is Linux's: that has also arrows in place of `+,-.`, and a
 #: shade where DEC has the picture of a new line.
@@ -87,7 +87,7 @@ class Drawing(Canvas):
         self.cursor.x += columns
 
     def _join(self, char: str) -> bool:
-        """Whether `char` belongs to the cell before the cursor; one that makes it wide moves the cursor too."""
+        """Whether `char` belongs to the cell before the cursor."""
         y, x = self.cursor.y, self.cursor.x - 1
         if x < 0:
             return False
@@ -97,19 +97,12 @@ class Drawing(Canvas):
         joined = self.clusters.joined(row[x], char)
         if joined is None:
             return False
-        text, wide = joined
-        cell, style = self.clusters.cell(text), self.grid.styles[y][x]
-        if wide and row[x + 1 : x + 2] != STUB:
-            if x + 1 < self.columns:  # else it stays as it is: there is no room
-                self.grid.put(y, x, cell + STUB, style)
-                self.cursor.x = x + 2
-        else:
-            self.grid.text[y] = row[:x] + cell + row[x + 1 :]
+        self.grid.text[y] = row[:x] + self.clusters.cell(joined) + row[x + 1 :]
         return True
 
 
 @lru_cache(maxsize=4096)
 def _cells(char: str) -> str:
-    if char >= FIRST_CLUSTER or joins(char):
+    if char >= FIRST_CLUSTER:
         return _APART
     return {1: char, 2: char + STUB}.get(width(char), _APART)
