@@ -250,6 +250,28 @@ async def test_what_fish_refuses_to_run_ends_too(shell: SessionHandle, command: 
     assert reply.stdout
 
 
+@pytest.mark.parametrize(
+    ("shell", "command"),
+    [("bash", "set -x"), ("zsh", "setopt xtrace"), ("zsh", "trap 'echo heard' DEBUG"), ("fish", "set -g fish_trace 1")],
+    indirect=["shell"],
+)
+async def test_what_traces_commands_tells_nothing_of_the_marks(shell: SessionHandle, command: str) -> None:
+    await shell.exec("cd /usr")
+    await shell.exec(command)
+    for line, code in (("echo hi", 0), ("sh -c 'exit 3'", 3)):
+        reply = await shell.exec(line)
+        assert (reply.exit_code, reply.done_reason) == (code, "marks")
+        assert len(reply.stdout.splitlines()) <= 3
+        assert "ptyctl" not in reply.stdout
+
+
+@pytest.mark.parametrize("shell", ["fish"], indirect=True)
+async def test_a_function_in_place_of_what_fish_marks_are_made_with(shell: SessionHandle) -> None:
+    await shell.exec("function printf; end")
+    reply = await shell.exec("echo hi; sh -c 'exit 3'", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("hi\n", 3, "marks")
+
+
 @in_each
 async def test_two_hundred_blocks_in_a_row(shell: SessionHandle) -> None:
     for number in range(200):
