@@ -14,6 +14,7 @@ from ptyctl.api.blocks import Block
 from .appender import Appender
 from .left_blocks import Told
 from .pulse import Pulse
+from .run import Run
 from .stream import Stream
 
 #: Deltas of one block are gathered for so long: a flood makes a few large ones.
@@ -40,6 +41,7 @@ class Events:
         self._count = told.events
         self._unwritten: list[dict[str, Any]] = []
         self._block: Block | None = None
+        self._run: Run | None = None
         self._raw = 0
         self._spool = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -56,12 +58,15 @@ class Events:
         events = [_shown(event) for number, event in enumerate(self._kept, first) if number >= cursor]
         return events, self._count
 
-    def begin(self, block: Block) -> None:
+    def begin(self, block: Block, run: Run | None = None) -> None:
+        """`run` knows where the block's output begins, as soon as it does: its echo is no delta."""
         self._flush_delta()
-        self._block, self._raw, self._spool = block, block.raw_begin, block.spool_begin
+        self._block, self._run, self._raw, self._spool = block, run, block.raw_begin, block.spool_begin
         self._block_event("agent_block_begin", block)
 
     def end(self, block: Block) -> None:
+        self._run = None
+        self._not_before(block.raw_begin, block.spool_begin)
         self._flush_delta(block.raw_end, block.spool_end)
         self._block = None
         self._block_event("agent_block_end", block)
@@ -108,12 +113,19 @@ class Events:
         """Tells what came since the last delta, up to the block's end where that is known."""
         raw = self._stream.normaliser.raw if raw_to is None else raw_to
         spool = self._stream.end if spool_to is None else spool_to
+        if self._run is not None:
+            if self._run.raw_begin is None or self._run.spool_begin is None:
+                return
+            self._not_before(self._run.raw_begin, self._run.spool_begin)
         if self._block is None or raw <= self._raw:
             return
         text = self._stream.window.read(self._spool, min(spool, self._spool + DELTA_BYTES))
         where = {"block_id": self._block.block_id, "raw_from": self._raw, "raw_to": raw}
         self._raw, self._spool = raw, spool
         self._emit({"type": "agent_block_delta", **self._who(), **where}, delta=text.decode("utf-8", "replace"))
+
+    def _not_before(self, raw: int, spool: int) -> None:
+        self._raw, self._spool = max(self._raw, raw), max(self._spool, spool)
 
     def _block_event(self, kind: str, block: Block) -> None:
         self._emit({"type": kind, **self._who(), "block": block})
