@@ -22,6 +22,8 @@ _SHELLS: dict[str, Dialect] = {
     "zsh": "zsh",
     "fish": "fish",
 }
+#: How fish begins what it says of a line that it cannot run.
+FISH_COMPLAINS = "fish: "
 #: Behind a command that may fail without ending a shell under `set -e`, or setting off a trap, and whose status stays.
 _AND_ON = "&&:"
 _OPTIONS_WITH_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
@@ -156,6 +158,7 @@ def typed(line: str, bracketed: bool) -> str:
 def probe(left: int, right: int) -> tuple[str, str]:
     """A harmless line and what only a POSIX shell answers to it; zsh's answer goes on with its version.
 
-    The leading blank is as in `Marker.line`.
+    The leading blank is as in `Marker.line`. A line that fish cannot read stays in its editor, before the next command: so this
+    one is a word to it, of which it complains when it is run (`FISH_COMPLAINS`).
     """
-    return f" echo $(({left}+{right}))$ZSH_VERSION", str(left + right)
+    return f" eval 'echo $(({left}+{right}))${{ZSH_VERSION-}}'", str(left + right)

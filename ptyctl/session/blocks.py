@@ -79,8 +79,8 @@ class Blocks:
             ts_begin=run.begun_ms,
             status="interactive" if run.origin == "interactive" else "running",
             output_path=self._output_path(run.block_id),
-            raw_begin=stream.normaliser.raw,
-            spool_begin=stream.end,
+            raw_begin=stream.normaliser.raw if run.raw_begin is None else run.raw_begin,
+            spool_begin=stream.end if run.spool_begin is None else run.spool_begin,
             task_id=run.task_id,
         )
         self._write(block)

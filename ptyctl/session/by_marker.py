@@ -21,17 +21,19 @@ _TAIL_BYTES = 128 * 1024
 class ByMarker:
     """Wraps the command; the shell sends the marks around it."""
 
-    def __init__(self, terminal: Terminal, marker: Marker, *, defined: bool, inner: bool = False) -> None:
-        """`defined`: the shell knows how to send a mark. `inner`: it runs in a shell that announces itself."""
+    def __init__(self, terminal: Terminal, marker: Marker, *, defined: bool, inner: bool, near: bool) -> None:
+        """`defined`: the shell knows how to send a mark. `inner`: it runs in a shell that announces itself. `near`: it is a
+        program of this machine."""
         self._terminal = terminal
         self._marker = marker
         self._counter = 0
         self._inner = inner
+        self._near = marker.dialect if near and not inner else None  # the inner one may be another user's
         self._outer_end: PlacedMark | None = None
         self.defined = defined
 
     async def drive(self, run: Run, writer: Writer) -> None:
-        with typeable(run.command, self._marker.dialect) as command:
+        with typeable(run.command, self._near) as command:
             await self._drive(run, command, writer)
 
     async def _drive(self, run: Run, command: str, writer: Writer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ptyctl.core.marker import AsciiMarker, Dialect, Marker, probe
+from ptyctl.core.marker import FISH_COMPLAINS, AsciiMarker, Dialect, Marker, probe
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Expectations
 
@@ -59,23 +59,29 @@ async def settled_prompt(terminal: Terminal, expect: Expectations, deadline: flo
 
 
 async def ask(terminal: Terminal, expect: Expectations, nonce: str, writer: Writer) -> Shell:
-    """Types a harmless arithmetic echo at the prompt that is there; only a POSIX shell does the sum.
+    """Types a harmless arithmetic echo at the prompt that is there; only a POSIX shell does the sum, and fish says who it is.
 
     A second line tells whether the private OSC sequence comes through, or the ASCII form is needed.
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
     line, answer = probe(left, right)
     said = await answer_to(terminal, expect, line, writer)
-    first = next((text for text in said if text.startswith(answer)), None)
-    if first is None:
+    dialect = _speaker(said, answer)
+    if dialect is None:
         return Shell(None, "no POSIX shell answered here")
-    dialect: Dialect = "zsh" if len(first) > len(answer) else "posix"
     marker = Marker(nonce, dialect)
     seen: list[PlacedMark] = []
     terminal.mark_seen = seen.append
     await answer_to(terminal, expect, marker.line(":", terminal.stream.next_counter(nonce)), writer)
     terminal.mark_seen = lambda placed: None
     return Shell(marker if seen else AsciiMarker(nonce, dialect))
+
+
+def _speaker(said: list[str], answer: str) -> Dialect | None:
+    first = next((text for text in said if text.startswith(answer)), None)
+    if first is None:
+        return "fish" if any(text.startswith(FISH_COMPLAINS) for text in said) else None
+    return "zsh" if len(first) > len(answer) else "posix"
 
 
 async def answer_to(terminal: Terminal, expect: Expectations, line: str, writer: Writer) -> list[str]:

@@ -102,10 +102,13 @@ class Driver:
             if way.silent:
                 self._shell = None
         else:
-            by_marker = ByMarker(self._terminal, marker, defined=self._defined == marker, inner=self._silent)
+            near = self._program is not None
+            by_marker = ByMarker(self._terminal, marker, defined=self._defined == marker, inner=self._silent, near=near)
             self.way = by_marker
             await by_marker.drive(run, writer)
             self._defined = marker if by_marker.defined else None
+            if run.done_reason == "prompt":  # no mark came: another shell may be in front now, of another kind
+                self._shell, self._silent = None, True
 
     def watch_typed(self) -> None:
         """Somebody typed a command at a shell with marks."""

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import OSC_NUMBER
-from ptyctl.core.normalise import Normaliser
 
+from .left_blocks import output_begin
 from .raw_log import RawLog
 
-#: A command's begin is looked for so far behind where its typing began: its echo is in between.
-_ECHO_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +32,16 @@ def open_block(blocks: list[Block], raw: RawLog, nonce: str) -> OpenBlock | None
     if not blocks or blocks[-1].ts_end is not None:
         return None
     block = blocks[-1]
-    data = raw.read(block.raw_begin, min(raw.kept, block.raw_begin + _ECHO_BYTES))
-    begin = _mark(nonce, b"B").search(data)
     if _ended(raw, block.raw_begin, nonce):
         return None
-    if begin is None:
-        return OpenBlock(block, None, None)
-    echo = Normaliser(0, 0).feed(data[: begin.end()])
-    return OpenBlock(block, block.raw_begin + begin.end(), block.spool_begin + len(echo))
+    return OpenBlock(block, *output_begin(block, raw, (nonce,)))
 
 
 def _ended(raw: RawLog, begin: int, nonce: str) -> bool:
     """Whether a prompt came behind it."""
-    prompt, overlap = _mark(nonce, b"P"), 256
-    for at in range(begin, raw.kept, _ECHO_BYTES):
-        if prompt.search(raw.read(max(at - overlap, begin), min(at + _ECHO_BYTES, raw.kept))):
+    prompt = re.compile(rb"\x1b\]" + OSC_NUMBER + b";" + nonce.encode() + rb";[0-9]+;P[^\x07\x1b]*(?:\x07|\x1b\\)")
+    overlap = 256
+    for at in range(begin, raw.kept, _PIECE_BYTES):
+        if prompt.search(raw.read(max(at - overlap, begin), min(at + _PIECE_BYTES, raw.kept))):
             return True
     return False
-
-
-def _mark(nonce: str, kind: bytes) -> re.Pattern[bytes]:
-    return re.compile(rb"\x1b\]" + OSC_NUMBER + b";" + nonce.encode() + rb";[0-9]+;" + kind + rb"[^\x07\x1b]*(?:\x07|\x1b\\)")

@@ -20,7 +20,7 @@ _NOT_IN_A_FORMAT = re.compile(r"[\n'\\%!]")
 #: bash has a line in its history before it runs it, and what was asked before; HISTCONTROL may have kept them out.
 _BASH = """__ptyctl_nonce={nonce} __ptyctl_options=$BASHOPTS
 builtin shopt -u expand_aliases
-while [[ $(builtin history 1) == *@(__ptyctl|'echo $(('*'))$'@(ZSH|BASH)_VERSION)* ]]; do builtin history -d -1 || break; done
+while [[ $(builtin history 1) == *@(__ptyctl|'echo $(('*'))${{'@(ZSH|BASH)_VERSION)* ]]; do builtin history -d -1 || break; done
 {hooks}
 __ptyctl_install
 unset -f __ptyctl_install
@@ -52,7 +52,7 @@ async def give_marks(terminal: Terminal, expect: Expectations, shell: Shell, non
 
     False where the shell is none that can have them, or where no mark came: then it is spoken to as before.
     """
-    if shell.marker is None or isinstance(shell.marker, AsciiMarker):
+    if shell.marker is None or isinstance(shell.marker, AsciiMarker) or shell.marker.dialect == "fish":
         return False
     if shell.marker.dialect == "zsh":
         await answer_to(terminal, expect, _ZSH_FORGETS, writer)
@@ -67,7 +67,7 @@ async def give_marks(terminal: Terminal, expect: Expectations, shell: Shell, non
 async def _bash_version(terminal: Terminal, expect: Expectations, writer: Writer) -> tuple[int, ...]:
     """Empty where the shell is no bash. The sum tells the answer from the echo."""
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    said = await answer_to(terminal, expect, f" echo $(({left}+{right}))$BASH_VERSION", writer)
+    said = await answer_to(terminal, expect, f" echo $(({left}+{right}))${{BASH_VERSION-}}", writer)
     answers = (re.match(rf"{left + right}(\d+)\.(\d+)\.", line) for line in said)
     return next((tuple(map(int, found.groups())) for found in answers if found), ())
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ptyctl.api.blocks import Block
+from ptyctl.core.marks import MarkReader
+from ptyctl.core.normalise import Normaliser
 
 from .jsonl import count_rows, rows_backwards
+from .raw_log import RawLog
 
 _FILE_MODE = 0o600
 #: So much in one system call: it returns in a few ms.
 _COPY_BYTES = 8 * 1024 * 1024
+#: A command's begin is looked for so far behind where its typing began: its echo is in between.
+_ECHO_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +49,26 @@ def read_blocks(folder: Path) -> list[Block]:
     return found
 
 
-def close_open(folder: Path, found: list[Block], raw_end: int, spool_end: int, but: Block | None = None) -> list[Block]:
-    """The rows, with one more for each block that has no end; `but` one goes on."""
+def close_open(
+    folder: Path, found: list[Block], raw: RawLog, spool_end: int, nonces: Iterable[str], but: Block | None = None
+) -> list[Block]:
+    """The rows, with one more for each block that has no end; `but` one goes on. `nonces` are those of the last marks."""
     latest = {block.block_id: block for block in found}
-    closed = [_cancelled(block, raw_end, spool_end) for block in latest.values() if block.ts_end is None and block is not but]
+    left = [block for block in latest.values() if block.ts_end is None and block is not but]
+    closed = [_cancelled(block, raw, spool_end, nonces) for block in left]
     if closed:
         with (folder / "blocks.jsonl").open("ab") as file:
             file.writelines(block.json_bytes() + b"\n" for block in closed)
     return found + closed
+
+
+def output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple[int, int] | tuple[None, None]:
+    """Where the output of a block without an end begins, in output.raw and in the spool: behind the last mark of a begin, as
+    what is there may be asked before. Where no mark tells it, it is not known."""
+    reader = Normaliser(block.raw_begin, block.spool_begin, MarkReader(*nonces), in_line=True)
+    reader.feed(raw.read(block.raw_begin, min(raw.kept, block.raw_begin + _ECHO_BYTES)))
+    begins = [placed for placed in reader.marks if placed.mark.kind == "begin"]
+    return (begins[-1].raw_end, begins[-1].spool_end) if begins else (None, None)
 
 
 def without_output(folder: Path, found: list[Block], kept: int) -> list[Block]:
@@ -102,13 +120,16 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, _FILE_MODE)
 
 
-def _cancelled(block: Block, raw_end: int, spool_end: int) -> Block:
+def _cancelled(block: Block, raw: RawLog, spool_end: int, nonces: Iterable[str]) -> Block:
+    raw_begin, spool_begin = output_begin(block, raw, nonces)
+    if raw_begin is not None and spool_begin is not None:
+        block = block.model_copy(update={"raw_begin": raw_begin, "spool_begin": spool_begin})
     return block.model_copy(
         update={
             "ts_end": int(time.time() * 1000),
             "status": "cancelled",
             "reason": "the server ended while it ran",
-            "raw_end": max(raw_end, block.raw_begin),
+            "raw_end": max(raw.size, block.raw_begin),
             "spool_end": max(spool_end, block.spool_begin),
         }
     )

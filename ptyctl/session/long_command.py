@@ -14,8 +14,11 @@ _TYPED_LIMIT = 500
 
 
 @contextmanager
-def typeable(command: str, dialect: Dialect) -> Iterator[str]:
-    """The command, or a short one that does the same as long as the context lasts (memfd_create(2), proc_pid_fd(5))."""
+def typeable(command: str, dialect: Dialect | None) -> Iterator[str]:
+    """The command, or a short one that does the same as long as the context lasts (memfd_create(2), proc_pid_fd(5)).
+
+    `dialect` None: that of a shell which may not read our memory, as it is another user's or another machine's.
+    """
     if dialect != "fish" or len(command) <= _TYPED_LIMIT:
         yield command
         return

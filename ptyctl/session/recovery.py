@@ -45,6 +45,7 @@ class Kept:
     blocks: list[Block] = field(default_factory=list)
     without_output: list[Block] = field(default_factory=list)
     told: Told = field(default_factory=Told)
+    nonces: tuple[str, ...] = ()
     normaliser: Normaliser | None = None
     running: OpenBlock | None = None
 
@@ -72,10 +73,9 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, lives_on: b
         raw.cut(_real_end(raw, min(max(received, raw.counted), raw.kept)))
         kept = _replayed(folder, raw, received, told, lives_on=lives_on)
         kept.resizes = [(row["raw"], row["cols"]) for row in rows_with(folder / "timeline.jsonl", b'"kind":"resize"')]
-        if lives_on and kept.normaliser is not None and kept.normaliser.reader is not None:
-            *_, hooks_nonce = kept.normaliser.reader.counters()
-            kept.running = open_block(blocks, raw, hooks_nonce)
-        kept.blocks = close_open(folder, blocks, raw.size, kept.spool, but=kept.running.block if kept.running else None)
+        if lives_on and kept.nonces:
+            kept.running = open_block(blocks, raw, kept.nonces[-1])
+        kept.blocks = close_open(folder, blocks, raw, kept.spool, kept.nonces, but=kept.running.block if kept.running else None)
         kept.without_output = without_output(folder, kept.blocks, raw.kept)
         if sum(output_size(block, raw.kept) for block in kept.without_output) <= AT_ONCE_BYTES:
             write_outputs(kept.without_output, raw.path, raw.kept)
@@ -100,6 +100,7 @@ def _replayed(folder: Path, raw: RawLog, received: int, told: int, *, lives_on: 
         replay.normaliser.skip_to(received, spool)
     gap_at = None if whole and replay.writing else replay.on_disk
     kept = Kept(raw, spool, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
+    kept.nonces = tuple(replay.normaliser.reader.counters()) if replay.normaliser.reader is not None else ()
     kept.normaliser = replay.normaliser if lives_on else None
     return kept
 

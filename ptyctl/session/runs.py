@@ -191,6 +191,7 @@ class Runs:
         command = told.decode("utf-8", "replace") if told is not None else self._read_off(placed.raw_begin)
         run = self._new(command.strip(), Expectations.of(None, None, None), "typed", None, None)
         run.sent, run.driven = True, False
+        run.raw_begin, run.spool_begin = placed.raw_end, placed.spool_end
         self.on_begin(run)
         self._driver.watch_typed()
 

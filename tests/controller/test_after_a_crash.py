@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.handle import SessionHandle
@@ -18,6 +19,7 @@ from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.controller import LocalController, recovered
 from ptyctl.controller.settings import Settings
 from ptyctl.session.recovery import Kept
+from tests.controller.pty_acting import Pty
 
 BASH = ["bash", "--norc", "--noprofile"]
 CONSOLE = {"protocol": "local", "command": BASH, "session_type": "console", "device_id": "rack-1", "task_id": "t"}
@@ -110,6 +112,31 @@ async def test_a_lost_session_is_closed_at_the_limit(tmp_path: Path, state: Path
         await server.session(SessionRequest.of({"action": "close", "session_id": session_id, "task_id": "t"}))
     async with LocalController(Settings(state_dir=state)) as server:
         assert (await opened(server)).session_id != session_id
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("how", ["exec", "typed"])
+async def test_a_block_that_was_cut_off_has_its_output_and_nothing_else(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch, shell: str, how: str
+) -> None:
+    monkeypatch.setenv("SHELL", require_program(shell, shell))
+    async with LocalController(Settings(state_dir=tmp_path / "state")) as server:
+        pty = Pty(server)
+        begun = await pty.run("true")
+        cursor = begun["spool_end"]
+        if how == "exec":
+            await pty.good("pty_exec_block", cmd="echo begun; sleep 60")
+        else:
+            await pty.good("pty_send", data="echo begun; sleep 60\n")
+        await pty.match("\nbegun\n", cursor)
+        shutil.copytree(tmp_path / "state", state)
+    async with LocalController(Settings(state_dir=state)) as server:
+        *_, left = (await Pty(server).good("blocks_since"))["items"]
+        assert (left["status"], left["cmd"], left["seq"]) == ("cancelled", "echo begun; sleep 60", 2)
+        assert (await Pty(server).block(left["block_id"]))["text"] == "begun\n"
+        assert Path(left["output_path"]).read_bytes().endswith(b"begun\r\n")
+        (hit,) = (await Pty(server).good("blocks_search", query="begun"))["hits"]
+        assert (hit["line"], hit["text"]) == (1, "begun")
 
 
 async def test_who_asks_at_once_shares_one_recovery_and_others_go_on(

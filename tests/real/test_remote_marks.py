@@ -138,6 +138,32 @@ async def test_a_shell_within_and_back_again(start: Start, command: tuple[str, .
 
 
 @pytest.mark.parametrize("integration", ["auto", "off"])
+async def test_fish_is_recognised_and_what_runs_within_it(start: Start, integration: str) -> None:
+    session = await start("fish", "--no-config", shell_integration=integration)
+    long = "x" * 2_000
+    for line, stdout, code in [
+        ("echo hi; false", "hi\n", 1),
+        (f"echo {long}", f"{long}\n", 0),
+        ("sh", "", None),
+        ("echo inner; (exit 3)", "inner\n", 3),
+        ("exit", "", None),
+        ("echo outer; sh -c 'exit 4'", "outer\n", 4),
+    ]:
+        reply = await session.exec(line, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marker" if code is not None else "prompt")
+
+
+@pytest.mark.parametrize("command", [BASH, ZSH])
+async def test_a_fish_within_a_shell_without_marks(start: Start, command: tuple[str, ...]) -> None:
+    fish = require_program("fish", "fish")
+    session = await start(*command, shell_integration="off")
+    for line, stdout in [("echo out", "out\n"), (f"{fish} --no-config", ""), ("echo in; and true", "in\n"), ("exit", "")]:
+        assert (await session.exec(line, timeout_ms=PATIENCE_MS)).stdout == stdout
+    reply = await session.exec("echo out; (exit 5)")
+    assert (reply.stdout, reply.exit_code) == ("out\n", 5)
+
+
+@pytest.mark.parametrize("integration", ["auto", "off"])
 async def test_a_builtin_that_asks_with_the_exact_prompt(start: Start, integration: str) -> None:
     session = await start(*BASH, shell_integration=integration)
     assert (await session.exec("PS1='here$ '")).exit_code == 0

@@ -4,8 +4,8 @@ set -e PTYCTL_NONCE
 set -g __ptyctl_count 0
 
 function __ptyctl_send
-    set -g __ptyctl_count (math $__ptyctl_count + 1)
-    printf '\e]7717;%s;%s;%s\a' $__ptyctl_nonce $__ptyctl_count (string join ';' $argv)
+    set -g __ptyctl_count (builtin math $__ptyctl_count + 1)
+    builtin printf '\e]7717;%s;%s;%s\a' $__ptyctl_nonce $__ptyctl_count (string join ';' $argv)
 end
 function __ptyctl_preexec --on-event fish_preexec
     __ptyctl_send B (string sub --length 4096 -- "$argv[1]" | string collect | string escape --style=url)

@@ -1,7 +1,9 @@
 # The marks of bash 5.1 and later (ptyctl/core/marks.py tells their form). A local shell reads this file, to a remote one it is
 # typed: without these comments, and each line without its indentation. The nonce is set before.
-__ptyctl_count=0 __ptyctl_ran=0
-# In front of the user's own prompt commands, for which it leaves the status as it is: what they print is no command's output.
+__ptyctl_count=0 __ptyctl_ran=0 __ptyctl_unheard=2\>/dev/null
+[[ $- != *r* ]] || __ptyctl_unheard= # a restricted shell redirects nothing
+# In front of the user's own prompt commands, for which it leaves the status as it is: what they print is no command's output,
+# nor is what `set -x` would say of it.
 __ptyctl_ended() {
   ((__ptyctl_ran)) && builtin printf '\e]7717;%s;%s;E;%s\a' "$__ptyctl_nonce" "$((++__ptyctl_count))" "$1"
   __ptyctl_ran=0
@@ -20,10 +22,10 @@ __ptyctl_prompt() {
   done
   ((__ptyctl_ran)) && __ptyctl_ended "$status" && ((1))
   builtin printf '\e]7717;%s;%s;P;%s;%s;%s\a' "$__ptyctl_nonce" "$((++__ptyctl_count))" "$status" "${now%???}" "$cwd"
-  [[ ${PROMPT_COMMAND[0]-} == __ptyctl_ended* ]] || __ptyctl_put_first "${PROMPT_COMMAND[0]-}"
+  [[ ${PROMPT_COMMAND[0]-} == '{ __ptyctl_ended'* ]] || __ptyctl_put_first "${PROMPT_COMMAND[0]-}"
   return 0
 }
-__ptyctl_put_first() { PROMPT_COMMAND[0]='__ptyctl_ended "$?" && ((1))'${1:+$'\n'$1}; }
+__ptyctl_put_first() { PROMPT_COMMAND[0]='{ __ptyctl_ended "$?" && ((1)); } '$__ptyctl_unheard${1:+$'\n'$1}; }
 __ptyctl_install() {
   ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)) || return 0
   PROMPT_COMMAND[9999]=__ptyctl_prompt

@@ -165,6 +165,23 @@ async def test_a_shell_within_and_back_again(shell: SessionHandle) -> None:
 
 
 @in_each
+async def test_a_fish_within_and_back_again(shell: SessionHandle) -> None:
+    fish = require_program("fish", "fish")
+    assert (await shell.exec(f"{fish} --no-config", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+    for line, stdout, code in [
+        ("echo $FISH_VERSION | string length -q; and echo inner", "inner\n", 0),
+        ("sh -c 'exit 3'", "", 3),
+        ("for n in 1 2\n\techo $n\nend", "1\n2\n", 0),
+        ("echo " + "x" * 2_000, "x" * 2_000 + "\n", 0),
+    ]:
+        reply = await shell.exec(line, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marker"), line
+    assert (await shell.exec("echo )", timeout_ms=PATIENCE_MS)).exit_code == 123
+    assert (await shell.exec("exit 7", timeout_ms=PATIENCE_MS)).exit_code == 7
+    assert (await shell.exec("echo outer again")).done_reason == "marks"
+
+
+@in_each
 @pytest.mark.parametrize("command", ["sudo -n -i", "sudo -n -s", "sudo -n -u root sh"])
 async def test_another_user_s_shell_and_back_again(shell: SessionHandle, command: str) -> None:
     require_program("sudo", "sudo")
@@ -231,6 +248,28 @@ async def test_what_fish_refuses_to_run_ends_too(shell: SessionHandle, command: 
     assert reply.done_reason == "marks"
     assert (reply.exit_code or 0) > 0
     assert reply.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "command"),
+    [("bash", "set -x"), ("zsh", "setopt xtrace"), ("zsh", "trap 'echo heard' DEBUG"), ("fish", "set -g fish_trace 1")],
+    indirect=["shell"],
+)
+async def test_what_traces_commands_tells_nothing_of_the_marks(shell: SessionHandle, command: str) -> None:
+    await shell.exec("cd /usr")
+    await shell.exec(command)
+    for line, code in (("echo hi", 0), ("sh -c 'exit 3'", 3)):
+        reply = await shell.exec(line)
+        assert (reply.exit_code, reply.done_reason) == (code, "marks")
+        assert len(reply.stdout.splitlines()) <= 3
+        assert "ptyctl" not in reply.stdout
+
+
+@pytest.mark.parametrize("shell", ["fish"], indirect=True)
+async def test_a_function_in_place_of_what_fish_marks_are_made_with(shell: SessionHandle) -> None:
+    await shell.exec("function printf; end")
+    reply = await shell.exec("echo hi; sh -c 'exit 3'", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("hi\n", 3, "marks")
 
 
 @in_each

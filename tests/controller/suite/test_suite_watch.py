@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,20 @@ async def test_events_come_with_their_text(bash: SessionHandle) -> None:
     assert (taken["type"], taken["task_id"], taken["from_task_id"], taken["reason"]) == (
         "lock_taken_over", "two", "one", "urgent",
     )  # fmt: skip
+    await watch.aclose()
+
+
+async def test_the_deltas_of_a_block_are_its_output(bash: SessionHandle) -> None:
+    watch = watching(bash)
+    await anext(watch)
+    await bash.exec("sleep 0.2; echo one; sleep 0.2; printf 'two'; sleep 0.2; echo")
+    events: list[dict[str, Any]] = []
+    while not events or events[-1]["type"] != "agent_block_end":
+        events.append((await following(watch, "event")).event or {})
+    deltas, block = events[1:-1], events[-1]["block"]
+    assert "".join(delta["delta"] for delta in deltas) == "one\ntwo\n"
+    ends = [block["raw_begin"], *(delta["raw_to"] for delta in deltas)]
+    assert ends == [*(delta["raw_from"] for delta in deltas), block["raw_end"]]
     await watch.aclose()
 
 

@@ -21,16 +21,18 @@ __ptyctl_precmd() {
   builtin printf '\e]7717;%s;%d;P;%d;%s;%s\a' $__ptyctl_nonce $((++__ptyctl_count)) $st ${now[1,13]} $cwd
 }
 # Before the prompt's functions zsh itself ends the output's last line (PROMPT_SP): the mark of the end has to stand before that.
+# That of the begin comes last, so that what `setopt xtrace` or a trap says of these lines is no output.
 __ptyctl_preexec() {
   emulate -L zsh
   __ptyctl_ran=1
   local cmd=${${1:-$3}[1,4096]}
   cmd=${${${cmd//\%/%25}//$'\n'/%0A}//$'\t'/%09}
-  builtin printf '\e]7717;%s;%d;B;%s\a' $__ptyctl_nonce $((++__ptyctl_count)) ${cmd//[[:cntrl:]]/}
+  local -i begun=$((++__ptyctl_count))
   __ptyctl_eol_set=${+PROMPT_EOL_MARK}
   __ptyctl_eol=${PROMPT_EOL_MARK-%B%S%#%s%b}
   __ptyctl_end=$'%{\e'"]7717;$__ptyctl_nonce;$((++__ptyctl_count));E;%?"$'\a%}'
   typeset -g PROMPT_EOL_MARK=$__ptyctl_end$__ptyctl_eol
+  builtin printf '\e]7717;%s;%d;B;%s\a' $__ptyctl_nonce $begun ${cmd//[[:cntrl:]]/}
 }
 __ptyctl_install() {
   emulate -L zsh
