@@ -20,6 +20,8 @@ _FILE_MODE = 0o600
 _COPY_BYTES = 8 * 1024 * 1024
 #: A command's begin is looked for so far behind where its typing began: its echo is in between.
 _ECHO_BYTES = 1 << 20
+#: A prompt's line, with what a line editor paints, is not longer than this.
+_LINE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,15 @@ def close_open(
 
 def output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple[int, int] | tuple[None, None]:
     """Where the output of a block without an end begins, in output.raw and in the spool: behind the last mark of a begin, as
-    what is there may be asked before. Where no mark tells it, it is not known."""
-    reader = Normaliser(block.raw_begin, block.spool_begin, MarkReader(*nonces), in_line=True)
+    what is there may be asked before. Where no mark tells it, it is not known.
+
+    The line in which the command was typed is read from its start: a CR may have been held back there."""
+    line = raw.read(max(block.raw_begin - _LINE_BYTES, 0), block.raw_begin).rpartition(b"\n")[2]
+    reader = Normaliser(block.raw_begin - len(line), 0, MarkReader(*nonces))
+    reader.feed(line)
+    reader.spool = block.spool_begin
     reader.feed(raw.read(block.raw_begin, min(raw.kept, block.raw_begin + _ECHO_BYTES)))
-    begins = [placed for placed in reader.marks if placed.mark.kind == "begin"]
+    begins = [placed for placed in reader.marks if placed.mark.kind == "begin" and placed.raw_begin >= block.raw_begin]
     return (begins[-1].raw_end, begins[-1].spool_end) if begins else (None, None)
 
 
