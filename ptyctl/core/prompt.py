@@ -31,6 +31,8 @@ QUESTION = (
     r"(?i)(?:(?:pass(?:word|phrase|code)|login|user ?name|secret|pin)[^\n]{0,60}:\s*"
     r"|\[(?:y(?:es)?/no?(?:/cancel)?|confirm)\][^\n]{0,3}|\(y(?:es)?/no?\)[^\n]{0,3})$"
 )
+#: What may ask for something, whatever its words: "Repeat count [5]: ", "Source filename []?".
+ASKING = r"\S[^\n]{0,200}[:?] {0,2}$"
 _ENDLESS = 1 << 30
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 #: What devices put in front of their prompt while something is not saved or not committed.

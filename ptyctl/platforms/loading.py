@@ -20,7 +20,7 @@ from .platform import Platform
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 #: What its file says of logins, questions and log lines goes for every family, behind the family's own.
 COMMON = "generic"
-_SHARED = ("confirmations", "syslog", "look_alikes")
+_SHARED = ("confirmations", "free_text", "syslog", "look_alikes")
 
 
 class Platforms:

@@ -18,6 +18,8 @@ _MOST_ANSWERS = 40
 #: So many Enters wake a console that can be woken, and so many Ctrl-C leave a question that can be left.
 _MOST_ENTERS = 3
 _MOST_INTERRUPTS = 2
+#: What a password is wanted for stands in one of the last so many lines.
+_TOLD_LINES = 3
 
 
 class LoginDialog:
@@ -106,7 +108,9 @@ class LoginDialog:
         return None
 
     def _new_password(self, lines: list[str]) -> Action | None:
-        if not any(any_matches(login.new_password, lines[-1]) for login in self._logins):
+        asks = any(any_matches(login.password, lines[-1]) for login in self._logins)
+        told = lines[-_TOLD_LINES:] if asks else lines[-1:]  # a plain "Enter Password:" may have it above
+        if not any(any_matches(login.new_password, line) for login in self._logins for line in told):
             return None
         prompt = lines[-1].strip()
         why = f"the far end wants a new password ({prompt!r}), which is not ours to set; set it by hand"

@@ -83,6 +83,11 @@ class ModeGraph:
         """The fewest moves to a mode where commands run; None where there is no way."""
         return self._shortest(source, self._platform.home)
 
+    def nearest(self, source: str, targets: Sequence[str]) -> str | None:
+        """The one that the fewest moves lead to, if any does."""
+        steps = self._shortest(source, targets)
+        return None if steps is None else steps[-1].target if steps else source
+
     def _shortest(self, source: str, targets: Sequence[str]) -> tuple[Step, ...] | None:
         came: dict[str, Step | None] = {source: None}
         queue = deque([source])

@@ -32,6 +32,10 @@ class Pattern:
         match = self._compiled.search(line.encode("utf-8", "replace"))
         return None if match is None else match.group().decode("utf-8", "replace")
 
+    @property
+    def groups(self) -> int:
+        return int(self._compiled.groups)
+
     def matches(self, line: str) -> bool:
         return self._compiled.search(line.encode("utf-8", "replace")) is not None
 

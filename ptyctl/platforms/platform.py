@@ -69,6 +69,7 @@ class Platform(Value):
     errors: Errors = Errors()
     login: Login = Login()
     confirmations: tuple[Pattern, ...] = ()
+    free_text: tuple[Pattern, ...] = ()
     syslog: tuple[Pattern, ...] = ()
     save: tuple[Commands, ...] = ()
     exit: tuple[Commands, ...] = ()
@@ -79,6 +80,13 @@ class Platform(Value):
         for field, mode in self._named_modes():
             if mode not in self.modes:
                 raise ValueError(f"{field} names the mode {mode!r}, which is not one of: {', '.join(self.modes)}")
+        return self
+
+    @model_validator(mode="after")
+    def _says_what_ends_a_text(self) -> Self:
+        without = next((pattern for pattern in self.free_text if pattern.groups != 1), None)
+        if without is not None:
+            raise ValueError(f"free_text needs one group, of what ends the text; {without.text!r} has {without.groups}")
         return self
 
     def _named_modes(self) -> Iterator[tuple[str, str]]:
@@ -109,6 +117,7 @@ class Platform(Value):
             above=_compiled(above),
             log=_compiled(self.syslog),
             questions=(compile_pattern(QUESTION, "question"), *_compiled(self.confirmations)),
+            free_text=_compiled(self.free_text),
             keys={pager.pattern.text: pager.key for pager in self.pagers},
         )
 

@@ -79,11 +79,20 @@ class CommandLine:
         """Whether all that a dialogue may ask for is known."""
         return all(answer.secret is None or self._secrets[answer.secret] is not None for answer in dialog)
 
-    async def run(self, line: str, dialog: Sequence[Answer], *, enter: bool = True, quits: bool = False) -> Said:
+    async def run(
+        self,
+        line: str,
+        dialog: Sequence[Answer],
+        *,
+        enter: bool = True,
+        quits: bool = False,
+        patience_s: float = PATIENCE_S,
+    ) -> Said:
         """Types one line, answers what `dialog` knows, each question once, and comes back with the prompt or what else came.
 
         Args:
             quits: leave a pager; otherwise all pages are read.
+            patience_s: so long nothing may come.
 
         Raises:
             PtyctlError: REMOTE_CLOSED.
@@ -91,7 +100,7 @@ class CommandLine:
         seen, said, answered, asked = self._typing(), list[str](), set[Answer](), ""
         await self._type(line, enter)
         echo = line if enter else ""
-        while (ended := await self._ended(seen, dialog, echo=echo)) != "silence":
+        while (ended := await self._ended(seen, dialog, patience_s, echo)) != "silence":
             lines, echo = seen.new_lines(), ""
             secret = any(answer.secret for answer in answered)
             if ended == "prompt":

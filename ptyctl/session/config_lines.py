@@ -22,3 +22,15 @@ def check_line(run: Run, number: int, line: str, stream: Stream, begin: int, end
         return True
     run.failed_lines.append(FailedLine(number=number, line=line, said=said))
     return run.request.on_error == "continue"
+
+
+def waiting_line(run: Run) -> str | None:
+    """Of several lines the one that a device has not answered yet, for people."""
+    lines = run.command.split("\n")
+    if len(lines) < 2 or not run.line:
+        return None
+    what = "asks something" if run.question is not None else "has brought no prompt yet"
+    return (
+        f"line {run.line} of {len(lines)} ({lines[run.line - 1]!r}) {what}, and nothing behind it was typed; answer what is "
+        "asked, or wait with block_id"
+    )

@@ -13,6 +13,7 @@ from ptyctl.core.prompt import QUESTION
 from ptyctl.core.search import compile_pattern
 
 from .changing import change_mode, mode_at
+from .config_lines import waiting_line
 from .gate import Writer
 from .output import output_of
 from .run import Run
@@ -80,8 +81,8 @@ class _Call:
             if why == "idle":
                 self._end_as("until_idle", stream.end)
                 return "until_idle"
-            if run.question is not None:
-                return "question"
+            if run.question is not None and not (run.unsure and self._request.block_id is not None):
+                return "question"  # who waits again has heard of one that may be none
             if why == "timeout":
                 return "timeout"
             if why == "eof":
@@ -168,6 +169,7 @@ def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) ->
         omitted_bytes=output.omitted_bytes or None,
         pages=run.pages or None,
         mode=None if running else mode_at(session),
+        message=waiting_line(run) if running else None,
         failed_line=run.failed_lines[0].line if run.failed_lines else None,
         failed_lines=run.failed_lines or None,
         notices=session.notices.take(request.task_id),

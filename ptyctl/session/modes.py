@@ -10,6 +10,8 @@ from ptyctl.platforms.pattern import any_matches
 
 from .command_line import CommandLine, Said
 
+#: So long nothing may come while a device saves or commits: some take their time, and say nothing meanwhile.
+SAVING_S = 45.0
 #: Called before each command: raises PtyctlError where the one who wants it may not type (any more).
 May = Callable[[], object]
 
@@ -40,17 +42,22 @@ async def walk_home(line: CommandLine) -> Shown:
 
 
 async def save(line: CommandLine, may: May) -> tuple[Shown, str]:
-    """Saves the configuration, in the first mode that can; the prompt that is there then, and what the device said.
+    """Saves the configuration, and commits it where somebody is writing one that must be; the prompt that is there then, and
+    what the device said.
 
     Raises:
-        PtyctlError: UNSUPPORTED where there is no such command, or only one that commits what somebody is writing; as `walk`.
+        PtyctlError: UNSUPPORTED where there is no such command, or only one that commits, and none is being written here; as
+            `walk`.
     """
     entry = await _where_it_saves(line, await line.prompt(), may)
     text: list[str] = []
     for command in entry.commands:
         may()
-        said = await line.run(command, entry.dialog)
+        said = await line.run(command, entry.dialog, patience_s=SAVING_S)
         text += said.lines
+        if said.outcome == "silence":  # an interrupt could break off what it is about to write
+            still = f"nothing came for {SAVING_S:g} s; it may still be at it: wait, and look at the screen"
+            raise _told(said, f"at {command!r}", None, still)
         refused = [one for one in said.lines if any_matches(line.platform.error_patterns(None), one)]
         if said.shown is None or refused:
             raise await _stopped(line, said, f"at {command!r}")
@@ -66,14 +73,15 @@ async def _where_it_saves(line: CommandLine, shown: Shown, may: May) -> Commands
         return here
     if not entries:
         raise unsupported(f"{line.platform.title} saves by itself, or no way is known; type its own command with exec")
-    for entry in entries:
-        for mode in entry.modes:
-            if not modes[mode].config:
-                await walk(line, mode, may)
-                return entry
+    commits_nothing = [mode for entry in entries for mode in entry.modes if not modes[mode].config]
+    mode = line.graph.nearest(shown.mode, commits_nothing)
+    if mode is not None:
+        await walk(line, mode, may)
+        return next(entry for entry in entries if mode in entry.modes)
     commands, mode = " and ".join(entries[0].commands), entries[0].modes[0]
     raise unsupported(
-        f"on {line.platform.title} it is {commands!r} in mode {mode} that saves; go there first, and look at the changes"
+        f"nothing was typed: on {line.platform.title} what is committed is saved, and {commands!r} in mode {mode} commits; go "
+        "there, look at the changes, and save there"
     )
 
 
@@ -103,10 +111,10 @@ def _told(said: Said, way: str, shown: Shown | None, otherwise: str = "") -> Pty
     if said.outcome == "unknown_secret":
         why = f"the device asks {said.asked!r} {way}, and that secret is not known ({where})"
         return PtyctlError(ErrorCode.AUTH_FAILED, f"{why}; name it (enable_secret) where the device is opened", details)
-    if said.outcome == "refused" or said.secret:
+    if said.secret:
         why = f"the secret was refused {way}: the device asked {said.asked!r} and said {said.text!r} ({where})"
         return PtyctlError(ErrorCode.AUTH_FAILED, f"{why}; check enable_secret", details)
-    if said.outcome == "question":
+    if said.outcome in ("question", "refused"):
         why = f"the device asks {said.asked!r} {way}, which only you can answer ({where})"
         return PtyctlError(ErrorCode.POLICY_DENIED, f"{why}; type its command with exec and responses", details)
     return PtyctlError(ErrorCode.IO_ERROR, f"the device stopped {way}: it said {said.text!r} ({where})", details)

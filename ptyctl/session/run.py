@@ -22,7 +22,8 @@ class Run:
     `raw_sent`/`spool_sent` are where it stood when the command was typed. They are None as long as the run has not come so far.
     `echoed` says that the output begins with the prompt and the echo, `driven` that this process typed it and looks after it.
     `device` says that only a prompt or quiet can tell its end, `question` is what waits for an answer in it,
-    `answered` when a caller last typed into it, on the loop's clock.
+    and `unsure` that it may be none, `answered` when a caller last typed into it, on the loop's clock.
+    `line` is the number of the line that was typed last, where they are typed one by one.
     `submitted` is the command as its caller gave it, where more is typed: a change to the directory `cwd`.
     """
 
@@ -46,7 +47,9 @@ class Run:
     echoed: bool = False
     device: bool = False
     question: str | None = None
+    unsure: bool = False
     answered: float = 0.0
+    line: int = 0
     driven: bool = True
     prompt_before: str = ""
     prompt_after: str = ""

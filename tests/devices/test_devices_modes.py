@@ -75,17 +75,42 @@ async def test_what_was_not_committed_is_the_callers_to_decide(controller: Contr
         assert (await execute(handle, cmd="end", responses=answers, timeout_ms=PATIENCE_MS)).mode == "exec"
 
 
-async def test_saving_goes_to_a_mode_that_can_and_commits_nothing_by_itself(controller: Controller) -> None:
+async def test_saving_goes_to_a_mode_that_can(controller: Controller) -> None:
     async with switch_with(Quirks(), controller) as handle:
         await config(handle, "mode", mode="config")
         saved = await config(handle, "save")
         assert (saved.mode, saved.stdout) == ("privileged", "Building configuration...\n[OK]")
-    async with logged_in(controller, "juniper_junos") as handle:
-        with refused(ErrorCode.UNSUPPORTED, "'commit' in mode config", "look at the changes"):
-            await config(handle, "save")
     async with logged_in(controller, "fortinet_fortios") as handle:
         with refused(ErrorCode.UNSUPPORTED, "saves by itself"):
             await config(handle, "save")
+
+
+COMMITS = {  # the lines of a change, what the device says to the save, and what it says where nothing is being written
+    "juniper_junos": (["set system host-name edge1"], "commit complete", None),
+    "cisco_xr": (["hostname core1"], "", None),
+    "vyos": (["set system host-name gw1"], "Saving configuration to", "Saving configuration to"),
+    "nokia_sros": (["configure system", "name pe1"], "Completed.", "Completed."),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COMMITS.keys() & set(names())))
+async def test_saving_commits_what_its_caller_writes_and_nothing_else(controller: Controller, name: str) -> None:
+    lines, committed, elsewhere = COMMITS[name]
+    async with logged_in(controller, name) as handle:
+        home = await mode_of(handle)
+        if elsewhere is None:
+            with refused(ErrorCode.UNSUPPORTED, "nothing was typed", "what is committed is saved", "'commit' in mode config"):
+                await config(handle, "save")
+        else:
+            assert elsewhere in ((await config(handle, "save")).stdout or "")
+        assert await mode_of(handle) == home
+        writing = "md_config" if name == "nokia_sros" else "config"
+        changed = await execute(handle, lines=lines, mode=writing, timeout_ms=PATIENCE_MS)
+        assert (changed.mode, changed.failed_line) == (writing, None)
+        saved = await config(handle, "save")
+        assert saved.mode == writing
+        assert committed in (saved.stdout or "")
+        assert (await config(handle, "mode", mode=home)).mode == home  # nobody asks about changes
 
 
 async def test_lines_that_fail_can_be_gone_past(controller: Controller) -> None:

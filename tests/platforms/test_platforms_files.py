@@ -77,6 +77,7 @@ def test_a_users_own_list_stands_before_what_all_share(tmp_path: Path) -> None:
         (SMALL + "[[save]]\ncommands = ['s']\nmodes = ['no']", r"save\[0\].modes names the mode 'no'"),
         (SMALL + "[[save]]\ncommands = ['s']\ndialog = [{ match = 'x' }]", r"save\[0\].dialog\[0\]: needs send or secret"),
         (SMALL + "[login]\nusername = 'who'", "login.username: Input should be a valid (?:tuple|array)"),
+        ("free_text = ['end it']\n" + SMALL, "free_text needs one group, .* 'end it' has 0"),
         ("login = 'x'\n" + SMALL, "login: Input should be"),
         (SMALL + "[detect]\nbanners = [{ pattern = 'x', ratio = 0.5 }]", r"detect.banners\[0\].ratio: .* greater than 1"),
     ],

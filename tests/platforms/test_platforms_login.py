@@ -112,6 +112,7 @@ def test_a_credential_that_is_not_known(username: bool, password: bool, missing:
         ("cisco_ios", "Enter your selection [2]: ", "0\r"),
         ("cisco_nxos", "Abort Power On Auto Provisioning and continue with normal setup ?(yes/no)[n]: ", "yes\r"),
         ("cisco_nxos", "Would you like to enter the basic configuration dialog (yes/no): ", "no\r"),
+        ("cisco_nxos", "no - continue with Power On Auto Provisioning] (yes/skip/no)[no]: ", "skip\r"),
         ("huawei_vrp", "The password needs to be changed. Change now? [Y/N]: ", "N\r"),
         ("mikrotik_routeros", "Do you want to see the software license? [Y/n]: ", "n"),
         ("mikrotik_routeros", "new password> ", "\x03"),
@@ -136,10 +137,18 @@ def test_the_caller_may_answer_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Enter enable secret: ", "Enter new password: ", "Confirm password: ", 'Enter the password for "admin": ']
+    ("family", "text"),
+    [
+        ("cisco_ios", "Enter enable secret: "),
+        ("cisco_ios", "Enter new password: "),
+        ("cisco_ios", "Confirm password: "),
+        ("cisco_nxos", 'Enter the password for "admin": '),
+        ("huawei_vrp", "Please configure the login password (8-16)\nEnter Password:"),
+        ("huawei_vrp", "Set a password and keep it safe.\nPlease configure the login password (8-16)\nEnter Password:"),
+    ],
 )
-def test_a_new_password_is_never_set(text: str) -> None:
-    last, actions = log_in(Console([question(text, "nothing")]), dialog("cisco_ios"))
+def test_a_new_password_is_never_set(family: str, text: str) -> None:
+    last, actions = log_in(Console([question(text, "nothing")]), dialog(family))
     assert (last.kind, last.code, actions) == ("failed", ErrorCode.AUTH_FAILED, [])
     assert "set it by hand" in last.why
 

@@ -60,7 +60,7 @@ class Device(MemoryChannel):
 
 
 @asynccontextmanager
-async def at_prompt(folder: Path, device: Device, **fields: Any) -> AsyncIterator[Session]:
+async def at_prompt(folder: Path, device: MemoryChannel, **fields: Any) -> AsyncIterator[Session]:
     session = await connected(folder, device, **fields)
     device.feed(b"\r\n" + PROMPT)
     session.driver.prompt.learn(PROMPT.decode())
@@ -68,6 +68,10 @@ async def at_prompt(folder: Path, device: Device, **fields: Any) -> AsyncIterato
         yield session
     finally:
         await session.close(force=True)
+
+
+def again_for(reply: ExecReply) -> ExecRequest:
+    return ExecRequest.of({"session_id": "s", "block_id": reply.block_id, "timeout_ms": 15_000})
 
 
 @pytest.fixture
@@ -126,6 +130,115 @@ def test_a_question_is_told_and_left_to_the_caller(tmp_path: Path, question: str
     assert typed == b""
     assert (ended.done_reason, ended.waiting_for_input) == ("prompt", None)
     assert ended.stdout == f"one\n{question}y\ndone\n"
+
+
+@pytest.mark.parametrize("question", ["Repeat count [5]: ", "Source filename []?", "Enter hostname for the tftp server: "])
+def test_a_question_in_words_that_are_not_known_is_told_after_two_seconds(tmp_path: Path, question: str) -> None:
+    async def run(device: Device) -> tuple[ExecReply, float]:
+        async with at_prompt(tmp_path, device) as session:
+            begun = session.terminal.now()
+            return await run_in(session, "copy tftp: flash:", timeout_ms=15_000), session.terminal.now() - begun
+
+    asked, took = run_virtually(run(Device(question.encode(), 1)))
+    assert (asked.done_reason, asked.waiting_for_input, asked.stdout) == ("question", True, question)
+    assert 2 <= took < 3
+
+
+def test_what_only_looked_like_a_question_goes_on(tmp_path: Path) -> None:
+    """Its caller hears of it and waits on; nothing was typed."""
+
+    async def run(device: Device) -> tuple[ExecReply, ExecReply]:
+        async with at_prompt(tmp_path, device) as session:
+            first = await run_in(session, "copy tftp: flash:", timeout_ms=15_000)
+            return first, await execute(session, again_for(first), None)
+
+    device = Device(b"Loading x.bin from 192.0.2.1: ", 5.0, b"!!!!\r\n" + PROMPT)
+    first, again = run_virtually(run(device))
+    assert (first.done_reason, again.done_reason) == ("question", "prompt")
+    assert (again.stdout, bytes(device.typed)) == ("Loading x.bin from 192.0.2.1: !!!!\n", b"")
+
+
+class Bannered(MemoryChannel):
+    """Takes a banner's text: `banner motd X`, and lines until there is an X in one. A prompt follows each other line."""
+
+    def __init__(self) -> None:
+        super().__init__(self._hear)
+        self.text: list[str] | None = None
+        self.banner: list[str] = []
+        self._line = b""
+        self._end = ""
+
+    def _hear(self, data: bytes) -> bytes:
+        return b"".join(self._key(data[at : at + 1]) for at in range(len(data)))
+
+    def _key(self, key: bytes) -> bytes:
+        if key != b"\r":
+            self._line += key
+            return key
+        line, self._line = self._line.decode(), b""
+        return b"\r\n" + self._taken(line)
+
+    def _taken(self, line: str) -> bytes:
+        if line.startswith("banner motd "):
+            self._end, self.text = line[-1], []
+            return f"Enter TEXT message.  End with the character '{self._end}'.\r\n".encode()
+        if self.text is not None:
+            self.text.append(line)
+            if self._end not in line:
+                return b""
+            self.banner, self.text = self.text, None
+        return (b"% Invalid input detected\r\n" if line == "bogus" else b"") + PROMPT
+
+
+TEXT = ["Authorised use only #", "", "R1# is not a prompt here", "%"]
+
+
+@pytest.mark.parametrize("how", ["lines", "cmd"])
+def test_the_lines_of_a_banner_have_no_prompt_between(tmp_path: Path, how: str) -> None:
+    async def run(device: Bannered) -> ExecReply:
+        async with at_prompt(tmp_path, device) as session:
+            lines = ["banner motd %", *TEXT, "bogus", "hostname x"]
+            wanted = {"lines": lines} if how == "lines" else {"cmd": "\n".join(lines)}
+            return await execute(session, ExecRequest.of({"session_id": "s", "timeout_ms": 15_000, **wanted}), None)
+
+    device = Bannered()
+    reply = run_virtually(run(device))
+    assert (device.banner, reply.done_reason) == (TEXT, "prompt")
+    assert [(failed.number, failed.line) for failed in reply.failed_lines or []] == ([(6, "bogus")] if how == "lines" else [])
+    assert reply.duration_ms < 2_000
+
+
+def test_a_text_that_is_not_ended_is_a_question(tmp_path: Path) -> None:
+    async def run(device: Bannered) -> tuple[ExecReply, ExecReply]:
+        async with at_prompt(tmp_path, device) as session:
+            lines = {"session_id": "s", "lines": ["banner motd %", "one", "two"], "timeout_ms": 15_000}
+            asked = await execute(session, ExecRequest.of(lines), None)
+            await write_to(session, data="%\n")
+            return asked, await execute(session, again_for(asked), None)
+
+    device = Bannered()
+    asked, ended = run_virtually(run(device))
+    assert (asked.done_reason, asked.waiting_for_input) == ("question", True)
+    assert "line 3 of 3 ('two') asks something" in (asked.message or "")
+    assert (device.banner, ended.done_reason) == (["one", "two", "%"], "prompt")
+
+
+@pytest.mark.parametrize(
+    ("acts", "reason", "told"),
+    [
+        ((b"Generating keys...\r\n", 60.0, PROMPT), "timeout", "has brought no prompt yet"),
+        ((b"How many bits in the modulus [512]: ", 1), "question", "asks something"),
+    ],
+)
+def test_the_line_that_brings_no_prompt_is_named(tmp_path: Path, acts: tuple[Act, ...], reason: str, told: str) -> None:
+    async def run(device: Device) -> ExecReply:
+        async with at_prompt(tmp_path, device) as session:
+            request = {"session_id": "s", "lines": ["crypto key generate rsa", "no shutdown"], "timeout_ms": 5_000}
+            return await execute(session, ExecRequest.of(request), None)
+
+    reply = run_virtually(run(Device(*acts)))
+    assert reply.done_reason == reason
+    assert f"line 1 of 2 ('crypto key generate rsa') {told}" in (reply.message or "")
 
 
 def test_responses_answer_before_anybody_hears_of_it(answers: Callable[..., ExecReply]) -> None:

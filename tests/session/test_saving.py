@@ -1,0 +1,84 @@
+"""Saving on scripted devices: several questions, and long silences that nothing breaks off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from fixtures.virtual_clock import run_virtually
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.platforms import Platforms
+from ptyctl.session.accounts import Accounts
+from ptyctl.session.changing import save
+from ptyctl.session.gate import Writer
+from tests.session.acting import connected
+from tests.session.test_login import Console
+
+
+def saved(folder: Path, family: str, script: Callable[[Console], Awaitable[None]]) -> tuple[str, PtyctlError | None, bytes]:
+    """What the device said, or why it was not saved, and what was typed that nobody waited for."""
+
+    async def run() -> tuple[str, PtyctlError | None, bytes]:
+        console, platform, said, refusal = Console(), Platforms().get(family), "", None
+        session = await connected(folder, console, platform=family, expect=platform.expect())
+        session.platform, session.accounts = platform, Accounts()
+        device = asyncio.ensure_future(script(console))
+        try:
+            said = (await save(session, Writer("me")))[1]
+        except PtyctlError as error:
+            refusal = error
+        await device
+        typed = bytes(console.written)
+        await session.close(force=True)
+        return said, refusal, typed
+
+    return run_virtually(run())
+
+
+def test_each_question_of_a_save_is_answered(tmp_path: Path) -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"<sw1>")
+        await console.hear(b"save\r", b"save\r\nThe current configuration will be written.\r\nAre you sure to continue?[Y/N]")
+        await console.hear(b"y\r", b"y\r\nInfo: Please input the file name(*.cfg,*.zip)[vrpcfg.zip]:")
+        await console.hear(b"\r", b"\r\nflash:/vrpcfg.zip exists, overwrite?[Y/N]:")
+        await console.hear(b"y\r", b"y\r\nInfo: Save the configuration successfully.\r\n<sw1>")
+
+    said, refusal, typed = saved(tmp_path, "huawei_vrp", script)
+    assert (refusal, typed) == (None, b"")
+    assert said.endswith("Info: Save the configuration successfully.")
+
+
+def test_a_question_that_comes_again_is_the_callers(tmp_path: Path) -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"<sw1>")
+        await console.hear(b"save\r", b"save\r\nContinue? [Y/N]:")
+        await console.hear(b"y\r", b"y\r\nThe slave board is not there. Continue? [Y/N]:")
+        await console.hear(b"\x03", b"\r\n<sw1>")
+
+    _, refusal, _ = saved(tmp_path, "huawei_vrp", script)
+    assert refusal is not None
+    assert (refusal.code, refusal.details["mode"]) == (ErrorCode.POLICY_DENIED, "user_view")
+    assert "The slave board is not there" in refusal.message
+
+
+def test_a_save_may_be_silent_for_long(tmp_path: Path) -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"sw1#")
+        await console.hear(b"write memory\r", b"write memory\r\nBuilding configuration...\r\n")
+        await asyncio.sleep(40)
+        console.feed(b"[OK]\r\nsw1#")
+
+    assert saved(tmp_path, "cisco_ios", script) == ("Building configuration...\n[OK]", None, b"")
+
+
+def test_a_save_that_stays_silent_is_not_broken_off(tmp_path: Path) -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"sw1#")
+        await console.hear(b"write memory\r", b"write memory\r\nBuilding configuration...\r\n")
+
+    _, refusal, typed = saved(tmp_path, "cisco_ios", script)
+    assert refusal is not None
+    assert refusal.code is ErrorCode.IO_ERROR
+    assert "nothing came for 45 s; it may still be at it" in refusal.message
+    assert typed == b""
