@@ -74,8 +74,9 @@ async def _run(attachment: Attachment, *, wait: bool) -> str:
     for number in leaving:
         loop.add_signal_handler(number, attachment.leave)
     loop.add_signal_handler(signal.SIGWINCH, attachment.resized)
+    loop.add_signal_handler(signal.SIGCONT, attachment.resumed)
     try:
         return await attachment.run(wait=wait)
     finally:
-        for number in (*leaving, signal.SIGWINCH):
+        for number in (*leaving, signal.SIGWINCH, signal.SIGCONT):
             loop.remove_signal_handler(number)
