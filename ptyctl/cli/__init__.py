@@ -42,6 +42,7 @@ def _run(arguments: list[str]) -> int:
     from .main import app
 
     code = app(arguments, prog_name="ptyctl", standalone_mode=False)
+    sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
 

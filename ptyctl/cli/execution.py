@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ptyctl.api.controller import Controller
@@ -26,7 +26,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 def execute(name: str, command: str, timeout_s: float | None, task: str | None, as_json: bool) -> int:
     """The command's exit code. Of a device, which has none: 0, or 1 where its output has an error's signs."""
-    with _progress() as status:
+    with shown.progress() as status:
         reply = call(lambda controller: _run(controller, name, command, timeout_s, task_name(task), status))
     if reply is None:
         return _INTERRUPTED
@@ -88,12 +88,3 @@ class _Execution:
     def _tell(self, received: int, seconds: float) -> None:
         if self._status is not None:
             self._status.update(f"{self._before_s + seconds:.0f} s, {shown.size(received)}")
-
-
-def _progress() -> AbstractContextManager[Status | None]:
-    """On stderr, where that is a terminal."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status("")

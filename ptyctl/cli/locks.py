@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -65,7 +66,8 @@ def _locked(name: str, task: str | None, ttl: float, wait: float) -> dict[str, A
         session_id = await found(controller, name)
         return (await wait_for_lock(controller, session_id, task_name(task), round(ttl * 1000), wait)).payload()
 
-    return call(lock_it)
+    with shown.progress("waiting for the lock") if wait else nullcontext():
+        return call(lock_it)
 
 
 def _acted(action: str, name: str, task: str | None, **fields: object) -> dict[str, Any]:

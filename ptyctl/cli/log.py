@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,13 +36,13 @@ async def _print(controller: Controller, name: str, *, console: bool, as_json: b
     while not complete:
         page = await controller.log(LogRequest(session_id=session_id, from_offset=offset))
         offset, complete = page.resume_offset, page.complete
-        for line in page.lines:
-            if as_json:
+        if as_json:
+            for line in page.lines:
                 shown.as_json(line.payload())
-            elif console:
-                typer.echo(f"{_time(line)}  {_text(line)}")
-            elif line.kind != "incarnation":
-                typer.echo(_text(line))
+        elif console:
+            sys.stdout.writelines(f"{_time(line)}  {_text(line)}\n" for line in page.lines)
+        else:
+            sys.stdout.writelines(f"{_text(line)}\n" for line in page.lines if line.kind != "incarnation")
 
 
 def _time(line: LogLine) -> str:

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ptyctl.version import __version__
 
 from . import daemon, devices, gc, locks, looking, opening, recordings, running, sessions
 from . import log as session_log
 from .attach import command as attach
+from .failing import told
+
+
+class _Commands(TyperGroup):
+    """Where whoever reads our output has gone, typer would end with 1: ours is the exit code by which shells know it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise typer.Exit(told(error)) from None
+
 
 app = typer.Typer(
+    cls=_Commands,
     help="A session controller for terminals: agents and people share consoles, SSH hosts and shells.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -134,7 +134,8 @@ def _open(fields: dict[str, Any], lock: bool, attach: bool, task: str | None, as
             await session(controller, "lock", session_id=reply.session_id, task_id=who["task_id"])
         return reply.payload()
 
-    reply = call(opened)
+    with shown.progress("connecting"):
+        reply = call(opened)
     for told in (reply.get("security_warning"), *reply.get("notices", [])):
         if told:
             typer.echo(f"ptyctl: {shown.harmless(told)}", err=True)

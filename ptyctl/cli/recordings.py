@@ -39,7 +39,7 @@ def export(
         for piece in pieces:
             shown.text(piece)
         return
-    with output.open("w", encoding="utf-8") as file:
+    with output.open("w", encoding="utf-8") as file, shown.progress(f"writing {output.name}"):
         file.writelines(pieces)
 
 

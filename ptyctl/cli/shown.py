@@ -7,7 +7,11 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 #: Controls, also those of eight bits, by which a text could act on the terminal that shows it (ECMA-48 C0, C1); not BS, HT, LF.
 _ACTING = re.compile(r"[\x00-\x07\x0b-\x1f\x7f-\x9f]")
@@ -23,6 +27,15 @@ def text(data: str) -> None:
     """What a far end has printed: on a terminal nothing of it acts, and programs get it as it is."""
     sys.stdout.write(harmless(data) if sys.stdout.isatty() else data)
     sys.stdout.flush()
+
+
+def progress(doing: str = "") -> AbstractContextManager[Status | None]:
+    """On stderr, where that is a terminal: something goes on."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(doing)
 
 
 def as_json(value: Any) -> None:

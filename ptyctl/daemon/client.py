@@ -38,6 +38,10 @@ MAX_REQUEST_BYTES = 16 * 1024 * 1024
 R = TypeVar("R", bound=Reply)
 
 
+class DaemonGone(PtyctlError):
+    """IO_ERROR, as the connection is: the next daemon may go on with the session."""
+
+
 class RemoteController:
     """See api.controller.Controller. Calls may be made beside each other; leaving it leaves the sessions as they are."""
 
@@ -197,8 +201,8 @@ class RemoteController:
             future.set_result(reply_of(message["result"]))
 
 
-def _gone() -> PtyctlError:
-    return PtyctlError(
+def _gone() -> DaemonGone:
+    return DaemonGone(
         ErrorCode.IO_ERROR,
         "the daemon is gone, and with it the connection; connect again: local shells live on, and all history is kept",
     )

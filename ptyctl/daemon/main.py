@@ -15,6 +15,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.mcp.logs import log_to_stderr
+from ptyctl.version import __version__
 from transports.open_files import allow_many
 
 from .hello import HelloRefused
@@ -74,9 +75,10 @@ def _hand_over(controller: LocalController) -> None:
 
 
 def _say_ready() -> None:
-    """To whoever started us and waits for the end of our standard output. The socket takes connections already."""
+    """To the person at our terminal, or to whoever started us and waits for the end of our standard output. The socket takes
+    connections already."""
     with suppress(BrokenPipeError):  # it was ended meanwhile; others may need us all the same
-        os.write(sys.stdout.fileno(), b"ready")
+        os.write(sys.stdout.fileno(), f"up: process {os.getpid()}, ptyctl {__version__}\n".encode())
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
     os.close(nothing)

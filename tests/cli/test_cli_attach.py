@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -37,10 +38,13 @@ def attach(place: Place) -> Iterator[Attach]:
 
         def one(*arguments: str, cols: int = 100, rows: int = 30, **environment: str) -> Person:
             tmux = terminals.enter_context(running_tmux())
-            ours = {name: value for name, value in os.environ.items() if name.startswith("PTYCTL_") or name == "HOME"}
-            return Person(tmux, [*PROGRAM, "attach", *arguments], {**ours, **environment}, cols, rows)
+            return Person(tmux, [*PROGRAM, "attach", *arguments], {**our_environment(), **environment}, cols, rows)
 
         yield one
+
+
+def our_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("PTYCTL_") or name == "HOME"}
 
 
 def picture(session: str) -> list[str]:
@@ -184,6 +188,20 @@ def test_a_signal_leaves_the_terminal_as_it_was(shell: str, attach: Attach, numb
     os.kill(attached_process(shell), number)
     person.sees(RESTORED)
     assert ptyctl("sessions", "--json").json["sessions"][0].get("lock_holder") is None
+
+
+def test_after_a_stop_it_has_the_terminal_again(shell: str) -> None:
+    """A shell takes the terminal back when its job is stopped, and gives it again with `fg`."""
+    with running_tmux() as tmux:
+        person = Person(tmux, ["bash", "--norc", "--noprofile", "-i"], our_environment())
+        person.type(f"{shlex.join([*PROGRAM, 'attach', '--write', shell])}\r")
+        person.sees("you type")
+        os.kill(attached_process(shell), signal.SIGSTOP)
+        person.sees("Stopped")
+        person.type("fg\r")
+        shows(person, shell, 29)
+        person.type("echo 6$((6+1))\r")
+        person.sees("67")
 
 
 def test_the_lock_of_a_killed_terminal_runs_out(shell: str, attach: Attach) -> None:

@@ -130,9 +130,16 @@ def test_a_place_that_cannot_be_written(place: Place, tmp_path: Path) -> None:
     assert daemon_pid(place) is not None
 
 
-def test_a_reader_that_has_gone_is_no_error() -> None:
-    program = "import sys; from ptyctl.cli import run; sys.stdin.read(); sys.exit(run(['sessions', '--all', '--json']))"
-    command = [sys.executable, "-c", program]
+@pytest.mark.parametrize(
+    "arguments",
+    [("sessions", "--all", "--json"), ("log", "SESSION"), ("blocks", "SESSION"), ("export", "SESSION", "--text"), ("version",)],
+    ids=" ".join,
+)
+def test_a_reader_that_has_gone_is_no_error(place: Place, arguments: tuple[str, ...]) -> None:
+    session_id = opened(command=("--", "seq", "10000"))
+    ptyctl("tail", "-f", session_id)
+    program = "import sys; from ptyctl.cli import run; sys.stdin.read(); sys.exit(run(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, *(session_id if word == "SESSION" else word for word in arguments)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
         assert ran.stdin is not None
         assert ran.stdout is not None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from fixtures.daemons import end_daemon
 from ptyctl.api.blocks import Block
 from ptyctl.api.pty_replies import Hit
 from ptyctl.api.screen import ScreenReply
@@ -44,6 +46,25 @@ def test_following_ends_with_the_session(shell: str) -> None:
     rest, _ = follower.communicate(timeout=60)
     assert "later\n" in rest
     assert follower.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_following_goes_on_with_the_next_daemon_if_the_session_does(place: Place, number: signal.Signals) -> None:
+    shell = opened()
+    follower = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "tail", "-f", shell],
+        env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert follower.stdout is not None
+    ptyctl("exec", shell, "--", "echo before")
+    while follower.stdout.readline() != "before\n":
+        pass
+    end_daemon(place, number)
+    if number is signal.SIGKILL:
+        ptyctl("exec", shell, "--", "echo behind it; exit")
+    rest, faults = follower.communicate(timeout=60)
+    assert rest.count("behind it\n") == (number is signal.SIGKILL)
+    assert (follower.returncode, faults) == (0, "")
 
 
 def test_the_screen_now_and_then(shell: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ptyctl import __version__
 from ptyctl.api import SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
@@ -31,7 +32,8 @@ async def url(place: Place) -> AsyncIterator[str]:
     assert server.stderr is not None
     said = await asyncio.wait_for(server.stderr.readline(), PATIENCE_S)
     assert said.startswith(b"ptyctl: serving MCP at http://127.0.0.1:")
-    await asyncio.wait_for(server.stdout.read(), PATIENCE_S)  # the socket takes connections too
+    up = await asyncio.wait_for(server.stdout.read(), PATIENCE_S)  # the socket takes connections too
+    assert up.decode() == f"up: process {server.pid}, ptyctl {__version__}\n"
     yield said.decode().split()[-1]
     server.terminate()
     assert await asyncio.wait_for(server.wait(), PATIENCE_S) == 0

@@ -104,6 +104,11 @@ class Attachment:
         self._terminal.view.forget()
         self._lock_changed()
 
+    def resumed(self) -> None:
+        """We were stopped, and the shell had the terminal meanwhile (`fg`)."""
+        self._terminal.take()
+        self.resized()
+
     async def _follow(self) -> str:
         """Feeds the model, which begins anew with each other size or channel. Returns how the session ended."""
         while True:

@@ -6,21 +6,15 @@ import asyncio
 import signal
 import sys
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import PtyctlError
 from ptyctl.cli.calling import found, task_name
-from ptyctl.controller.settings import load_settings
-from ptyctl.daemon import control
-from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.place import Place
-from ptyctl.session.kept_sessions import was_closed
+from ptyctl.cli.next_daemon import next_daemon
+from ptyctl.daemon.client import DaemonGone, RemoteController
 
 from .attachment import Attachment
 from .holding import Holding
 from .terminal import Terminal
 from .wishes import Wishes
-
-#: A daemon that ends gives its programs a grace; so often it is looked whether it has ended.
-_LOOK_S = 0.05
 
 
 def run(wishes: Wishes) -> int:
@@ -45,9 +39,7 @@ async def _attach(wishes: Wishes) -> str:
         with terminal:
             try:
                 return f"{session_id}: {await _run(attachment, wait=wishes.write and wishes.wait)}"
-            except PtyctlError as error:
-                if error.code is not ErrorCode.IO_ERROR:
-                    raise
+            except DaemonGone as error:
                 return await _go_on(wishes, session_id, terminal, held=attachment.holding.held, why=error)
 
 
@@ -55,7 +47,7 @@ async def _go_on(wishes: Wishes, session_id: str, terminal: Terminal, *, held: b
     """The daemon has ended: what outlives it is gone on with in the next."""
     while True:
         try:
-            controller = await _next_daemon(session_id)
+            controller = await next_daemon(session_id)
             if controller is None:
                 return f"{session_id}: closed, as its daemon has ended"
             async with controller:
@@ -64,21 +56,10 @@ async def _go_on(wishes: Wishes, session_id: str, terminal: Terminal, *, held: b
                     await attachment.holding.take()
                 attachment.tell("the daemon has ended, and the next one goes on")
                 return f"{session_id}: {await _run(attachment, wait=False)}"
+        except DaemonGone:
+            continue
         except PtyctlError as error:
-            if error.code is not ErrorCode.IO_ERROR:
-                raise PtyctlError(error.code, f"{why.message}; the next daemon: {error.message}", error.details) from None
-
-
-async def _next_daemon(session_id: str) -> RemoteController | None:
-    """None where the last one has closed the session in order: for that no other is started."""
-    place = Place()
-    while await asyncio.to_thread(control.look, place) is None:
-        if not control.is_ending(place):
-            if was_closed(load_settings().state_dir / "sessions" / session_id):
-                return None
-            break
-        await asyncio.sleep(_LOOK_S)
-    return await RemoteController.connect(place)
+            raise PtyctlError(error.code, f"{why.message}; the next daemon: {error.message}", error.details) from None
 
 
 def _attachment(controller: RemoteController, session_id: str, wishes: Wishes, terminal: Terminal) -> Attachment:
@@ -93,8 +74,9 @@ async def _run(attachment: Attachment, *, wait: bool) -> str:
     for number in leaving:
         loop.add_signal_handler(number, attachment.leave)
     loop.add_signal_handler(signal.SIGWINCH, attachment.resized)
+    loop.add_signal_handler(signal.SIGCONT, attachment.resumed)
     try:
         return await attachment.run(wait=wait)
     finally:
-        for number in (*leaving, signal.SIGWINCH):
+        for number in (*leaving, signal.SIGWINCH, signal.SIGCONT):
             loop.remove_signal_handler(number)

@@ -30,8 +30,7 @@ class Terminal:
 
     def __enter__(self) -> Self:
         self._before = termios.tcgetattr(self._input)
-        tty.setraw(self._input, termios.TCSANOW)
-        self.write(_ENTER)
+        self.take()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -40,6 +39,12 @@ class Terminal:
         finally:
             with suppress(termios.error):  # what was typed and not read is not for the shell: most of it is the mouse's
                 termios.tcsetattr(self._input, termios.TCSAFLUSH, self._before)
+
+    def take(self) -> None:
+        """It is ours, also again after the shell has had it."""
+        tty.setraw(self._input, termios.TCSANOW)
+        self.view = View()
+        self.write(_ENTER)
 
     def size(self) -> tuple[int, int]:
         """Columns and rows; of a terminal that is gone the last."""
