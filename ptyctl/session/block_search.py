@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import re2
-
 from ptyctl.api.blocks import Block
 from ptyctl.api.pty import BlocksSearch
 from ptyctl.api.pty_replies import BlocksReply, Hit
-from ptyctl.core.search import compile_pattern
+from ptyctl.core.search import Literal, compile_pattern
 
 from .block_reading import as_it_is, find_block
 from .session import Session
@@ -29,9 +27,7 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses; NOT_FOUND for an unknown block_id.
     """
-    text = request.query if request.regex else re2.escape(request.query)
-    compile_pattern(text, "query")  # a fault is told of what was given
-    pattern = compile_pattern(f"(?m){text}", "query")
+    pattern = _lines(request.query) if request.regex else Literal(request.query)
     hits: list[Hit] = []
     for piece in _pieces(_chosen(session, request), session.stream.end):
         begin = piece[0].spool_begin
@@ -44,6 +40,11 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
                 return BlocksReply(hits=hits[: request.limit], truncated=True)
         await asyncio.sleep(0)
     return BlocksReply(hits=hits, truncated=False)
+
+
+def _lines(query: str) -> Any:
+    compile_pattern(query, "query")  # a refusal shows it as it was asked
+    return compile_pattern(f"(?m){query}", "query")
 
 
 def _chosen(session: Session, request: BlocksSearch) -> list[Block]:

@@ -8,13 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import re2
-
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty_replies import PromptExtra, PtyReply, Span
 from ptyctl.core.marks import read_sentinel
 from ptyctl.core.prompt import shown
-from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, compile_pattern
+from ptyctl.core.search import MATCH_LIMIT_BYTES, Literal, Search, compile_pattern
 from ptyctl.core.search import Span as Found
 from ptyctl.core.window import UTF8_MAX_BYTES, Window
 
@@ -36,7 +34,7 @@ class Wanted:
 def wanted(kind: str, text: str | None, field: str) -> Wanted:
     """Raises PtyctlError INVALID_ARGUMENT for a pattern that RE2 refuses."""
     if kind == "substring":
-        return Wanted(kind, compile_pattern(re2.escape(text or ""), field))
+        return Wanted(kind, Literal(text or ""))
     return Wanted(kind, compile_pattern(text or "", field) if kind == "regex" else None)
 
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import random
 import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptyctl.api.errors import PtyctlError
-from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, Span, compile_all, compile_pattern
+from ptyctl.core.search import MATCH_LIMIT_BYTES, Literal, Search, Span, compile_all, compile_pattern
 from ptyctl.core.window import Window
 
 
 def in_pieces(pattern: str, text: bytes, cuts: list[int], cursor: int = 0, limit: int = 1 << 24) -> Span | None:
+    return in_pieces_of(compile_pattern(pattern, "pattern"), text, cuts, cursor, limit)
+
+
+def in_pieces_of(pattern: Any, text: bytes, cuts: list[int], cursor: int = 0, limit: int = 1 << 24) -> Span | None:
     """The first match, looked for after each piece."""
     window = Window(limit)
-    search = Search(compile_pattern(pattern, "pattern"), cursor)
+    search = Search(pattern, cursor)
     places = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     for begin, end in pairwise(places):
         window.append(text[begin:end])
@@ -158,6 +163,21 @@ def test_what_is_no_pattern(pattern: str, capfd: pytest.CaptureFixture[str]) -> 
     assert caught.value.details["field"] == "expect.error_regexes[1]"
     assert "b'" not in caught.value.message
     assert capfd.readouterr().err == ""  # the library would write there by itself
+
+
+@given(texts.filter(bool), texts, cuts, st.integers(0, 20))
+def test_a_literal_is_found_where_its_pattern_is(wanted: bytes, text: bytes, cuts: list[int], cursor: int) -> None:
+    literal = wanted.decode("utf-8", "replace")
+    pattern = compile_pattern(re.escape(literal), "pattern")
+    cursor = min(cursor, len(text))
+    found = [in_pieces_of(searched, text, cuts, cursor) for searched in (Literal(literal), pattern)]
+    assert found[0] == found[1]
+
+
+def test_a_long_literal_that_nearly_comes_takes_no_time() -> None:
+    """RE2 would be at it for a minute."""
+    nearly = b"x" * 9_999 + b"y"
+    assert in_pieces_of(Literal("x" * 10_000), nearly * 200 + b"x" * 10_000, []) == Span(200 * len(nearly), 201 * len(nearly))
 
 
 def test_no_pattern_takes_long() -> None:
