@@ -28,7 +28,9 @@ WORDS = ("root", "20", "0", "1.4", "S", "0:02.33", "/usr/sbin/sshd -D", "kworker
 
 KEPT_LINES = 1000
 
-BURST_AIM_MS, REDRAW_AIM_MS, SECOND_AIM_MS, MEMORY_AIM_KB = 100, 400, 2, 300
+FRAMES_BYTES = 8_000_000
+
+BURST_AIM_MS, REDRAW_AIM_MS, FRAMES_AIM_MS, SECOND_AIM_MS, MEMORY_AIM_KB = 100, 400, 200, 2, 300
 PYTE = "pyte"
 
 
@@ -39,6 +41,20 @@ def redraws() -> bytes:
         words = " ".join(chance.choices(WORDS, k=chance.randint(1, 3)))
         place = f"\x1b[{chance.randint(1, LINES)};{chance.randint(1, COLS - 40)}H"
         part = place + f"\x1b[{chance.choice((0, 1, 7, 32, 36))}m{words}" + chance.choice(("", "", "", "\x1b[K"))
+        parts.append(part)
+        size += len(part)
+    return "".join(parts).encode()
+
+
+def frames() -> bytes:
+    """The whole of the alternate screen drawn anew, again and again, as by what plays a film in a terminal."""
+    chance, parts, size = random.Random(6), ["\x1b[?1049h"], 0
+    while size < FRAMES_BYTES:
+        rows = (
+            f"\x1b[{row}H\x1b[3{chance.randint(0, 7)}m{'#' * chance.randint(0, COLS)}\x1b[m\x1b[K"
+            for row in range(1, LINES + 1)
+        )
+        part = "\x1b[?25l" + "".join(rows) + "\x1b[?25h"
         parts.append(part)
         size += len(part)
     return "".join(parts).encode()
@@ -80,6 +96,11 @@ async def _redraw(plan: Plan) -> Result:
     return in_milliseconds(await measure(contestants, flood.once_a_turn(plan)))
 
 
+async def _frames(plan: Plan) -> Result:
+    data = frames()
+    return in_milliseconds(await measure([_contestant(OURS, lambda: _drawn(data))], flood.once_a_turn(plan)))
+
+
 async def _second(plan: Plan) -> Result:
     model = _drawn(redraws())
     return in_milliseconds(await measure([_contestant(OURS, model.picture)], plan))
@@ -107,6 +128,7 @@ async def _memory(plan: Plan) -> Result:
 ROWS = (
     Row("screen-burst", "screen after a 64 MB burst of plain text", "ms", None, (Aim("≤", BURST_AIM_MS),), _burst),
     Row("screen-redraws", "screen after 1 MB of cursor-addressed redraws", "ms", None, (Aim("≤", REDRAW_AIM_MS),), _redraw),
+    Row("screen-frames", "screen after 8 MB of whole frames", "ms", None, (Aim("≤", FRAMES_AIM_MS),), _frames),
     Row("screen-memory", "a screen of 120 by 40 and 1,000 lines, all full", "KB", None, (Aim("≤", MEMORY_AIM_KB),), _memory),
     Row("screen-second", "screen with nothing new", "ms", None, (Aim("≤", SECOND_AIM_MS),), _second),
 )

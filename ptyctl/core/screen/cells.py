@@ -14,7 +14,7 @@ from .interning import Interned
 
 STUB = "\0"
 BLANK = " "
-_ZWJ = "\u200d"
+ZWJ = "\u200d"
 #: Two of these letters are one flag, which is as wide as they would be: wcwidth has each as wide as the flag.
 _REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)
 FIRST_CLUSTER = "\U000f0000"
@@ -49,6 +49,11 @@ class Clusters:
         self.table: Interned[str] = Interned(ord(FIRST_CLUSTER), ord(_LAST_CLUSTER), "\ufffd")
         self._expansions: dict[int, str] = {0: ""}
 
+    @property
+    def joining(self) -> bool:
+        """Whether what is drawn next may join a cell though it has a width."""
+        return any(ZWJ in text for text in self.table.values)
+
     def cell(self, text: str) -> str:
         """The character that stands in the row for `text`."""
         if len(text) == 1 and text < FIRST_CLUSTER:
@@ -68,7 +73,7 @@ class Clusters:
         editors and editors reckon each character's own width, also of an emoji's skin tone and presentation.
         """
         text = self.text(cell)
-        if width(char) != 0 and not text.endswith(_ZWJ):
+        if width(char) != 0 and not text.endswith(ZWJ):
             return None
         return text + char if len(text) < _MAX_CLUSTER else text
 

@@ -29,8 +29,13 @@ def run_end(data: bytes, begin: int) -> int:
     end = len(data)
     if data.find(b"\x1b", begin) >= 0 and (other := _NOT_SGR.search(data, begin)) is not None:
         end = other.start()
-    for shift in _SHIFTS:
-        found = data.find(shift, begin, end)
+    return shift(data, begin, end)
+
+
+def shift(data: bytes, begin: int, end: int) -> int:
+    """Where the character set is shifted first; or `end`."""
+    for control in _SHIFTS:
+        found = data.find(control, begin, end)
         end = found if found >= 0 else end
     return end
 

@@ -6,8 +6,10 @@ import copy
 
 from .drawing import Drawing
 from .fast_forward import cut, run_end, styling, unfinished
+from .grid import Grid
 from .paint import painted
 from .picture import Picture, pictured
+from .repaint import address, drawing_end, known, settings, unknown
 from .terminal import fold
 from .tokens import Tokenizer
 from .view import Frame, framed
@@ -33,6 +35,8 @@ class ScreenModel:
         self._gathered: list[bytes] = []
         self._gathered_size = 0
         self._seen = self._canvas.grid.copy()
+        #: A screen with cells that are not drawn anew: it is not tried again.
+        self._lasting: Grid | None = None
 
     @property
     def cols(self) -> int:
@@ -132,10 +136,13 @@ class ScreenModel:
 
     def _run(self, data: bytes) -> None:
         """Draws all but the plain text at the end, which is gathered."""
-        begin = 0
+        begin = drawn = 0
         while begin < len(data):
             end = begin
             if self._tokenizer.between_tokens:
+                if begin >= drawn:
+                    drawn = drawing_end(data, begin)
+                    begin = self._repaint(data, begin, drawn)
                 end = run_end(data, begin)
                 if end == len(data):
                     self._gather(data[begin:])
@@ -159,6 +166,25 @@ class ScreenModel:
             style = styling(data, begin, at)
             self._fold(style, 0, len(style))
         return at
+
+    def _repaint(self, data: bytes, begin: int, end: int) -> int:
+        """Where to go on in such bytes: at their end, if what was drawn last is all that shows."""
+        canvas = self._canvas
+        place = address(data, begin, end, self.cols * self.rows)
+        if place == begin or not canvas.alternate or canvas.grid is self._lasting:
+            return begin
+        if canvas.clusters.joining or self._tokenizer.pending():
+            return begin
+        other = self.copy()
+        lasting = settings(data, begin, place)
+        other._fold(lasting, 0, len(lasting))
+        other._canvas.grid = unknown(self.cols, self.rows)
+        other._fold(data, place, end)
+        if not known(other._canvas.grid):
+            self._lasting = canvas.grid
+            return begin
+        self._canvas, self._tokenizer = other._canvas, other._tokenizer
+        return end
 
     def _fold(self, data: bytes, begin: int, end: int) -> None:
         for piece in range(begin, end, _PIECE_BYTES):

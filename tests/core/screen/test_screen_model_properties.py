@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ptyctl.core.screen import Picture, ScreenModel
@@ -88,6 +88,24 @@ LINE = st.sampled_from(
         b"\rx\ny",
     ]
 )
+#: What a frame is drawn with.
+DRAWN = st.one_of(
+    st.sampled_from([b"\x1b[%c" % final for final in b"ABCDGHIJKLMPSTXZ@bd"]),
+    st.sampled_from(
+        [b"\x1b[3;2H", b"\x1b[2;9H", b"\r\n", b"\x1b[7m", b"\x1b[m", b"\x1b[4h", b"\x1b[4l", b"\x1b[41m", b"\x1b[8G"]
+    ),
+    st.sampled_from([b"\x1b[?7l", b"\x1b[?7h", b"\x1b(0", b"\x1b(B", b"\x1b[?25l", b"\x1b[?25h", b"\x1b[1;2r", b"\x1b[r"]),
+    st.sampled_from(["a", "x" * 30, "qé", "e\u0301", "日本", "\u2764\ufe0f"]).map(str.encode),
+)
+DRAWINGS = st.lists(DRAWN, max_size=8).map(b"".join)
+#: Where the last frame begins: it erases all, or draws nearly all of it.
+BEGINS = st.sampled_from([b"\x1b[2J", b"y" * 130, b"\x1b[2K", b"\xc3\xa9\x1b[1J\x1b[J", b""])
+ADDRESSES = st.sampled_from([b"\x1b[H", b"\x1b[1;2H", b"\x1b[2;1f"])
+SCREENS = st.sampled_from([b"\x1b[?1049h", b"\x1b[?1049h\x1b[?6h", b"\x1b[?1049h\x1b[2;3r\x0e", b"text"])
+#: What comes next to it may join it.
+JOINER = "\x1b[Ha\u200d".encode()
+JOINED = "\x1b[1;2Hé\x1b[1J\x1b[Jx".encode()
+JOINERS = st.sampled_from([b"", b"", JOINER, JOINER[:-1]])
 LINES = st.lists(LINE, max_size=70).map(b"\r\n".join)
 BURSTS = st.lists(LINE, min_size=5, max_size=9).map(lambda lines: b"\r\n".join(lines * 9))
 STREAMS = st.lists(PIECES | LINES, max_size=25).map(b"".join)
@@ -144,6 +162,24 @@ def test_a_burst_behind_any_state_is_forwarded_exactly(
     expected = seen(run(ScreenModel(*size, scrollback), [before, burst, after], None))
     assert seen(run(ScreenModel(*size, scrollback), [before, burst, after], 1 << 30)) == expected
     assert seen(run(ScreenModel(*size, scrollback), [before, burst + after], 1 << 30)) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    SIZES, SCREENS, JOINERS, st.tuples(JOINERS, DRAWINGS).map(b"".join), st.tuples(ADDRESSES, BEGINS, DRAWINGS).map(b"".join)
+)
+@example((8, 3), b"\x1b[?1049h", JOINER, b"", JOINED)
+@example((8, 3), b"\x1b[?1049h", b"", JOINER, JOINED)
+@example((8, 3), b"\x1b[?1049h", JOINER[:-1], JOINER[-1:], JOINED)
+@example((8, 3), b"\x1b[?1049h", b"", b"\x1b[4h\x1b[4l\x1b[4h", b"\x1b[H\x1b[2Ja\x1b[Hb")
+def test_what_was_drawn_before_the_whole_was_drawn_anew(
+    size: tuple[int, int], screen: bytes, joiner: bytes, earlier: bytes, last: bytes
+) -> None:
+    """With so much before the last frame that does nothing, that it may be all that is drawn."""
+    frames = earlier + b"\0" * (50 * size[0] * size[1] + 10 * len(last)) + last
+    expected = seen(run(ScreenModel(*size), [screen + joiner, frames], None))
+    assert seen(run(ScreenModel(*size), [screen + joiner, frames], 1 << 30)) == expected
+    assert seen(run(ScreenModel(*size), [screen + joiner + frames], 1 << 30)) == expected
 
 
 @settings(max_examples=150, deadline=None)
