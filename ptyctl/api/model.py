@@ -32,7 +32,7 @@ def _is_name(text: str) -> str:
 
 #: What is typed: any text.
 Text = Annotated[str, AfterValidator(_is_text)]
-#: What a program is started with (execve(2)).
+#: What a program is started with (execve(2)), or a shell is given to run: it would drop a NUL, or stop there.
 Word = Annotated[str, AfterValidator(_is_word)]
 Name = Annotated[str, AfterValidator(_is_name)]
 
@@ -69,9 +69,14 @@ class Reply(BaseModel):
         return self.model_dump(mode="json", exclude_none=True)
 
 
+def _problem(message: str) -> str:
+    """In the words of JSON, which has no tuples."""
+    return message.removeprefix("Value error, ").replace("a valid tuple", "an array")
+
+
 def _explain(error: ValidationError) -> PtyctlError:
     faults = [
-        {"field": ".".join(str(part) for part in fault["loc"]), "problem": fault["msg"].removeprefix("Value error, ")}
+        {"field": ".".join(str(part) for part in fault["loc"]), "problem": _problem(fault["msg"])}
         for fault in error.errors(include_input=False, include_url=False, include_context=False)
     ]
     told = "; ".join(f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in faults)

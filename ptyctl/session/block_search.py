@@ -30,6 +30,7 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
         PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses; NOT_FOUND for an unknown block_id.
     """
     text = request.query if request.regex else re2.escape(request.query)
+    compile_pattern(text, "query")  # a refusal shows it as it was asked
     pattern = compile_pattern(f"(?m){text}", "query")
     hits: list[Hit] = []
     for piece in _pieces(_chosen(session, request), session.stream.end):

@@ -122,7 +122,7 @@ async def test_a_directory_for_the_command(pty: Pty, tmp_path: Path) -> None:
         ("pty_read_spool", {"from_cursor": 1 << 40}, "past the end"),
         ("pty_exec_interactive_expect", {"cmd": "x", "steps": [{"expect": "", "send": "y"}]}, "steps[0].expect"),
         ("blocks_since", {"cursor": 99}, "past the end"),
-        ("blocks_search", {"query": "(", "regex": True}, "query"),
+        ("blocks_search", {"query": "(", "regex": True}, "query: '(' is"),
     ],
 )
 async def test_bad_input_is_refused_before_anything_is_typed(pty: Pty, tool: str, fields: dict[str, Any], named: str) -> None:
