@@ -176,6 +176,8 @@ async def test_a_wedged_program_is_ended_by_force_only(pty: Pty) -> None:
     refused = await pty.refused("busy", "pty_end_session", "force", "pty_reset")
     assert (refused["mode"], refused["active_block_id"]) == ("interactive", begun["block_id"])
     assert (await pty.good("pty_end_session", force=True))["ended"] == "forced"
+    block = await pty.block(begun["block_id"])
+    assert (block["status"], block["reason"], block["exit_code"]) == ("cancelled", "interrupted", 137)
     assert (await pty.good("pty_end_session"))["ended"] == "already_idle"
     assert (await pty.run("echo on"))["text"] == "on\n"
 
