@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .io import MAX_WAIT_MS
-from .model import Reply, Request, Text, Value
+from .model import Reply, Request, Text, Value, Word
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -36,8 +36,8 @@ class Response(Value):
 
 class ExecRequest(Request):
     session_id: str = Field(min_length=1)
-    cmd: Text | None = None
-    lines: tuple[Text, ...] | None = Field(None, min_length=1, description="config lines, each checked")
+    cmd: Word | None = None
+    lines: tuple[Word, ...] | None = Field(None, min_length=1, description="config lines, each checked")
     block_id: str | None = Field(None, description="wait again for a run that goes on")
     timeout_ms: int = Field(DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"of this call, at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(None, ge=1)

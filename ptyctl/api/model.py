@@ -74,7 +74,7 @@ class Reply(BaseModel):
 _PROBLEMS = {
     "dict_type": "Input should be an object",
     "model_type": "Input should be an object",
-    "tuple_type": "Input should be a list",
+    "tuple_type": "Input should be an array",
     "too_short": "should not be empty",
 }
 #: How pydantic names an alternative, in the place of a fault in a field that takes more than one type.

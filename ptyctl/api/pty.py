@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from .blocks import BlockStatus
 from .io import MAX_WAIT_MS
-from .model import Request, Value
+from .model import Request, Text, Value, Word
 from .session import Columns
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
@@ -37,10 +37,10 @@ class PtyRequest(Request):
 
     TOOL: ClassVar[str]
 
-    conversation_id: str | None = Field(None, min_length=1, max_length=256)
-    client_id: str = Field("default", min_length=1, max_length=256)
+    conversation_id: Text | None = Field(None, min_length=1, max_length=256)
+    client_id: Text = Field("default", min_length=1, max_length=256)
     session_id: str | None = Field(None, min_length=1)
-    task_id: str | None = Field(None, min_length=1)
+    task_id: Text | None = Field(None, min_length=1)
 
     @model_validator(mode="after")
     def _addressed(self) -> Self:
@@ -51,37 +51,37 @@ class PtyRequest(Request):
 
 class PtyExecBlock(PtyRequest):
     TOOL = "pty_exec_block"
-    cmd: str
-    cwd: str | None = None
+    cmd: Word
+    cwd: Word | None = None
 
 
 class PtyExecInteractive(PtyRequest):
     TOOL = "pty_exec_interactive"
-    cmd: str
-    cwd: str | None = None
+    cmd: Word
+    cwd: Word | None = None
 
 
 class Step(Value):
     """Waits for `expect`, then sends `send` at once."""
 
-    expect: str
+    expect: Text
     expect_type: ExpectType = "substring"
-    send: str
+    send: Text
     timeout_ms: int | None = Field(None, ge=0)
     sensitive: bool = False
 
 
 class PtyExecInteractiveExpect(PtyRequest):
     TOOL = "pty_exec_interactive_expect"
-    cmd: str
-    cwd: str | None = None
+    cmd: Word
+    cwd: Word | None = None
     steps: tuple[Step, ...] = Field(max_length=100)
     timeout_ms: Timeout = DEFAULT_WAIT_MS
 
 
 class PtyWaitFor(PtyRequest):
     TOOL = "pty_wait_for"
-    match: str | None = None
+    match: Text | None = None
     match_type: MatchType = "substring"
     from_cursor: Offset
     timeout_ms: Timeout = DEFAULT_WAIT_MS
@@ -101,8 +101,8 @@ class PtyWaitPrompt(PtyRequest):
 
 class PtyExpectSend(PtyRequest):
     TOOL = "pty_expect_send"
-    expect: str = Field(min_length=1)
-    send: str
+    expect: Text = Field(min_length=1)
+    send: Text
     expect_type: ExpectType = "substring"
     from_cursor: Offset
     timeout_ms: Timeout = DEFAULT_WAIT_MS
@@ -111,7 +111,7 @@ class PtyExpectSend(PtyRequest):
 
 class PtySend(PtyRequest):
     TOOL = "pty_send"
-    data: str
+    data: Text
     sensitive: bool = False
 
 
@@ -178,10 +178,10 @@ class BlocksRead(PtyRequest):
 
 class BlocksSearch(PtyRequest):
     TOOL = "blocks_search"
-    query: str = Field(min_length=1)
+    query: Text = Field(min_length=1)
     regex: bool = False
     block_id: str | None = None
-    cmd: str | None = Field(None, description="a part of the command")
+    cmd: Text | None = Field(None, description="a part of the command")
     status: BlockStatus | None = None
     since_ts: int | None = None
     until_ts: int | None = None

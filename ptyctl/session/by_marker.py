@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptyctl.api.exec import DoneReason
 from ptyctl.core.control import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker, typed
 from ptyctl.core.marks import PlacedMark
@@ -72,7 +73,8 @@ class ByMarker:
             run.raw_begin, run.spool_begin = placed.raw_end, placed.spool_end
         elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
             run.exit_code = mark.status
-            run.finish("marker", self._terminal.now(), raw_end=placed.raw_begin, spool_end=placed.spool_begin)
+            reason: DoneReason = "cancelled" if run.stopped else "marker"
+            run.finish(reason, self._terminal.now(), raw_end=placed.raw_begin, spool_end=placed.spool_begin)
 
     def _outer(self, run: Run, placed: PlacedMark) -> None:
         """A shell that announces itself is back: the one within it, to which the command was typed, has ended."""

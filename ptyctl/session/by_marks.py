@@ -14,8 +14,6 @@ from .run import Run
 from .terminal import Terminal
 
 NO_MARKS = "a shell without marks is in front (su, sudo, exec, or its prompt's commands were replaced)"
-#: What a shell reports of a command that Ctrl-C ended: 128 + SIGINT.
-_INTERRUPTED = 130
 
 
 class ByMarks:
@@ -71,7 +69,7 @@ class ByMarks:
             run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
         end = self._end or placed
         run.exit_code = placed.mark.status  # what ran before the end mark may have changed the status, but not this one
-        reason: DoneReason = "cancelled" if run.interrupted and run.exit_code == _INTERRUPTED else "marks"
+        reason: DoneReason = "cancelled" if run.stopped else "marks"
         run.finish(reason, self._terminal.now(), raw_end=end.raw_begin, spool_end=end.spool_begin)
 
     def _fell_silent(self, run: Run) -> None:

@@ -14,6 +14,8 @@ from .pulse import Pulse
 
 #: Started by exec, started to be talked to, or typed by somebody at the terminal.
 Origin = Literal["exec", "interactive", "typed"]
+#: What a shell reports of a command that SIGINT or SIGKILL ended: 128 and the signal's number.
+_SIGNALS = (130, 137)
 
 
 @dataclass(slots=True)
@@ -63,6 +65,11 @@ class Run:
     failure: PtyctlError | None = None
     failed_lines: list[FailedLine] = field(default_factory=list)
     ended: Pulse = field(default_factory=Pulse)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was interrupted, and its exit code says that this, or the kill that followed, has ended it."""
+        return self.interrupted and self.exit_code in _SIGNALS
 
     @property
     def block_id(self) -> str:

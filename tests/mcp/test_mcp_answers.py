@@ -68,7 +68,7 @@ async def test_every_error_code_passes(code: ErrorCode) -> None:
         ("ptyctl_session", {"action": "open", "protocol": "local", "pty": SECRET}, "pty: Input should be an object"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "command": []}, "command: should not be empty"),
         ("ptyctl_session", {"action": "open", "protocol": "local", "command": ["a", {"b": SECRET}]}, "command.1: "),
-        ("ptyctl_session_exec", {"session_id": "s", "lines": SECRET}, "lines: Input should be a list"),
+        ("ptyctl_session_exec", {"session_id": "s", "lines": SECRET}, "lines: Input should be an array"),
         ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "rc_mode": {"enabled": SECRET}}, "'auto', True or False"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": {"v": SECRET}, "sensitive": True}, "data"),
         ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": SECRET, "key": "enter"}, "data and key"),

@@ -278,6 +278,7 @@ async def test_a_shell_that_is_killed(bash: SessionHandle) -> None:
         ({"cmd": ["x"]}, ["cmd"]),
         ({"cmd": "echo \udfff"}, ["cmd", "surrogate"]),
         ({"lines": ["ok", "\ud800"]}, ["lines", "surrogate"]),
+        ({"cmd": "echo \0x"}, ["cmd", "NUL"]),
         ({"cmd": "x", "responses": [{"match": "a", "send": "\udfff"}]}, ["responses", "surrogate"]),
     ],
 )

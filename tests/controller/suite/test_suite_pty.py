@@ -122,7 +122,7 @@ async def test_a_directory_for_the_command(pty: Pty, tmp_path: Path) -> None:
         ("pty_read_spool", {"from_cursor": 1 << 40}, "past the end"),
         ("pty_exec_interactive_expect", {"cmd": "x", "steps": [{"expect": "", "send": "y"}]}, "steps[0].expect"),
         ("blocks_since", {"cursor": 99}, "past the end"),
-        ("blocks_search", {"query": "(", "regex": True}, "query"),
+        ("blocks_search", {"query": "(", "regex": True}, "query: '(' is"),
     ],
 )
 async def test_bad_input_is_refused_before_anything_is_typed(pty: Pty, tool: str, fields: dict[str, Any], named: str) -> None:
@@ -176,6 +176,8 @@ async def test_a_wedged_program_is_ended_by_force_only(pty: Pty) -> None:
     refused = await pty.refused("busy", "pty_end_session", "force", "pty_reset")
     assert (refused["mode"], refused["active_block_id"]) == ("interactive", begun["block_id"])
     assert (await pty.good("pty_end_session", force=True))["ended"] == "forced"
+    block = await pty.block(begun["block_id"])
+    assert (block["status"], block["reason"], block["exit_code"]) == ("cancelled", "interrupted", 137)
     assert (await pty.good("pty_end_session"))["ended"] == "already_idle"
     assert (await pty.run("echo on"))["text"] == "on\n"
 
