@@ -53,6 +53,21 @@ def umask() -> int | None:
 
 def absolute(path: str) -> str:
     """A path as the caller means it, also with ~."""
-    expanded = Path(path).expanduser()
     who = _CALLER.get()
-    return str(expanded if who is None else Path(who.cwd, expanded))
+    return str(expanded(path).absolute() if who is None else Path(who.cwd, expanded(path)))
+
+
+def expanded(path: str) -> Path:
+    """A path with ~; that of a user who is not there leads nowhere."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is one for us: not where its name is too long, or it lies in one that is closed to us."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False

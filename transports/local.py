@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from .caller import absolute, caller, environment, umask
+from .caller import absolute, caller, environment, is_folder, umask
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
 from .receiver import Receiver
@@ -93,7 +93,7 @@ class LocalChannel(Channel):
     def _start(self) -> None:
         argv = self._options.argv or (user_shell(),)
         cwd = absolute(self._options.cwd or ".") if self._options.cwd is not None or caller() is not None else None
-        if cwd is not None and not Path(cwd).is_dir():
+        if cwd is not None and not is_folder(Path(cwd)):
             raise InvalidOption(f"cwd {cwd} is no directory on this machine; give one that is")
         env = {**environment(), "TERM": self._pty.term, **(self._options.env or {})}
         env.pop("COLUMNS", None)

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .fields import check_fields, fields
-from .model import Reply, Request
+from .model import Id, Reply, Request
 from .session import Columns, Expect, Pace
 
 Action = Literal["resize", "expect", "get", "mode", "save", "pace"]
@@ -23,15 +23,15 @@ _COMMON = frozenset({"action", "session_id", "task_id"})
 
 
 class ConfigRequest(Request):
-    session_id: str = Field(min_length=1)
+    session_id: Id
     action: Action
     cols: Columns | None = None
     rows: Columns | None = None
     expect: Expect | None = None
-    mode: str | None = None
+    mode: Id | None = None
     chars_per_s: float | None = Field(None, gt=0)
     line_delay_ms: int | None = Field(None, ge=0, le=60_000)
-    task_id: str | None = Field(None, min_length=1)
+    task_id: Id | None = None
 
     @model_validator(mode="after")
     def _coupled(self) -> Self:

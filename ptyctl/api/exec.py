@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .io import MAX_WAIT_MS
-from .model import Reply, Request, Text, Value, Word
+from .model import Id, Reply, Request, Text, Value, Word
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -35,22 +35,22 @@ class Response(Value):
 
 
 class ExecRequest(Request):
-    session_id: str = Field(min_length=1)
+    session_id: Id
     cmd: Word | None = None
     lines: tuple[Word, ...] | None = Field(None, min_length=1, description="config lines, each checked")
-    block_id: str | None = Field(None, description="wait again for a run that goes on")
+    block_id: Id | None = Field(None, description="wait again for a run that goes on")
     timeout_ms: int = Field(DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"of this call, at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(None, ge=1)
     until_regex: str | None = None
     rc_mode: RcMode | None = None
     expect: Expect | None = None
     responses: tuple[Response, ...] | None = Field(None, description="each sent whenever its match appears")
-    mode: str | None = None
+    mode: Id | None = None
     on_error: Literal["stop", "continue"] | None = None
     parse: bool | None = None
     max_output_bytes: int = Field(DEFAULT_MAX_OUTPUT_BYTES, ge=256)
     cancel_after_ms: int | None = Field(None, ge=1)
-    task_id: str | None = Field(None, min_length=1)
+    task_id: Id | None = None
 
     @model_validator(mode="after")
     def _coupled(self) -> Self:

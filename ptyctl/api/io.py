@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .fields import check_fields, fields
-from .model import Reply, Request, Text, Value
+from .model import Id, Reply, Request, Text, Value
 
 Encoding = Literal["utf-8", "base64"]
 
@@ -32,10 +32,10 @@ class InputHints(Value):
 
 
 class IoRequest(Request):
-    session_id: str = Field(min_length=1)
+    session_id: Id
     action: Literal["write", "read"]
     data: Text | None = Field(None, description="\\n is Enter")
-    key: str | None = Field(None, description="enter, ctrl_c, up, f1, break, ...")
+    key: Id | None = Field(None, description="enter, ctrl_c, up, f1, break, ...")
     encoding: Encoding | None = None
     sensitive: bool | None = Field(None, description="a secret: only its length is kept")
     mode: Literal["cursor", "tail", "screen"] | None = None
@@ -47,7 +47,7 @@ class IoRequest(Request):
     include_match: bool | None = None
     until_idle_ms: int | None = Field(None, ge=1)
     input_hints: InputHints | None = Field(None, description="what questions look like: sets waiting_for_input")
-    task_id: str | None = Field(None, min_length=1)
+    task_id: Id | None = None
 
     @model_validator(mode="after")
     def _coupled(self) -> Self:

@@ -6,16 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from .model import Reply, Request
+from .model import Id, Reply, Request
 
 
 class LogRequest(Request):
     """`from_offset` is a byte offset into the raw output, as `resume_offset` gives it."""
 
-    session_id: str = Field(min_length=1)
+    session_id: Id
     from_offset: int = Field(0, ge=0)
     limit: int = Field(1000, ge=1, le=10_000, description="lines")
-    task_id: str | None = Field(None, min_length=1)
+    task_id: Id | None = None
 
 
 class LogLine(Reply):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import PtyctlError, invalid
 
@@ -33,9 +33,11 @@ def _is_name(text: str) -> str:
 
 #: What is typed: any text.
 Text = Annotated[str, AfterValidator(_is_text)]
-#: What a program is started with (execve(2)).
+#: What the system is given, which ends it at a NUL (execve(2), open(2)).
 Word = Annotated[str, AfterValidator(_is_word)]
 Name = Annotated[str, AfterValidator(_is_name)]
+#: What something is called: short enough to be repeated in an error.
+Id = Annotated[Text, Field(min_length=1, max_length=256)]
 
 
 class Value(BaseModel):
@@ -77,8 +79,10 @@ _PROBLEMS = {
     "tuple_type": "Input should be an array",
     "too_short": "should not be empty",
 }
+#: Of a list that is wrong throughout, so many items are enough.
+_MOST_TOLD = 10
 #: How pydantic names an alternative, in the place of a fault in a field that takes more than one type.
-_ALTERNATIVE = re.compile(r"str|int|constrained-int|(tuple|function-after)\[.*")
+_ALTERNATIVE = re.compile(r"(constrained-)?(str|int)|(tuple|function-after)\[.*")
 
 
 def _field(location: tuple[int | str, ...]) -> str:
@@ -93,5 +97,6 @@ def _explain(error: ValidationError) -> PtyctlError:
         }
         for fault in error.errors(include_input=False, include_url=False, include_context=False)
     ]
-    told = "; ".join(f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in faults)
-    return invalid(told, fields=faults)
+    told = [f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in faults[:_MOST_TOLD]]
+    more = [f"and {len(faults) - _MOST_TOLD} more"] if len(faults) > _MOST_TOLD else []
+    return invalid("; ".join([*told, *more]), fields=faults[:_MOST_TOLD])

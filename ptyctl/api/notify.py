@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .model import Reply, Request, Text
+from .model import Id, Reply, Request, Text
 
 
 class NotifyRequest(Request):
     """`sender` is whom it comes from, in words for those who read it."""
 
-    session_id: str = Field(min_length=1)
+    session_id: Id
     message: Text = Field(min_length=1, max_length=2000)
     sender: Text | None = Field(None, min_length=1, max_length=100)
-    task_id: str | None = Field(None, min_length=1)
+    task_id: Id | None = None
 
 
 class NotifyReply(Reply):

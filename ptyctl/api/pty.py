@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from .blocks import BlockStatus
 from .io import MAX_WAIT_MS
-from .model import Request, Text, Value, Word
+from .model import Id, Request, Text, Value, Word
 from .session import Columns
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
@@ -37,10 +37,10 @@ class PtyRequest(Request):
 
     TOOL: ClassVar[str]
 
-    conversation_id: Text | None = Field(None, min_length=1, max_length=256)
-    client_id: Text = Field("default", min_length=1, max_length=256)
-    session_id: str | None = Field(None, min_length=1)
-    task_id: Text | None = Field(None, min_length=1)
+    conversation_id: Id | None = None
+    client_id: Id = "default"
+    session_id: Id | None = None
+    task_id: Id | None = None
 
     @model_validator(mode="after")
     def _addressed(self) -> Self:
@@ -165,12 +165,12 @@ class BlocksSince(PtyRequest):
 
 class BlocksGet(PtyRequest):
     TOOL = "blocks_get"
-    block_id: str
+    block_id: Id
 
 
 class BlocksRead(PtyRequest):
     TOOL = "blocks_read"
-    block_id: str
+    block_id: Id
     offset: int = Field(0, ge=0)
     max_bytes: int = Field(65_536, ge=1, le=4_194_304)
     format: Literal["text", "raw"] = "text"
@@ -180,7 +180,7 @@ class BlocksSearch(PtyRequest):
     TOOL = "blocks_search"
     query: Text = Field(min_length=1)
     regex: bool = False
-    block_id: str | None = None
+    block_id: Id | None = None
     cmd: Text | None = Field(None, description="a part of the command")
     status: BlockStatus | None = None
     since_ts: int | None = None
@@ -196,7 +196,7 @@ class PtyReadRaw(PtyRequest):
 
 class PtyReadScreen(PtyRequest):
     TOOL = "pty_read_screen"
-    at: Annotated[int, Field(ge=0)] | str | None = Field(None, description="as it was: a raw_offset, or the end of a block_id")
+    at: Annotated[int, Field(ge=0)] | Id | None = Field(None, description="as it was: a raw_offset, or the end of a block_id")
     attributes: bool = Field(False, description="also colours, bold, reverse ... of each row, in runs of columns")
 
 

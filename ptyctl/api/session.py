@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from .fields import check_fields, fields
-from .model import Name, Reply, Request, Value, Word
+from .model import Id, Name, Reply, Request, Value, Word
 
 Protocol_ = Literal["local", "ssh", "telnet"]
 SessionType = Literal["normal", "console"]
@@ -26,7 +26,7 @@ class Auth(Value):
     method: Literal["auto", "password", "private_key", "agent"] = "auto"
     password: SecretStr | None = None
     private_key_pem: SecretStr | None = None
-    private_key_path: str | None = None
+    private_key_path: Word | None = None
     passphrase: SecretStr | None = None
     enable_secret: SecretStr | None = None
 
@@ -37,7 +37,7 @@ class PtyOptions(Value):
     enabled: bool = True
     cols: Columns = 120
     rows: Columns = 40
-    term: str = "xterm-256color"
+    term: Word = "xterm-256color"
 
 
 class Timeouts(Value):
@@ -49,11 +49,11 @@ class Timeouts(Value):
 
 class SshOptions(Value):
     host_key_policy: Literal["strict", "accept_new", "disabled"] = "strict"
-    known_hosts_path: str | None = None
-    host_key_fingerprint: str | None = Field(None, description="SHA256:..., the only key")
+    known_hosts_path: Word | None = None
+    host_key_fingerprint: Word | None = Field(None, description="SHA256:..., the only key")
     use_openssh_config: bool = True
-    config_path: str | None = None
-    jump: str | None = Field(None, description="[user@]host[:port],...")
+    config_path: Word | None = None
+    jump: Word | None = Field(None, description="[user@]host[:port],...")
     legacy_algorithms: bool = False
     keepalive_s: float = Field(15, ge=0)
 
@@ -112,10 +112,10 @@ _FOREIGN = {
 class SessionRequest(Request):
     action: Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
     protocol: Protocol_ | None = None
-    device: str | None = Field(None, description="its name in the inventory")
-    host: str | None = Field(None, min_length=1)
+    device: Id | None = Field(None, description="its name in the inventory")
+    host: Word | None = Field(None, min_length=1)
     port: int | None = Field(None, ge=1, le=65535)
-    username: str | None = None
+    username: Word | None = None
     auth: Auth | None = None
     pty: PtyOptions | None = None
     timeouts: Timeouts | None = None
@@ -125,14 +125,14 @@ class SessionRequest(Request):
     cwd: Word | None = None
     env: dict[Name, Word] | None = None
     expect: Expect | None = None
-    platform: str | None = None
+    platform: Id | None = None
     session_type: SessionType | None = None
-    device_id: str | None = Field(None, min_length=1)
+    device_id: Id | None = None
     acquire_lock: bool | None = None
     lock_ttl_ms: int | None = Field(None, ge=1, le=86_400_000)
-    task_id: str | None = Field(None, min_length=1, description="who you are: the same in every call")
+    task_id: Id | None = Field(None, description="who you are: the same in every call")
     shell_integration: Literal["auto", "off"] | None = None
-    session_id: str | None = Field(None, min_length=1)
+    session_id: Id | None = None
     force: bool | None = None
     wait_ms: int | None = Field(None, ge=0)
     reason: str | None = None

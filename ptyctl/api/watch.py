@@ -6,16 +6,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .model import Reply, Request
+from .model import Id, Reply, Request
 from .session import Mode, State
 
 
 class WatchRequest(Request):
     """Without `from_offset` it begins with the present screen, painted, and goes on from there."""
 
-    session_id: str = Field(min_length=1)
+    session_id: Id
     from_offset: int | None = Field(None, ge=0, description="a byte offset into the raw output")
-    task_id: str | None = Field(None, min_length=1)
+    task_id: Id | None = None
 
 
 class Watched(Reply):

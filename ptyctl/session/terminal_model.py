@@ -14,6 +14,7 @@ from ptyctl.api.pty_replies import PtyReply
 from ptyctl.core.control import ETX
 from ptyctl.core.marker import Dialect, Marker, shell_dialect
 from ptyctl.core.window import UTF8_MAX_BYTES, whole_characters
+from transports.caller import expanded, is_folder
 
 from .expecting import Expecting, Wanted, matched, past_the_end, timed_out, wanted
 from .gate import Writer
@@ -181,8 +182,8 @@ def _directory(session: Session, cwd: str) -> str:
         return cwd
     last = session.stream.last_prompt
     here = os.fsdecode(last.cwd) if last is not None and last.cwd else "."
-    place = Path(here) / Path(cwd).expanduser()
-    if not place.is_dir():
+    place = Path(here) / expanded(cwd)
+    if not is_folder(place):
         raise invalid(f"cwd {cwd} is no directory here; give one that is", field="cwd")
     return str(place)
 

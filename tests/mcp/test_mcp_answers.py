@@ -86,6 +86,15 @@ async def test_bad_arguments_are_named_and_never_repeated(tool: str, arguments: 
     assert SECRET not in result.model_dump_json()
 
 
+async def test_an_answer_stays_short_however_long_the_call_was() -> None:
+    long = "x" * 100_000
+    for wrong in ({"session_id": long}, {"task_id": long}, {"block_id": long, "cmd": None}, {"responses": ["?"] * 1000}):
+        result = await result_of("ptyctl_session_exec", {"session_id": "s", "cmd": "x", **wrong})
+        assert result.structured_content["error_code"] == "INVALID_ARGUMENT"
+        assert len(result.model_dump_json()) < 4000
+    assert "and 990 more" in result.structured_content["message"]
+
+
 async def test_a_bug_of_ours_has_a_trace_id_and_no_text(capsys: pytest.CaptureFixture[str]) -> None:
     result = await executed(f"crash {SECRET}")
     assert result.is_error

@@ -108,7 +108,8 @@ async def test_a_directory_for_the_command(pty: Pty, tmp_path: Path) -> None:
     block = await pty.run("pwd\necho 'a  b'", cwd=str(there))
     assert (block["text"], block["cmd"], block["cwd"]) == (f"{there}\na  b\n", "pwd\necho 'a  b'", str(there))
     assert (await pty.run("pwd", cwd="deeper"))["text"] == f"{there}/deeper\n"
-    await pty.refused("invalid_argument", "pty_exec_block", "cwd", cmd="echo no", cwd="nowhere")
+    for none in ("nowhere", "x" * 5000, "~nobody-has-this-name"):
+        await pty.refused("invalid_argument", "pty_exec_block", "cwd", cmd="echo no", cwd=none)
 
 
 @pytest.mark.parametrize(
