@@ -1,10 +1,12 @@
 """The command line. It translates and holds no logic; heavy parts are imported by the command that needs them."""
 
+import os
 import sys
 
 
 def main() -> None:
     """The console script's entry. Each start of an MCP client comes by here, and may wait for nothing that it does not need."""
+    _open_what_is_closed()
     match sys.argv[1:]:
         case ["mcp"]:
             _shim("core")
@@ -12,6 +14,18 @@ def main() -> None:
             _shim(toolsets)
         case arguments:
             sys.exit(run(arguments or ["--help"]))
+
+
+def _open_what_is_closed() -> None:
+    """Standard input, output and error, where whoever started us has closed them: nothing else may get their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    sys.stdin, sys.stdout, sys.stderr = (
+        sys.stdin or os.fdopen(0),
+        sys.stdout or os.fdopen(1, "w"),
+        sys.stderr or os.fdopen(2, "w"),
+    )
 
 
 def run(arguments: list[str]) -> int:

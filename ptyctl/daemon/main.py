@@ -23,6 +23,7 @@ from .keeping import Keeper
 from .listening import Door, listening
 from .place import NoPlace, Place
 from .server import Daemon
+from .starting import SAYS
 
 EXIT_REFUSED = 2
 
@@ -43,7 +44,7 @@ def run(beside: Beside | None = None) -> int:
         with listening(place) as door:
             asyncio.run(_serve(place, door, beside))
     except (NoPlace, HelloRefused, PtyctlError) as error:
-        print(f"ptyctl daemon: {error}", file=sys.stderr, flush=True)
+        print(f"{SAYS}{error}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
 

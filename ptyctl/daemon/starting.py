@@ -17,6 +17,8 @@ from .place import Place
 LOG_BYTES = 1 << 20
 #: How long a daemon may take until it listens; one that ends meanwhile may need time for its sessions.
 START_S = 30.0
+#: How a line of the daemon's begins that says why it ends.
+SAYS = "ptyctl daemon: "
 
 
 class NotStarted(Exception):
@@ -104,6 +106,8 @@ def _start(place: Place) -> NotStarted | None:
         daemon.kill()
         daemon.wait()
         said = place.log.read_bytes()[begin:].decode("utf-8", "replace").strip().splitlines()
-        return NotStarted(f"the daemon did not start: {said[-1] if said else 'it said nothing'}; see {place.log}")
+        return NotStarted(
+            f"the daemon did not start: {said[-1].removeprefix(SAYS) if said else 'it said nothing'}; see {place.log}"
+        )
     daemon.returncode = 0  # it lives on without us, and this object must not complain of that
     return None

@@ -152,3 +152,13 @@ def test_a_reader_that_has_gone_is_no_error(place: Place, arguments: tuple[str, 
 
 def test_the_version_by_the_usual_option() -> None:
     assert ptyctl("--version").out == ptyctl("version").out != ""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["open local -- cat", "sessions", "mcp"])
+def test_standard_files_may_be_closed(place: Place, command: str, closed: str) -> None:
+    """As some starters of services do."""
+    program = f"exec {sys.executable} -c 'from ptyctl.cli import main; main()' {command} {closed}"
+    ran = subprocess.run(["sh", "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0
+    assert "Traceback" not in ran.stderr

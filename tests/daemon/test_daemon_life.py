@@ -102,6 +102,7 @@ async def test_why_it_does_not_start_is_told(place: Place, monkeypatch: pytest.M
     with pytest.raises(PtyctlError, match="max_sessions") as caught:
         await RemoteController.connect(place)
     assert str(place.log) in caught.value.message
+    assert "ptyctl daemon:" not in caught.value.message  # who says it in the log
 
 
 async def test_what_the_last_daemon_said_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
