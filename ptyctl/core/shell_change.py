@@ -14,8 +14,28 @@ Change = Literal["no", "maybe", "yes"]
 _SEPARATORS = frozenset(";&|()")
 #: Words behind which a command follows.
 _BEFORE_A_COMMAND = frozenset(
-    ["{", "!", "if", "then", "elif", "else", "while", "until", "do", "time", "exec", "command", "builtin", "env", "nohup"]
+    [
+        "{",
+        "!",
+        "if",
+        "then",
+        "elif",
+        "else",
+        "while",
+        "until",
+        "do",
+        "time",
+        "exec",
+        "command",
+        "builtin",
+        "env",
+        "nohup",
+        "nice",
+    ]
 )
+#: Their options that take a value, and those of `command` that run nothing.
+_VALUES = frozenset(("-a", "-C", "-n", "-u"))
+_TELLING = frozenset(("-v", "-V"))
 _LEAVING = frozenset(("exit", "logout"))
 _OWN_SHELL = frozenset(("su", "chroot", "nsenter", "unshare", "newgrp", "login", "machinectl", "systemd-nspawn"))
 _ELSEWHERE = frozenset(["ssh", "slogin", "mosh", "telnet", "rlogin", "docker", "podman", "kubectl", "lxc", "incus"])
@@ -42,12 +62,18 @@ def shell_change(command: str) -> Change:
 def _parts(words: Sequence[str]) -> list[list[str]]:
     """The simple commands of a list, each without what may stand before its name."""
     parts: list[list[str]] = [[]]
+    before = ""
     for word in words:
         if word[0] in _SEPARATORS if word else False:
             parts.append([])
-        elif parts[-1] or not (word in _BEFORE_A_COMMAND or "=" in word):
+        elif parts[-1] or not (word in _BEFORE_A_COMMAND or "=" in word or _is_option(word) or before in _VALUES):
             parts[-1].append(word)
+        before = word
     return [part for part in parts if part]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in _TELLING
 
 
 def _of_simple(words: Sequence[str]) -> Change:

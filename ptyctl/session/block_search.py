@@ -81,7 +81,7 @@ def _end(block: Block, spool_end: int) -> int:
 def _hits(pattern: Any, text: bytes, block: Block, request: BlocksSearch, before: list[Hit]) -> list[Hit]:
     """The block's matching lines, one more than the limit leaves room for at most."""
     hits: list[Hit] = []
-    found = pattern.search(text)
+    found = pattern.search(text) if text else None  # without output there is no line
     line, counted = 1, 0
     while found is not None and len(before) + len(hits) <= request.limit:
         at = found.start()

@@ -53,6 +53,9 @@ class Blocks:
     def all(self) -> list[Block]:
         return list(self._blocks.values())
 
+    def latest(self) -> Block | None:
+        return next(reversed(self._blocks.values()), None)
+
     def get(self, block_id: str) -> Block | None:
         return self._blocks.get(block_id)
 

@@ -18,8 +18,6 @@ from .terminal_model import begin, output_cursor, seconds, until_idle
 
 #: How long the mode may take to become idle after the end of a run.
 _END_S = 2.0
-#: So much of the end of the spool is shown when a step fails.
-_SCREEN_BYTES = 2000
 
 
 async def expect_send(session: Session, request: PtyExpectSend) -> PtyReply:
@@ -32,7 +30,7 @@ async def expect_send(session: Session, request: PtyExpectSend) -> PtyReply:
         raise answer.refused
     if span is None:
         return timed_out(session, "what was expected").model_copy(update={"sent": False})
-    return matched(session.stream, span, want).model_copy(update={"sent": True})
+    return matched(session, span, want).model_copy(update={"sent": True})
 
 
 async def exec_interactive_expect(session: Session, request: PtyExecInteractiveExpect) -> PtyReply:
@@ -43,7 +41,7 @@ async def exec_interactive_expect(session: Session, request: PtyExecInteractiveE
     dialogue = _Dialogue(session, run, deadline, request.task_id)
     for number, (step, want) in enumerate(zip(request.steps, wants, strict=True)):
         if not await dialogue.step(step, want):
-            return dialogue.failed(number, step)
+            return await dialogue.failed(number, step)
     return await dialogue.finished()
 
 
@@ -98,25 +96,24 @@ class _Dialogue:
             self.cursor = span.end
         return answer.sent
 
-    def failed(self, number: int, step: Step) -> PtyReply:
+    async def failed(self, number: int, step: Step) -> PtyReply:
         """Which step, why, and what is on the screen."""
         stream = self._session.stream
         told = f"steps[{number}] waited for {step.expect or 'the prompt'!r}, and "
-        reason, why = "step_timeout", "it did not come in time"
+        reason, why = "step_timeout", "it did not come in time; answer it with pty_send, or end it with pty_end_session"
         if stream.ended is not None:
             reason, why = "eof", f"the far end closed: {stream.ended.message}"
         elif self.over():
             reason = "cancelled" if self._run.done_reason == "cancelled" else "prompt"
             why = "the program had ended before it could be answered"
-        text = stream.read(max(stream.end - _SCREEN_BYTES, stream.start), stream.end)
         update = {
             "ok": False,
             "error": "timeout" if reason == "step_timeout" else "eof",
-            "message": f"{told}{why}; screen is the last output",
+            "message": f"{told}{why} (screen: what is to be seen)",
             "exit_reason": reason,
             "failed_step": number,
             "exit_code": self._run.exit_code,
-            "screen": text.decode("utf-8", "replace"),
+            "screen": "\n".join((await self._session.display.screen.view()).picture.rows).rstrip("\n"),
             "resume_cursor": stream.end,
         }
         return self._begun.model_copy(update=update)

@@ -17,7 +17,6 @@ from ptyctl.core.search import Span as Found
 from ptyctl.core.window import UTF8_MAX_BYTES, Window
 
 from .session import Session
-from .stream import Stream
 
 #: History older than the window is searched in pieces of this size, with a turn for others between them.
 _PIECE_BYTES = 1 << 20
@@ -135,22 +134,26 @@ def past_the_end(cursor: int, end: int) -> PtyctlError:
     return invalid(f"from_cursor {cursor} lies past the end, {end}; is it of another terminal?", field="from_cursor")
 
 
-def matched(stream: Stream, span: Found, want: Wanted) -> PtyReply:
+def matched(session: Session, span: Found, want: Wanted) -> PtyReply:
     """The reply for a match."""
-    text = stream.read(span.start, span.end)
+    text = session.stream.read(span.start, span.end)
     return PtyReply(
         matched=True,
         match_text=text.decode("utf-8", "replace"),
         match_cursor=span.start,
         match_span=Span(start=span.start, end=span.end),
         resume_cursor=span.end,
-        extra=_extra(text) if want.kind == "prompt" else None,
+        extra=_extra(session, span, text) if want.kind == "prompt" else None,
     )
 
 
-def _extra(line: bytes) -> PromptExtra | None:
+def _extra(session: Session, span: Found, line: bytes) -> PromptExtra | None:
+    """What the shell said with its prompt; without marks the prompt itself says nothing, but the run right before it may."""
     if not line.startswith(b"__FWS_PROMPT__ "):
-        return None  # a device's own prompt says nothing but itself
+        last = session.blocks.latest()
+        if last is None or last.exit_code is None or last.spool_end != span.start:
+            return None
+        return PromptExtra(ts=last.ts_end, exit_code=last.exit_code)
     mark = read_sentinel(line)
     return PromptExtra(cwd=os.fsdecode(mark.cwd or b""), ts=mark.ts, exit_code=mark.status)
 

@@ -55,7 +55,7 @@ async def wait_for(session: Session, request: PtyWaitFor) -> PtyReply:
         await _finalised(session)
     if want.kind == "eof":  # what ran has ended with it
         await until_idle(session, asyncio.get_running_loop().time() + _EOF_S)
-    return matched(session.stream, span, want)
+    return matched(session, span, want)
 
 
 async def wait_prompt(session: Session, request: PtyWaitPrompt) -> PtyReply:
@@ -67,7 +67,7 @@ async def wait_prompt(session: Session, request: PtyWaitPrompt) -> PtyReply:
         await _finalised(session)
     if span is None or not await until_idle(session, deadline):
         return timed_out(session, "the prompt")
-    return matched(session.stream, span, want)
+    return matched(session, span, want)
 
 
 async def send(session: Session, request: PtySend) -> PtyReply:

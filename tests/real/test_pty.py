@@ -30,5 +30,10 @@ async def test_over_ssh(controller: LocalController, sshd: OpenSshServer) -> Non
         pty = Pty(controller, session_id=session.session_id)
         block = await pty.run("pwd; (exit 3)", cwd="/usr")
         assert (block["text"], block["exit_code"], block["cmd"]) == ("/usr\n", 3, "pwd; (exit 3)")
+        begun = await pty.good("pty_exec_block", cmd="echo hi; (exit 4)")
+        assert (await pty.prompt(begun["resume_cursor"]))["extra"]["exit_code"] == 4
+        await pty.good("pty_send", data="echo $((40 + 2))\n")
+        typed = await pty.match("\n42\n", begun["resume_cursor"])
+        assert "extra" not in await pty.prompt(typed["resume_cursor"])  # what is typed by hand tells no exit code
         assert (await pty.good("pty_reset"))["incarnation"] == 2
         assert (await pty.run("echo on"))["text"] == "on\n"

@@ -280,8 +280,16 @@ async def test_a_step_that_never_comes(pty: Pty) -> None:
     command = "printf 'name? '; read n; printf 'age? '; read a"
     reply = await pty.refused("timeout", "pty_exec_interactive_expect", "steps[1]", "never", cmd=command, steps=steps)
     assert (reply["exit_reason"], reply["failed_step"]) == ("step_timeout", 1)
-    assert reply["screen"].endswith("age? ")
+    assert reply["screen"].splitlines()[-2:] == ["name? jo", "age?"]
     assert (await pty.good("pty_status"))["mode"] == "interactive"
+    assert (await pty.good("pty_end_session"))["ended"] == "prompt"
+
+
+async def test_a_step_that_fails_shows_the_screen_as_it_was_drawn(pty: Pty) -> None:
+    command = "printf '\\033[2J\\033[3;3Hpick one\\033[HMENU'; read answer"
+    steps = [{"expect": "never", "send": "x\n", "timeout_ms": 100}]
+    reply = await pty.refused("timeout", "pty_exec_interactive_expect", "pty_send", cmd=command, steps=steps)
+    assert reply["screen"] == "MENU\n\n  pick one"
     assert (await pty.good("pty_end_session"))["ended"] == "prompt"
 
 

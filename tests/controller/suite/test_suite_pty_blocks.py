@@ -133,3 +133,5 @@ async def test_search_stays_within_blocks_and_its_limit(pty: Pty) -> None:
     assert [(hit["line"], hit["text"]) for hit in across["hits"]] == [(8, "8")]
     every = await pty.good("blocks_search", query="(?s).*", regex=True)
     assert len(every["hits"]) == 1
+    await pty.run("true")  # it has no line
+    assert len((await pty.good("blocks_search", query="(?s).*", regex=True))["hits"]) == 1
