@@ -80,7 +80,7 @@ class Expectations:
         """The lines of `text` that an error pattern matches, in order, each once."""
         data, found = text.encode(), []
         for pattern in self.errors:
-            for match in pattern.finditer(data):
+            for match in pattern.finditer(data) if pattern.search(data) is not None else ():  # to find none is cheap
                 begin = data.rfind(b"\n", 0, match.end() - 1 if match.end() else 0) + 1
                 end = data.find(b"\n", match.start())
                 found.append((begin, data[begin : len(data) if end < begin else end].decode("utf-8", "replace").strip()))

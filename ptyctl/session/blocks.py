@@ -154,7 +154,7 @@ class Blocks:
         self._rows.append(block.block_id)
         self._unwritten.append(block)
         if len(self._unwritten) == 1:
-            asyncio.get_running_loop().call_later(0, self.flush)
+            asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
         """Writes the rows that wait."""

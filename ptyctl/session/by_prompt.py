@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ptyctl.core.marks import PlacedMark
+
 from .config_lines import check_line
 from .gate import SYSTEM, Writer
 from .run import Run
 from .terminal import SETTLE_S, Terminal
 from .typed_line import TypedLine
+from .way import Typing
 
 #: Where nothing tells the end, and the caller names no time, so much quiet is taken for it.
 DEFAULT_IDLE_S = 2.0
@@ -23,50 +26,85 @@ Sight = Literal["prompt", "pager", "quiet"]
 class ByPrompt:
     """Lines are typed one after another, each answered by the prompt, or by quiet."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    told_by_marks = False
+
+    def __init__(self, terminal: Terminal, lines: list[str], idle_s: float | None) -> None:
+        """`idle_s` None: only the prompt ends a line."""
         self._terminal = terminal
+        self._lines = lines
+        self._number = 0
+        self._idle_s = idle_s
+        self.look_at: float | None = None
 
-    async def drive(self, run: Run, writer: Writer, lines: list[str], idle_s: float | None) -> None:
-        """`idle_s` None: only the prompt ends a line. Comes back when the run is over."""
-        terminal, stream = self._terminal, self._terminal.stream
+    async def type(self, run: Run, writer: Writer) -> None:
         run.device = run.echoed = True
-        run.prompt_before = terminal.last_line()
-        run.raw_begin = end = stream.normaliser.raw
-        for number, line in enumerate(lines, 1):
-            typed = TypedLine(terminal, line, alone=len(lines) == 1)
-            await terminal.type(run, line + "\n", writer)
-            if not await self._answered(run, typed, idle_s):
-                return
-            end = typed.output_end(run)
-            terminal.prompt.learn(typed.prompt(terminal.last_line()))
-            if not check_line(run, number, line, stream, typed.output or typed.raw, end):
-                break
+        run.prompt_before = self._terminal.last_line()
+        run.raw_begin = self._terminal.stream.normaliser.raw
+        await self._type_next(run, writer)
+
+    async def _type_next(self, run: Run, writer: Writer) -> None:
+        line = self._lines[self._number]
+        self._number += 1
+        self._writer = writer
+        self._typed = TypedLine(self._terminal, line, alone=len(self._lines) == 1)
+        await self._terminal.type(run, line + "\n", writer)
+
+    def look(self, run: Run) -> Typing | None:
+        terminal, stream, typed = self._terminal, self._terminal.stream, self._typed
+        typed.look(run)
+        sight, now, last = self._sight(run), terminal.now(), stream.last_data
+        since = max(last, run.answered) if sight == "quiet" else last
+        due = None if sight is None else since + self._stay_s(sight, run)
+        idle_due = None if self._idle_s is None else max(last, typed.at) + self._idle_s
+        if stream.ended is not None:
+            terminal.finish(run, "eof")
+        elif sight is not None and due is not None and now >= due:
+            if stream.pulse.settles():  # otherwise it is looked at again once nothing more is to be read
+                return self._act(run, sight)
+            due = None
+        elif idle_due is not None and now >= idle_due:
+            asked = run.request is not None and run.request.until_idle_ms is not None
+            terminal.finish(run, "until_idle" if asked else "idle")
+        self.look_at = min((when for when in (due, idle_due) if when is not None), default=None)
+        return None
+
+    def _act(self, run: Run, sight: Sight) -> Typing | None:
+        """What is to be typed now that it has stayed."""
+        terminal, typed, line = self._terminal, self._typed, self._terminal.last_line()
+        if sight == "prompt":
+            return self._answered(run)
+        if sight == "pager":
+            run.pages += 1
+            typed.key_sent()
+            return terminal.gate.interrupt((run.expect.pager(line) or "").encode(), SYSTEM)
+        if run.expect.manners.asks(line):
+            run.question = line
+            run.ended.beat()
+            terminal.stream.pulse.beat()
+        elif typed.lost_prompt(run):
+            return terminal.gate.type("\n", SYSTEM)
+        return self.look(run)
+
+    def _answered(self, run: Run) -> Typing | None:
+        """The prompt is there again: the line is over."""
+        terminal, typed = self._terminal, self._typed
+        end = typed.output_end(run)
+        terminal.prompt.learn(typed.prompt(terminal.last_line()))
+        line, number = self._lines[self._number - 1], self._number
+        taken = check_line(run, number, line, terminal.stream, typed.output or typed.raw, end)
+        if taken and number < len(self._lines):
+            return self._type_next(run, self._writer)
         terminal.finish(run, "prompt", raw_end=end)
+        return None
 
-    async def _answered(self, run: Run, typed: TypedLine, idle_s: float | None) -> bool:
-        """Waits for the prompt after one line; False when the run is over by something else."""
-        terminal, stream = self._terminal, self._terminal.stream
-        while run.done_reason is None:
-            typed.look(run)
-            sight = self._sight(run, typed)
-            since = max(stream.last_data, run.answered) if sight == "quiet" else stream.last_data
-            due = None if sight is None else since + self._stay_s(sight, run)
-            idle_due = None if idle_s is None else max(stream.last_data, typed.at) + idle_s
-            if stream.ended is not None:
-                terminal.finish(run, "eof")
-            elif due is not None and terminal.now() >= due and await terminal.nothing_more():
-                if sight == "prompt":
-                    return True
-                await self._answer(run, typed, sight)
-            elif idle_due is not None and terminal.now() >= idle_due:
-                terminal.finish(run, "idle")
-            else:
-                await stream.pulse.wait(min((when for when in (due, idle_due) if when is not None), default=None), gather=True)
-        return False
+    def marked(self, run: Run, placed: PlacedMark) -> None:
+        """Marks are not what tells here."""
 
-    def _sight(self, run: Run, typed: TypedLine) -> Sight | None:
+    def over(self) -> None: ...
+
+    def _sight(self, run: Run) -> Sight | None:
         """None while nothing is to be done about it."""
-        prompt, line = self._terminal.prompt, self._terminal.last_line()
+        prompt, line, typed = self._terminal.prompt, self._terminal.last_line(), self._typed
         # the cursor may not have left the line of the command yet: a repaint shows the prompt there too
         if typed.output is not None:
             if prompt.match(typed.prompt(line), run.expect) is not None:
@@ -80,16 +118,3 @@ class ByPrompt:
         line, learned = self._terminal.last_line(), self._terminal.prompt.learned
         least = QUIET_S if sight == "quiet" else SETTLE_S if sight == "prompt" and line != learned else 0.0
         return max(least, run.expect.settle_s)
-
-    async def _answer(self, run: Run, typed: TypedLine, sight: Sight | None) -> None:
-        terminal, line = self._terminal, self._terminal.last_line()
-        if sight == "pager":
-            run.pages += 1
-            typed.key_sent()
-            await terminal.gate.interrupt((run.expect.pager(line) or "").encode(), SYSTEM)
-        elif run.expect.manners.asks(line):
-            run.question = line
-            run.ended.beat()
-            terminal.stream.pulse.beat()
-        elif typed.lost_prompt(run):
-            await terminal.gate.type("\n", SYSTEM)

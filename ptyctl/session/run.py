@@ -23,16 +23,20 @@ class Run:
     `echoed` says that the output begins with the prompt and the echo, `driven` that this process typed it and looks after it.
     `device` says that only a prompt or quiet can tell its end, `question` is what waits for an answer in it,
     `answered` when a caller last typed into it, on the loop's clock.
+    `fence` is that of its writer's lease when it began.
     `submitted` is the command as its caller gave it, where more is typed: a change to the directory `cwd`.
+    `ended` beats when a run of the session has ended, or asks.
     """
 
     seq: int
     command: str
     expect: Expectations
     begun: float
+    ended: Pulse
     request: ExecRequest | None = None
     origin: Origin = "exec"
     task_id: str | None = None
+    fence: int | None = None
     submitted: str | None = None
     cwd: str | None = None
     begun_ms: int = field(default_factory=lambda: int(time.time() * 1000))
@@ -59,7 +63,6 @@ class Run:
     duration_ms: int | None = None
     failure: PtyctlError | None = None
     failed_lines: list[FailedLine] = field(default_factory=list)
-    ended: Pulse = field(default_factory=Pulse)
 
     @property
     def block_id(self) -> str:
