@@ -90,8 +90,9 @@ class Blocks:
         """A run has ended; its output is put into a file of its own."""
         status, reason = _outcome(run)
         begun = self._blocks[run.block_id]
-        block = begun.model_copy(
-            update={
+        block = Block(
+            **{
+                **begun.__dict__,
                 "ts_end": int(time.time() * 1000),
                 "status": status,
                 "reason": reason,

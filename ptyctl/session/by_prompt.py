@@ -52,15 +52,16 @@ class ByPrompt:
     def look(self, run: Run) -> Typing | None:
         terminal, stream, typed = self._terminal, self._terminal.stream, self._typed
         typed.look(run)
-        sight, now, last = self._sight(run), terminal.now(), stream.last_data
+        line, now, last = terminal.last_line(), terminal.now(), stream.last_data
+        sight = self._sight(run, line)
         since = max(last, run.answered) if sight == "quiet" else last
-        due = None if sight is None else since + self._stay_s(sight, run)
+        due = None if sight is None else since + self._stay_s(run, sight, line)
         idle_due = None if self._idle_s is None else max(last, typed.at) + self._idle_s
         if stream.ended is not None:
             terminal.finish(run, "eof")
         elif sight is not None and due is not None and now >= due:
             if stream.pulse.settles():  # otherwise it is looked at again once nothing more is to be read
-                return self._act(run, sight)
+                return self._act(run, sight, line)
             due = None
         elif idle_due is not None and now >= idle_due:
             asked = run.request is not None and run.request.until_idle_ms is not None
@@ -68,11 +69,11 @@ class ByPrompt:
         self.look_at = min((when for when in (due, idle_due) if when is not None), default=None)
         return None
 
-    def _act(self, run: Run, sight: Sight) -> Typing | None:
+    def _act(self, run: Run, sight: Sight, line: str) -> Typing | None:
         """What is to be typed now that it has stayed."""
-        terminal, typed, line = self._terminal, self._typed, self._terminal.last_line()
+        terminal, typed = self._terminal, self._typed
         if sight == "prompt":
-            return self._answered(run)
+            return self._answered(run, line)
         if sight == "pager":
             run.pages += 1
             typed.key_sent()
@@ -85,11 +86,11 @@ class ByPrompt:
             return terminal.gate.type("\n", SYSTEM)
         return self.look(run)
 
-    def _answered(self, run: Run) -> Typing | None:
+    def _answered(self, run: Run, last_line: str) -> Typing | None:
         """The prompt is there again: the line is over."""
         terminal, typed = self._terminal, self._typed
         end = typed.output_end(run)
-        terminal.prompt.learn(typed.prompt(terminal.last_line()))
+        terminal.prompt.learn(typed.prompt(last_line))
         line, number = self._lines[self._number - 1], self._number
         taken = check_line(run, number, line, terminal.stream, typed.output or typed.raw, end)
         if taken and number < len(self._lines):
@@ -102,9 +103,9 @@ class ByPrompt:
 
     def over(self) -> None: ...
 
-    def _sight(self, run: Run) -> Sight | None:
+    def _sight(self, run: Run, line: str) -> Sight | None:
         """None while nothing is to be done about it."""
-        prompt, line, typed = self._terminal.prompt, self._terminal.last_line(), self._typed
+        prompt, typed = self._terminal.prompt, self._typed
         # the cursor may not have left the line of the command yet: a repaint shows the prompt there too
         if typed.output is not None:
             if prompt.match(typed.prompt(line), run.expect) is not None:
@@ -113,8 +114,8 @@ class ByPrompt:
                 return "pager"
         return None if run.question is not None or typed.looked_for_prompt else "quiet"
 
-    def _stay_s(self, sight: Sight, run: Run) -> float:
+    def _stay_s(self, run: Run, sight: Sight, line: str) -> float:
         """How long it must stay the end of the output to be what it looks like."""
-        line, learned = self._terminal.last_line(), self._terminal.prompt.learned
+        learned = self._terminal.prompt.learned
         least = QUIET_S if sight == "quiet" else SETTLE_S if sight == "prompt" and line != learned else 0.0
         return max(least, run.expect.settle_s)

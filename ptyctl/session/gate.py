@@ -137,7 +137,8 @@ class Gate:
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(asyncio.get_running_loop().time() + PACE_S)
-                await self._free(writer)
+                if self._free_at:
+                    await self._free(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
                 try:
                     await self._send(out, writer, fence)

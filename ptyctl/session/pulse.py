@@ -17,7 +17,8 @@ class Pulse:
 
     Bytes that were received wake those who `gather` only when `gather_bytes` of them have come, or when two turns of the loop
     brought no more: so their searching stays linear, and a flood costs them next to nothing in between. `settled` says that it
-    was the latter, and nothing came since. `watch` is called whenever those who gather are woken, in that very step.
+    was the latter, and nothing came since. `watch` is called when those who gather are woken, in that very step, and as soon as
+    the channel has nothing more.
     """
 
     def __init__(self, gather_bytes: int = GATHER_BYTES) -> None:
@@ -51,6 +52,12 @@ class Pulse:
                 self._settling = True
                 self._loop.call_soon(self._settle, self._size)
 
+    def drained(self) -> None:
+        """The channel knows that nothing more is there to be read."""
+        if self.watch is not None and not self.settled:
+            self.settled = True
+            self.watch()
+
     async def wait(self, until: float | None = None, *, gather: bool = False) -> None:
         """Returns at the next beat, or when the loop's clock reaches `until`."""
         waiting = self._gathering if gather else self._waiting
@@ -77,7 +84,9 @@ class Pulse:
 
     def _settle(self, seen: int, quiet_turns: int = 0) -> None:
         """Once a turn of the loop. Two must bring nothing, since a turn runs what is ready before what it finds."""
-        if self._size != seen:
+        if self.settled and not self._gathering:
+            self._settling = False
+        elif self._size != seen:
             self._loop.call_soon(self._settle, self._size)
         elif quiet_turns == 0:
             self._loop.call_soon(self._settle, seen, 1)

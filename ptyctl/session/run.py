@@ -25,7 +25,7 @@ class Run:
     `answered` when a caller last typed into it, on the loop's clock.
     `fence` is that of its writer's lease when it began.
     `submitted` is the command as its caller gave it, where more is typed: a change to the directory `cwd`.
-    `ended` beats when a run of the session has ended, or asks.
+    `block_id` is `<seq>_<ts>`, unique in its session (CONTRACTS). `ended` beats when a run of the session has ended, or asks.
     """
 
     seq: int
@@ -40,6 +40,7 @@ class Run:
     submitted: str | None = None
     cwd: str | None = None
     begun_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    block_id: str = field(init=False)
     sent: bool = False
     raw_sent: int | None = None
     spool_sent: int | None = None
@@ -64,10 +65,8 @@ class Run:
     failure: PtyctlError | None = None
     failed_lines: list[FailedLine] = field(default_factory=list)
 
-    @property
-    def block_id(self) -> str:
-        """`<seq>_<ts>`, unique in its session (CONTRACTS)."""
-        return f"{self.seq}_{self.begun_ms}"
+    def __post_init__(self) -> None:
+        self.block_id = f"{self.seq}_{self.begun_ms}"
 
     def finish(self, reason: DoneReason, now: float, *, raw_end: int, spool_end: int) -> None:
         """The run is over; a second time changes nothing."""

@@ -207,7 +207,7 @@ class Runs:
         self._next_seq = block.seq
         run = self._new(block.cmd, Expectations.of(None, None, None), block.origin, None, block.task_id)
         self._history.pop(run.block_id)
-        run.begun_ms, run.sent, run.driven = block.ts_begin, True, False
+        run.begun_ms, run.block_id, run.sent, run.driven = block.ts_begin, block.block_id, True, False
         self._history[run.block_id] = run
         run.raw_sent, run.spool_sent = block.raw_begin, block.spool_begin
         run.raw_begin, run.spool_begin = running.raw_begin, running.spool_begin
