@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
-from ptyctl.core.control import ETX
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Expectations
 from ptyctl.core.render import render
-from ptyctl.core.search import Search, compile_pattern
 from ptyctl.core.states import Mode, next_mode
 
 from .alarm import Alarm
 from .dialect import Shell
 from .driving import Driver, closed
 from .eager import begun
-from .gate import SYSTEM, Writer
+from .gate import Writer
 from .going_on import OpenBlock
+from .helping import answers_of, helpers_of
 from .pulse import Pulse
 from .run import Origin, Run
 from .terminal import Terminal
@@ -72,20 +70,14 @@ class Runs:
             PtyctlError: BUSY, naming the run in the way; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT.
         """
         fence = self._terminal.gate.check(writer)
-        asked = (request.responses or ()) if request is not None else ()
-        responses = [
-            (compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
-            for item in asked
-        ]
+        answers = answers_of(request, writer)
         if self.current is not None or self._reserved_for:
             await self._free()
             fence = self._terminal.gate.check(writer)
         run = self._new(command, expect, origin, request, writer.task_id, submitted, cwd)
         run.fence = fence
         self.on_begin(run)
-        self._helpers = [asyncio.create_task(self._answer(run, teller, pattern, text)) for pattern, text, teller in responses]
-        if request is not None and request.cancel_after_ms is not None:
-            self._helpers.append(asyncio.create_task(self._cancel_later(run, request.cancel_after_ms / 1000)))
+        self._helpers = helpers_of(run, answers, self._terminal, self.interrupted)
         self._type(run, self._driver.begin(run, writer))
         return run
 
@@ -254,30 +246,6 @@ class Runs:
     def _due(self) -> None:
         if self._terminal.stream.pulse.watch is not None:
             self._look()
-
-    async def _answer(self, run: Run, writer: Writer, pattern: object, text: str) -> None:
-        """Sends `text` each time the pattern appears behind what was answered before, as long as the run's writer may."""
-        stream = self._terminal.stream
-        while run.spool_begin is None:
-            await stream.pulse.wait()
-        search = Search(pattern, run.spool_begin)
-        while True:
-            found = search.search(stream.window)
-            if found is None or found.start == found.end:
-                await stream.pulse.wait(gather=True)
-                continue
-            try:
-                await self._terminal.gate.type(text, writer)
-            except PtyctlError:
-                return  # the lock was lost, or the far end is gone: the run goes on, or ends by itself
-            search = Search(pattern, found.end)
-
-    async def _cancel_later(self, run: Run, after_s: float) -> None:
-        await asyncio.sleep(after_s)
-        if run.done_reason is None:
-            with contextlib.suppress(PtyctlError):  # the far end is gone: that ends the run too
-                await self._terminal.gate.interrupt(ETX, SYSTEM)
-            self.interrupted()
 
     def _failed(self, run: Run, error: PtyctlError) -> None:
         stream = self._terminal.stream
