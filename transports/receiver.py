@@ -25,6 +25,10 @@ class Receiver(ABC):
     def channel_ended(self, reason: ChannelError) -> None:
         """No more bytes will come: ChannelEnded, ChannelClosed or ChannelBroken. Called exactly once, after the last byte."""
 
+    def drained(self) -> None:
+        """Nothing more is there to be read now. Not every channel can tell, and not every receiver wants to know."""
+        return
+
     def data_received(self, data: bytes) -> None:
         """For channels whose library hands over bytes of its own: copies them in, as much as each buffer takes."""
         rest = memoryview(data)

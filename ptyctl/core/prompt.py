@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 from .manners import PLAIN, Manners
 from .render import render
-from .search import compile_all, compile_pattern
+from .search import any_of, compile_all, compile_pattern
 
 Certainty = Literal["exact", "regex"]
 
@@ -47,6 +48,7 @@ class Expectations:
     prompt: Any
     pagers: list[Any]
     errors: list[Any]
+    any_error: Callable[[bytes], bool]
     settle_s: float = 0.0
     manners: Manners = PLAIN
 
@@ -69,6 +71,7 @@ class Expectations:
             compile_pattern(prompt or DEFAULT_PROMPT, "expect.prompt_regex"),
             compile_all(DEFAULT_PAGERS if pagers is None else pagers, "expect.pager_regexes"),
             compile_all(DEFAULT_ERRORS if errors is None else errors, "expect.error_regexes"),
+            any_of(DEFAULT_ERRORS if errors is None else errors),
             (settle_ms or 0) / 1000,
             manners,
         )
@@ -81,7 +84,7 @@ class Expectations:
     def error_lines(self, text: str) -> list[str]:
         """The lines of `text` that an error pattern matches, in order, each once."""
         data, found = text.encode(), []
-        for pattern in self.errors:
+        for pattern in self.errors if self.any_error(data) else ():
             for match in pattern.finditer(data):
                 begin = data.rfind(b"\n", 0, match.end() - 1 if match.end() else 0) + 1
                 end = data.find(b"\n", match.start())

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+
+from pydantic_core import to_json
 
 from .raw_log import read_between
 
 #: What is appended waits in memory up to this size before it is written, or until `flush`.
 BATCH_BYTES = 64 * 1024
 _FILE_MODE = 0o600
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # json.dumps would make one each time
 
 
 def json_line(row: Mapping[str, object]) -> bytes:
     """A row of a file of JSON lines."""
-    return _encode(row).encode("utf-8", "surrogatepass") + b"\n"
+    return to_json(row) + b"\n"
 
 
 class Appender:

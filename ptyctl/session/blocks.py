@@ -93,8 +93,9 @@ class Blocks:
         """A run has ended; its output is put into a file of its own."""
         status, reason = _outcome(run)
         begun = self._blocks[run.block_id]
-        block = begun.model_copy(
-            update={
+        block = Block(
+            **{
+                **begun.__dict__,
                 "ts_end": int(time.time() * 1000),
                 "status": status,
                 "reason": reason,
@@ -161,7 +162,7 @@ class Blocks:
         self._rows.append(block.block_id)
         self._unwritten.append(block)
         if len(self._unwritten) == 1:
-            asyncio.get_running_loop().call_later(0, self.flush)
+            asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
         """Writes the rows that wait."""

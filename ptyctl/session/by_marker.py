@@ -10,7 +10,7 @@ from ptyctl.core.search import Search, compile_pattern
 
 from .bare_prompt import BarePrompt
 from .gate import Writer
-from .long_command import typeable
+from .long_command import Typeable
 from .run import Run
 from .stream import Stream
 from .terminal import SETTLE_S, Terminal
@@ -22,49 +22,59 @@ _TAIL_BYTES = 128 * 1024
 class ByMarker:
     """Wraps the command; the shell sends the marks around it."""
 
+    told_by_marks = True
+
     def __init__(self, terminal: Terminal, marker: Marker, *, defined: bool, inner: bool, near: bool) -> None:
         """`defined`: the shell knows how to send a mark. `inner`: it runs in a shell that announces itself. `near`: it is a
         program of this machine."""
         self._terminal = terminal
-        self._marker = marker
+        self.marker = marker
         self._counter = 0
         self._inner = inner
         self._near = marker.dialect if near and not inner else None  # the inner one may be another user's
         self._outer_end: PlacedMark | None = None
+        self._bare: BarePrompt | None = None
+        self._typeable: Typeable | None = None
+        self._watch: _AsciiWatch | None = None
+        self.look_at: float | None = None
         self.defined = defined
 
-    async def drive(self, run: Run, writer: Writer) -> None:
-        with typeable(run.command, self._near) as command:
-            await self._drive(run, command, writer)
-
-    async def _drive(self, run: Run, command: str, writer: Writer) -> None:
-        terminal, stream = self._terminal, self._terminal.stream
-        self._counter = stream.next_counter(self._marker.nonce)
-        line = self._marker.line(command, self._counter, define=not self.defined)
+    async def type(self, run: Run, writer: Writer) -> None:
+        terminal, stream, marker = self._terminal, self._terminal.stream, self.marker
+        self._counter = stream.next_counter(marker.nonce)
+        self._typeable = Typeable(run.command, self._near)
+        line = marker.line(self._typeable.text, self._counter, define=not self.defined)
         run.prompt_before = terminal.last_line()
-        run.raw_sent, run.spool_sent, bare = stream.normaliser.raw, stream.end, BarePrompt(terminal, run)
-        text = typed(line, BRACKETED_PASTE in stream.normaliser.modes)
-        watch = _AsciiWatch(self._marker, self._counter, stream) if isinstance(self._marker, AsciiMarker) else None
-        await terminal.type(run, text + "\n", writer)
-        while run.done_reason is None:
-            if watch is not None:
-                watch.look(run, terminal)
-            if stream.ended is not None:
-                terminal.finish(run, "eof")
-            elif self._prompt_alone(run, bare):
-                self.defined = False
-                run.prompt_after = terminal.last_line()
-                if run.raw_begin is None:
-                    run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
-                run.exit_code_reason = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
-                terminal.finish(run, "cancelled" if run.interrupted else "prompt")
-            if run.done_reason is None:
-                await stream.pulse.wait(self._look_again(run, bare), gather=True)
+        run.raw_sent, run.spool_sent = stream.normaliser.raw, stream.end
+        self._bare = BarePrompt(terminal, run)
+        if isinstance(marker, AsciiMarker):
+            self._watch = _AsciiWatch(marker, self._counter, stream)
+        await terminal.type(run, typed(line, BRACKETED_PASTE in stream.normaliser.modes) + "\n", writer)
+
+    def look(self, run: Run) -> None:
+        terminal = self._terminal
+        assert self._bare is not None
+        if self._watch is not None:
+            self._watch.look(run, terminal)
+        if terminal.stream.ended is not None:
+            terminal.finish(run, "eof")
+        elif self._prompt_alone(run, self._bare):
+            self.defined = False
+            run.prompt_after = terminal.last_line()
+            if run.raw_begin is None:
+                run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
+            run.exit_code_reason = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
+            terminal.finish(run, "cancelled" if run.interrupted else "prompt")
+        self.look_at = self._look_again(run, self._bare)
+
+    def over(self) -> None:
+        if self._typeable is not None:
+            self._typeable.close()
 
     def marked(self, run: Run, placed: PlacedMark) -> None:
         """A mark of this session came by."""
         mark = placed.mark
-        if mark.nonce != self._marker.nonce:
+        if mark.nonce != self.marker.nonce:
             if self._inner and run.sent:
                 self._outer(run, placed)
             return

@@ -9,7 +9,7 @@ from ptyctl.core.marks import PlacedMark
 
 from .bare_prompt import BarePrompt
 from .gate import Writer
-from .long_command import typeable
+from .long_command import Typeable
 from .run import Run
 from .terminal import Terminal
 
@@ -19,29 +19,37 @@ NO_MARKS = "a shell without marks is in front (su, sudo, exec, or its prompt's c
 class ByMarks:
     """Types the command and lets the marks tell the rest."""
 
+    told_by_marks = True
+
     def __init__(self, terminal: Terminal, marker: Marker) -> None:
         self._terminal = terminal
         self._marker = marker
         self._end: PlacedMark | None = None
+        self._bare: BarePrompt | None = None
+        self._typeable: Typeable | None = None
+        self.look_at: float | None = None
         self.silent = False
 
-    async def drive(self, run: Run, writer: Writer) -> None:
+    async def type(self, run: Run, writer: Writer) -> None:
         terminal, stream = self._terminal, self._terminal.stream
         run.prompt_before = terminal.last_line()
-        run.raw_sent, run.spool_sent, bare = stream.normaliser.raw, stream.end, BarePrompt(terminal, run)
-        with typeable(run.command, self._marker.dialect) as command:
-            await terminal.type(run, self._typed(command) + "\n", writer)
-            await self._until_over(run, bare)
+        run.raw_sent, run.spool_sent = stream.normaliser.raw, stream.end
+        self._bare = BarePrompt(terminal, run)
+        self._typeable = Typeable(run.command, self._marker.dialect)
+        await terminal.type(run, self._typed(self._typeable.text) + "\n", writer)
 
-    async def _until_over(self, run: Run, bare: BarePrompt) -> None:
-        terminal, stream = self._terminal, self._terminal.stream
-        while run.done_reason is None:
-            if stream.ended is not None:
-                terminal.finish(run, "eof")
-            elif bare.tells_end(runs=run.raw_begin is not None, ended=self._end is not None):
-                self._fell_silent(run)
-            else:
-                await stream.pulse.wait(bare.look_again(), gather=True)
+    def look(self, run: Run) -> None:
+        assert self._bare is not None
+        if self._terminal.stream.ended is not None:
+            self._terminal.finish(run, "eof")
+        elif self._bare.tells_end(runs=run.raw_begin is not None, ended=self._end is not None):
+            self._fell_silent(run)
+        else:
+            self.look_at = self._bare.look_again()
+
+    def over(self) -> None:
+        if self._typeable is not None:
+            self._typeable.close()
 
     def _typed(self, command: str) -> str:
         editing = BRACKETED_PASTE in self._terminal.stream.normaliser.modes

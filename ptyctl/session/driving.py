@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from ptyctl.core.control import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker, shell_dialect
-from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Prompt
 
 from .by_marker import ByMarker
@@ -18,6 +16,7 @@ from .gate import Writer
 from .hooking import give_marks, keep_history_clean
 from .run import Run
 from .terminal import Terminal
+from .way import Way
 
 #: A shell's first prompt tells that it reads; typed before, its line editor may lose or show it twice.
 FIRST_OUTPUT_WAIT_S = 3.0
@@ -30,14 +29,6 @@ LOCAL_PROMPT_WAIT_S = 1.0
 NEXT_PROMPT_WAIT_S = 0.1
 
 
-class MarkedWay(Protocol):
-    """A way whose end marks tell."""
-
-    async def drive(self, run: Run, writer: Writer) -> None: ...
-
-    def marked(self, run: Run, placed: PlacedMark) -> None: ...
-
-
 class Driver:
     """`program` is a local program's path; `probing` says whether an unknown terminal may be asked what it is,
     `hooking` whether a shell that is found so is given marks.
@@ -48,7 +39,7 @@ class Driver:
     def __init__(self, terminal: Terminal, program: str | None, probing: bool, hooking: bool = False) -> None:
         self.nonce = ""
         self.hooks_nonce = ""
-        self.way: MarkedWay | None = None
+        self.way: Way | None = None
         self._terminal = terminal
         self._program = program
         self.probing = probing
@@ -89,40 +80,44 @@ class Driver:
             self._shell, self._defined = None, None
         self._hooked, self._silent = True, False
 
-    async def drive(self, run: Run, writer: Writer) -> None:
-        """Types the command, and comes back when the run is over."""
+    async def begin(self, run: Run, writer: Writer) -> None:
+        """Finds the way, and types the command."""
+        self.way = None
         marker = await self._marker(run, writer)
         if marker is None:
-            await self._by_prompt(run, writer)
+            self.way = await self._by_prompt(run, writer)
         elif self.has_marks and not isinstance(marker, AsciiMarker):
-            way = ByMarks(self._terminal, Marker(self.nonce, shell_dialect(self._program or "") or marker.dialect))
-            self.way = way
-            await way.drive(run, writer)
-            self._silent = way.silent
-            if way.silent:
-                self._shell = None
+            self.way = ByMarks(self._terminal, Marker(self.nonce, shell_dialect(self._program or "") or marker.dialect))
         else:
-            near = self._program is not None
-            by_marker = ByMarker(self._terminal, marker, defined=self._defined == marker, inner=self._silent, near=near)
-            self.way = by_marker
-            await by_marker.drive(run, writer)
-            self._defined = marker if by_marker.defined else None
+            near, defined = self._program is not None, self._defined == marker
+            self.way = ByMarker(self._terminal, marker, defined=defined, inner=self._silent, near=near)
+        await self.way.type(run, writer)
+
+    def over(self, run: Run) -> None:
+        """A run has ended: what its way found out of the shell in front is taken over."""
+        if self.way is not None:
+            self.way.over()
+        if isinstance(self.way, ByMarker):
+            self._defined = self.way.marker if self.way.defined else None
             if run.done_reason == "prompt":  # no mark came: another shell may be in front now, of another kind
                 self._shell, self._silent = None, True
+        elif isinstance(self.way, ByMarks):
+            self._silent = self.way.silent
+            if self._silent:
+                self._shell = None
 
     def watch_typed(self) -> None:
         """Somebody typed a command at a shell with marks."""
         self.way = ByMarks(self._terminal, Marker(self.nonce))
 
-    async def _by_prompt(self, run: Run, writer: Writer) -> None:
-        self.way = None
+    async def _by_prompt(self, run: Run, writer: Writer) -> ByPrompt:
         local = self._program is not None  # a program may have no prompt at all, and takes an Enter for input
         wait_s = LOCAL_PROMPT_WAIT_S if local else PROMPT_WAIT_S
         found = await settled_prompt(self._terminal, run.expect, self._terminal.now() + wait_s, None if local else writer)
         request = run.request
         idle_ms = request.until_idle_ms if request is not None else None
         idle_s = idle_ms / 1000 if idle_ms is not None else None if found else DEFAULT_IDLE_S
-        await ByPrompt(self._terminal).drive(run, writer, run.command.split("\n"), idle_s)
+        return ByPrompt(self._terminal, run.command.split("\n"), idle_s)
 
     async def _marker(self, run: Run, writer: Writer) -> Marker | None:
         """The marker to run with, or None: then the run says why it has no exit code."""

@@ -35,11 +35,11 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
     writer = Writer(request.task_id)
     fence = None
     if request.block_id is None:
-        fence = session.gate.check(writer)
         if request.mode is not None:
             await change_mode(session, request.mode, writer)
         command = request.cmd if request.cmd is not None else "\n".join(request.lines or ())
         run = await session.runs.begin(command, session.expectations(request.expect), writer, request)
+        fence = run.fence
     else:
         run = session.runs.find(request.block_id)
     why = await _Call(session, run, request, pattern, fence, progress).wait()
@@ -56,59 +56,58 @@ class _Call:
         self._run = run
         self._fence = fence
         self._request = request
-        self._reporter = Reporter(session.stream, progress)
-        self._until = Until(
-            deadline=asyncio.get_running_loop().time() + min(request.timeout_ms, MAX_WAIT_MS) / 1000,
-            pattern=pattern,
-            idle_s=None if request.until_idle_ms is None else request.until_idle_ms / 1000,
-        )
-        self._conditional = self._until.pattern is not None or self._until.idle_s is not None
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + min(request.timeout_ms, MAX_WAIT_MS) / 1000
+        self._reporter = None if progress is None else Reporter(session.stream, progress)
+        self._until = None
+        if pattern is not None or request.until_idle_ms is not None:
+            idle_s = None if request.until_idle_ms is None else request.until_idle_ms / 1000
+            self._until = Until(self._deadline, pattern, idle_s)
+        self._wait: Wait | None = None
 
     async def wait(self) -> DoneReason:
-        stream, run = self._session.stream, self._run
-        wait = Wait(stream, stream.end, Until(self._until.deadline))
-        begun = False
+        run = self._run
         while run.done_reason is None:
-            if (
-                self._conditional and not begun and run.spool_begin is not None
-            ):  # neither the echo nor the quiet before it is meant
-                begun = True
-                wait = Wait(stream, run.spool_begin, self._until)
-            why = wait.look()
-            if why == "matched" and wait.span is not None:
-                self._end_as("until_regex", wait.span.end)
-                return "until_regex"
-            if why == "idle":
-                self._end_as("until_idle", stream.end)
-                return "until_idle"
-            if run.question is not None and not (run.unsure and self._request.block_id is not None):
-                return "question"  # who waits again has heard of one that may be none
-            if why == "timeout":
-                return "timeout"
-            if why == "eof":
-                await run.ended.wait()
-            else:
-                await self._pause(wait)
+            if (why := self._look()) is not None:
+                return why
+            await self._pause()
         return run.done_reason
 
-    def _end_as(self, reason: DoneReason, spool_end: int) -> None:
+    def _look(self) -> DoneReason | None:
+        stream, run = self._session.stream, self._run
+        if self._until is not None and self._wait is None and run.spool_begin is not None:
+            self._wait = Wait(stream, run.spool_begin, self._until)  # neither the echo nor the quiet before it is meant
+        why = None if self._wait is None else self._wait.look()
+        if why == "matched" and self._wait is not None and self._wait.span is not None:
+            return self._end_as("until_regex", self._wait.span.end)
+        if why == "idle":
+            return self._end_as("until_idle", stream.end)
+        if run.question is not None and not (run.unsure and self._request.block_id is not None):
+            return "question"  # who waits again has heard of one that may be none
+        over = stream.ended is None and self._loop.time() >= self._deadline  # the end of the stream ends the run at once
+        return "timeout" if over else None
+
+    def _end_as(self, reason: DoneReason, spool_end: int) -> DoneReason:
         """What the one who began the run waits for may be its end; who only waits along must not end it for others."""
         if self._request.block_id is None:
             self._session.runs.end_by_caller(self._run, reason, spool_end)
+        return reason
 
-    async def _pause(self, wait: Wait) -> None:
-        due = [wait.next_look(), self._reporter.due()]
+    async def _pause(self) -> None:
+        until = self._deadline if self._wait is None else self._wait.next_look()
+        if self._reporter is not None:
+            until = min(until, self._reporter.due() or until)
         if self._fence is not None:
             lease = self._session.lease()
             if lease is None or lease.fence != self._fence:
                 raise self._lock_lost(lease.holder if lease else None)
-            due.append(lease.expires_at)
-        until = min(when for when in due if when is not None)
-        if self._conditional:
-            await wait.pause(until)
+            until = min(until, lease.expires_at)
+        if self._until is not None and self._session.stream.ended is None:
+            await self._session.stream.pulse.wait(until, gather=True)
         else:
             await self._run.ended.wait(until)  # what the run prints is no matter here
-        self._reporter.report()
+        if self._reporter is not None:
+            self._reporter.report()
 
     def _lock_lost(self, holder: str | None) -> PtyctlError:
         now = f"task {holder} holds it now" if holder else "nobody holds it now"

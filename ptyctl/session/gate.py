@@ -137,7 +137,8 @@ class Gate:
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(asyncio.get_running_loop().time() + PACE_S)
-                await self._free(writer)
+                if self._free_at:
+                    await self._free(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
                 try:
                     await self._send(out, writer, fence)
@@ -219,9 +220,13 @@ class Gate:
 
     async def _room(self) -> None:
         """Until the channel takes more, or it is time to look at the lease again: it can change hands meanwhile."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(RECHECK_S):
-                await self._channel().drain()
+        draining = asyncio.ensure_future(self._channel().drain())
+        try:
+            await asyncio.wait({draining}, timeout=RECHECK_S)  # no asyncio.timeout: see eager
+            if draining.done():
+                draining.result()
+        finally:
+            draining.cancel()
 
 
 @dataclass(slots=True)
@@ -273,7 +278,7 @@ def _cut_short(error: PtyctlError, written: int) -> PtyctlError:
     """An error in the middle says how much went out; a lock that was there at the start has then been lost."""
     if not written:
         return error
-    lost = error.code in (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED)
+    lost = error.code in (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED, ErrorCode.LOCK_LOST)
     code = ErrorCode.LOCK_LOST if lost else error.code
     told = f"the lock was lost after {written} bytes, the rest was not sent: {error.message}" if lost else error.message
     return PtyctlError(code, told, {**error.details, "bytes_written": written})

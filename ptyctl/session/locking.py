@@ -98,8 +98,7 @@ def _changed(session: Session) -> None:
     session.write_meta()
     session.changes.beat()
     session.stream.pulse.beat()
-    if session.runs.current is not None:
-        session.runs.current.ended.beat()
+    session.runs.ended.beat()
 
 
 def _still_locked(error: PtyctlError, position: int) -> PtyctlError:

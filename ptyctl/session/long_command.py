@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import BinaryIO
 
 from ptyctl.core.marker import Dialect
 
@@ -13,16 +12,21 @@ from ptyctl.core.marker import Dialect
 _TYPED_LIMIT = 500
 
 
-@contextmanager
-def typeable(command: str, dialect: Dialect | None) -> Iterator[str]:
-    """The command, or a short one that does the same as long as the context lasts (memfd_create(2), proc_pid_fd(5)).
+class Typeable:
+    """`text` is the command, or a short one that does the same until `close` (memfd_create(2), proc_pid_fd(5)).
 
     `dialect` None: that of a shell which may not read our memory, as it is another user's or another machine's.
     """
-    if dialect != "fish" or len(command) <= _TYPED_LIMIT:
-        yield command
-        return
-    with os.fdopen(os.memfd_create("command"), "wb") as file:
-        file.write(command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
-        file.flush()
-        yield f"source /proc/{os.getpid()}/fd/{file.fileno()}"
+
+    def __init__(self, command: str, dialect: Dialect | None) -> None:
+        self.text = command
+        self._file: BinaryIO | None = None
+        if dialect == "fish" and len(command) > _TYPED_LIMIT:
+            self._file = os.fdopen(os.memfd_create("command"), "wb")
+            self._file.write(command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
+            self._file.flush()
+            self.text = f"source /proc/{os.getpid()}/fd/{self._file.fileno()}"
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()

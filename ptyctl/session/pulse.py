@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from math import inf
+
+from .alarm import Alarm
 
 #: Who searches what came looks again at the 64 KiB before it: that costs little beside so much that is new.
 GATHER_BYTES = 512 * 1024
@@ -13,24 +17,27 @@ class Pulse:
 
     Bytes that were received wake those who `gather` only when `gather_bytes` of them have come, or when two turns of the loop
     brought no more: so their searching stays linear, and a flood costs them next to nothing in between. `settled` says that it
-    was the latter, and nothing came since.
+    was the latter, and nothing came since. `watch` is called when those who gather are woken, in that very step, and as soon as
+    the channel has nothing more.
     """
 
     def __init__(self, gather_bytes: int = GATHER_BYTES) -> None:
-        self._waiting: list[asyncio.Future[None]] = []
-        self._gathering: list[asyncio.Future[None]] = []
+        self.watch: Callable[[], None] | None = None
+        self.settled = False
+        self._waiting: dict[asyncio.Future[None], float] = {}
+        self._gathering: dict[asyncio.Future[None], float] = {}
         self._gather_bytes = gather_bytes
         self._loop = asyncio.get_running_loop()
+        self._alarm = Alarm(self._wake_due)
         self._size = 0  # of all that was received
         self._woken_at = 0  # what it was when those who gather were last woken
         self._settling = False
-        self.settled = False
 
     def beat(self) -> None:
         """Something other than bytes: nobody waits for more of it."""
         if self._waiting:
             _wake_all(self._waiting)
-        if self._gathering:
+        if self._gathering or self.watch is not None:
             self._wake_gathering()
 
     def received(self, nbytes: int) -> None:
@@ -38,30 +45,48 @@ class Pulse:
         self.settled = False
         if self._waiting:
             _wake_all(self._waiting)
-        if self._gathering:
+        if self._gathering or self.watch is not None:
             if self._size - self._woken_at >= self._gather_bytes:
                 self._wake_gathering()
             elif not self._settling:
                 self._settling = True
                 self._loop.call_soon(self._settle, self._size)
 
+    def drained(self) -> None:
+        """The channel knows that nothing more is there to be read."""
+        if self.watch is not None and not self.settled:
+            self.settled = True
+            self.watch()
+
     async def wait(self, until: float | None = None, *, gather: bool = False) -> None:
         """Returns at the next beat, or when the loop's clock reaches `until`."""
         waiting = self._gathering if gather else self._waiting
         future = self._loop.create_future()
-        waiting.append(future)
-        timer = None if until is None else self._loop.call_at(until, _wake, future)
+        waiting[future] = inf if until is None else until
+        if until is not None:
+            self._alarm.at(until)
         try:
             await future
         finally:
-            if timer is not None:
-                timer.cancel()
-            if future in waiting:
-                waiting.remove(future)
+            waiting.pop(future, None)
+
+    def settles(self) -> bool:
+        """Whether it has settled; if that is not known, those who gather are woken once it is."""
+        if not self.settled and not self._settling:
+            self._settling = True
+            self._loop.call_soon(self._settle, self._size)
+        return self.settled
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        self.watch = None
+        self._alarm.stop()
 
     def _settle(self, seen: int, quiet_turns: int = 0) -> None:
         """Once a turn of the loop. Two must bring nothing, since a turn runs what is ready before what it finds."""
-        if self._size != seen:
+        if self.settled and not self._gathering:
+            self._settling = False
+        elif self._size != seen:
             self._loop.call_soon(self._settle, self._size)
         elif quiet_turns == 0:
             self._loop.call_soon(self._settle, seen, 1)
@@ -73,9 +98,23 @@ class Pulse:
     def _wake_gathering(self) -> None:
         self._woken_at = self._size
         _wake_all(self._gathering)
+        if self.watch is not None:
+            self.watch()
+
+    def _wake_due(self) -> None:
+        now, later = self._loop.time(), inf
+        for waiting in (self._waiting, self._gathering):
+            for future, until in list(waiting.items()):
+                if until <= now:
+                    _wake(future)
+                    del waiting[future]
+                else:
+                    later = min(later, until)
+        if later < inf:
+            self._alarm.at(later)
 
 
-def _wake_all(waiting: list[asyncio.Future[None]]) -> None:
+def _wake_all(waiting: dict[asyncio.Future[None], float]) -> None:
     for future in waiting:
         _wake(future)
     waiting.clear()

@@ -26,19 +26,24 @@ class Run:
     `device` says that only a prompt or quiet can tell its end, `question` is what waits for an answer in it,
     and `unsure` that it may be none, `answered` when a caller last typed into it, on the loop's clock.
     `line` is the number of the line that was typed last, where they are typed one by one.
+    `fence` is that of its writer's lease when it began.
     `submitted` is the command as its caller gave it, where more is typed: a change to the directory `cwd`.
+    `block_id` is `<seq>_<ts>`, unique in its session (CONTRACTS). `ended` beats when a run of the session has ended, or asks.
     """
 
     seq: int
     command: str
     expect: Expectations
     begun: float
+    ended: Pulse
     request: ExecRequest | None = None
     origin: Origin = "exec"
     task_id: str | None = None
+    fence: int | None = None
     submitted: str | None = None
     cwd: str | None = None
     begun_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    block_id: str = field(init=False)
     sent: bool = False
     raw_sent: int | None = None
     spool_sent: int | None = None
@@ -64,17 +69,14 @@ class Run:
     duration_ms: int | None = None
     failure: PtyctlError | None = None
     failed_lines: list[FailedLine] = field(default_factory=list)
-    ended: Pulse = field(default_factory=Pulse)
+
+    def __post_init__(self) -> None:
+        self.block_id = f"{self.seq}_{self.begun_ms}"
 
     @property
     def stopped(self) -> bool:
         """Whether it was interrupted, and its exit code says that this, or the kill that followed, has ended it."""
         return self.interrupted and self.exit_code in _SIGNALS
-
-    @property
-    def block_id(self) -> str:
-        """`<seq>_<ts>`, unique in its session (CONTRACTS)."""
-        return f"{self.seq}_{self.begun_ms}"
 
     def finish(self, reason: DoneReason, now: float, *, raw_end: int, spool_end: int) -> None:
         """The run is over; a second time changes nothing."""

@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
-from ptyctl.core.control import ETX
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Expectations
 from ptyctl.core.render import render
-from ptyctl.core.search import Search, compile_pattern
 from ptyctl.core.states import Mode, next_mode
 
+from .alarm import Alarm
 from .dialect import Shell
 from .driving import Driver, closed
-from .gate import SYSTEM, Writer
+from .eager import begun
+from .gate import Writer
 from .going_on import OpenBlock
+from .helping import answers_of, helpers_of
+from .pulse import Pulse
 from .run import Origin, Run
 from .terminal import Terminal
+from .way import Typing
 
 #: A run that is about to end (its text is there, its mark not yet) does not make the next call fail.
 BUSY_GRACE_S = 0.25
@@ -39,11 +41,15 @@ class Runs:
         self.current: Run | None = None
         self.on_begin: Callable[[Run], None] = lambda run: None
         self.on_end: Callable[[Run], None] = lambda run: None
+        #: Beats when a run has ended, or asks.
+        self.ended = Pulse()
         self._terminal = terminal
         self._driver = driver
         self._history: dict[str, Run] = {}
         self._next_seq = first_seq
         self._task: asyncio.Task[None] | None = None
+        self._helpers: list[asyncio.Task[None]] = []
+        self._alarm = Alarm(self._due)
         self._reserved_for = ""
         self._prompt_end = 0
         self._prompt_line = ""
@@ -63,17 +69,16 @@ class Runs:
         Raises:
             PtyctlError: BUSY, naming the run in the way; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT.
         """
-        self._terminal.gate.check(writer)
-        asked = (request.responses or ()) if request is not None else ()
-        responses = [
-            (compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
-            for item in asked
-        ]
-        await self._free()
-        self._terminal.gate.check(writer)
+        fence = self._terminal.gate.check(writer)
+        answers = answers_of(request, writer)
+        if self.current is not None or self._reserved_for:
+            await self._free()
+            fence = self._terminal.gate.check(writer)
         run = self._new(command, expect, origin, request, writer.task_id, submitted, cwd)
-        self._task = asyncio.create_task(self._drive(run, writer, responses), name=f"run {run.block_id}")
+        run.fence = fence
         self.on_begin(run)
+        self._helpers = helpers_of(run, answers, self._terminal, self.interrupted)
+        self._type(run, self._driver.begin(run, writer))
         return run
 
     @contextlib.asynccontextmanager
@@ -136,21 +141,13 @@ class Runs:
 
     def end_by_caller(self, run: Run, reason: DoneReason, spool_end: int) -> None:
         """A run ends with what its caller waited for, unless marks will tell its true end: then it goes on."""
-        if self._driver.way is None or self.current is not run:
+        way = self._driver.way
+        if way is None or not way.told_by_marks or self.current is not run:
             stream = self._terminal.stream
             run.finish(reason, self._terminal.now(), raw_end=stream.normaliser.raw, spool_end=spool_end)
             stream.pulse.beat()
 
-    def cancel(self, reason: str) -> None:
-        """The present run is over, whatever it does: its terminal goes away."""
-        if self.current is not None:
-            self.current.reason = reason
-            self._terminal.finish(self.current, "cancelled")
-            if self.current is not None and not self.current.driven:
-                self._finish(self.current)
-            self._terminal.stream.pulse.beat()
-
-    def ended(self) -> None:
+    def far_end_gone(self) -> None:
         """The far end is gone: a typed command has nobody who would notice."""
         if self.current is not None and not self.current.driven:
             self._terminal.finish(self.current, "eof")
@@ -162,10 +159,11 @@ class Runs:
 
     async def abort(self, reason: str) -> None:
         """Ends the present run, whatever it does, and what drives it, so that nothing more is typed for it."""
-        self.cancel(reason)
-        await closed(self._task)
-        if self.current is not None:  # what drives it was ended before it had begun
+        if self.current is not None:
+            self.current.reason = reason
             self._finish(self.current)
+        self._alarm.stop()
+        await closed(self._task)
 
     def _new(
         self,
@@ -177,7 +175,8 @@ class Runs:
         submitted: str | None = None,
         cwd: str | None = None,
     ) -> Run:
-        run = Run(self._next_seq, command, expect, self._terminal.now(), request, origin, task_id, submitted, cwd)
+        run = Run(self._next_seq, command, expect, self._terminal.now(), self.ended, request, origin, task_id)
+        run.submitted, run.cwd = submitted, cwd
         self._next_seq += 1
         self.mode = next_mode(self.mode, "begin_interactive" if origin == "interactive" else "begin_block")
         self.current = run
@@ -201,7 +200,7 @@ class Runs:
         self._next_seq = block.seq
         run = self._new(block.cmd, Expectations.of(None, None, None), block.origin, None, block.task_id)
         self._history.pop(run.block_id)
-        run.begun_ms, run.sent, run.driven = block.ts_begin, True, False
+        run.begun_ms, run.block_id, run.sent, run.driven = block.ts_begin, block.block_id, True, False
         self._history[run.block_id] = run
         run.raw_sent, run.spool_sent = block.raw_begin, block.spool_begin
         run.raw_begin, run.spool_begin = running.raw_begin, running.spool_begin
@@ -217,42 +216,37 @@ class Runs:
         more = [line.removeprefix(_CONTINUATION) for line in lines[first + 1 :]]
         return "\n".join([lines[first].removeprefix(prompt), *more])
 
-    async def _drive(self, run: Run, writer: Writer, responses: list[tuple[object, str, Writer]]) -> None:
-        helpers = [asyncio.create_task(self._answer(run, teller, pattern, text)) for pattern, text, teller in responses]
-        if run.request is not None and run.request.cancel_after_ms is not None:
-            helpers.append(asyncio.create_task(self._cancel_later(run, run.request.cancel_after_ms / 1000)))
+    def _type(self, run: Run, typing: Typing) -> None:
+        self._task = begun(self._typed(run, typing), f"run {run.block_id}")
+
+    async def _typed(self, run: Run, typing: Typing) -> None:
+        """Types for a run, then looks at it again: while something is on its way, what the terminal shows tells little."""
         try:
-            await self._driver.drive(run, writer)
+            await typing
         except PtyctlError as error:
             self._failed(run, error)
-        finally:
-            for helper in helpers:
-                helper.cancel()
+        if self.current is run:
+            self._look()
+
+    def _look(self) -> None:
+        """Whether the present run is over, or something more is to be typed for it."""
+        run, way, pulse = self.current, self._driver.way, self._terminal.stream.pulse
+        pulse.watch = None
+        if run is None:
+            return
+        typing = way.look(run) if way is not None and run.done_reason is None else None
+        if run.done_reason is not None:
             self._finish(run)
+        elif typing is not None:
+            self._type(run, typing)
+        elif way is not None:
+            pulse.watch = self._look
+            if way.look_at is not None:
+                self._alarm.at(way.look_at)
 
-    async def _answer(self, run: Run, writer: Writer, pattern: object, text: str) -> None:
-        """Sends `text` each time the pattern appears behind what was answered before, as long as the run's writer may."""
-        stream = self._terminal.stream
-        while run.spool_begin is None:
-            await stream.pulse.wait()
-        search = Search(pattern, run.spool_begin)
-        while True:
-            found = search.search(stream.window)
-            if found is None or found.start == found.end:
-                await stream.pulse.wait(gather=True)
-                continue
-            try:
-                await self._terminal.gate.type(text, writer)
-            except PtyctlError:
-                return  # the lock was lost, or the far end is gone: the run goes on, or ends by itself
-            search = Search(pattern, found.end)
-
-    async def _cancel_later(self, run: Run, after_s: float) -> None:
-        await asyncio.sleep(after_s)
-        if run.done_reason is None:
-            with contextlib.suppress(PtyctlError):  # the far end is gone: that ends the run too
-                await self._terminal.gate.interrupt(ETX, SYSTEM)
-            self.interrupted()
+    def _due(self) -> None:
+        if self._terminal.stream.pulse.watch is not None:
+            self._look()
 
     def _failed(self, run: Run, error: PtyctlError) -> None:
         stream = self._terminal.stream
@@ -265,15 +259,21 @@ class Runs:
         if run.done_reason is None:  # the session was closed, or the server ends
             self._terminal.finish(run, "cancelled")
         if self.current is run:
-            self.current = None
+            self.current, self._terminal.stream.pulse.watch = None, None
+            for helper in self._helpers:
+                helper.cancel()
+            self._helpers.clear()
+            if run.driven:
+                self._driver.over(run)
             self.mode = next_mode(self.mode, "end")
             self.on_end(run)
         self._terminal.stream.pulse.beat()
 
     async def _free(self) -> None:
         """Raises PtyctlError BUSY, naming what is in the way."""
-        if self.current is not None and self._task is not None:
-            await asyncio.wait({self._task}, timeout=BUSY_GRACE_S)
+        grace = self._terminal.now() + BUSY_GRACE_S
+        while self.current is not None and self._terminal.now() < grace:
+            await self.ended.wait(grace)
         if self.current is not None:
             raise self._busy(self.current)
         if self._reserved_for:

@@ -270,7 +270,7 @@ class Session:
     def _channel_ended(self, reason: ChannelError) -> None:
         if self.state != "closed":
             self._to("ended" if isinstance(reason, ChannelEnded) else "broke")
-            self.runs.ended()
+            self.runs.far_end_gone()
             self.on_line_lost(reason)
             self.write_meta(ended_reason=reason.message)
 

@@ -142,6 +142,9 @@ class Stream(Receiver):
         self.on_text()
         self.pulse.received(nbytes)
 
+    def drained(self) -> None:
+        self.pulse.drained()
+
     def channel_ended(self, reason: ChannelError) -> None:
         self._stop_holding()
         self._put(self._masking.flush())  # what is typed in secret stays so: the next channel may show it too

@@ -31,16 +31,13 @@ class Terminal:
     def __init__(self, stream: Stream, gate: Gate, *, prompts: bool = True) -> None:
         self.stream = stream
         self.gate = gate
-        self._loop = asyncio.get_running_loop()
+        self.now = asyncio.get_running_loop().time
         self._last_line = (-1, "")
         self.prompt = Prompt()
         self.prompts = prompts
         self.width: Callable[[], int] = lambda: _ENDLESS
         self.channel: Callable[[], Channel | None] = lambda: None
         self.mark_seen: Callable[[PlacedMark], object] = lambda placed: None
-
-    def now(self) -> float:
-        return self._loop.time()
 
     def last_line(self) -> str:
         """The line that the cursor is in, as far as it was printed. Where marks tell prompts, output may end in the same line:

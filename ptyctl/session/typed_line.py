@@ -92,6 +92,8 @@ class TypedLine:
 
     def prompt(self, line: str) -> str:
         """What of the last line may be the prompt: output that ended without a newline stands before it."""
+        if line == self._terminal.prompt.learned:
+            return line
         before = "" if _RENAMES.search(self._line) else self._terminal.prompt.behind_text(line)
         return line[len(before) :]
 

@@ -37,8 +37,8 @@ class Usage:
         self.last_activity_at = int(time.time() * 1000)
         self._users += 1
         self._stop_timer()
-        reader = [task_id or ""] if reading else []
-        self._reading.update(reader)
+        if reading:
+            self._reading[task_id or ""] += 1
         try:
             yield
         except PtyctlError as error:
@@ -46,8 +46,9 @@ class Usage:
                 error.details["notices"] = notices
             raise
         finally:
-            self._reading.subtract(reader)
-            self._readers |= dict.fromkeys(reader, asyncio.get_running_loop().time())
+            if reading:
+                self._reading[task_id or ""] -= 1
+                self._readers[task_id or ""] = asyncio.get_running_loop().time()
             self._users -= 1
             self.watch()
 

@@ -178,8 +178,7 @@ async def test_printing_its_own_files_changes_nothing(tmp_path: Path) -> None:
         for name in ("output.spool", "output.raw"):
             done = await shell.exec(f"cp {folder}/{name} {tmp_path}/copy; cat {tmp_path}/copy; (exit 4)")
             assert (done.exit_code, done.done_reason) == (4, "marks")
-        assert session.runs._task is not None
-        await session.runs._task  # the reply comes a moment before the block's row
+        session.flush()  # the reply comes a moment before the block's row
         prompts, end = session.stream.prompts.within(0, 1 << 40), session.stream.end
         assert len(prompts) == 4
         shutil.copytree(folder, tmp_path / "left/sessions" / shell.session_id)

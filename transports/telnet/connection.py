@@ -71,6 +71,8 @@ class Connection(asyncio.BufferedProtocol):
         data = bytes(memoryview(self._buffer)[:nbytes])
         self._buffer = bytearray()
         self._take(data)
+        if nbytes < READ_BYTES:  # the kernel had no more
+            self._receiver.drained()
         self.heard.set()
         if self.transport.get_write_buffer_size() > MAX_UNREAD_ANSWERS:
             self._end(ChannelBroken(f"{self._peer} negotiates without end and reads no answer; is it a Telnet server?"))
