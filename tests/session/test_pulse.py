@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from ptyctl.session.pulse import Pulse
 
+PATIENCE_S = 10.0
+
 
 class Waiter:
     """Counts how often it was woken; `wait` is asked for again at once, as those do who look again."""
@@ -78,12 +80,14 @@ def test_whatever_the_pace_the_last_byte_is_looked_at(pieces: list[tuple[int, in
     """Pieces of so many bytes, each followed by so many turns."""
 
     async def scenario() -> None:
-        pulse, received, seen = Pulse(gather_bytes=1000), 0, 0
+        pulse, received, seen, all_seen = Pulse(gather_bytes=1000), 0, 0, asyncio.Event()
 
         async def look() -> None:
             nonlocal seen
             while True:
                 seen = received
+                if seen == sum(size for size, _ in pieces):
+                    all_seen.set()
                 await pulse.wait(gather=True)
 
         looking = asyncio.create_task(look())
@@ -92,8 +96,8 @@ def test_whatever_the_pace_the_last_byte_is_looked_at(pieces: list[tuple[int, in
             received += size
             pulse.received(size)
             await turns(pause)
-        await turns(5)
-        assert seen == received
+        async with asyncio.timeout(PATIENCE_S):
+            await all_seen.wait()
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
 
