@@ -81,11 +81,6 @@ class Pulse:
             self._loop.call_soon(self._settle, self._size)
         return self.settled
 
-    def stop(self) -> None:
-        """Nobody waits any more."""
-        self.watch = None
-        self._alarm.stop()
-
     def _settle(self, seen: int, quiet_turns: int = 0) -> None:
         """Once a turn of the loop, and seldom in a flood. Two turns must bring nothing, since a turn runs what is ready before
         what it finds."""

@@ -116,3 +116,36 @@ async def test_bytes_that_come_while_nobody_gathers_count_too(later: int) -> Non
     pulse.received(5)
     await turns(1)
     assert not pulse.settled
+
+
+async def test_only_who_is_due_is_woken_by_the_clock() -> None:
+    loop, pulse = asyncio.get_running_loop(), Pulse()
+    later = asyncio.create_task(pulse.wait(loop.time() + PATIENCE_S))
+    for gather in (True, False):
+        until = loop.time() + 0.01
+        await pulse.wait(until, gather=gather)
+        assert loop.time() >= until
+    assert not later.done()
+    pulse.beat()
+    await later
+
+
+async def test_a_watch_is_told_at_once_that_the_channel_has_nothing_more() -> None:
+    pulse, told = Pulse(), list[bool]()
+    pulse.watch = lambda: told.append(pulse.settled)
+    pulse.received(5)
+    assert told == []
+    pulse.drained()
+    assert told == [True]
+    pulse.received(5)
+    await turns(4)
+    assert told == [True, True]  # nobody told, so two turns that brought nothing did
+
+
+async def test_a_watch_that_asks_hears_when_it_has_settled() -> None:
+    pulse, told = Pulse(), asyncio.Event()
+    pulse.received(5)
+    pulse.watch = told.set
+    assert not pulse.settles()
+    await told.wait()
+    assert pulse.settles()
