@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Alarm:
-    """Rings at the earliest time that it was set to. Nothing is ever taken back: at a ring nothing may be due any more."""
+    """Rings at the earliest time that it was set to. No single time is taken back: at a ring nothing may be due any more."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self._ring = ring
@@ -23,6 +23,7 @@ class Alarm:
         self._timer = self._loop.call_at(when, self._rings)
 
     def stop(self) -> None:
+        """It rings no more, until it is set again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

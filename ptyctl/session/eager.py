@@ -19,7 +19,9 @@ def begun(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]
         awaited = coroutine.send(None)
     except StopIteration:
         return None
-    return asyncio.create_task(_gone_on(coroutine, awaited), name=name)
+    task = asyncio.create_task(_gone_on(coroutine, awaited), name=name)
+    task.add_done_callback(lambda done: coroutine.close())  # a task that is cancelled at once never gets to it
+    return task
 
 
 @types.coroutine

@@ -10,6 +10,9 @@ from .alarm import Alarm
 
 #: Who searches what came looks again at the 64 KiB before it: that costs little beside so much that is new.
 GATHER_BYTES = 512 * 1024
+#: A flood that has gone on for so many turns is looked at only so often: a look each turn would cost as much as the searching.
+FLOOD_TURNS = 8
+FLOOD_LOOK_S = 0.001
 
 
 class Pulse:
@@ -32,6 +35,7 @@ class Pulse:
         self._size = 0  # of all that was received
         self._woken_at = 0  # what it was when those who gather were last woken
         self._settling = False
+        self._turns = 0  # for how long it has not settled
 
     def beat(self) -> None:
         """Something other than bytes: nobody waits for more of it."""
@@ -77,21 +81,21 @@ class Pulse:
             self._loop.call_soon(self._settle, self._size)
         return self.settled
 
-    def stop(self) -> None:
-        """Nobody waits any more."""
-        self.watch = None
-        self._alarm.stop()
-
     def _settle(self, seen: int, quiet_turns: int = 0) -> None:
-        """Once a turn of the loop. Two must bring nothing, since a turn runs what is ready before what it finds."""
+        """Once a turn of the loop, and seldom in a flood. Two turns must bring nothing, since a turn runs what is ready before
+        what it finds."""
         if self.settled and not self._gathering:
-            self._settling = False
+            self._settling, self._turns = False, 0
         elif self._size != seen:
-            self._loop.call_soon(self._settle, self._size)
+            self._turns += 1
+            if self._turns < FLOOD_TURNS:
+                self._loop.call_soon(self._settle, self._size)
+            else:
+                self._loop.call_later(FLOOD_LOOK_S, self._settle, self._size)
         elif quiet_turns == 0:
             self._loop.call_soon(self._settle, seen, 1)
         else:
-            self._settling = False
+            self._settling, self._turns = False, 0
             self.settled = True
             self._wake_gathering()
 

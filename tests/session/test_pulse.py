@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from ptyctl.session.pulse import Pulse
 
+PATIENCE_S = 10.0
+
 
 class Waiter:
     """Counts how often it was woken; `wait` is asked for again at once, as those do who look again."""
@@ -78,12 +80,14 @@ def test_whatever_the_pace_the_last_byte_is_looked_at(pieces: list[tuple[int, in
     """Pieces of so many bytes, each followed by so many turns."""
 
     async def scenario() -> None:
-        pulse, received, seen = Pulse(gather_bytes=1000), 0, 0
+        pulse, received, seen, all_seen = Pulse(gather_bytes=1000), 0, 0, asyncio.Event()
 
         async def look() -> None:
             nonlocal seen
             while True:
                 seen = received
+                if seen == sum(size for size, _ in pieces):
+                    all_seen.set()
                 await pulse.wait(gather=True)
 
         looking = asyncio.create_task(look())
@@ -92,8 +96,8 @@ def test_whatever_the_pace_the_last_byte_is_looked_at(pieces: list[tuple[int, in
             received += size
             pulse.received(size)
             await turns(pause)
-        await turns(5)
-        assert seen == received
+        async with asyncio.timeout(PATIENCE_S):
+            await all_seen.wait()
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
 
@@ -112,3 +116,36 @@ async def test_bytes_that_come_while_nobody_gathers_count_too(later: int) -> Non
     pulse.received(5)
     await turns(1)
     assert not pulse.settled
+
+
+async def test_only_who_is_due_is_woken_by_the_clock() -> None:
+    loop, pulse = asyncio.get_running_loop(), Pulse()
+    later = asyncio.create_task(pulse.wait(loop.time() + PATIENCE_S))
+    for gather in (True, False):
+        until = loop.time() + 0.01
+        await pulse.wait(until, gather=gather)
+        assert loop.time() >= until
+    assert not later.done()
+    pulse.beat()
+    await later
+
+
+async def test_a_watch_is_told_at_once_that_the_channel_has_nothing_more() -> None:
+    pulse, told = Pulse(), list[bool]()
+    pulse.watch = lambda: told.append(pulse.settled)
+    pulse.received(5)
+    assert told == []
+    pulse.drained()
+    assert told == [True]
+    pulse.received(5)
+    await turns(4)
+    assert told == [True, True]  # nobody told, so two turns that brought nothing did
+
+
+async def test_a_watch_that_asks_hears_when_it_has_settled() -> None:
+    pulse, told = Pulse(), asyncio.Event()
+    pulse.received(5)
+    pulse.watch = told.set
+    assert not pulse.settles()
+    await told.wait()
+    assert pulse.settles()

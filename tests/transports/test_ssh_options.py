@@ -253,8 +253,10 @@ def test_certificates_are_asked_for_where_an_authority_is_known() -> None:
 
 def test_old_algorithms_are_offered_on_request_only() -> None:
     assert {"ssh-rsa", "ssh-dss"} <= set(host_key_algorithms(True, [], certificates=False))
-    assert transport_algorithms(False, ()) == {"kex_algs": "-diffie-hellman-group14-sha1"}
-    assert transport_algorithms(False, ["KexAlgorithms"]) == {}
+    modern = transport_algorithms(False, ())
+    assert modern["kex_algs"] == "-diffie-hellman-group14-sha1"
+    assert modern["encryption_algs"].startswith("^aes128-gcm@openssh.com")  # in front of the defaults, not in their place
+    assert transport_algorithms(False, ["KexAlgorithms", "Ciphers"]) == {}
     assert "diffie-hellman-group1-sha1" in transport_algorithms(True, ["KexAlgorithms"])["kex_algs"]
 
 

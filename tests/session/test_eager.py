@@ -1,0 +1,81 @@
+"""A coroutine that is begun at once: what need not wait is done in that step, and a task does the rest."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ptyctl.session.eager import begun
+
+
+async def test_what_need_not_wait_is_no_task() -> None:
+    done: list[str] = []
+
+    async def short() -> None:
+        done.append("all")
+
+    assert begun(short(), "short") is None
+    assert done == ["all"]
+
+
+async def test_a_task_goes_on_where_it_has_to_wait() -> None:
+    done, gate = list[str](), asyncio.Event()
+
+    async def long() -> None:
+        done.append("begun")
+        await gate.wait()
+        await asyncio.sleep(0)
+        done.append("gone on")
+
+    task = begun(long(), "long")
+    assert done == ["begun"]
+    gate.set()
+    assert task is not None
+    await task
+    assert done == ["begun", "gone on"]
+
+
+async def test_it_is_told_what_became_of_what_it_waits_for() -> None:
+    awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    caught: list[str] = []
+
+    async def asking() -> None:
+        try:
+            await awaited
+        except ValueError as error:
+            caught.append(str(error))
+        await asyncio.sleep(0)
+
+    task = begun(asking(), "asking")
+    awaited.set_exception(ValueError("no"))
+    assert task is not None
+    await task
+    assert caught == ["no"]
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_a_cancel_ends_it_and_what_it_holds_is_let_go(started: bool) -> None:
+    lock = asyncio.Lock()
+
+    async def holding() -> None:
+        async with lock:
+            await asyncio.Event().wait()
+
+    task = begun(holding(), "holding")
+    assert lock.locked()
+    if started:
+        await asyncio.sleep(0)
+    assert task is not None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert not lock.locked()
+
+
+async def test_an_error_at_once_is_raised_at_once() -> None:
+    async def wrong() -> None:
+        raise ValueError("at once")
+
+    with pytest.raises(ValueError, match="at once"):
+        begun(wrong(), "wrong")
