@@ -11,7 +11,7 @@ from .config_lines import check_line
 from .free_text import FreeText
 from .gate import SYSTEM, Writer
 from .run import Run
-from .terminal import SETTLE_S, Terminal
+from .terminal import ANSWER_S, SETTLE_S, Terminal
 from .typed_line import TypedLine
 
 #: Where nothing tells the end, and the caller names no time, so much quiet is taken for it.
@@ -67,7 +67,7 @@ class ByPrompt:
             typed.look(run)
             sight = self._sight(run, typed)
             since = max(stream.last_data, run.answered) if sight in ("quiet", "unsure") else stream.last_data
-            due = None if sight is None else since + self._stay_s(sight, run)
+            due = None if sight is None else since + self._stay_s(sight, run, typed)
             idle_due = None if idle_s is None else max(stream.last_data, typed.at) + idle_s
             if stream.ended is not None:
                 terminal.finish(run, "eof")
@@ -101,13 +101,13 @@ class ByPrompt:
     def _may_ask(self, run: Run, line: str) -> bool:
         return _ASKING.search(line.encode()) is not None and not run.expect.manners.is_log(line)
 
-    def _stay_s(self, sight: Sight, run: Run) -> float:
+    def _stay_s(self, sight: Sight, run: Run, typed: TypedLine) -> float:
         """How long it must stay the end of the output to be what it looks like."""
         line, learned = self._terminal.last_line(), self._terminal.prompt.learned
         if sight in ("quiet", "unsure"):
             return max(QUIET_S if sight == "quiet" else UNSURE_S, run.expect.settle_s)
-        least = SETTLE_S if sight == "prompt" and line != learned else 0.0
-        return max(least, run.expect.settle_s)
+        stays_s = max(SETTLE_S if sight == "prompt" and line != learned else 0.0, run.expect.settle_s)
+        return min(stays_s, ANSWER_S) if sight == "prompt" and stays_s and typed.answered(run) else stays_s
 
     async def _answer(self, run: Run, typed: TypedLine, sight: Sight | None) -> None:
         terminal, line = self._terminal, self._terminal.last_line()
