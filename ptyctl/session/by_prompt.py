@@ -12,7 +12,7 @@ from .config_lines import check_line
 from .free_text import FreeText
 from .gate import SYSTEM, Writer
 from .run import Run
-from .terminal import SETTLE_S, Terminal
+from .terminal import ANSWER_S, SETTLE_S, Terminal
 from .typed_line import TypedLine
 from .way import Typing
 
@@ -145,5 +145,5 @@ class ByPrompt:
         """How long it must stay the end of the output to be what it looks like."""
         if sight in ("quiet", "unsure"):
             return max(QUIET_S if sight == "quiet" else UNSURE_S, run.expect.settle_s)
-        least = SETTLE_S if sight == "prompt" and line != self._terminal.prompt.learned else 0.0
-        return max(least, run.expect.settle_s)
+        stays_s = max(SETTLE_S if sight == "prompt" and line != self._terminal.prompt.learned else 0.0, run.expect.settle_s)
+        return min(stays_s, ANSWER_S) if sight == "prompt" and stays_s and self._typed.answered(run) else stays_s

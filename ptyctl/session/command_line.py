@@ -15,10 +15,10 @@ from ptyctl.platforms.pattern import any_matches
 
 from .gate import SECRETLY, SYSTEM, Writer
 from .seen import Seen, lines_before
-from .terminal import ASKED_S, SETTLE_S, Terminal
+from .terminal import ANSWER_S, SETTLE_S, Terminal
 
 #: A question, and a pager, stays the end of the output for so long; a prompt that is new for longer, as output may look like
-#: one. What answers a command with nothing in between need not stay at all.
+#: one.
 QUIET_S = 0.1
 #: Nothing comes for so long: the device takes the line, and shows no prompt.
 PATIENCE_S = 15.0
@@ -215,8 +215,9 @@ class CommandLine:
             waits = self._waits_for(seen.new_lines(), dialog)
             if waits == "log" and brought_back == stream.normaliser.raw:
                 waits = "silence"
-            answered = bool(echo) and self._answers(seen, echo, waits, dialog)
-            stays_s = self._stays_s(waits, patience_s) if not answered else ASKED_S if waits == "question" else 0.0
+            stays_s = self._stays_s(waits, patience_s)
+            if echo and self._answers(seen, echo, waits, dialog):
+                stays_s = min(stays_s, ANSWER_S)
             due = max(stream.last_data, since) + stays_s
             if terminal.now() < due or not await terminal.nothing_more():
                 await stream.pulse.wait(due)
@@ -231,7 +232,7 @@ class CommandLine:
 
     def _answers(self, seen: Seen, echo: str, waits: Waiting, dialog: Sequence[Answer]) -> bool:
         """Whether the very prompt that was there before, or a question of the dialogue, stands directly below the whole echo:
-        the device has said all that it has to say, so it need not stay. Output and log lines would stand between."""
+        the device has said all that it has to say. Output and log lines would stand between."""
         typed_on, *lines = seen.text().split("\n")
         shown = self.graph.shown(lines) if waits == "prompt" and self._known_prompt() else None
         between = lines[: -shown.lines] if shown is not None else lines[:-1]

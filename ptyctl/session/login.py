@@ -10,7 +10,7 @@ from ptyctl.platforms import Action, Layer, LoginDialog, Platform
 from .accounts import Account, Accounts
 from .gate import SECRETLY, SYSTEM
 from .seen import Seen
-from .terminal import ASKED_S, SETTLE_S, Terminal
+from .terminal import ANSWER_S, SETTLE_S, Terminal
 
 #: What is shown is looked at when nothing follows for so long; a prompt must stay longer, since a banner may look like one, and
 #: a command would be taken for a name. Behind the password no other login comes.
@@ -69,7 +69,7 @@ class _Login:
             if self._stream.ended is not None:
                 return self._dialog.closed()
             if self._seen.something and size != heard:
-                due = self._stream.last_data + (ASKED_S if self._password_follows() else QUIET_S)
+                due = self._stream.last_data + (ANSWER_S if self._password_follows() else QUIET_S)
                 if self._terminal.now() >= due and await self._terminal.nothing_more():
                     heard, action = size, self._dialog.heard(self._seen.text())
                     if action.kind == "done" and not await self._stays():

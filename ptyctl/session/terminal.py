@@ -18,8 +18,9 @@ from .stream import Stream
 
 #: A prompt that only its pattern tells must stay the end for so long (design, section 6).
 SETTLE_S = 0.15
-#: And a question that can be nothing else for so long: some devices empty their input just behind it.
-ASKED_S = 0.02
+#: And what stands directly below the whole echo of a line, its answer, for so long: line editors repaint, and some devices
+#: empty their input just behind a question.
+ANSWER_S = 0.02
 _ENDLESS = 1 << 30
 _LINE_BYTES = 4096
 

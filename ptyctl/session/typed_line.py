@@ -17,6 +17,8 @@ _ECHO_BYTES = 256 * 1024
 #: Nor does a pager's eraser have so many bytes.
 _ERASER_BYTES = 4096
 _PRINTED = re.compile(rb"[^\x00-\x20\x7f]")
+#: A prompt's name ends before its mode, or its last character.
+_NAME = re.compile(r".[^(>#$%\]]*")
 #: After such a line the prompt may be another, which ends as the one before does.
 _RENAMES = re.compile(r"(?i)name|identity|commit")
 
@@ -97,6 +99,16 @@ class TypedLine:
         before = "" if _RENAMES.search(self._line) else self._terminal.prompt.behind_text(line)
         return line[len(before) :]
 
+    def answered(self, run: Run) -> bool:
+        """Whether the prompt stands directly below the echo, and begins as the one did at which the line was typed: the device
+        has said nothing to this line. Of a run that is one line, any output may look so."""
+        line, log = self._terminal.last_line(), self._terminal.stream.transcript.raw
+        if self._alone or self.output is None or not self._prompt.strip() or log.kept - self.output > _ERASER_BYTES:
+            return False
+        between = log.read(self.output, log.kept).rpartition(b"\n")[0].split(b"\n")
+        texts = (shown(text.rstrip(b"\r")).rstrip() for text in between)
+        return line.startswith(_name(self._prompt)) and all(not text or run.expect.manners.is_above(text) for text in texts)
+
     def output_end(self, run: Run) -> int:
         """The raw offset at which the prompt begins that is at the end; it may have a line above it."""
         assert self.output is not None
@@ -158,3 +170,8 @@ class TypedLine:
             if len(line) == len(data):
                 return
             data, end = data[: -len(line) - 1 or None], end - 1
+
+
+def _name(prompt: str) -> str:
+    match = _NAME.match(prompt)
+    return match.group() if match is not None else prompt

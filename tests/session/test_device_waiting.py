@@ -12,9 +12,11 @@ import pytest
 
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.platforms import Platforms
 from ptyctl.session.execution import execute
 from ptyctl.session.session import Session
 from tests.session.acting import connected, run_in, write_to
+from tests.session.test_login import Console
 from transports.memory import MemoryChannel
 
 PROMPT = b"R1# "
@@ -188,6 +190,41 @@ class Bannered(MemoryChannel):
                 return b""
             self.banner, self.text = self.text, None
         return (b"% Invalid input detected\r\n" if line == "bogus" else b"") + PROMPT
+
+
+SETTLING = {"platform": "cisco_ios", "expect": Platforms().get("cisco_ios").expect()}
+
+
+def test_lines_to_which_nothing_is_said_need_not_settle(tmp_path: Path) -> None:
+    """A change of 48 ports is seconds on a device whose prompt must settle for 0.1 s."""
+
+    async def run() -> ExecReply:
+        async with at_prompt(tmp_path, Bannered(), **SETTLING) as session:
+            lines = ["description x"] * 200
+            return await execute(session, ExecRequest.of({"session_id": "s", "lines": lines, "timeout_ms": 55_000}), None)
+
+    reply = run_virtually(run())
+    assert reply.done_reason == "prompt"
+    assert reply.duration_ms < 5_000
+
+
+def test_behind_what_is_said_the_prompt_settles_among_lines_too(tmp_path: Path) -> None:
+    async def script(console: Console) -> None:
+        await console.hear(b"one\r", b"one\r\n" + PROMPT + b" is said\r\n" + PROMPT)
+        await asyncio.sleep(0.09)
+        assert not console.written
+        console.feed(b" is said again\r\n" + PROMPT)
+        await console.hear(b"two\r", b"two\r\n" + PROMPT)
+
+    async def run(console: Console) -> ExecReply:
+        async with at_prompt(tmp_path, console, **SETTLING) as session:
+            device = asyncio.create_task(script(console))
+            request = ExecRequest.of({"session_id": "s", "lines": ["one", "two"], "timeout_ms": 15_000})
+            reply = await execute(session, request, None)
+            await device
+            return reply
+
+    assert run_virtually(run(Console())).done_reason == "prompt"
 
 
 TEXT = ["Authorised use only #", "", "R1# is not a prompt here", "%"]
