@@ -225,6 +225,9 @@ class Runs:
             await typing
         except PtyctlError as error:
             self._failed(run, error)
+        except BaseException:  # a cancel, or a fault of ours: nobody looks at it any more
+            self._finish(run)
+            raise
         if self.current is run:
             self._look()
 
