@@ -20,6 +20,8 @@ from .session import Session
 
 #: History older than the window is searched in pieces of this size, with a turn for others between them.
 _PIECE_BYTES = 1 << 20
+#: A device's prompt is not longer.
+_LINE_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,9 @@ class Expecting:
         if self._want.kind == "eof":
             return Found(self._stream.end, self._stream.end) if self._stream.ended is not None else None
         line = self._stream.prompts.first_from(self._cursor)
-        return Found(*line) if line is not None else _learned_prompt(self._session, self._cursor)
+        if line is not None:
+            return Found(*line)
+        return _device_prompt(self._session, self._cursor) or _learned_prompt(self._session, self._cursor)
 
     def _hit(self, span: Found | None) -> None:
         if span is not None:
@@ -115,6 +119,21 @@ class Expecting:
                 return span
             await asyncio.sleep(0)
         return None
+
+
+def _device_prompt(session: Session, cursor: int) -> Found | None:
+    """The first prompt of a device that ended a command at or behind a cursor: the last line of a block."""
+    first = None
+    for block in reversed(session.blocks.all()):
+        if block.spool_end is not None and block.spool_end <= cursor:
+            break
+        if block.device and block.spool_end is not None:
+            tail = session.stream.read(max(block.spool_begin, block.spool_end - _LINE_BYTES), block.spool_end)
+            line = tail.rpartition(b"\n")[2]
+            begin = block.spool_end - len(line)
+            if begin >= cursor and session.driver.prompt.match(shown(line), session.expectations()) is not None:
+                first = Found(begin, block.spool_end)
+    return first
 
 
 def _learned_prompt(session: Session, cursor: int) -> Found | None:

@@ -21,6 +21,12 @@ async def test_on_a_switch(controller: LocalController, zebra: Zebra) -> None:
         prompt = await pty.prompt(begun["resume_cursor"])
         assert prompt["match_text"] == "R1(config)# "
         assert (await pty.run("end"))["text"] == ""
+        cursor, found = block["spool_begin"], []
+        while len(found) < 3:
+            prompt = await pty.good("pty_wait_for", match_type="prompt", from_cursor=cursor)
+            found.append(prompt["match_text"])
+            cursor = prompt["resume_cursor"]
+        assert found == ["R1# ", "R1(config)# ", "R1# "]
         assert [hit["seq"] for hit in (await pty.good("blocks_search", query="FRRouting"))["hits"]] == [block["seq"]]
         await pty.refused("unsupported", "pty_exec_block", "cwd", cmd="show version", cwd="/tmp")
 
