@@ -66,6 +66,8 @@ class ByPrompt:
         while run.done_reason is None:
             typed.look(run)
             sight = self._sight(run, typed)
+            if sight == "unsure" and idle_s is not None:  # quiet ends it
+                sight = None
             since = max(stream.last_data, run.answered) if sight in ("quiet", "unsure") else stream.last_data
             due = None if sight is None else since + self._stay_s(sight, run, typed)
             idle_due = None if idle_s is None else max(stream.last_data, typed.at) + idle_s
