@@ -14,8 +14,13 @@ from .pattern import Pattern
 SecretName = Literal["password", "enable"]
 
 
+#: Stands in an answer for the name of the login.
+USERNAME = "{username}"
+
+
 class Answer(Value):
-    """What is typed when a line matches: `send` as it stands, or a secret by its name. `enter` puts the end of line behind."""
+    """What is typed when a line matches: `send`, with the login's name for `{username}`, or a secret by its name. `enter` puts
+    the end of line behind."""
 
     match: Pattern
     send: str | None = None

@@ -10,6 +10,7 @@ from ptyctl.api.session import Expect
 from ptyctl.platforms import Commands, Platform, Platforms, Shown
 from ptyctl.platforms.loading import COMMON
 
+from .accounts import Account
 from .command_line import CommandLine
 from .detecting import AUTO, by_banner, detect, of_any_family, told
 from .dialect import settled_prompt
@@ -50,8 +51,8 @@ async def arrive(session: Session, families: Platforms) -> None:
 def command_line(session: Session, platform: Platform) -> CommandLine:
     """The session's device, with what is known to answer its questions."""
     accounts = session.accounts
-    password = accounts.layers[-1].password if accounts.layers else None
-    return CommandLine(session.terminal, platform, accounts.enable_secret, password)
+    login = accounts.layers[-1] if accounts.layers else Account()
+    return CommandLine(session.terminal, platform, accounts.enable_secret, login.password, login.username)
 
 
 def remember(session: Session, families: Platforms) -> None:

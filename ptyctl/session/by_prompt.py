@@ -139,6 +139,8 @@ class ByPrompt:
         return self._number < len(self._lines) and self._text.awaits(self._typed)
 
     def _may_ask(self, run: Run, line: str) -> bool:
+        if self._idle_s is not None:  # quiet ends it
+            return False
         return _ASKING.search(line.encode()) is not None and not run.expect.manners.is_log(line)
 
     def _stay_s(self, run: Run, sight: Sight, line: str) -> float:

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Answer, LogLines, ModeGraph, Platform, Shown
+from ptyctl.platforms.command import USERNAME
 from ptyctl.platforms.pattern import any_matches
 
 from .gate import SECRETLY, SYSTEM, Writer
@@ -53,7 +54,7 @@ class Said:
 class CommandLine:
     """The command line of one device, typed at as the session itself: what it has begun it ends, whoever has the lock by then.
 
-    `enable_secret` is what its dialogues may ask for, `password` that of the login.
+    `enable_secret` is what its dialogues may ask for, `username` and `password` those of the login.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class CommandLine:
         platform: Platform,
         enable_secret: SecretStr | None = None,
         password: SecretStr | None = None,
+        username: str | None = None,
     ) -> None:
         self.platform = platform
         self.graph = ModeGraph(platform)
         self._terminal = terminal
         self._log = LogLines(platform)
+        self._username = username or ""
         self._secrets = {"enable": enable_secret, "password": password}
 
     def shown(self, raw_end: int | None = None) -> Shown | None:
@@ -203,7 +206,8 @@ class CommandLine:
 
     async def _answer(self, answer: Answer) -> None:
         secret = self._secrets[answer.secret] if answer.secret is not None else None
-        text = answer.send or "" if secret is None else secret.get_secret_value()
+        send = (answer.send or "").replace(USERNAME, self._username)
+        text = send if secret is None else secret.get_secret_value()
         await self._type(text, answer.enter, SYSTEM if secret is None else SECRETLY)
 
     async def _ended(self, seen: Seen, dialog: Sequence[Answer], patience_s: float = PATIENCE_S, echo: str = "") -> Waiting:

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
-from ptyctl.session.accounts import Accounts
+from ptyctl.session.accounts import Account, Accounts
 from ptyctl.session.changing import change_mode, mode_at, save
 from ptyctl.session.gate import Writer
 from ptyctl.session.session import Session
@@ -57,6 +57,20 @@ async def test_who_goes_away_leaves_no_half_a_way(connect: Connect) -> None:
     await typed(channel, b"configure terminal\r")
     channel.feed(b"configure terminal\r\nsw1(config)#")
     await until(lambda: mode_at(session) == "config")
+
+
+async def test_the_way_may_ask_for_the_name_of_the_login(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await device(connect, channel, "hp_procurve", b"sw1> ")
+    session.accounts = Accounts((Account("netops"),), enable_secret=SecretStr("En4ble-secret"))
+    going = asyncio.create_task(change_mode(session, "manager", ME))
+    await typed(channel, b"enable\r")
+    channel.feed(b"enable\r\nUsername: ")
+    await typed(channel, b"netops\r")
+    channel.feed(b"netops\r\nPassword: ")
+    await typed(channel, b"En4ble-secret\r")
+    channel.feed(b"\r\nsw1# ")
+    assert await going == "manager"
 
 
 async def test_a_line_that_ends_on_the_way_is_told(connect: Connect) -> None:
