@@ -34,6 +34,9 @@ def execute(name: str, command: str, timeout_s: float | None, task: str | None, 
         shown.as_json(reply.payload())
     else:
         shown.text(reply.stdout)
+    if reply.output_truncated:
+        whole = f"ptyctl blocks {name} --output {reply.block_id}"
+        print(f"ptyctl: {reply.omitted_bytes} bytes are left out in the middle; all of it: {whole}", file=sys.stderr)
     if reply.timed_out:
         print(f"ptyctl: it goes on as block {reply.block_id}; see: ptyctl blocks, ptyctl tail -f", file=sys.stderr)
         return EXEC_OFFSET + TIMED_OUT

@@ -37,6 +37,13 @@ def test_a_long_output_comes_whole(shell: str) -> None:
     assert ptyctl("exec", shell, "--", "seq 50000").out == "".join(f"{number}\n" for number in range(1, 50_001))
 
 
+def test_what_is_too_long_is_told_with_the_command_that_prints_it(shell: str) -> None:
+    ran = ptyctl("exec", shell, "--", "seq 1 2500000")
+    assert len(ran.out) < 17_000_000
+    words = ran.err.split("all of it: ptyctl ")[1].split()
+    assert ptyctl(*words).out == "".join(f"{number}\n" for number in range(1, 2_500_001))
+
+
 def test_what_takes_longer_than_the_caller_wants_goes_on(shell: str) -> None:
     ran = ptyctl("exec", shell, "--timeout", "0.2", "--", "read line; echo got $line")
     assert ran.code == 105
