@@ -35,7 +35,7 @@ class IoRequest(Request):
     session_id: Id
     action: Literal["write", "read"]
     data: Text | None = Field(None, description="\\n is Enter")
-    key: Id | None = Field(None, description="enter, ctrl_c, up, f1, break, ...")
+    key: str | None = Field(None, max_length=256, description="enter, ctrl_c, up, f1, break, ...")
     encoding: Encoding | None = None
     sensitive: bool | None = Field(None, description="a secret: only its length is kept")
     mode: Literal["cursor", "tail", "screen"] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -126,7 +127,7 @@ async def test_the_markers_own_text_is_output_like_any_other(open_session: Open)
     bash = await open_session(shell_integration="off")
     await bash.exec("true")
     shown = (await read(bash, cursor="0", timeout_ms=0)).chunk or ""
-    marker = next(line for line in shown.split("\n") if "7717" in line).partition("# ")[2]
+    marker = re.split("[#$] ", next(line for line in shown.split("\n") if "7717" in line), maxsplit=1)[1]
     quoted = marker.replace("'", "'\\''")
     reply = await bash.exec(f"echo '{quoted}'")
     assert (reply.stdout, reply.exit_code) == (f"{marker}\n", 0)
