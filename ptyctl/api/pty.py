@@ -196,7 +196,9 @@ class PtyReadRaw(PtyRequest):
 
 class PtyReadScreen(PtyRequest):
     TOOL = "pty_read_screen"
-    at: Annotated[int, Field(ge=0)] | Id | None = Field(None, description="as it was: a raw_offset, or the end of a block_id")
+    at: Annotated[int, Field(ge=0)] | Annotated[Id, Field(pattern=r"\D")] | None = Field(
+        None, description="as it was: a raw_offset, or the end of a block_id"
+    )
     attributes: bool = Field(False, description="also colours, bold, reverse ... of each row, in runs of columns")
 
 

@@ -52,13 +52,11 @@ class Motion(pyte.Screen):
             self.cursor_position()
 
     def tab(self, count: int | None = None) -> None:
-        for _ in range(min(count or 1, self.columns)):
-            x = self.cursor.x
-            if x < self.columns - 1:
-                self.cursor.x = min((stop for stop in self.tabstops if stop > x), default=self.columns - 1)
+        for _ in range(min(count or 1, self.columns - 1 - self.cursor.x)):
+            self.cursor.x = min((stop for stop in self.tabstops if stop > self.cursor.x), default=self.columns - 1)
 
     def back_tab(self, count: int | None = None) -> None:
-        for _ in range(min(count or 1, self.columns)):
+        for _ in range(min(count or 1, self.cursor.x)):
             self.cursor.x = max((stop for stop in self.tabstops if stop < self.cursor.x), default=0)
 
     def set_tab_stop(self) -> None:
