@@ -11,6 +11,13 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.controller.settings import load_settings
 
 
+@pytest.fixture(autouse=True)
+def _configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that is named, and empty."""
+    (tmp_path / "config.toml").touch()
+    monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path / "config.toml"))
+
+
 def test_variables_come_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path(os.environ["PTYCTL_CONFIG"]).write_text("max_sessions = 7\nwindow_bytes = 8192\n[inventory]\nlater = true\n")
     monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "9")
