@@ -278,7 +278,7 @@ async def test_a_lost_session_is_read_and_goes_on(tmp_path: Path) -> None:
     assert [row["incarnation"] for row in lines(folder / "timeline.jsonl") if row["kind"] == "incarnation"] == [1, 2]
 
     closed = await found(sessions)
-    assert (closed.state, closed.closed_why, closed.incarnation) == ("closed", "closed", 2)
+    assert (closed.state, closed.closed_why, closed.incarnation) == ("closed", "on request", 2)
     assert (await read_from(closed.stream, mode="tail")).chunk == "hello\nold> show it\nnew> "
     assert (folder / "output.raw").read_bytes() == raw
     with pytest.raises(PtyctlError) as refused:
