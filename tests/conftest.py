@@ -56,13 +56,10 @@ def _hermetic_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _hermetic_state(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Places of its own for each test's state and runtime files, which are not there yet, and an empty configuration."""
-    config = tmp_path_factory.mktemp("config") / "config.toml"
-    config.touch()
+def _hermetic_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places of its own for each test's state and runtime files, which are not there yet; no configuration is named."""
     monkeypatch.setenv("PTYCTL_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(tmp_path / "run"))
-    monkeypatch.setenv("PTYCTL_CONFIG", str(config))
 
 
 @pytest.fixture

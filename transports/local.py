@@ -180,6 +180,8 @@ class LocalChannel(Channel):
 
     def _local_modes(self) -> int:
         """The local modes of termios(3); none where the terminal has ended."""
+        if self._master < 0:
+            return 0
         try:
             return int(termios.tcgetattr(self._master)[3])
         except termios.error:

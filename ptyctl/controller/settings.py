@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.session.spec import Limits
 
 _DEFAULT_LIMITS = Limits()
+_log = logging.getLogger(__name__)
 
 
 class Settings(BaseSettings):
@@ -81,7 +83,9 @@ class Settings(BaseSettings):
 def load_settings() -> Settings:
     """Raises PtyctlError INVALID_ARGUMENT, naming the setting that is wrong."""
     file = _file()
-    if file is not None and not file.is_file():
+    if file is not None and not file.exists():  # as an empty one: it may be written later
+        _log.warning("PTYCTL_CONFIG names %s, which is not there: the defaults stand", file)
+    elif file is not None and not file.is_file():
         raise invalid(f"PTYCTL_CONFIG names {file}, which is no file; name one that is, or unset PTYCTL_CONFIG")
     try:
         return Settings()

@@ -20,6 +20,7 @@ class Display:
     """`size` is the terminal's, columns and rows, when it was opened; `new` says that its folder was made just now.
 
     `attached_terminals` counts those of persons, through which all output passes: they answer queries by themselves.
+    `unread`: see Run.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Display:
         new: bool,
     ) -> None:
         self.attached_terminals = 0
+        self.unread: Callable[[int], bool] = lambda raw: False
         self._stream = stream
         self._channel = channel
         self.source = ScreenSource(stream.transcript, size)
@@ -76,5 +78,5 @@ class Display:
 
     def ended_since(self, raw: int) -> bool:
         """Whether, behind that offset, the shell has told that it is in front again, or a command was typed: a line editor that
-        has asked at its prompt reads no more then, and the program would get the answer."""
-        return max(self._stream.run_ended_at, self._stream.run_typed_at) >= raw
+        has asked at its prompt reads no more then, and the program would get the answer. Or a command was not yet read."""
+        return max(self._stream.run_ended_at, self._stream.run_typed_at) >= raw or self.unread(raw)

@@ -78,6 +78,11 @@ class Run:
         """Whether it was interrupted, and its exit code says that this, or the kill that followed, has ended it."""
         return self.interrupted and self.exit_code in _SIGNALS
 
+    def unread(self, raw: int) -> bool:
+        """Whether a shell was still reading what was typed when the stream stood there. Its line editor may ask the terminal at
+        each line's prompt (busybox), and an answer would come behind all the lines."""
+        return self.driven and not self.device and (self.raw_begin is None or raw <= self.raw_begin)
+
     def finish(self, reason: DoneReason, now: float, *, raw_end: int, spool_end: int) -> None:
         """The run is over; a second time changes nothing."""
         if self.done_reason is None:

@@ -95,6 +95,7 @@ class Session:
         """Each part tells the session, and that the others, what happens in it."""
         self.stream.on_end, self.stream.on_gap, self.stream.on_mark = self._channel_ended, self._gap, self.runs.marked
         self.gate.on_input, self.gate.on_secret = self._typed, self.stream.arm
+        self.display.unread = lambda raw: self.runs.current is not None and self.runs.current.unread(raw)
         self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run), run)
         self.runs.on_end = self._run_ended
         self.terminal.width = lambda: self.cols

@@ -11,6 +11,13 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.controller.settings import load_settings
 
 
+@pytest.fixture(autouse=True)
+def _configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that is named, and empty."""
+    (tmp_path / "config.toml").touch()
+    monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path / "config.toml"))
+
+
 def test_variables_come_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path(os.environ["PTYCTL_CONFIG"]).write_text("max_sessions = 7\nwindow_bytes = 8192\n[inventory]\nlater = true\n")
     monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "9")
@@ -52,14 +59,19 @@ def test_a_file_that_is_none() -> None:
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize("name", ["mistyped.toml", "."])
-def test_a_configuration_that_is_not_there_is_not_passed_over(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
-    monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path / name))
+def test_a_configuration_that_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path))
     with pytest.raises(PtyctlError, match="no file; name one that is, or unset PTYCTL_CONFIG") as caught:
         load_settings()
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+
+
+def test_a_configuration_that_is_not_there_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path / "mistyped.toml"))
+    assert load_settings().max_sessions == 400
+    assert "mistyped.toml" in caplog.text
 
 
 def test_the_configuration_may_be_named_from_home(monkeypatch: pytest.MonkeyPatch) -> None:

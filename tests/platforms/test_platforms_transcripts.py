@@ -13,6 +13,7 @@ from ptyctl.cli.practice.actions import Action as Doing
 from ptyctl.cli.practice.actions import Output
 from ptyctl.core.render import render
 from ptyctl.platforms import Action, Answer, Layer, LoginDialog, ModeGraph, Platform, Platforms, Shown
+from ptyctl.platforms.command import USERNAME
 from ptyctl.platforms.pattern import Pattern
 
 PLATFORMS = Platforms()
@@ -66,7 +67,8 @@ class Terminal:
                 continue
             answer = next((answer for answer in dialog if answer.match.matches(line)), None)
             assert answer is not None, f"nobody answers {line!r}"
-            self.type(answer.send if answer.send is not None else self.secret(answer.secret), enter=answer.enter)
+            sent = answer.send if answer.send is not None else self.secret(answer.secret)
+            self.type(sent.replace(USERNAME, "".join(self.told.login.usernames[:1])), enter=answer.enter)
 
     def _take(self, actions: list[Doing]) -> None:
         for action in actions:

@@ -225,6 +225,24 @@ async def test_who_has_ended_is_not_answered(connect: Connect) -> None:
     await answered(channel, b"\x1b[0n")
 
 
+async def test_a_prompt_among_the_lines_of_a_command_is_not_answered_behind_them(connect: Connect) -> None:
+    """As busybox does: it asks at the prompt of each line that is still to be read."""
+    channel = MemoryChannel()
+    session = await connect(channel)
+    mark = f"\x1b]7717;{session.hooks_nonce};%d;%s\x07"
+    channel.feed((mark % (1, "P;0;1;/") + "$ ").encode())
+    run = asyncio.create_task(run_in(session, "cat <<END\none\nEND", rc_mode={"enabled": True}))
+    await until(lambda: channel.written.count(b"END") == 2)
+    await settled()
+    typed = len(channel.written)
+    channel.feed(b"cat <<END\r\n> \x1b[6n")
+    await settled()
+    assert channel.written[typed:] == b""
+    channel.feed(("one\r\n> END\r\n" + mark % (2, "B") + "\x1b[5n").encode())  # the command itself asks
+    await until(lambda: channel.written[typed:] == b"\x1b[0n")
+    run.cancel()
+
+
 async def test_a_terminal_that_gathers_lines_has_nobody_who_waits(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen_answers, "RAW_S", 0.0)
     channel = MemoryChannel()

@@ -155,3 +155,9 @@ async def test_a_hundred_at_once_without_crosstalk(start: Start) -> None:
         await channel.send(b"%d\r" % number)
     for number, (_, receiver) in enumerate(channels):
         assert await receiver.receive_until(b"\r\n") in (b"%d\r\n" % number, b"%d\r\n%d\r\n" % (number, number))
+
+
+async def test_modes_of_a_terminal_that_has_ended(start: Start) -> None:
+    channel, _ = await start("cat")
+    await channel.close(force=True)
+    assert (channel.canonical, channel.echo_off) == (False, False)
