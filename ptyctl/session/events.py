@@ -106,9 +106,11 @@ class Events:
 
     def _flush_delta(self, raw_to: int | None = None, spool_to: int | None = None) -> None:
         """Tells what came since the last delta, up to the block's end where that is known."""
+        if self._block is None:
+            return
         raw = self._stream.normaliser.raw if raw_to is None else raw_to
         spool = self._stream.end if spool_to is None else spool_to
-        if self._block is None or raw <= self._raw:
+        if raw <= self._raw:
             return
         text = self._stream.window.read(self._spool, min(spool, self._spool + DELTA_BYTES))
         where = {"block_id": self._block.block_id, "raw_from": self._raw, "raw_to": raw}
@@ -121,7 +123,7 @@ class Events:
     def _emit(self, event: dict[str, Any], **shown: Any) -> None:
         """Tells it at once; the file hears of it with the next tick, and after a crash from the blocks' rows."""
         self._unwritten.append(event)
-        self._kept.append({**event, **shown})
+        self._kept.append({**event, **shown} if shown else event)
         self._count += 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._tick)
