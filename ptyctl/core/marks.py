@@ -13,8 +13,7 @@ a long command is cut.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 MarkKind = Literal["prompt", "begin", "end"]
@@ -25,8 +24,7 @@ _KINDS: dict[bytes, MarkKind] = {b"P": "prompt", b"B": "begin", b"E": "end"}
 _FIELDS: dict[MarkKind, tuple[int, ...]] = {"prompt": (7,), "begin": (4, 5, 6, 7), "end": (5,)}
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """What a shell announced. `status` is an exit status with prompt and end; `cwd` is bytes, as the system has it; `command`
     is what was typed, where the shell tells it."""
 
@@ -39,8 +37,7 @@ class Mark:
     command: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedMark:
+class PlacedMark(NamedTuple):
     """A mark and where it stood: bytes in the raw stream, and the spool's size before and behind the text that it left."""
 
     mark: Mark

@@ -112,9 +112,11 @@ class Events:
 
     def _flush_delta(self, raw_to: int | None = None, spool_to: int | None = None) -> None:
         """Tells what came since the last delta, up to the block's end where that is known."""
+        if self._block is None:
+            return
         raw = self._stream.normaliser.raw if raw_to is None else raw_to
         spool = self._stream.end if spool_to is None else spool_to
-        if self._block is None or not self._output_began() or raw <= self._raw:
+        if not self._output_began() or raw <= self._raw:
             return
         text = range(self._spool, min(spool, self._spool + DELTA_BYTES))
         where = {"block_id": self._block.block_id, "raw_from": self._raw, "raw_to": raw}

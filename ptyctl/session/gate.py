@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import Pace
@@ -240,8 +241,7 @@ class _Outgoing:
     urgent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """Bytes, then so many Enters, which were `newline_bytes` of the caller's text."""
 
     data: bytes

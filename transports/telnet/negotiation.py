@@ -37,6 +37,7 @@ class Negotiation:
         self._changes = 0
         self._pty = pty
         self._term = term
+        self._transport = transport
         self._writer = TelnetWriter(transport, None, client=True)
         self._writer.set_ext_send_callback(TTYPE, lambda: term)
         self._writer.set_ext_send_callback(NEW_ENVIRON, self._environment)
@@ -80,7 +81,7 @@ class Negotiation:
 
     def send(self, data: bytes) -> None:
         """Sends data; IAC in it is doubled (RFC 854)."""
-        self._writer.write(data)
+        self._transport.write(data.replace(IAC, IAC + IAC))
 
     def send_break(self) -> None:
         """Sends IAC BRK (RFC 854)."""
