@@ -90,14 +90,14 @@ class Harmless:
             self._hold(whole)
             return b""
         if len(whole) > MAX_SEQUENCE_BYTES or found["string"] is not None:
-            return b""
+            return _controls(found["between"] or b"")
         if found["osc"] is not None:
-            return whole if _osc_may_pass(found["osc"]) else b""
+            return whole if _osc_may_pass(found["osc"]) else _controls(found["between"])
         if found["csi"] is not None and _csi_may_pass(found["csi"], found["final"]):
             return whole
         if found["escape"] is not None and found["escape"] != b"Z" and not found["escape"].startswith(b"%"):
             return whole
-        return bytes(byte for byte in whole if byte < 0x20 and byte != ESC[0])  # controls within act all the same
+        return _controls(whole)
 
     def _hold(self, begun: bytes) -> None:
         if len(begun) <= MAX_SEQUENCE_BYTES:
@@ -107,6 +107,11 @@ class Harmless:
         assert introduced is not None
         self._swallowing = _ENDS.get(introduced[1], _STRING_END)
         self._held = ESC if begun.endswith(ESC) else b""
+
+
+def _controls(dropped: bytes) -> bytes:
+    """Those within a sequence act all the same, but for a string's."""
+    return bytes(byte for byte in dropped if byte < 0x20 and byte != ESC[0])
 
 
 def _osc_may_pass(text: bytes) -> bool:

@@ -6,7 +6,7 @@ The screen model is the judge: it answers what a terminal would, and what passes
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ptyctl.core.harmless import MAX_SEQUENCE_BYTES, Harmless
@@ -94,6 +94,8 @@ def test_what_passes_makes_no_terminal_answer(stream: bytes) -> None:
 
 
 @given(TEXTS)
+@example(b"\x1b\x0cP")
+@example(b"\x1b\n]52;c;\x07")
 def test_what_passes_draws_the_same(stream: bytes) -> None:
     stream += b"\x18"
     assert drawn(passed(stream))[0] == drawn(stream)[0]
