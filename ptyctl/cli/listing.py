@@ -43,7 +43,7 @@ def _open_ones() -> list[dict[str, Any]] | None:
 def _ended(known: set[str]) -> list[dict[str, Any]]:
     """What is kept on disk and not open; a state that says so was written by a server that was killed."""
     from ptyctl.controller.settings import load_settings
-    from ptyctl.session.kept_sessions import kept_sessions
+    from ptyctl.session.transcript.kept_sessions import kept_sessions
 
     return [
         {

@@ -8,7 +8,7 @@ from ptyctl.controller.settings import load_settings
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
-from ptyctl.session.kept_sessions import was_closed
+from ptyctl.session.transcript.kept_sessions import was_closed
 
 #: A daemon that ends gives its programs a grace; so often it is looked whether it has ended.
 _LOOK_S = 0.05

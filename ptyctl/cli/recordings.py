@@ -57,7 +57,7 @@ def replay(
 def _take(name: str) -> Take:
     from ptyctl.controller.kept_folders import kept_folder
     from ptyctl.controller.settings import load_settings
-    from ptyctl.session.recorded import recorded
+    from ptyctl.session.transcript.recorded import recorded
 
     return recorded(kept_folder(load_settings().state_dir / "sessions", name))
 

@@ -6,8 +6,8 @@ import asyncio
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.session import Pace
-from ptyctl.session.changing import change_mode, mode_at, save
-from ptyctl.session.gate import Writer
+from ptyctl.session.calls.changing import change_mode, mode_at, save
+from ptyctl.session.line.gate import Writer
 from ptyctl.session.session import Session
 from ptyctl.session.size import resize
 

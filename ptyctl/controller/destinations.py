@@ -8,8 +8,8 @@ from ptyctl.api.session import Auth, Pace, SessionRequest
 from ptyctl.inventory import Hop, Inventory, Target
 from ptyctl.platforms import Platform, Platforms
 from ptyctl.platforms.loading import COMMON
-from ptyctl.session.accounts import LOGIN_LIMIT_S, NOBODY, Account, Accounts
-from ptyctl.session.detecting import AUTO
+from ptyctl.session.device.accounts import LOGIN_LIMIT_S, NOBODY, Account, Accounts
+from ptyctl.session.device.detecting import AUTO
 from transports import ssh
 
 from .ssh_auth import auth_of

@@ -15,11 +15,11 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import SessionRequest, Timeouts
 from ptyctl.inventory import Device, Inventory
 from ptyctl.platforms import Platforms
-from ptyctl.session.arriving import arrive
-from ptyctl.session.changing import mode_at
-from ptyctl.session.dialect import settled_prompt
-from ptyctl.session.errors import from_channel
-from ptyctl.session.gate import SYSTEM
+from ptyctl.session.calls.arriving import arrive
+from ptyctl.session.calls.changing import mode_at
+from ptyctl.session.line.errors import from_channel
+from ptyctl.session.line.gate import SYSTEM
+from ptyctl.session.runs.dialect import settled_prompt
 from ptyctl.session.session import Session
 from transports.errors import ChannelError
 from transports.ssh.endpoint import resolve

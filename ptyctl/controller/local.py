@@ -22,15 +22,15 @@ from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.api.watch import Watched, WatchRequest
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
-from ptyctl.session import ending
-from ptyctl.session.console_log import console_log
-from ptyctl.session.execution import execute
-from ptyctl.session.parsing import execute_parsed
-from ptyctl.session.reading import read
-from ptyctl.session.screen_waiting import read_on_screen
+from ptyctl.session.calls import ending
+from ptyctl.session.calls.console_log import console_log
+from ptyctl.session.calls.execution import execute
+from ptyctl.session.calls.parsing import execute_parsed
+from ptyctl.session.calls.reading import read
+from ptyctl.session.calls.screen_waiting import read_on_screen
+from ptyctl.session.calls.watching import watch
+from ptyctl.session.calls.writing import write
 from ptyctl.session.session import Session
-from ptyctl.session.watching import watch
-from ptyctl.session.writing import write
 
 from . import replies
 from .capabilities import capabilities

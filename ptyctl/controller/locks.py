@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
-from ptyctl.session import locking
+from ptyctl.session.calls import locking
 
 from . import replies
 from .registry import Registry

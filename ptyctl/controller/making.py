@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.platforms import Platforms
-from ptyctl.session.arriving import arrive, remember
-from ptyctl.session.errors import from_channel
+from ptyctl.session.calls.arriving import arrive, remember
+from ptyctl.session.line.errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from transports.channel import Channel

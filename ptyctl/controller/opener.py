@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.session import locking
+from ptyctl.session.calls import locking
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 

@@ -9,8 +9,8 @@ from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
 from ptyctl.core.marker import answering_program
 from ptyctl.core.prompt import Expectations
-from ptyctl.session.arriving import expect_of
-from ptyctl.session.shells import with_marks
+from ptyctl.session.calls.arriving import expect_of
+from ptyctl.session.runs.shells import with_marks
 from ptyctl.session.spec import Spec
 from transports import ssh, telnet
 from transports.channel import Channel, Pty

@@ -12,12 +12,12 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.pty_replies import BlocksReply, PtyReply, refused
 from ptyctl.api.screen import ScreenAnswer
-from ptyctl.session import block_reading, dialogue, ending, screen_reading, terminal_model
-from ptyctl.session.block_search import blocks_search
+from ptyctl.session.calls import block_reading, dialogue, ending, screen_reading, terminal_model
+from ptyctl.session.calls.block_search import blocks_search
+from ptyctl.session.line.stream import Stream
+from ptyctl.session.line.waiting import PROGRESS_S, Reporter
 from ptyctl.session.session import Session
 from ptyctl.session.size import resize
-from ptyctl.session.stream import Stream
-from ptyctl.session.waiting import PROGRESS_S, Reporter
 
 from .conversations import Conversations
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session import meta
-from ptyctl.session.left_blocks import write_outputs
-from ptyctl.session.raw_log import RawLog
-from ptyctl.session.recovery import Kept, recover
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
+from ptyctl.session.transcript.left_blocks import write_outputs
+from ptyctl.session.transcript.raw_log import RawLog
+from ptyctl.session.transcript.recovery import Kept, recover
 from transports.channel import Channel
 
 #: An id is the name of a folder, and never a way to another one.

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.gc import GcEntry, GcReply, GcRequest
-from ptyctl.session.kept_sessions import KeptSession, kept_sessions, remove_kept, remove_rest
+from ptyctl.session.transcript.kept_sessions import KeptSession, kept_sessions, remove_kept, remove_rest
 
 from .settings import Settings
 

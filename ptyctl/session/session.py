@@ -15,30 +15,30 @@ from ptyctl.core.prompt import Expectations
 from ptyctl.core.states import State, next_state
 from ptyctl.core.widths import Widths
 from ptyctl.platforms import Platform, common
+from ptyctl.session import meta, refusals
+from ptyctl.session.device.accounts import NOBODY
+from ptyctl.session.line.errors import from_channel
+from ptyctl.session.line.gate import Gate, Writer
+from ptyctl.session.line.input_log import InputLog
+from ptyctl.session.line.pulse import Pulse
+from ptyctl.session.line.stream import Stream
+from ptyctl.session.line.terminal import Terminal
+from ptyctl.session.runs.blocks import Blocks
+from ptyctl.session.runs.driving import Driver
+from ptyctl.session.runs.events import Events
+from ptyctl.session.runs.run import Run
+from ptyctl.session.runs.runs import Runs
+from ptyctl.session.runs.shells import new_nonce
+from ptyctl.session.screen.display import Display
+from ptyctl.session.transcript.going_on import OpenBlock
+from ptyctl.session.transcript.recovery import Kept, new_folder
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
-from . import meta, refusals
-from .accounts import NOBODY
-from .blocks import Blocks
-from .display import Display
-from .driving import Driver
-from .errors import from_channel
-from .events import Events
-from .gate import Gate, Writer
-from .going_on import OpenBlock
-from .input_log import InputLog
 from .notices import Notices
-from .pulse import Pulse
-from .recovery import Kept, new_folder
 from .retrying import Retry
-from .run import Run
-from .runs import Runs
-from .shells import new_nonce
 from .size import same_size
 from .spec import Limits, Spec
-from .stream import Stream
-from .terminal import Terminal
 from .usage import Usage
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ptyctl.session.line.errors import from_channel
 from transports.errors import ChannelError, Unsupported
-
-from .errors import from_channel
 
 if TYPE_CHECKING:
     from .session import Session

@@ -18,7 +18,7 @@ from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.controller import LocalController, recovered
 from ptyctl.controller.settings import Settings
-from ptyctl.session.recovery import Kept
+from ptyctl.session.transcript.recovery import Kept
 from tests.controller.pty_acting import Pty
 
 BASH = ["bash", "--norc", "--noprofile"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.controller.retention import doomed
-from ptyctl.session.kept_sessions import KeptSession, kept_sessions, remove_kept, remove_rest
+from ptyctl.session.transcript.kept_sessions import KeptSession, kept_sessions, remove_kept, remove_rest
 
 DAY_MS = 86_400_000
 NOW_MS = 1000 * DAY_MS

@@ -13,7 +13,7 @@ from textfsm import clitable
 from ptyctl import LocalController
 from ptyctl.api.handle import SessionHandle
 from ptyctl.platforms import Platforms
-from ptyctl.session.parsing import _may_show_json, parse
+from ptyctl.session.calls.parsing import _may_show_json, parse
 from tests.controller.acting import BASH, PATIENCE_MS
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.api import ExecReply, ExecRequest, IoReply, IoRequest
-from ptyctl.session.execution import execute
-from ptyctl.session.reading import read
+from ptyctl.session.calls.execution import execute
+from ptyctl.session.calls.reading import read
+from ptyctl.session.calls.writing import write
+from ptyctl.session.line.stream import Stream
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits, Spec
-from ptyctl.session.stream import Stream
-from ptyctl.session.writing import write
 from transports.channel import Channel
 
 PATIENCE_MS = 20_000

@@ -15,7 +15,7 @@ from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply
 from ptyctl.api.pty import BlocksRead
 from ptyctl.api.session import Expect
-from ptyctl.session.block_reading import BlockReader
+from ptyctl.session.calls.block_reading import BlockReader
 from ptyctl.session.session import Session
 from tests.session.acting import connected, cut, run_in
 from transports.memory import MemoryChannel

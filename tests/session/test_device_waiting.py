@@ -13,7 +13,7 @@ import pytest
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.platforms import Platforms
-from ptyctl.session.execution import execute
+from ptyctl.session.calls.execution import execute
 from ptyctl.session.session import Session
 from tests.session.acting import connected, run_in, write_to
 from tests.session.test_login import Console

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ptyctl.session.eager import begun
+from ptyctl.session.runs.eager import begun
 
 
 async def test_what_need_not_wait_is_no_task() -> None:

@@ -160,7 +160,7 @@ async def test_an_open_that_fails_says_why(tmp_path: Path) -> None:
 
 async def test_a_far_end_that_takes_nothing(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call returns in time, says how much went out, and those behind it do not wait for ever."""
-    monkeypatch.setattr("ptyctl.session.writing.MAX_WAIT_MS", 400)
+    monkeypatch.setattr("ptyctl.session.calls.writing.MAX_WAIT_MS", 400)
     channel = MemoryChannel()
     session = await connect(channel, protocol="ssh")
     channel.capacity = 10

@@ -16,8 +16,8 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.session.raw_log import FIRST_EXTENT_BYTES
 from ptyctl.session.session import Session
+from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from tests.session.acting import read_from
 from tests.session.conftest import Connect
 from transports.memory import MemoryChannel

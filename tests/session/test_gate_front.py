@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from ptyctl.core.lease import Leases
-from ptyctl.session.gate import Gate, Writer
-from ptyctl.session.pulse import Pulse
+from ptyctl.session.line.gate import Gate, Writer
+from ptyctl.session.line.pulse import Pulse
 from transports.memory import MemoryChannel
 from transports.receiver import QueueReceiver
 

@@ -10,8 +10,8 @@ import pytest
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.session import Pace
 from ptyctl.core.lease import Leases
-from ptyctl.session.gate import Gate, Writer
-from ptyctl.session.pulse import Pulse
+from ptyctl.session.line.gate import Gate, Writer
+from ptyctl.session.line.pulse import Pulse
 from transports.memory import MemoryChannel
 from transports.receiver import QueueReceiver
 

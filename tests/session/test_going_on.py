@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from ptyctl.controller.recovered import gone_on
 from ptyctl.core.screen import Picture
-from ptyctl.session.raw_log import FIRST_EXTENT_BYTES
-from ptyctl.session.recovery import recover
+from ptyctl.session.line.stream import Stream
 from ptyctl.session.session import Session
 from ptyctl.session.size import resize
 from ptyctl.session.spec import Limits
-from ptyctl.session.stream import Stream
+from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
+from ptyctl.session.transcript.recovery import recover
 from tests.session.acting import connected, cut, read_from
 from tests.session.test_recovery import MIB, NONCES, killed, left_by, outputs
 from transports.errors import ChannelEnded

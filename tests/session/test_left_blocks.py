@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import MarkReader
 from ptyctl.core.normalise import Normaliser
-from ptyctl.session.left_blocks import output_begin
-from ptyctl.session.raw_log import RawLog
+from ptyctl.session.transcript.left_blocks import output_begin
+from ptyctl.session.transcript.raw_log import RawLog
 
 NONCE = "00112233aabbccdd"
 PIECES = [b"\r", b"\n", b"\r\n", b"text", "é".encode(), b"\x1b[K", b"\x1b[?2004h", b"\x1b]0;title\x07", b"\b", b" "]

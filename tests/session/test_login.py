@@ -17,9 +17,9 @@ from pydantic import SecretStr
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
-from ptyctl.session.accounts import Account, Accounts
-from ptyctl.session.arriving import arrive
-from ptyctl.session.changing import mode_at
+from ptyctl.session.calls.arriving import arrive
+from ptyctl.session.calls.changing import mode_at
+from ptyctl.session.device.accounts import Account, Accounts
 from ptyctl.session.session import Session
 from tests.session.acting import connected, cut, run_in
 from transports.memory import MemoryChannel

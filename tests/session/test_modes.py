@@ -9,9 +9,9 @@ from pydantic import SecretStr
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
-from ptyctl.session.accounts import Account, Accounts
-from ptyctl.session.changing import change_mode, mode_at, save
-from ptyctl.session.gate import Writer
+from ptyctl.session.calls.changing import change_mode, mode_at, save
+from ptyctl.session.device.accounts import Account, Accounts
+from ptyctl.session.line.gate import Writer
 from ptyctl.session.session import Session
 from tests.session.acting import run_in, until
 from tests.session.conftest import Connect

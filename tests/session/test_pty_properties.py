@@ -16,9 +16,9 @@ from ptyctl.api.pty import PTY_REQUESTS, PtyExpectSend, PtySend, PtyWaitFor
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.core.normalise import Normaliser
-from ptyctl.session.dialogue import expect_send
+from ptyctl.session.calls.dialogue import expect_send
+from ptyctl.session.calls.terminal_model import send, wait_for
 from ptyctl.session.session import Session
-from ptyctl.session.terminal_model import send, wait_for
 from tests.session.acting import PATIENCE_MS, connected, cut
 from transports.memory import MemoryChannel
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.session.pulse import Pulse
+from ptyctl.session.line.pulse import Pulse
 
 PATIENCE_S = 10.0
 

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovered import recovered
 from ptyctl.core.marks import Mark
-from ptyctl.session.raw_log import FIRST_EXTENT_BYTES, RawLog
-from ptyctl.session.recovery import Kept, recover
+from ptyctl.session.line.stream import Stream
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
-from ptyctl.session.stream import Stream
+from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES, RawLog
+from ptyctl.session.transcript.recovery import Kept, recover
 from tests.session.acting import connected, cut, read_from, run_in, write_to
 from transports.channel import Pty
 from transports.errors import ChannelEnded
@@ -428,7 +428,7 @@ async def test_nobody_waits_for_large_files_of_blocks(tmp_path: Path, monkeypatc
     await session.close()
     path = tmp_path / f"s/blocks/{done.block_id}.out"
     path.unlink()
-    monkeypatch.setattr("ptyctl.session.recovery.AT_ONCE_BYTES", 0)
+    monkeypatch.setattr("ptyctl.session.transcript.recovery.AT_ONCE_BYTES", 0)
     await found(tmp_path)
     await asyncio.get_running_loop().shutdown_default_executor()
     assert b"it is so" in path.read_bytes()

@@ -9,9 +9,9 @@ from pathlib import Path
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
-from ptyctl.session.accounts import Accounts
-from ptyctl.session.changing import save
-from ptyctl.session.gate import Writer
+from ptyctl.session.calls.changing import save
+from ptyctl.session.device.accounts import Accounts
+from ptyctl.session.line.gate import Writer
 from tests.session.acting import connected
 from tests.session.test_login import Console
 

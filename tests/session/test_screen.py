@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ptyctl.api.session import PtyOptions
 from ptyctl.controller.recovered import recovered
 from ptyctl.core.screen import Picture, ScreenModel
-from ptyctl.session import screen as screen_module
-from ptyctl.session.screen import AT_ONCE_BYTES, Screen
+from ptyctl.session.screen import screen as screen_module
+from ptyctl.session.screen.screen import AT_ONCE_BYTES, Screen
 from ptyctl.session.session import Session
 from ptyctl.session.size import resize
 from ptyctl.session.spec import Limits

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovered import recovered
-from ptyctl.session import screen_answers
-from ptyctl.session.gate import Writer
-from ptyctl.session.screen_answers import ANSWERS_PER_S, BURST, Allowance
-from ptyctl.session.screen_queries import FLOOD_BYTES, GATHER_S, HEARD_BYTES
+from ptyctl.session.line.gate import Writer
+from ptyctl.session.line.queries import FLOOD_BYTES, GATHER_S, HEARD_BYTES
+from ptyctl.session.screen import answers as screen_answers
+from ptyctl.session.screen.answers import ANSWERS_PER_S, BURST, Allowance
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.acting import connected, run_in, until, write_to

@@ -10,7 +10,7 @@ import pytest
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.screen import ScreenDelta
 from ptyctl.api.session import PtyOptions
-from ptyctl.session import screen_deltas
+from ptyctl.session.screen import deltas as screen_deltas
 from ptyctl.session.session import Session
 from ptyctl.session.size import resize
 from tests.session.acting import until

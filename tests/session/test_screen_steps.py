@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.session.screen_steps import Step, steps_in, time_at
+from ptyctl.session.transcript.steps import Step, steps_in, time_at
 
 rows = st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["data", "data", "resize", "incarnation", "gap"])), max_size=30)
 

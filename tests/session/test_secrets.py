@@ -13,7 +13,7 @@ import pytest
 
 from fixtures.servers.programs import require_program
 from ptyctl.controller.recovered import recovered
-from ptyctl.session.gate import SYSTEM, Writer
+from ptyctl.session.line.gate import SYSTEM, Writer
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.acting import PATIENCE_MS, connected, read_from, run_in, write_to

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ptyctl.core.normalise import Normaliser
 from ptyctl.core.search import compile_pattern
-from ptyctl.session.raw_log import FIRST_EXTENT_BYTES
-from ptyctl.session.stream import Stream
+from ptyctl.session.line.stream import Stream
+from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from tests.session.acting import cut, read_from
 from transports.errors import ChannelEnded
 
@@ -67,7 +67,7 @@ def test_the_files_hold_what_came_and_what_it_became(raw: bytes, places: list[in
 
     pieces = cut(raw, places)
     with pytest.MonkeyPatch.context() as patch:  # a row for each piece
-        patch.setattr("ptyctl.session.transcript.ROW_INTERVAL_MS", 0)
+        patch.setattr("ptyctl.session.transcript.transcript.ROW_INTERVAL_MS", 0)
         kept, spool, rows = on_a_stream(work)
     assert kept == raw
     assert spool == normalised(raw)
@@ -103,7 +103,7 @@ def test_a_chain_of_reads_is_the_spool(raw: bytes, places: list[int], sizes: lis
         assert seen == normalised(raw)
 
     with pytest.MonkeyPatch.context() as patch:  # what is incomplete is not waited for: the examples would take long
-        patch.setattr("ptyctl.session.reading.INCOMPLETE_CHARACTER_S", 0.0)
+        patch.setattr("ptyctl.session.calls.reading.INCOMPLETE_CHARACTER_S", 0.0)
         on_a_stream(work)
 
 
@@ -140,7 +140,7 @@ def test_what_a_small_window_dropped_is_counted_exactly(raw: bytes, places: list
             assert reply.next_cursor == str(cursor)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ptyctl.session.reading.INCOMPLETE_CHARACTER_S", 0.0)
+        patch.setattr("ptyctl.session.calls.reading.INCOMPLETE_CHARACTER_S", 0.0)
         on_a_stream(work, window=window)
 
 

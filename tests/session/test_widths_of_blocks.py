@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from ptyctl.controller.recovered import recovered
-from ptyctl.session.block_reading import text_of
+from ptyctl.session.calls.block_reading import text_of
 from ptyctl.session.session import Session
 from ptyctl.session.size import resize
 from ptyctl.session.spec import Limits

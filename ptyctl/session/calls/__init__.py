@@ -1,0 +1,1 @@
+"""What callers ask of a session: one operation, or a family of them, a file."""

@@ -1,0 +1,98 @@
+"""A console's log: the lines of output.raw as a terminal shows them, with the times of timeline.jsonl."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from ptyctl.api.log import LogLine, LogReply
+from ptyctl.core.render import render
+from ptyctl.core.widths import Widths
+from ptyctl.session.session import Session
+from ptyctl.session.transcript.steps import Moment, moments
+
+#: So much is read for one answer; a line that is longer is told in parts.
+MOST_BYTES = 256 * 1024
+
+
+async def console_log(session: Session, from_offset: int, limit: int) -> LogReply:
+    """The lines from an offset on, as many as `limit`, or as so many bytes hold."""
+    source = session.display.source
+    begin = from_offset if source.read(from_offset, from_offset + 1) else source.next_from(from_offset)
+    end = min(source.end, begin + MOST_BYTES)
+    data = source.read(begin, end)
+    timeline = session.stream.transcript.folder / "timeline.jsonl"
+    log = _Log(begin, data, session.stream.widths, at_end=end == source.end)
+    lines, resume = await asyncio.to_thread(log.lines, timeline, limit)
+    return LogReply(session_id=session.session_id, lines=lines, resume_offset=resume, complete=resume + log.open == source.end)
+
+
+@dataclass
+class _Log:
+    """One answer: `data` begins at the raw offset `begin`. `open` is the size of a last line that has not ended."""
+
+    begin: int
+    data: bytes
+    widths: Widths
+    at_end: bool
+    open: int = 0
+
+    def lines(self, timeline: Path, limit: int) -> tuple[list[LogLine], int]:
+        """The lines, and the offset behind the last one that has ended."""
+        times = _Times(moments(timeline, self.begin), self.begin)
+        found: list[LogLine] = []
+        cuts = [0, *self._ends()]
+        for at, end in pairwise(cuts):
+            if len(found) >= limit:
+                return found + times.incarnations(self.begin + at - 1), self.begin + at
+            found += times.incarnations(self.begin + at)
+            found.append(LogLine(kind="line", ts=times.at(self.begin + end - 1), text=self._shown(at, end)))
+        rest, size = cuts[-1], len(self.data)
+        found += times.incarnations(self.begin + rest - 1)
+        if self.at_end and rest < size:
+            self.open = size - rest
+            found.append(LogLine(kind="open", ts=times.at(self.begin + size - 1), text=self._shown(rest, size)))
+        return found, self.begin + rest
+
+    def _ends(self) -> Iterator[int]:
+        """Behind each line feed; and where there is none in all that an answer may hold, behind that."""
+        at = self.data.find(b"\n")
+        if at < 0 and len(self.data) >= MOST_BYTES:
+            yield len(self.data)
+        while at >= 0:
+            yield at + 1
+            at = self.data.find(b"\n", at + 1)
+
+    def _shown(self, begin: int, end: int) -> str:
+        return render(self.data[begin:end], self.widths.at(self.begin + begin)).rstrip("\n").rpartition("\n")[2]
+
+
+class _Times:
+    """Goes through a timeline along with the lines. An incarnation belongs to the answer in which its offset is passed: `begin`
+    is where this one begins."""
+
+    def __init__(self, rows: Iterator[Moment], begin: int) -> None:
+        self._rows = rows
+        self._begin = begin
+        self._next = next(rows, None)
+        self._ts = self._next.ts if self._next is not None else 0
+        self._begun: list[LogLine] = []
+
+    def at(self, raw: int) -> int:
+        """When the byte at an offset came."""
+        while self._next is not None and self._next.raw <= raw:
+            self._ts = self._next.ts
+            if self._next.incarnation is not None and self._next.incarnation > 1 and self._next.raw >= self._begin:
+                text = f"incarnation {self._next.incarnation} begins"
+                self._begun.append(LogLine(kind="incarnation", ts=self._next.ts, text=text))
+            self._next = next(self._rows, None)
+        return self._ts
+
+    def incarnations(self, raw: int) -> list[LogLine]:
+        """Those that have begun up to an offset, and were not told yet."""
+        self.at(raw)
+        begun, self._begun = self._begun, []
+        return begun

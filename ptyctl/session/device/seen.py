@@ -1,0 +1,53 @@
+"""What a terminal shows since something was typed: what a login and a way between modes go by."""
+
+from __future__ import annotations
+
+from ptyctl.core.render import render
+from ptyctl.session.line.stream import Stream
+
+#: A flood before a prompt says nothing of it; and a line is not longer than this.
+_MOST_BYTES = 64 * 1024
+_LINE_BYTES = 4096
+#: The lines of a device are matched whole, whatever the terminal's width.
+_WIDE = 10_000
+
+
+class Seen:
+    """Begins with what came since the raw offset `begin`. What a pager wiped away, and what a CR repainted, is gone."""
+
+    def __init__(self, stream: Stream, begin: int) -> None:
+        self._stream = stream
+        self._begin = self._typed = begin
+        self._answered = 0
+
+    def typed(self) -> None:
+        """Something is typed now: what was seen before is answered. The cursor's line is seen again: the echo is there."""
+        end = self._stream.normaliser.raw
+        line = self._stream.transcript.raw.read(max(end - _LINE_BYTES, self._begin), end)
+        self._begin = end - len(line) + line.rfind(b"\n") + 1
+        self._typed = end
+        self._answered = 1
+
+    @property
+    def something(self) -> bool:
+        """Whether anything came since then."""
+        return self._stream.normaliser.raw > self._typed
+
+    def text(self) -> str:
+        """The lines from the one on which the last text was typed; empty where nothing came."""
+        return shown_lines(self._stream, self._begin, self._stream.normaliser.raw) if self.something else ""
+
+    def new_lines(self) -> list[str]:
+        """The lines below the one on which the last text was typed; all, where nothing was."""
+        return self.text().split("\n")[self._answered :]
+
+
+def shown_lines(stream: Stream, begin: int, end: int) -> str:
+    """The text of raw bytes, its last 64 KiB, as a wide terminal shows it."""
+    return render(stream.transcript.raw.read(max(begin, end - _MOST_BYTES), end), _WIDE)
+
+
+def lines_before(stream: Stream, raw_end: int, begin: int) -> list[str]:
+    """The last lines in front of a raw offset, none from before `begin`: enough to tell a prompt of two lines."""
+    begin = max(begin, raw_end - _LINE_BYTES)
+    return shown_lines(stream, begin, raw_end).split("\n")[-3:]
