@@ -82,6 +82,7 @@ async def test_events_come_as_they_happen_until_the_session_is_closed(place: Pla
         while await session.exec("true") and not first.done():
             pass
         assert (await first)["type"].startswith("agent_block_")
+        await session.exec("true")
         await session.close()
         assert [event async for event in events][-1]["type"] == "agent_block_end"
         await listening

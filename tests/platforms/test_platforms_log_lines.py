@@ -68,3 +68,7 @@ def test_any_number_of_log_lines_bury_it(family: str, flood: list[bool]) -> None
     buried = LogLines(PLATFORMS.get(family)).buried_prompt([log, "output", prompt, *behind])
     assert (buried is not None) == any(flood)
     assert buried is None or (buried.shown.prompt == prompt and len(buried.log) == sum(flood))
+
+
+def test_vtysh_tells_of_what_it_could_not_show() -> None:
+    assert LogLines(PLATFORMS.get("frr")).is_log("131 log messages from zebra lost (vtysh reading too slowly)")
