@@ -17,7 +17,7 @@ class Manners:
     `look_alikes` are no prompts, whatever they look like; `above` is a line that belongs to the prompt below it; `log` are
     lines that the device prints whenever it likes; `questions` wait for a person. `free_text` says that lines of text are taken
     without a prompt between; its group is what ends them. `keys` has the key for the next page by the text of a pager's
-    pattern.
+    pattern. `settle_s` is how long its prompts must stay, where nobody asked for longer.
     """
 
     look_alikes: Sequence[Any] = ()
@@ -26,6 +26,7 @@ class Manners:
     questions: Sequence[Any] = ()
     free_text: Sequence[Any] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
+    settle_s: float = 0.0
 
     def is_log(self, line: str) -> bool:
         return _any(self.log, line)

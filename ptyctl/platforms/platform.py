@@ -119,6 +119,7 @@ class Platform(Value):
             questions=(compile_pattern(QUESTION, "question"), *_compiled(self.confirmations)),
             free_text=_compiled(self.free_text),
             keys={pager.pattern.text: pager.key for pager in self.pagers},
+            settle_s=self.settle_ms / 1000,
         )
 
     def expect(self) -> Expect:

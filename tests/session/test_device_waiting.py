@@ -227,6 +227,26 @@ def test_behind_what_is_said_the_prompt_settles_among_lines_too(tmp_path: Path) 
     assert run_virtually(run(Console())).done_reason == "prompt"
 
 
+def test_who_asks_for_a_longer_settle_time_gets_it_among_lines_too(tmp_path: Path) -> None:
+    async def script(console: Console) -> None:
+        await console.hear(b"one\r", b"one\r\n" + PROMPT)
+        await asyncio.sleep(0.25)
+        assert not console.written
+        console.feed(b" is what it said\r\n" + PROMPT)
+        await console.hear(b"two\r", b"two\r\n" + PROMPT)
+
+    async def run(console: Console) -> ExecReply:
+        async with at_prompt(tmp_path, console, **SETTLING) as session:
+            device = asyncio.create_task(script(console))
+            fields = {"session_id": "s", "lines": ["one", "two"], "timeout_ms": 15_000, "expect": {"settle_ms": 300}}
+            reply = await execute(session, ExecRequest.of(fields), None)
+            await device
+            return reply
+
+    reply = run_virtually(run(Console()))
+    assert (reply.done_reason, "is what it said" in reply.stdout) == ("prompt", True)
+
+
 TEXT = ["Authorised use only #", "", "R1# is not a prompt here", "%"]
 
 

@@ -148,4 +148,6 @@ class ByPrompt:
         if sight in ("quiet", "unsure"):
             return max(QUIET_S if sight == "quiet" else UNSURE_S, run.expect.settle_s)
         stays_s = max(SETTLE_S if sight == "prompt" and line != self._terminal.prompt.learned else 0.0, run.expect.settle_s)
-        return min(stays_s, ANSWER_S) if sight == "prompt" and stays_s and self._typed.answered(run) else stays_s
+        asked = run.expect.settle_s > run.expect.manners.settle_s  # for longer than the family needs: that is kept to
+        answered = sight == "prompt" and stays_s and not asked and self._typed.answered(run)
+        return min(stays_s, ANSWER_S) if answered else stays_s
