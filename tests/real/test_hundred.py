@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.telnetd import running_telnetd
 from ptyctl import LocalController, SessionHandle
+from transports import open_files
 
 SESSIONS = 100
 #: A hundred logins at one instant are a load test of the server; so many are under way at a time.
 AT_ONCE = 20
+
+
+@pytest.fixture(autouse=True)
+def _many_open_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A session holds ten: more in all than an ordinary user's soft limit."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr(open_files, "_before", [])
+    open_files.allow_many()
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def each_hears_itself(controller: LocalController, **fields: Any) -> None:
