@@ -21,18 +21,8 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.acting import connected, run_in, until, write_to
 from tests.session.conftest import Connect
+from tests.session.screens import answered, let_go, settled
 from transports.memory import MemoryChannel
-
-
-async def answered(channel: MemoryChannel, expected: bytes) -> None:
-    """Waits for what must be typed."""
-    await until(lambda: expected in channel.written)
-
-
-async def settled() -> None:
-    """A time in which an answer would have been typed."""
-    for _ in range(5):
-        await asyncio.sleep(2 * GATHER_S)
 
 
 async def test_where_the_cursor_is(connect: Connect) -> None:
@@ -89,8 +79,7 @@ async def test_readers_of_the_screen_do_not_answer_again(connect: Connect) -> No
         channel.feed(b"\x1b[6n")
         await session.display.screen.view()
         await settled()
-        async with session.display.screen._lock:
-            session.display.screen._drop()
+        await let_go(session.display.screen)
         await session.display.screen.view()
         await session.display.screen.view_at(2)
     await settled()
