@@ -16,8 +16,29 @@ from ptyctl.session.line.stream import Stream
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits, Spec
 from transports.channel import Channel
+from transports.memory import MemoryChannel
 
 PATIENCE_MS = 20_000
+
+
+class Console(MemoryChannel):
+    """What is typed waits in `written` until the script hears it."""
+
+    def __init__(self) -> None:
+        super().__init__(self._typed)
+        self._something = asyncio.Event()
+
+    async def hear(self, data: bytes, answer: bytes) -> None:
+        """The next thing that is typed must be this."""
+        await self._something.wait()
+        self._something.clear()
+        assert bytes(self.written) == data
+        self.written.clear()
+        self.feed(answer)
+
+    def _typed(self, data: bytes) -> bytes:
+        self._something.set()
+        return b""
 
 
 async def connected(folder: Path, channel: Channel, *, limits: Limits | None = None, **fields: Any) -> Session:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,68 +10,12 @@ import pytest
 
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply, ExecRequest
-from ptyctl.platforms import Platforms
 from ptyctl.session.calls.execution import execute
-from ptyctl.session.session import Session
-from tests.session.acting import connected, run_in, write_to
-from tests.session.test_login import Console
-from transports.memory import MemoryChannel
+from tests.session.acting import run_in, write_to
+from tests.session.waiting_device import PROMPT, Act, Device, again_for, at_prompt
 
-PROMPT = b"R1# "
 LOG = b"*Mar  1 00:00:00.155: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up\r\n"
 ERASERS = (b"\b" * 9 + b" " * 8 + b"\b" * 9, b"\r          \r", b"\r\x1b[K", b"\x1b[42D" + b" " * 42 + b"\x1b[42D")
-#: What an answer tells the device to do: say something, wait so many seconds, or wait for so many bytes typed.
-Act = bytes | float | int
-
-
-class Device(MemoryChannel):
-    """Echoes a line, then acts. `typed` is what came in after it."""
-
-    def __init__(self, *acts: Act) -> None:
-        super().__init__(self._hear)
-        self.typed = bytearray()
-        self._acts = acts
-        self._acting: asyncio.Task[None] | None = None
-        self._heard = asyncio.Event()
-
-    def _hear(self, data: bytes) -> bytes:
-        if self._acting is not None:
-            self.typed += data
-            self._heard.set()
-            return b""
-        if data.endswith(b"\r"):
-            self._acting = asyncio.create_task(self._act())
-            return data + b"\n"
-        return data
-
-    async def _act(self) -> None:
-        wanted = 0
-        for act in self._acts:
-            match act:
-                case bytes():
-                    self.feed(act)
-                case float():
-                    await asyncio.sleep(act)
-                case int():
-                    wanted += act
-                    while len(self.typed) < wanted:
-                        self._heard.clear()
-                        await self._heard.wait()
-
-
-@asynccontextmanager
-async def at_prompt(folder: Path, device: MemoryChannel, **fields: Any) -> AsyncIterator[Session]:
-    session = await connected(folder, device, **fields)
-    device.feed(b"\r\n" + PROMPT)
-    session.driver.prompt.learn(PROMPT.decode())
-    try:
-        yield session
-    finally:
-        await session.close(force=True)
-
-
-def again_for(reply: ExecReply) -> ExecRequest:
-    return ExecRequest.of({"session_id": "s", "block_id": reply.block_id, "timeout_ms": 15_000})
 
 
 @pytest.fixture
@@ -158,144 +100,6 @@ def test_what_only_looked_like_a_question_goes_on(tmp_path: Path) -> None:
     first, again = run_virtually(run(device))
     assert (first.done_reason, again.done_reason) == ("question", "prompt")
     assert (again.stdout, bytes(device.typed)) == ("Loading x.bin from 192.0.2.1: !!!!\n", b"")
-
-
-class Bannered(MemoryChannel):
-    """Takes a banner's text: `banner motd X`, and lines until there is an X in one. A prompt follows each other line."""
-
-    def __init__(self) -> None:
-        super().__init__(self._hear)
-        self.text: list[str] | None = None
-        self.banner: list[str] = []
-        self._line = b""
-        self._end = ""
-
-    def _hear(self, data: bytes) -> bytes:
-        return b"".join(self._key(data[at : at + 1]) for at in range(len(data)))
-
-    def _key(self, key: bytes) -> bytes:
-        if key != b"\r":
-            self._line += key
-            return key
-        line, self._line = self._line.decode(), b""
-        return b"\r\n" + self._taken(line)
-
-    def _taken(self, line: str) -> bytes:
-        if line.startswith("banner motd "):
-            self._end, self.text = line[-1], []
-            return f"Enter TEXT message.  End with the character '{self._end}'.\r\n".encode()
-        if self.text is not None:
-            self.text.append(line)
-            if self._end not in line:
-                return b""
-            self.banner, self.text = self.text, None
-        return (b"% Invalid input detected\r\n" if line == "bogus" else b"") + PROMPT
-
-
-SETTLING = {"platform": "cisco_ios", "expect": Platforms().get("cisco_ios").expect()}
-
-
-def test_lines_to_which_nothing_is_said_need_not_settle(tmp_path: Path) -> None:
-    """A change of 48 ports is seconds on a device whose prompt must settle for 0.1 s."""
-
-    async def run() -> ExecReply:
-        async with at_prompt(tmp_path, Bannered(), **SETTLING) as session:
-            lines = ["description x"] * 200
-            return await execute(session, ExecRequest.of({"session_id": "s", "lines": lines, "timeout_ms": 55_000}), None)
-
-    reply = run_virtually(run())
-    assert reply.done_reason == "prompt"
-    assert reply.duration_ms < 5_000
-
-
-def test_behind_what_is_said_the_prompt_settles_among_lines_too(tmp_path: Path) -> None:
-    async def script(console: Console) -> None:
-        await console.hear(b"one\r", b"one\r\n" + PROMPT + b" is said\r\n" + PROMPT)
-        await asyncio.sleep(0.09)
-        assert not console.written
-        console.feed(b" is said again\r\n" + PROMPT)
-        await console.hear(b"two\r", b"two\r\n" + PROMPT)
-
-    async def run(console: Console) -> ExecReply:
-        async with at_prompt(tmp_path, console, **SETTLING) as session:
-            device = asyncio.create_task(script(console))
-            request = ExecRequest.of({"session_id": "s", "lines": ["one", "two"], "timeout_ms": 15_000})
-            reply = await execute(session, request, None)
-            await device
-            return reply
-
-    assert run_virtually(run(Console())).done_reason == "prompt"
-
-
-def test_who_asks_for_a_longer_settle_time_gets_it_among_lines_too(tmp_path: Path) -> None:
-    async def script(console: Console) -> None:
-        await console.hear(b"one\r", b"one\r\n" + PROMPT)
-        await asyncio.sleep(0.25)
-        assert not console.written
-        console.feed(b" is what it said\r\n" + PROMPT)
-        await console.hear(b"two\r", b"two\r\n" + PROMPT)
-
-    async def run(console: Console) -> ExecReply:
-        async with at_prompt(tmp_path, console, **SETTLING) as session:
-            device = asyncio.create_task(script(console))
-            fields = {"session_id": "s", "lines": ["one", "two"], "timeout_ms": 15_000, "expect": {"settle_ms": 300}}
-            reply = await execute(session, ExecRequest.of(fields), None)
-            await device
-            return reply
-
-    reply = run_virtually(run(Console()))
-    assert (reply.done_reason, "is what it said" in reply.stdout) == ("prompt", True)
-
-
-TEXT = ["Authorised use only #", "", "R1# is not a prompt here", "%"]
-
-
-@pytest.mark.parametrize("how", ["lines", "cmd"])
-def test_the_lines_of_a_banner_have_no_prompt_between(tmp_path: Path, how: str) -> None:
-    async def run(device: Bannered) -> ExecReply:
-        async with at_prompt(tmp_path, device) as session:
-            lines = ["banner motd %", *TEXT, "bogus", "hostname x"]
-            wanted = {"lines": lines} if how == "lines" else {"cmd": "\n".join(lines)}
-            return await execute(session, ExecRequest.of({"session_id": "s", "timeout_ms": 15_000, **wanted}), None)
-
-    device = Bannered()
-    reply = run_virtually(run(device))
-    assert (device.banner, reply.done_reason) == (TEXT, "prompt")
-    assert [(failed.number, failed.line) for failed in reply.failed_lines or []] == ([(6, "bogus")] if how == "lines" else [])
-    assert reply.duration_ms < 2_000
-
-
-def test_a_text_that_is_not_ended_is_a_question(tmp_path: Path) -> None:
-    async def run(device: Bannered) -> tuple[ExecReply, ExecReply]:
-        async with at_prompt(tmp_path, device) as session:
-            lines = {"session_id": "s", "lines": ["banner motd %", "one", "two"], "timeout_ms": 15_000}
-            asked = await execute(session, ExecRequest.of(lines), None)
-            await write_to(session, data="%\n")
-            return asked, await execute(session, again_for(asked), None)
-
-    device = Bannered()
-    asked, ended = run_virtually(run(device))
-    assert (asked.done_reason, asked.waiting_for_input) == ("question", True)
-    assert "line 3 of 3 ('two') asks something" in (asked.message or "")
-    assert (device.banner, ended.done_reason) == (["one", "two", "%"], "prompt")
-
-
-@pytest.mark.parametrize(
-    ("acts", "reason", "told"),
-    [
-        ((b"Generating keys...\r\n", 60.0, PROMPT), "timeout", "has brought no prompt yet"),
-        ((b"How many bits in the modulus [512]: ", 1), "question", "asks something"),
-    ],
-)
-def test_the_line_that_brings_no_prompt_is_named(tmp_path: Path, acts: tuple[Act, ...], reason: str, told: str) -> None:
-    async def run(device: Device) -> ExecReply:
-        async with at_prompt(tmp_path, device) as session:
-            request = {"session_id": "s", "lines": ["crypto key generate rsa", "no shutdown"], "timeout_ms": 5_000}
-            return await execute(session, ExecRequest.of(request), None)
-
-    reply = run_virtually(run(Device(*acts)))
-    assert reply.done_reason == reason
-    assert f"line 1 of 2 ('crypto key generate rsa') {told}" in (reply.message or "")
 
 
 def test_responses_answer_before_anybody_hears_of_it(answers: Callable[..., ExecReply]) -> None:

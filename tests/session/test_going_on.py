@@ -21,7 +21,7 @@ from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from ptyctl.session.transcript.recovery import recover
 from tests.session.acting import connected, cut, read_from
-from tests.session.test_recovery import MIB, NONCES, killed, left_by, outputs
+from tests.session.left_behind import MIB, NONCES, killed, left_by, outputs
 from transports.errors import ChannelEnded
 from transports.memory import MemoryChannel
 

@@ -21,8 +21,7 @@ from ptyctl.session.calls.arriving import arrive
 from ptyctl.session.calls.changing import mode_at
 from ptyctl.session.device.accounts import Account, Accounts
 from ptyctl.session.session import Session
-from tests.session.acting import connected, cut, run_in
-from transports.memory import MemoryChannel
+from tests.session.acting import Console, connected, cut, run_in
 
 FAMILIES = Platforms()
 PASSWORD, SERVERS = "Kr0kodil-unterm-Bett", "Ein-Port-weiter-rechts"
@@ -33,27 +32,7 @@ PREPARED = Accounts((DEVICE,), enable_secret=SecretStr(ENABLE))
 TWO_LAYERS = Accounts((Account("ports", SecretStr(SERVERS)), DEVICE), prepare=False)
 VERIFICATION = b"\r\nUser Access Verification\r\n\r\nUsername: "
 
-Script = Callable[["Console"], Awaitable[None]]
-
-
-class Console(MemoryChannel):
-    """What is typed waits in `written` until the script hears it."""
-
-    def __init__(self) -> None:
-        super().__init__(self._typed)
-        self._something = asyncio.Event()
-
-    async def hear(self, data: bytes, answer: bytes) -> None:
-        """The next thing that is typed must be this."""
-        await self._something.wait()
-        self._something.clear()
-        assert bytes(self.written) == data
-        self.written.clear()
-        self.feed(answer)
-
-    def _typed(self, data: bytes) -> bytes:
-        self._something.set()
-        return b""
+Script = Callable[[Console], Awaitable[None]]
 
 
 async def _logged_in(script: Script, accounts: Accounts, family: str, folder: Path) -> tuple[Session, PtyctlError | None]:

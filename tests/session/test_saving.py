@@ -12,8 +12,7 @@ from ptyctl.platforms import Platforms
 from ptyctl.session.calls.changing import save
 from ptyctl.session.device.accounts import Accounts
 from ptyctl.session.line.gate import Writer
-from tests.session.acting import connected
-from tests.session.test_login import Console
+from tests.session.acting import Console, connected
 
 
 def saved(folder: Path, family: str, script: Callable[[Console], Awaitable[None]]) -> tuple[str, PtyctlError | None, bytes]:

@@ -1,38 +1,17 @@
-"""Programs that ask their terminal are answered: at once, once, and only as often as a program can mean it."""
+"""Programs that ask their terminal are answered: at once, once, in their order, and by the system."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.controller.recovered import recovered
 from ptyctl.session.line.gate import Writer
-from ptyctl.session.line.queries import FLOOD_BYTES, GATHER_S, HEARD_BYTES
-from ptyctl.session.screen import answers as screen_answers
-from ptyctl.session.screen.answers import ANSWERS_PER_S, BURST, Allowance
-from ptyctl.session.session import Session
-from ptyctl.session.spec import Limits
-from tests.session.acting import connected, run_in, until, write_to
+from tests.session.acting import write_to
 from tests.session.conftest import Connect
+from tests.session.screens import answered, let_go, settled
 from transports.memory import MemoryChannel
-
-
-async def answered(channel: MemoryChannel, expected: bytes) -> None:
-    """Waits for what must be typed."""
-    await until(lambda: expected in channel.written)
-
-
-async def settled() -> None:
-    """A time in which an answer would have been typed."""
-    for _ in range(5):
-        await asyncio.sleep(2 * GATHER_S)
 
 
 async def test_where_the_cursor_is(connect: Connect) -> None:
@@ -89,52 +68,11 @@ async def test_readers_of_the_screen_do_not_answer_again(connect: Connect) -> No
         channel.feed(b"\x1b[6n")
         await session.display.screen.view()
         await settled()
-        async with session.display.screen._lock:
-            session.display.screen._drop()
+        await let_go(session.display.screen)
         await session.display.screen.view()
         await session.display.screen.view_at(2)
     await settled()
     assert bytes(channel.written) == b"\x1b[1;1R" * 3
-
-
-async def test_nothing_is_answered_while_a_persons_terminal_is_attached(connect: Connect) -> None:
-    channel = MemoryChannel()
-    session = await connect(channel)
-    session.display.attached_terminals += 1
-    channel.feed(b"\x1b[6n")
-    await settled()
-    session.display.attached_terminals -= 1
-    await session.display.screen.view()
-    channel.feed(b"text\x1b[5n")
-    await answered(channel, b"\x1b[0n")
-    assert bytes(channel.written) == b"\x1b[0n"
-
-
-async def test_nothing_is_answered_without_a_terminal(connect: Connect) -> None:
-    channel = MemoryChannel()
-    channel.pty_enabled = False
-    await connect(channel)
-    channel.feed(b"\x1b[6n")
-    await settled()
-    assert not channel.written
-
-
-async def test_nothing_is_answered_after_a_recovery(tmp_path: Path) -> None:
-    channel = MemoryChannel()
-    session = await connected(tmp_path, channel)
-    channel.feed(b"\x1b[6n")
-    shutil.copytree(tmp_path / "s", tmp_path / "left" / "s")
-    await session.close(force=True)
-    found = await recovered(tmp_path / "left", "s", Limits(), hold=True)
-    assert found is not None
-    again = MemoryChannel()
-    await found.connect(again)
-    await found.display.screen.view()
-    again.feed(b"text")
-    await found.display.screen.view()
-    await settled()
-    assert not again.written
-    await found.close(force=True)
 
 
 async def test_an_answer_is_the_systems_and_no_secret(connect: Connect) -> None:
@@ -174,140 +112,3 @@ async def test_an_answer_does_not_wait_for_a_paste(connect: Connect) -> None:
     assert channel.written.count(b"x") < 50
     pasting.cancel()
     await asyncio.wait({pasting})
-
-
-async def test_a_million_queries_do_not_flood_the_far_end(connect: Connect) -> None:
-    channel = MemoryChannel()
-    session = await connect(channel)
-    begun = asyncio.get_running_loop().time()
-    for _ in range(100):
-        channel.feed(b"\x1b[6n\r\n" * 10_000)
-        await asyncio.sleep(GATHER_S)
-    await answered(channel, b"R")
-    view = await session.display.screen.view()
-    assert view.raw == 6_000_000
-    await settled()
-    seconds = asyncio.get_running_loop().time() - begun
-    assert channel.written.count(b"R") <= BURST + ANSWERS_PER_S * seconds
-
-
-async def test_what_is_asked_at_the_end_of_a_flood_is_answered(connect: Connect) -> None:
-    channel = MemoryChannel()
-    await connect(channel)
-    for _ in range(3 * HEARD_BYTES // FLOOD_BYTES):
-        channel.feed(b"\x1b[1mflood\x1b[m\r\n" * (FLOOD_BYTES // 12))
-        await asyncio.sleep(0)
-    channel.feed(b"x\x1b[6n")
-    channel.feed(b"more")
-    await answered(channel, b"\x1b[40;2R")
-
-
-async def test_what_nobody_waited_for_is_not_answered(connect: Connect) -> None:
-    channel = MemoryChannel()
-    await connect(channel)
-    channel.feed(b"\x1b[6n")
-    channel.feed(b"flood\r\n" * (3 * HEARD_BYTES // 7))
-    await settled()
-    assert not channel.written
-
-
-async def test_who_has_ended_is_not_answered(connect: Connect) -> None:
-    channel = MemoryChannel()
-    session = await connect(channel)
-    mark = f"\x1b]7717;{session.hooks_nonce};1;E;0\x07".encode()
-    channel.feed(b"\x1b[6n" + mark)
-    await settled()
-    channel.feed(b"\x1b[6n")
-    channel.feed(mark.replace(b";1;", b";2;"))
-    await settled()
-    assert not channel.written
-    channel.feed(mark.replace(b";1;", b";3;") + b"\x1b[5n")  # the shell asks, as fish does at its prompt
-    await answered(channel, b"\x1b[0n")
-
-
-async def test_a_prompt_among_the_lines_of_a_command_is_not_answered_behind_them(connect: Connect) -> None:
-    """As busybox does: it asks at the prompt of each line that is still to be read."""
-    channel = MemoryChannel()
-    session = await connect(channel)
-    mark = f"\x1b]7717;{session.hooks_nonce};%d;%s\x07"
-    channel.feed((mark % (1, "P;0;1;/") + "$ ").encode())
-    run = asyncio.create_task(run_in(session, "cat <<END\none\nEND", rc_mode={"enabled": True}))
-    await until(lambda: channel.written.count(b"END") == 2)
-    await settled()
-    typed = len(channel.written)
-    channel.feed(b"cat <<END\r\n> \x1b[6n")
-    await settled()
-    assert channel.written[typed:] == b""
-    channel.feed(("one\r\n> END\r\n" + mark % (2, "B") + "\x1b[5n").encode())  # the command itself asks
-    await until(lambda: channel.written[typed:] == b"\x1b[0n")
-    run.cancel()
-
-
-async def test_a_terminal_that_gathers_lines_has_nobody_who_waits(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen_answers, "RAW_S", 0.0)
-    channel = MemoryChannel()
-    await connect(channel)
-    monkeypatch.setattr(MemoryChannel, "canonical", True)
-    channel.feed(b"\x1b[5n")
-    await settled()
-    assert not channel.written
-    monkeypatch.setattr(MemoryChannel, "canonical", False)
-    channel.feed(b"\x1b[c")
-    await answered(channel, b"\x1b[?62;22c")
-    assert not channel.written.startswith(b"\x1b[0n")
-
-
-async def test_an_answer_that_comes_too_late_is_not_typed(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen_answers, "LATE_S", -1.0)
-    channel = MemoryChannel()
-    session = await connect(channel)
-    channel.feed(b"\x1b[6n")
-    await settled()
-    assert not channel.written
-    assert session.display.screen.answer_from is None
-
-
-async def test_the_far_end_may_be_gone_by_then(connect: Connect) -> None:
-    channel = MemoryChannel()
-    session = await connect(channel)
-    channel.feed(b"\x1b[6n")
-    channel.end()
-    await settled()
-    assert (await session.display.screen.view()).raw == 4
-    with pytest.raises(PtyctlError) as caught:
-        session.open_channel()
-    assert caught.value.code is ErrorCode.REMOTE_CLOSED
-
-
-async def test_closing_while_an_answer_is_on_its_way(tmp_path: Path) -> None:
-    channel = MemoryChannel()
-    session: Session = await connected(tmp_path, channel)
-    channel.capacity = 0
-    channel.feed(b"\x1b[6n")
-    await settled()
-    await session.close(force=True)
-    assert not channel.written
-
-
-@given(st.lists(st.tuples(st.floats(0, 10), st.integers(0, 400)), max_size=20))
-def test_no_more_than_the_allowance_is_taken(asks: list[tuple[float, int]]) -> None:
-    allowance, now, taken = Allowance(BURST, ANSWERS_PER_S), 0.0, 0
-    for passed, wanted in asks:
-        now += passed
-        count = min(wanted, allowance.left(now))
-        assert count >= 0
-        allowance.take(count)
-        taken += count
-        assert taken <= BURST + ANSWERS_PER_S * now
-
-
-async def test_a_prompt_that_asked_and_got_its_command_is_not_answered(connect: Connect) -> None:
-    channel = MemoryChannel(lambda data: data[:-1] + b"\r\nout\r\nsw#\x1b[6n" if data.endswith(b"\r") else b"")
-    session = await connect(channel, platform="cisco_ios")
-    channel.feed(b"sw#")
-    await run_in(session, "first")
-    assert (await run_in(session, "second")).stdout == "out\n"  # typed at once, at a prompt that has just asked
-    await answered(channel, b"R")
-    await settled()
-    assert bytes(channel.written).endswith(b"second\r\x1b[5;4R")
-    assert channel.written.count(b"R") == 1

@@ -1,0 +1,187 @@
+"""The transcript that a killed server left is mended: the same spool, the same prompts, and what is torn is made again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptyctl.core.marks import Mark
+from ptyctl.session.line.stream import Stream
+from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES, RawLog
+from ptyctl.session.transcript.recovery import Kept, recover
+from tests.session.acting import cut
+from tests.session.left_behind import MIB, NONCES, killed, outputs
+from transports.errors import ChannelEnded
+
+
+async def mended(folder: Path, **meta: Any) -> Kept:
+    return await asyncio.to_thread(recover, folder, meta, 1 << 30)
+
+
+def on_a_stream(work: Callable[[Stream, Path], Awaitable[None]]) -> None:
+    async def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            stream = Stream(Path(folder) / "s", MIB, 1 << 30)
+            await work(stream, Path(folder))
+            stream.close()
+
+    asyncio.run(run())
+
+
+@settings(max_examples=150, deadline=None)
+@given(outputs, outputs, st.lists(st.integers(0, 1_000), max_size=8), st.integers(0, 20), st.booleans())
+def test_the_spool_and_the_prompts_are_what_the_server_had(
+    first: bytes, second: bytes, places: list[int], flush_at: int, ended: bool
+) -> None:
+    async def work(stream: Stream, folder: Path) -> None:
+        pieces = 0
+        for number, raw in enumerate((first, second), 1):
+            stream.begin_incarnation(number, NONCES)
+            for piece in cut(raw, places):
+                stream.data_received(piece)
+                pieces += 1
+                stream.flush() if pieces == flush_at else None
+            if number == 1 or ended:
+                stream.channel_ended(ChannelEnded("end"))
+        left = killed(folder / "s", folder / "left")
+        if not ended:
+            stream.channel_ended(ChannelEnded("end"))
+        kept = await mended(left, bytes_received=len(first + second))
+        try:
+            assert kept.raw.read(0, kept.raw.size) == first + second
+            assert (left / "output.raw").read_bytes() == first + second
+            assert (left / "output.spool").read_bytes() == stream.read(0, stream.end)
+            assert kept.spool == stream.end
+            assert kept.prompts.within(0, MIB) == stream.prompts.within(0, MIB)
+            assert kept.last_prompt == stream.last_prompt
+            assert (kept.incarnation, kept.gap_at) == (2, None)
+        finally:
+            kept.raw.close()
+
+    on_a_stream(work)
+
+
+@settings(max_examples=150, deadline=None)
+@given(outputs, outputs, st.lists(st.integers(0, 1_000), max_size=12), st.sets(st.integers(0, 20), max_size=4), st.data())
+def test_gone_on_from_any_row_it_is_as_from_the_start(
+    first: bytes, second: bytes, places: list[int], flush_at: set[int], data: st.DataObject
+) -> None:
+    """Each row that can be resumed is: the spool on disk ends behind it, wherever that is."""
+
+    async def work(stream: Stream, folder: Path) -> None:
+        stream.transcript.row_interval_ms = 0
+        pieces = 0
+        for number, raw in enumerate((first, second), 1):
+            stream.begin_incarnation(number, NONCES)
+            for piece in cut(raw, places):
+                stream.data_received(piece)
+                pieces += 1
+                stream.flush() if pieces in flush_at else None
+            stream.channel_ended(ChannelEnded("end")) if number == 1 else None
+        left = killed(folder / "s", folder / "left")
+        from_start = killed(left, folder / "from start")
+        (from_start / "output.prompts").unlink()
+        spool = left / "output.spool"
+        os.truncate(spool, data.draw(st.integers(0, spool.stat().st_size)))
+        ours, theirs = await mended(left), await mended(from_start)
+        try:
+            assert spool.read_bytes() == (from_start / "output.spool").read_bytes()
+            assert (left / "output.prompts").read_bytes() == (from_start / "output.prompts").read_bytes()
+            assert ours.prompts.packed() == theirs.prompts.packed()
+            assert (ours.spool, ours.gap_at, ours.incarnation) == (theirs.spool, None, 2)
+            assert said(ours.last_prompt) == said(theirs.last_prompt)
+        finally:
+            ours.raw.close()
+            theirs.raw.close()
+
+    on_a_stream(work)
+
+
+def said(mark: Mark | None) -> tuple[int | None, bytes | None] | None:
+    """What a prompt's line in the spool keeps of its mark."""
+    return mark and (mark.status, mark.cwd)
+
+
+async def test_a_large_transcript_is_not_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream.transcript.row_interval_ms = 0
+    stream.begin_incarnation(1, NONCES)
+    for _ in range(64):
+        stream.data_received(b"text\r\n" * 10_000)
+    stream.flush()
+    left = killed(tmp_path / "s", tmp_path / "left")
+    stream.close()
+    read: list[int] = []
+    whole = RawLog.read
+    monkeypatch.setattr(RawLog, "read", lambda log, begin, end: read.append(end - begin) or whole(log, begin, end))
+    (await mended(left)).raw.close()
+    assert (left / "output.spool").read_bytes() == b"text\n" * 640_000
+    assert sum(read) <= 64 * 60_000 / 10
+
+
+@pytest.mark.parametrize("before_s", [10, 3600])
+async def test_what_a_power_cut_may_have_taken_is_made_again(tmp_path: Path, before_s: int) -> None:
+    """The last that was written before the machine's start may be zeros; what is older was on disk."""
+    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream.transcript.row_interval_ms = 0
+    stream.begin_incarnation(1, NONCES)
+    for _ in range(3):
+        stream.data_received(b"text\r\n" * 10_000)
+    stream.close()
+    spool = tmp_path / "s/output.spool"
+    spool.write_bytes(b"\0" * 60_000 + spool.read_bytes()[60_000:])
+    written = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - before_s
+    os.utime(spool, (written, written))
+    (await mended(tmp_path / "s")).raw.close()
+    assert (b"\0" in spool.read_bytes()) is (before_s > 60)
+
+
+@pytest.mark.parametrize("damage", [b"garbage\n" * 9, b""])
+async def test_a_spool_that_is_not_what_it_was_is_made_again(tmp_path: Path, damage: bytes) -> None:
+    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream.begin_incarnation(1, NONCES)
+    stream.data_received(b"one\r\ntwo\r\n" * 50_000)
+    stream.close()
+    (tmp_path / "s/output.spool").write_bytes(b"one\ntwo\n" + damage)
+    (await mended(tmp_path / "s")).raw.close()
+    assert (tmp_path / "s/output.spool").read_bytes() == b"one\ntwo\n" * 50_000
+
+
+@pytest.mark.parametrize("counted", [True, False])
+async def test_zeros_at_the_very_end(tmp_path: Path, counted: bool) -> None:
+    """They stay where output.end counts them; what a server was killed over before it counted goes up to the last other."""
+    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream.data_received(b"x" + b"\0" * 10)
+    left = killed(tmp_path / "s", tmp_path / "left")
+    stream.close()
+    assert not (tmp_path / "s/output.end").exists()
+    assert (left / "output.raw").stat().st_size == FIRST_EXTENT_BYTES
+    if not counted:
+        (left / "output.end").write_bytes(bytes(8))
+    kept = await mended(left)
+    kept.raw.close()
+    assert (left / "output.raw").read_bytes() == b"x" + b"\0" * (10 if counted else 0)
+    assert (tmp_path / "s/output.raw").read_bytes() == b"x" + b"\0" * 10
+
+
+async def test_torn_last_lines_are_cut(tmp_path: Path) -> None:
+    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream.begin_incarnation(1, NONCES)
+    stream.data_received(b"text")
+    stream.close()
+    whole = (tmp_path / "s/timeline.jsonl").read_bytes()
+    for name in ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl"):
+        with (tmp_path / "s" / name).open("ab") as file:
+            file.write(b'{"raw": 12, "sp')
+    (await mended(tmp_path / "s")).raw.close()
+    assert (tmp_path / "s/timeline.jsonl").read_bytes() == whole
+    assert (tmp_path / "s/blocks.jsonl").read_bytes() == b""

@@ -1,0 +1,68 @@
+"""A device that makes one wait, at its prompt in a session, and the call that goes on with a run there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.session.session import Session
+from tests.session.acting import connected
+from transports.memory import MemoryChannel
+
+PROMPT = b"R1# "
+#: What an answer tells the device to do: say something, wait so many seconds, or wait for so many bytes typed.
+Act = bytes | float | int
+
+
+class Device(MemoryChannel):
+    """Echoes a line, then acts. `typed` is what came in after it."""
+
+    def __init__(self, *acts: Act) -> None:
+        super().__init__(self._hear)
+        self.typed = bytearray()
+        self._acts = acts
+        self._acting: asyncio.Task[None] | None = None
+        self._heard = asyncio.Event()
+
+    def _hear(self, data: bytes) -> bytes:
+        if self._acting is not None:
+            self.typed += data
+            self._heard.set()
+            return b""
+        if data.endswith(b"\r"):
+            self._acting = asyncio.create_task(self._act())
+            return data + b"\n"
+        return data
+
+    async def _act(self) -> None:
+        wanted = 0
+        for act in self._acts:
+            match act:
+                case bytes():
+                    self.feed(act)
+                case float():
+                    await asyncio.sleep(act)
+                case int():
+                    wanted += act
+                    while len(self.typed) < wanted:
+                        self._heard.clear()
+                        await self._heard.wait()
+
+
+@asynccontextmanager
+async def at_prompt(folder: Path, device: MemoryChannel, **fields: Any) -> AsyncIterator[Session]:
+    session = await connected(folder, device, **fields)
+    device.feed(b"\r\n" + PROMPT)
+    session.driver.prompt.learn(PROMPT.decode())
+    try:
+        yield session
+    finally:
+        await session.close(force=True)
+
+
+def again_for(reply: ExecReply) -> ExecRequest:
+    return ExecRequest.of({"session_id": "s", "block_id": reply.block_id, "timeout_ms": 15_000})
