@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from fixtures.servers.programs import require_program
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from tests.controller.acting import BASH, MakeController, Open
+from tests.controller.pty_acting import Pty
 from tests.controller.served import served
 
 
@@ -70,3 +72,10 @@ def way() -> str:
 @pytest.fixture
 async def bash(open_session: Open, way: str) -> SessionHandle:
     return await open_session(**({} if way == "marks" else {"shell_integration": "off"}))
+
+
+@pytest.fixture
+def pty(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> Pty:
+    """A conversation whose shell is bash; it has no terminal until its first use."""
+    monkeypatch.setenv("SHELL", require_program("bash", "bash"))
+    return Pty(controller)
