@@ -37,6 +37,12 @@ MakeController = Callable[..., Awaitable[Controller]]
 Open = Callable[..., Awaitable[SessionHandle]]
 
 
+@pytest.fixture(params=["marks", "marker"])
+def both_ways(request: pytest.FixtureRequest) -> str:
+    """A module that says `way = both_ways` runs its tests of `bash` in both."""
+    return str(request.param)
+
+
 async def session(controller: Controller, action: str, **fields: Any) -> SessionReply:
     return await controller.session(SessionRequest.of({"action": action, **fields}))
 

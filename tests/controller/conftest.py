@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures.servers.programs import require_program
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from tests.controller.acting import BASH, MakeController, Open
+from tests.controller.marks_acting import SHELLS
+from tests.controller.pty_acting import Pty
 from tests.controller.served import served
 
 
@@ -70,3 +74,20 @@ def way() -> str:
 @pytest.fixture
 async def bash(open_session: Open, way: str) -> SessionHandle:
     return await open_session(**({} if way == "marks" else {"shell_integration": "off"}))
+
+
+@pytest.fixture
+def pty(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> Pty:
+    """A conversation whose shell is bash; it has no terminal until its first use."""
+    monkeypatch.setenv("SHELL", require_program("bash", "bash"))
+    return Pty(controller)
+
+
+@pytest.fixture
+async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Path) -> SessionHandle:
+    """One of the shells with marks, as the test's parameter says."""
+    command = SHELLS[request.param]
+    require_program(command[0], command[0])
+    (tmp_path / ".zshrc").touch()  # without one it asks questions
+    env = {"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path), "SHELL": require_program("bash", "bash")}
+    return await open_session(command=command, env=env)

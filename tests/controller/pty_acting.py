@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ptyctl.api import Controller
 from ptyctl.api.pty import PTY_REQUESTS
 
 PATIENCE_MS = 20_000
+#: The least that each tool needs, but for its address.
+LEAST: dict[str, dict[str, Any]] = {
+    "pty_wait_for": {"match": "x", "from_cursor": 0, "timeout_ms": 0},
+    "pty_wait_prompt": {"from_cursor": 0, "timeout_ms": 0},
+    "pty_expect_send": {"expect": "x", "send": "y", "from_cursor": 0, "timeout_ms": 0},
+    "pty_read_spool": {"from_cursor": 0},
+    "pty_resize": {"cols": 80, "rows": 24},
+    "blocks_get": {"block_id": "1_1"},
+    "blocks_read": {"block_id": "1_1"},
+    "blocks_search": {"query": "x"},
+    "pty_exec_block": {"cmd": "true"},
+    "pty_exec_interactive": {"cmd": "true"},
+    "pty_exec_interactive_expect": {"cmd": "true", "steps": []},
+    "pty_send": {"data": "x"},
+}
 
 
 class Pty:
@@ -55,3 +71,8 @@ class Pty:
     async def end(self) -> int:
         """The end of the output so far."""
         return int((await self.good("pty_status"))["resume_cursor"])
+
+
+async def folder_of(pty: Pty, tmp_path: Path) -> Path:
+    """Where the files of its session stand, below the test's own directory."""
+    return tmp_path / "state" / "sessions" / str((await pty.good("pty_status"))["shell_id"])

@@ -2,63 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 from pathlib import Path
 
 import pytest
 
-from fixtures.servers.programs import require, require_program
 from ptyctl.api import Controller, ErrorCode
-from ptyctl.api.blocks import Block
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.pty import BlocksSince, PtyReadSpool
-from tests.controller.acting import PATIENCE_MS, Open, execute, read, refused, write
-
-SHELLS = {
-    "bash": ("bash", "--norc", "--noprofile"),
-    "zsh": ("zsh",),
-    "fish": ("fish", "--no-config"),
-}
-SENTINEL = "__FWS_PROMPT__"
-
-
-@pytest.fixture
-async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Path) -> SessionHandle:
-    command = SHELLS[request.param]
-    require_program(command[0], command[0])
-    (tmp_path / ".zshrc").touch()
-    env = {"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path), "SHELL": require_program("bash", "bash")}
-    return await open_session(command=command, env=env)
-
-
-in_each = pytest.mark.parametrize("shell", SHELLS, indirect=True)
-
-
-async def blocks(handle: SessionHandle) -> list[Block]:
-    request = BlocksSince.of({"session_id": handle.session_id, "limit": 1000})
-    return list((await handle.controller.pty(request)).items or ())  # type: ignore[union-attr]
-
-
-async def spool(handle: SessionHandle) -> str:
-    reply = await handle.controller.pty(
-        PtyReadSpool.of({"session_id": handle.session_id, "from_cursor": 0, "max_bytes": 4_000_000})
-    )
-    return reply.data or ""
-
-
-async def settled(handle: SessionHandle) -> None:
-    """Waits until the shell shows its prompt, and nothing follows."""
-    await read(handle, cursor="0", until_idle_ms=400, timeout_ms=PATIENCE_MS)
-
-
-async def block_of(handle: SessionHandle, number: int) -> Block:
-    """That block, once it has ended."""
-    async with asyncio.timeout(PATIENCE_MS / 1000):
-        while len(found := await blocks(handle)) < number or found[number - 1].ts_end is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)  # the Controller protocol has no event to await
-    return found[number - 1]
+from tests.controller.acting import PATIENCE_MS, execute, read, refused, write
+from tests.controller.marks_acting import SENTINEL, block_of, blocks, in_each, settled, spool
 
 
 @in_each
@@ -147,90 +100,6 @@ async def test_a_session_that_shows_its_own_transcript(shell: SessionHandle, nam
     assert len(await blocks(shell)) == 6
     reply = await shell.exec("echo after")
     assert (reply.stdout, reply.exit_code) == ("after\n", 0)
-
-
-@in_each
-async def test_a_shell_within_and_back_again(shell: SessionHandle) -> None:
-    assert (await shell.exec("echo outer")).done_reason == "marks"
-    reply = await shell.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
-    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
-    assert "without marks" in (reply.exit_code_reason or "")
-    for number in range(2):
-        reply = await shell.exec(f"echo inner; (exit {number})", timeout_ms=PATIENCE_MS)
-        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("inner\n", number, "marker")
-    reply = await shell.exec("exit 7", timeout_ms=PATIENCE_MS)
-    assert (reply.exit_code, reply.done_reason) == (7, "marks")
-    reply = await shell.exec("echo outer again; sh -c 'exit 3'")
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", 3, "marks")
-
-
-@in_each
-async def test_a_fish_within_and_back_again(shell: SessionHandle) -> None:
-    fish = require_program("fish", "fish")
-    assert (await shell.exec(f"{fish} --no-config", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
-    for line, stdout, code in [
-        ("echo $FISH_VERSION | string length -q; and echo inner", "inner\n", 0),
-        ("sh -c 'exit 3'", "", 3),
-        ("for n in 1 2\n\techo $n\nend", "1\n2\n", 0),
-        ("echo " + "x" * 2_000, "x" * 2_000 + "\n", 0),
-    ]:
-        reply = await shell.exec(line, timeout_ms=PATIENCE_MS)
-        assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marker"), line
-    assert (await shell.exec("echo )", timeout_ms=PATIENCE_MS)).exit_code == 123
-    assert (await shell.exec("exit 7", timeout_ms=PATIENCE_MS)).exit_code == 7
-    assert (await shell.exec("echo outer again")).done_reason == "marks"
-
-
-@in_each
-@pytest.mark.parametrize("command", ["sudo -n -i", "sudo -n -s", "sudo -n -u root sh"])
-async def test_another_user_s_shell_and_back_again(shell: SessionHandle, command: str) -> None:
-    require_program("sudo", "sudo")
-    require((await shell.exec("sudo -n true")).exit_code == 0, "sudo asks this user for a password")
-    reply = await shell.exec(command, timeout_ms=PATIENCE_MS)
-    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
-    assert "without marks" in (reply.exit_code_reason or "")
-    for number in range(2):
-        reply = await shell.exec(f"id -u; (exit {number})", timeout_ms=PATIENCE_MS)
-        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("0\n", number, "marker")
-    reply = await shell.exec("exit 7", timeout_ms=PATIENCE_MS)
-    assert (reply.exit_code, reply.done_reason) == (7, "marks")
-    assert reply.stdout.strip() in ("", "exit", "logout")
-    reply = await shell.exec("echo outer again; sh -c 'exit 3'")
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", 3, "marks")
-
-
-async def test_what_another_user_s_program_asks_is_no_prompt(bash: SessionHandle) -> None:
-    require_program("sudo", "sudo")
-    require((await bash.exec("sudo -n true")).exit_code == 0, "sudo asks this user for a password")
-    script = 'printf "Go on? [Y/n] "; read answer; echo "<$answer>"'
-    asked = await bash.exec(f"sudo -n sh -c '{script}'", timeout_ms=1_500)
-    assert asked.timed_out
-    await write(bash, data="y\n")
-    assert (await bash.wait(asked.block_id)).stdout == "Go on? [Y/n] y\n<y>\n"
-
-
-@pytest.mark.parametrize("program", ["bash", "dash"])
-async def test_a_shell_within_one_that_has_no_marks(open_session: Open, program: str) -> None:
-    """Its prompt is another than the one that was learned, and so is the one that comes back."""
-    outer = await open_session(command=(require_program(program, program),), shell_integration="off", env={"PS1": "outer$ "})
-    assert (await outer.exec("PS1='outer$ '")).done_reason == "marker"
-    reply = await outer.exec("PS1='inner$ ' sh", timeout_ms=PATIENCE_MS)
-    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
-    reply = await outer.exec("echo inner; (exit 3)", timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("inner\n", 3, "marker")
-    assert (await outer.exec("exit", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
-    reply = await outer.exec('echo "$PS1"; (exit 4)', timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer$ \n", 4, "marker")
-
-
-@pytest.mark.parametrize("command", ["PROMPT_COMMAND=()", "unset PROMPT_COMMAND", "unset -f __ptyctl_prompt"])
-async def test_marks_that_were_taken_away(bash: SessionHandle, command: str) -> None:
-    await bash.exec("echo before")
-    reply = await bash.exec(command, timeout_ms=PATIENCE_MS)
-    assert (reply.done_reason, reply.exit_code) == ("prompt", None)
-    assert reply.exit_code_reason
-    reply = await bash.exec("echo after; (exit 3)", timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("after\n", 3, "marker")
 
 
 async def test_a_failing_command_under_set_e_ends_the_shell(bash: SessionHandle) -> None:
@@ -363,22 +232,3 @@ async def test_the_prompt_marks_tell_the_directory_whatever_its_name(shell: Sess
         fields = dict(field.split("=", 1) for field in last.split()[1:])
         assert base64.b64decode(fields["cwd_b64"]).decode() == str(folder)
         assert int(fields["ts"]) > 0
-
-
-async def test_a_program_that_prints_the_exact_prompt_and_goes_on(open_session: Open) -> None:
-    handle = await open_session(command=["bash", "--norc", "--noprofile"], env={"PS1": "here$ "})
-    assert (await handle.exec("PS1='here$ '")).exit_code == 0
-    reply = await handle.exec("printf 'here$ '; sleep 1.2; echo more; (exit 6)", timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("here$ more\n", 6, "marks")
-
-
-@pytest.mark.parametrize("integration", ["auto", "off"])
-async def test_a_builtin_that_asks_with_the_exact_prompt(open_session: Open, integration: str) -> None:
-    """The shell itself is in front, but no line editor of its is."""
-    handle = await open_session(shell_integration=integration)
-    assert (await handle.exec("PS1='here$ '")).exit_code == 0
-    asked = await handle.exec("read -p 'here$ ' answer; echo \"<$answer>\"; (exit 6)", timeout_ms=3_000)
-    assert asked.timed_out
-    await write(handle, data="mine\n")
-    reply = await handle.wait(asked.block_id)
-    assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)

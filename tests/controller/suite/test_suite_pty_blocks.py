@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.servers.programs import require_program
-from ptyctl.api import Controller
 from tests.controller.pty_acting import Pty
-
-
-@pytest.fixture
-def pty(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> Pty:
-    monkeypatch.setenv("SHELL", require_program("bash", "bash"))
-    return Pty(controller)
 
 
 async def test_since_tells_each_change_once(pty: Pty) -> None:
