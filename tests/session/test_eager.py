@@ -73,6 +73,32 @@ async def test_a_cancel_ends_it_and_what_it_holds_is_let_go(started: bool) -> No
     assert not lock.locked()
 
 
+@pytest.mark.parametrize("turns", [0, 1])
+@pytest.mark.parametrize("first", ["turn", "future", "event"])
+async def test_a_cancel_is_heard_wherever_it_waits(first: str, turns: int) -> None:
+    heard = []
+
+    async def work() -> None:
+        try:
+            if first == "turn":
+                await asyncio.sleep(0)
+            elif first == "future":
+                await asyncio.get_running_loop().create_future()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            heard.append(1)
+            raise
+
+    task = begun(work(), "work")
+    assert task is not None
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.wait({task})
+    assert (task.cancelled(), heard) == (True, [1])
+
+
 async def test_an_error_at_once_is_raised_at_once() -> None:
     async def wrong() -> None:
         raise ValueError("at once")

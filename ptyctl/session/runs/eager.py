@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import types
 from collections.abc import Coroutine, Generator
-from contextlib import suppress
 from typing import Any
 
 
@@ -19,13 +17,25 @@ def begun(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]
         awaited = coroutine.send(None)
     except StopIteration:
         return None
-    task = asyncio.create_task(_gone_on(coroutine, awaited), name=name)
-    task.add_done_callback(lambda done: coroutine.close())  # a task that is cancelled at once never gets to it
-    return task
+    return asyncio.create_task(_GoneOn(coroutine, awaited), name=name)
 
 
-@types.coroutine
-def _gone_on(coroutine: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    with suppress(Exception, asyncio.CancelledError):  # the coroutine hears of it from what it awaits
-        yield awaited
-    yield from coroutine
+class _GoneOn(Coroutine[Any, Any, None]):
+    """A coroutine that waits already: whoever drives it hears first what it waits for, and tells it of any cancel."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], awaited: Any) -> None:
+        self._coroutine = coroutine
+        self._first = [awaited]
+
+    def send(self, value: Any) -> Any:
+        return self._first.pop() if self._first else self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        self._first.clear()
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._coroutine.__await__()
