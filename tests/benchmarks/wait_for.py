@@ -41,6 +41,32 @@ async def _feed(channel: MemoryChannel, text: bytes) -> None:
         await asyncio.sleep(0)
 
 
+@asynccontextmanager
+async def _fed(text: bytes) -> AsyncIterator[Once]:
+    async def once() -> float:
+        async with scripted.session() as (_, channel):
+            start = time.perf_counter()
+            await _feed(channel, text)
+            return time.perf_counter() - start
+
+    yield once
+
+
+@asynccontextmanager
+async def _search(text: bytes, searched: str) -> AsyncIterator[Once]:
+    compiled = re2.compile(searched.encode())
+
+    async def once() -> float:
+        start = time.perf_counter()
+        found = compiled.search(text)
+        seconds = time.perf_counter() - start
+        assert found is not None
+        assert found.end() == len(text)
+        return seconds
+
+    yield once
+
+
 def _row(kind: str, pattern: str, searched: str) -> Row:
     """`pattern` is what the tool is given, `searched` the same as an RE2 pattern."""
 
@@ -63,36 +89,12 @@ def _row(kind: str, pattern: str, searched: str) -> Row:
 
         yield once
 
-    @asynccontextmanager
-    async def fed(text: bytes) -> AsyncIterator[Once]:
-        async def once() -> float:
-            async with scripted.session() as (_, channel):
-                start = time.perf_counter()
-                await _feed(channel, text)
-                return time.perf_counter() - start
-
-        yield once
-
-    @asynccontextmanager
-    async def search(text: bytes) -> AsyncIterator[Once]:
-        compiled = re2.compile(searched.encode())
-
-        async def once() -> float:
-            start = time.perf_counter()
-            found = compiled.search(text)
-            seconds = time.perf_counter() - start
-            assert found is not None
-            assert found.end() == len(text)
-            return seconds
-
-        yield once
-
     async def run(plan: Plan) -> Result:
         text = flood.text()[: SIZE - len(NEEDLE) - 1] + b"\n" + NEEDLE
         contestants = [
             Contestant(OURS, lambda: ours(text)),
-            Contestant(FLOOR, lambda: search(text)),
-            Contestant(FED, lambda: fed(text)),
+            Contestant(FLOOR, lambda: _search(text, searched)),
+            Contestant(FED, lambda: _fed(text)),
         ]
         return in_milliseconds(await measure(contestants, plan))
 

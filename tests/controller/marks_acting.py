@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from ptyctl.api.blocks import Block
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.pty import BlocksSince, PtyReadSpool
-from tests.controller.acting import PATIENCE_MS, read
+from tests.controller.acting import PATIENCE_MS, read, until
 
 SHELLS = {
     "bash": ("bash", "--norc", "--noprofile"),
@@ -41,7 +39,10 @@ async def settled(handle: SessionHandle) -> None:
 
 async def block_of(handle: SessionHandle, number: int) -> Block:
     """That block, once it has ended."""
-    async with asyncio.timeout(PATIENCE_MS / 1000):
-        while len(found := await blocks(handle)) < number or found[number - 1].ts_end is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)  # the Controller protocol has no event to await
-    return found[number - 1]
+
+    async def ended() -> bool:
+        found = await blocks(handle)
+        return len(found) >= number and found[number - 1].ts_end is not None
+
+    await until(ended)
+    return (await blocks(handle))[number - 1]
