@@ -1,4 +1,4 @@
-"""The one error that crosses a door: a stable code, what happened to what and the next step, and details for programs."""
+"""The error that every interface reports: a stable code, a message, the next step, and details for programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ErrorCode(StrEnum):
-    """Every code a ptyctl tool can answer with (CONTRACTS, errors of the ptyctl surface)."""
+    """The error codes of the ptyctl_* tools (docs/contracts.md, Errors)."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
@@ -29,7 +29,7 @@ class ErrorCode(StrEnum):
     INTERNAL = "INTERNAL"
 
 
-#: Codes after which the very same call may succeed later.
+#: Codes of errors after which the same call may succeed later.
 RETRYABLE = frozenset(
     {
         ErrorCode.CONNECT_TIMEOUT,
@@ -42,34 +42,62 @@ RETRYABLE = frozenset(
 )
 
 
-class PtyctlError(Exception):
-    """What a Controller raises, and nothing else. No message holds a secret, nor the rejected value of a secret field."""
+class NextStep(StrEnum):
+    """Next steps whose wording depends on the interface.
 
-    def __init__(self, code: ErrorCode, message: str, details: dict[str, Any] | None = None) -> None:
+    A value is the neutral wording. An interface that has a command or a tool for the step keeps a table from `NextStep` to its
+    own words; a hint that is not in the table is shown as it is.
+    """
+
+    TAKE_LOCK = "take the lock"
+    WAIT_FOR_LOCK = "read without a lock, or wait for it"
+    INTERRUPT_OR_WAIT = "wait for the running command, or interrupt it"
+    LIST_SESSIONS = "list the sessions"
+    LIST_BLOCKS = "list the session's blocks"
+    OPEN_SESSION = "open a new session; the history of this one can still be read"
+    READ_STATE = "read the session's state before repeating the call"
+
+
+class PtyctlError(Exception):
+    """The only exception that a Controller raises.
+
+    Attributes:
+        code: the stable error code.
+        message: what failed, on what, and why. Holds no secret, and no rejected value of a secret field.
+        hint: the next step, or None. A `NextStep` or plain text without the names of one interface's tools or commands.
+        details: values for programs.
+    """
+
+    def __init__(
+        self, code: ErrorCode, message: str, details: dict[str, Any] | None = None, *, hint: str | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.hint = hint
         self.details = details or {}
 
     @property
     def retryable(self) -> bool:
+        """Whether the same call may succeed later."""
         return self.code in RETRYABLE
 
     def payload(self) -> dict[str, Any]:
-        """The error as every door sends it."""
+        """The error as a JSON object; `hint` is absent where there is none."""
         return {
             "error_code": str(self.code),
             "message": self.message,
+            **({"hint": str(self.hint)} if self.hint else {}),
             "details": self.details,
             "retryable": self.retryable,
         }
 
 
-def invalid(message: str, **details: Any) -> PtyctlError:
-    """The request is wrong as it stands; the message says how to mend it."""
-    return PtyctlError(ErrorCode.INVALID_ARGUMENT, message, details)
+def invalid(message: str, *, hint: str | None = None, **details: Any) -> PtyctlError:
+    """Return INVALID_ARGUMENT: the request is wrong as it is."""
+    return PtyctlError(ErrorCode.INVALID_ARGUMENT, message, details, hint=hint)
 
 
-def unsupported(message: str, **details: Any) -> PtyctlError:
-    """The request makes sense, but not on this session or in this version."""
-    return PtyctlError(ErrorCode.UNSUPPORTED, message, details)
+def unsupported(message: str, *, hint: str | None = None, **details: Any) -> PtyctlError:
+    """Return UNSUPPORTED: the request is valid, but not for this session or this version."""
+    return PtyctlError(ErrorCode.UNSUPPORTED, message, details, hint=hint)

@@ -48,6 +48,7 @@ class PtyReply(Reply):
     ok: bool = True
     error: PtyErrorCode | None = None
     message: str | None = None
+    hint: str | None = None
     notices: list[str] | None = None
     session_id: str | None = None
     block_id: str | None = None
@@ -93,6 +94,7 @@ class BlocksReply(Reply):
     ok: bool = True
     error: PtyErrorCode | None = None
     message: str | None = None
+    hint: str | None = None
     items: list[Block] | None = None
     block: Block | None = None
     data: str | None = None
@@ -114,11 +116,12 @@ def refused(error: PtyctlError) -> PtyReply:
     known = {name: value for name, value in error.details.items() if name in _TOLD_OF_ERRORS}
     if "mode" in known:
         known["active_block_id"] = known.pop("block_id", None)
-    return PtyReply(ok=False, error=_CODES.get(error.code, "io_error"), message=error.message, **known)
+    return PtyReply(ok=False, error=_CODES.get(error.code, "io_error"), message=error.message, hint=error.hint, **known)
 
 
 def raised(reply: Reply, error: PtyErrorCode | None, message: str | None) -> PtyctlError:
     """The other way round: an answer that is an error, for whoever wants to have it raised."""
     codes = {name: code for code, name in reversed(_CODES.items())}
     details = {name: value for name, value in reply.payload().items() if name in _TOLD_OF_ERRORS}
-    return PtyctlError(codes.get(error, ErrorCode.IO_ERROR) if error else ErrorCode.IO_ERROR, message or str(error), details)
+    code = codes.get(error, ErrorCode.IO_ERROR) if error else ErrorCode.IO_ERROR
+    return PtyctlError(code, message or str(error), details, hint=getattr(reply, "hint", None))

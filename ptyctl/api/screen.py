@@ -39,6 +39,7 @@ class ScreenAnswer(Reply):
     ok: bool = True
     error: PtyErrorCode | None = None
     message: str | None = None
+    hint: str | None = None
 
 
 class ScreenReply(ScreenAnswer):

@@ -49,7 +49,7 @@ def raised(error: dict[str, Any]) -> PtyctlError:
         return PtyctlError(ErrorCode.INTERNAL, error["message"])
     if error["code"] != REFUSED or not isinstance(told, dict):
         return PtyctlError(ErrorCode.INTERNAL, f"the daemon did not understand: {error['message']}")
-    return PtyctlError(ErrorCode(told["error_code"]), told["message"], told["details"])
+    return PtyctlError(ErrorCode(told["error_code"]), told["message"], told["details"], hint=told.get("hint"))
 
 
 def _plain(value: Any) -> Any:

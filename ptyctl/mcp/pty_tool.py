@@ -10,7 +10,7 @@ from ptyctl.api.pty_replies import refused
 from .tool import Tool
 
 #: What every answer may have.
-_COMMON = ("ok", "error", "message")
+_COMMON = ("ok", "error", "message", "hint")
 #: What tells more of an error, and what a task was not told yet.
 _PTY = ("notices", "mode", "active_block_id", "lock_holder")
 

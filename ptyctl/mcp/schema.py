@@ -20,6 +20,7 @@ _NULL: Schema = {"type": "null"}
 _ERROR_PROPERTIES: Schema = {
     "error_code": {"type": "string", "enum": [str(code) for code in ErrorCode]},
     "message": {"type": "string"},
+    "hint": {"type": "string"},
     "details": {"type": "object"},
     "retryable": {"type": "boolean"},
 }

@@ -38,9 +38,9 @@ def _without_a_screen() -> AbstractContextManager[object]:
 
 @asynccontextmanager
 async def _ingest(reads: list[bytes], how: Callable[[], AbstractContextManager[object]]) -> AsyncIterator[Once]:
+    from fixtures.memory_channel import MemoryChannel
     from ptyctl.session.session import Session
     from ptyctl.session.spec import Limits, Spec
-    from transports.memory import MemoryChannel
 
     async def once() -> float:
         with how(), TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from transports.memory import MemoryChannel
+from fixtures.memory_channel import MemoryChannel
 
 from .contest import Unavailable
 

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 
 import re2
 
-from transports.memory import MemoryChannel
+from fixtures.memory_channel import MemoryChannel
 
 from . import flood, scripted
 from .contest import OURS, Contestant, Once, Plan, Result, in_milliseconds, measure

@@ -14,9 +14,9 @@ from fixtures.servers.relay import Relay
 from ptyctl.api import SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
-from ptyctl.cli.practice import PracticeSwitch
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
+from ptyctl.simulator import PracticeSwitch
 from tests.devices.rack import ENABLE, PASSWORD, Rack
 
 PATIENCE_S = 60

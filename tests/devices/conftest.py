@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.relay import Relay
-from ptyctl.cli.practice import PracticeSwitch
 from ptyctl.controller import LocalController
+from ptyctl.simulator import PracticeSwitch
 from tests.devices.rack import ENABLE, PASSWORD, Rack
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fixtures.servers.relay import Relay
-from ptyctl.cli.practice import PracticeSwitch
 from ptyctl.controller.settings import Settings
+from ptyctl.simulator import PracticeSwitch
 
 #: Long, and like nothing else that is shown.
 PASSWORD = "Kr0kodil-unterm-Bett"

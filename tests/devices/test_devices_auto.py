@@ -12,10 +12,10 @@ from fixtures.servers.inprocess_ssh import HOST
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.cli.practice import PracticeSwitch, Quirks
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.platforms import Platforms
+from ptyctl.simulator import PracticeSwitch, Quirks
 from tests.controller.acting import BASH, PATIENCE_MS, config, refused, session
 from tests.devices.rack import ENABLE, PASSWORD
 from tests.devices.test_devices_quirks import mode_of, switch_with

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ptyctl.cli.practice import PracticeSwitch
 from ptyctl.controller.doctor import Doctor, Step
+from ptyctl.simulator import PracticeSwitch
 from tests.devices.rack import ENABLE, PASSWORD, Rack
 
 ALL = ["name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]

@@ -10,7 +10,7 @@ from fixtures.transcripts.transcript import names
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.cli.practice import Quirks
+from ptyctl.simulator import Quirks
 from tests.controller.acting import PATIENCE_MS, config, execute, read, refused, session
 from tests.devices.rack import PASSWORD
 from tests.devices.test_devices_quirks import mode_of, switch_with

@@ -13,10 +13,10 @@ import pytest
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.cli.practice import PracticeSwitch, Quirks
-from ptyctl.cli.practice.hooks import arriving, asking, logging_in, making, prompting
-from ptyctl.cli.practice.hooks.arriving import HALF_TYPED
-from ptyctl.cli.practice.hooks.logging_in import LOGIN_PROMPTS
+from ptyctl.simulator import PracticeSwitch, Quirks
+from ptyctl.simulator.hooks import arriving, asking, logging_in, making, prompting
+from ptyctl.simulator.hooks.arriving import HALF_TYPED
+from ptyctl.simulator.hooks.logging_in import LOGIN_PROMPTS
 from tests.controller.acting import PATIENCE_MS, config, execute, read, refused
 from tests.devices.rack import ENABLE, PASSWORD
 from tests.devices.together import Outcomes, check, together

@@ -16,13 +16,13 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.pty import BlocksRead
-from ptyctl.cli.practice import PracticeSwitch, Quirks
-from ptyctl.cli.practice.pager_styles import STYLES
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
-from tests.cli.practice_desk import ACCOUNT, body
-from tests.cli.quirky_desk import QuirkyDesk
+from ptyctl.simulator import PracticeSwitch, Quirks
+from ptyctl.simulator.pager_styles import STYLES
 from tests.controller.acting import PATIENCE_MS, execute, read, refused, write
+from tests.simulator.practice_desk import ACCOUNT, body
+from tests.simulator.quirky_desk import QuirkyDesk
 
 #: Values that turn on those that are no switches.
 VALUES: dict[str, Any] = {

@@ -12,8 +12,8 @@ from ptyctl import LocalController
 from ptyctl.api import ErrorCode, ExecReply, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
-from ptyctl.cli.practice import PracticeSwitch
 from ptyctl.controller import reconnecting
+from ptyctl.simulator import PracticeSwitch
 from tests.controller.acting import PATIENCE_MS, refused, session
 from tests.devices.rack import Rack
 

@@ -16,8 +16,8 @@ from fixtures.servers.relay import Relay
 from ptyctl import LocalController
 from ptyctl.api import ConfigRequest, ExecRequest, IoRequest, LogRequest, PtyctlError, SessionRequest, WatchRequest
 from ptyctl.api.pty import PTY_REQUESTS
-from ptyctl.cli.practice import PracticeSwitch, Quirks
 from ptyctl.controller.doctor import Doctor
+from ptyctl.simulator import PracticeSwitch, Quirks
 from tests.devices.rack import ENABLE, PASSWORD, Rack
 
 #: The password of the console server.

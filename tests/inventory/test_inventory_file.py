@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from inventory_file import inventory, write
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.inventory import Inventory
+from tests.inventory.inventory_file import inventory, write
 
 SSH = 'protocol = "ssh"\nhost = "192.0.2.1"\n'
 

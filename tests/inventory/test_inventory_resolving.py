@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from inventory_file import inventory, script
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import SessionRequest
 from ptyctl.inventory import Target
+from tests.inventory.inventory_file import inventory, script
 
 FILE = r"""
 [defaults]

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import keyring
 import pytest
-from inventory_file import script
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.inventory.references import FromCommand, FromEnvironment, FromFile, FromKeyring, Reference
 from ptyctl.inventory.secrets import fetch
+from tests.inventory.inventory_file import script
 
 FIELD = "devices.a.password"
 SECRET = "h\u00fcnter2 #>"

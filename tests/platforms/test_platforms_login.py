@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from login_devices import (
+
+from ptyctl.api.errors import ErrorCode
+from ptyctl.platforms import Answer, Layer, LoginDialog, Platforms
+from ptyctl.platforms.pattern import Pattern
+from tests.platforms.login_devices import (
     Console,
     MakesStage,
     asleep,
@@ -20,10 +24,6 @@ from login_devices import (
     log_in,
     question,
 )
-
-from ptyctl.api.errors import ErrorCode
-from ptyctl.platforms import Answer, Layer, LoginDialog, Platforms
-from ptyctl.platforms.pattern import Pattern
 
 PLATFORMS = Platforms()
 NAME_AND_PASSWORD = ("Username: ", "Password: ")

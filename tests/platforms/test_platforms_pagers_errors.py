@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from families import PLATFORMS, graph_of, rows
 
 from ptyctl.platforms.pattern import any_matches
+from tests.platforms.families import PLATFORMS, graph_of, rows
 
 PAGERS = {
     "cisco_ios": [" --More-- ", "--More--"],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from families import PLATFORMS, graph_of, rows
 
 from ptyctl.core.search import compile_pattern
+from tests.platforms.families import PLATFORMS, graph_of, rows
 
 #: By family and mode; a prompt of two lines has a newline in it.
 PROMPTS = {

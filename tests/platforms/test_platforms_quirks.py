@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shown_lines import ShownLines
 
-from ptyctl.cli.practice import Quirks
-from ptyctl.cli.practice.actions import Action as Doing
-from ptyctl.cli.practice.actions import Output
-from ptyctl.cli.practice.console import Console
-from ptyctl.cli.practice.device import Account, Device
-from ptyctl.cli.practice.hooks.arriving import HALF_TYPED
-from ptyctl.cli.practice.hooks.logging_in import LOGIN_PROMPTS
 from ptyctl.platforms import Action, Layer, LoginDialog, Platform, Platforms
+from ptyctl.simulator import Quirks
+from ptyctl.simulator.actions import Action as Doing
+from ptyctl.simulator.actions import Output
+from ptyctl.simulator.console import Console
+from ptyctl.simulator.device import Account, Device
+from ptyctl.simulator.hooks.arriving import HALF_TYPED
+from ptyctl.simulator.hooks.logging_in import LOGIN_PROMPTS
+from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
 GENERIC = PLATFORMS.get("generic")

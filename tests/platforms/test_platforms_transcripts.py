@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 import re2
-from shown_lines import ShownLines
 
 from fixtures.transcripts.device import TranscriptDevice
 from fixtures.transcripts.transcript import Question, Transcript, names, transcript
 from ptyctl.api.errors import ErrorCode
-from ptyctl.cli.practice.actions import Action as Doing
-from ptyctl.cli.practice.actions import Output
 from ptyctl.core.render import render
 from ptyctl.platforms import Action, Answer, Layer, LoginDialog, ModeGraph, Platform, Platforms, Shown
 from ptyctl.platforms.command import USERNAME
 from ptyctl.platforms.pattern import Pattern
+from ptyctl.simulator.actions import Action as Doing
+from ptyctl.simulator.actions import Output
+from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
 

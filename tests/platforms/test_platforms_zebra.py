@@ -7,11 +7,11 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from shown_lines import ShownLines
 
 from fixtures.servers.frr import Zebra, running_zebra
 from ptyctl.api.errors import ErrorCode
 from ptyctl.platforms import Action, Detection, Layer, LoginDialog, ModeGraph, Platforms, Shown
+from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
 FRR = PLATFORMS.get("frr")

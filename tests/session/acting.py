@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ExecReply, ExecRequest, IoReply, IoRequest
 from ptyctl.session.calls.execution import execute
 from ptyctl.session.calls.reading import read
@@ -16,7 +17,6 @@ from ptyctl.session.line.stream import Stream
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits, Spec
 from transports.channel import Channel
-from transports.memory import MemoryChannel
 
 PATIENCE_MS = 20_000
 

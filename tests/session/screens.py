@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.session.line.queries import GATHER_S
 from ptyctl.session.screen.screen import Screen
 from tests.session.acting import until
-from transports.memory import MemoryChannel
 
 
 async def let_go(screen: Screen) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fixtures.memory_channel import MemoryChannel
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply
 from ptyctl.api.pty import BlocksRead
@@ -18,7 +19,6 @@ from ptyctl.api.session import Expect
 from ptyctl.session.calls.block_reading import BlockReader
 from ptyctl.session.session import Session
 from tests.session.acting import connected, cut, run_in
-from transports.memory import MemoryChannel
 
 PROMPT = "R1# "
 SETTLE_S = 0.3

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError, SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
@@ -19,7 +20,6 @@ from tests.session.acting import PATIENCE_MS, read_from, run_in, write_to
 from tests.session.conftest import Connect
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectTimeout
-from transports.memory import MemoryChannel
 from transports.receiver import Receiver
 
 BASH = ("bash", "--norc", "--noprofile")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
@@ -20,7 +21,6 @@ from ptyctl.session.session import Session
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from tests.session.acting import read_from
 from tests.session.conftest import Connect
-from transports.memory import MemoryChannel
 
 LINE = b"a line of output\r\n"
 TEXT = b"a line of output\n"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import IoRequest, SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
@@ -19,7 +20,6 @@ from ptyctl.session.spec import Limits
 from tests.controller.acting import until_ended
 from tests.session.acting import PATIENCE_MS, read_from, run_in
 from tests.session.conftest import Connect
-from transports.memory import MemoryChannel
 
 FLOOD_BYTES = 200_000_000
 LINE_BYTES = 50_000_000

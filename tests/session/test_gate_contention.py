@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.session.session import Session
 from tests.session.acting import PATIENCE_MS, connected, read_from, write_to
 from transports.channel import ExitStatus
-from transports.memory import MemoryChannel
 
 TASKS = string.ascii_letters[:50]
 ROUNDS = 4

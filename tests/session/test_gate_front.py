@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.core.lease import Leases
 from ptyctl.session.line.gate import Gate, Writer
 from ptyctl.session.line.pulse import Pulse
-from transports.memory import MemoryChannel
 from transports.receiver import QueueReceiver
 
 

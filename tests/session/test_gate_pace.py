@@ -7,12 +7,12 @@ import itertools
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.session import Pace
 from ptyctl.core.lease import Leases
 from ptyctl.session.line.gate import Gate, Writer
 from ptyctl.session.line.pulse import Pulse
-from transports.memory import MemoryChannel
 from transports.receiver import QueueReceiver
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.controller.recovered import gone_on
 from ptyctl.core.screen import Picture
 from ptyctl.session.line.stream import Stream
@@ -23,7 +24,6 @@ from ptyctl.session.transcript.recovery import recover
 from tests.session.acting import connected, cut, read_from
 from tests.session.left_behind import MIB, NONCES, killed, left_by, outputs
 from transports.errors import ChannelEnded
-from transports.memory import MemoryChannel
 
 
 @settings(max_examples=200, deadline=None)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from pydantic import SecretStr
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.changing import change_mode, mode_at, save
@@ -15,7 +16,6 @@ from ptyctl.session.line.gate import Writer
 from ptyctl.session.session import Session
 from tests.session.acting import run_in, until
 from tests.session.conftest import Connect
-from transports.memory import MemoryChannel
 
 ME = Writer("me")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.session.notices import Notices
 from tests.session.acting import read_from, run_in
 from tests.session.conftest import Connect
-from transports.memory import MemoryChannel
 
 
 def test_each_task_hears_each_notice_once() -> None:

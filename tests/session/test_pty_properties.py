@@ -12,6 +12,7 @@ import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.pty import PTY_REQUESTS, PtyExpectSend, PtySend, PtyWaitFor
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
@@ -20,7 +21,6 @@ from ptyctl.session.calls.dialogue import expect_send
 from ptyctl.session.calls.terminal_model import send, wait_for
 from ptyctl.session.session import Session
 from tests.session.acting import PATIENCE_MS, connected, cut
-from transports.memory import MemoryChannel
 
 #: Few letters, so that patterns occur; some of more bytes than one, and one that no decoder knows.
 LETTERS = st.sampled_from(["a", "b", "é", "☃", "😀", "\n", "\r\n", "\x1b[1m"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovered import recovered
 from ptyctl.session.spec import Limits
@@ -18,7 +19,6 @@ from tests.session.acting import connected, read_from, run_in, write_to
 from tests.session.left_behind import found, left_by
 from transports.channel import Pty
 from transports.local import LocalChannel, LocalOptions
-from transports.memory import MemoryChannel
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

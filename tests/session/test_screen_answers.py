@@ -7,11 +7,11 @@ import json
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.session.line.gate import Writer
 from tests.session.acting import write_to
 from tests.session.conftest import Connect
 from tests.session.screens import answered, let_go, settled
-from transports.memory import MemoryChannel
 
 
 async def test_where_the_cursor_is(connect: Connect) -> None:

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.screen import ScreenDelta
 from ptyctl.api.session import PtyOptions
@@ -15,7 +16,6 @@ from ptyctl.session.session import Session
 from ptyctl.session.size import resize
 from tests.session.acting import until
 from tests.session.conftest import Connect
-from transports.memory import MemoryChannel
 
 PATIENCE_S = 20
 SIZE = PtyOptions(cols=20, rows=4)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.session import PtyOptions
 from ptyctl.controller.recovered import recovered
 from ptyctl.core.screen import Picture, ScreenModel
@@ -25,7 +26,6 @@ from tests.session.acting import connected
 from tests.session.conftest import Connect
 from tests.session.screens import let_go
 from transports.errors import ChannelEnded
-from transports.memory import MemoryChannel
 
 Act = tuple[str, bytes, tuple[int, int]]
 doings = st.lists(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.session import PtyOptions
 from ptyctl.core.screen import ScreenModel
 from ptyctl.session.screen import screen as screen_module
@@ -15,7 +16,6 @@ from ptyctl.session.spec import Limits
 from tests.session.acting import until
 from tests.session.conftest import Connect
 from tests.session.screens import let_go
-from transports.memory import MemoryChannel
 
 
 async def test_nobody_looking_makes_no_screen(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovered import recovered
 from ptyctl.session.line.queries import FLOOD_BYTES, GATHER_S, HEARD_BYTES
@@ -20,7 +21,6 @@ from ptyctl.session.spec import Limits
 from tests.session.acting import connected, run_in, until
 from tests.session.conftest import Connect
 from tests.session.screens import answered, settled
-from transports.memory import MemoryChannel
 
 
 async def test_nothing_is_answered_while_a_persons_terminal_is_attached(connect: Connect) -> None:

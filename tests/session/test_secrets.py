@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.memory_channel import MemoryChannel
 from fixtures.servers.programs import require_program
 from ptyctl.controller.recovered import recovered
 from ptyctl.session.line.gate import SYSTEM, Writer
@@ -19,7 +20,6 @@ from ptyctl.session.spec import Limits
 from tests.session.acting import PATIENCE_MS, connected, read_from, run_in, write_to
 from transports.channel import Pty
 from transports.local import LocalChannel, LocalOptions
-from transports.memory import MemoryChannel
 
 SECRET = "s3cret-Wörd"
 

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.controller.recovered import recovered
 from ptyctl.session.calls.block_reading import text_of
 from ptyctl.session.session import Session
@@ -14,7 +15,6 @@ from ptyctl.session.spec import Limits
 from tests.session.acting import connected, run_in
 from transports.channel import Pty
 from transports.local import LocalChannel, LocalOptions
-from transports.memory import MemoryChannel
 
 LINE = b"x" * 100 + b"\rAB"
 AT_80, AT_120 = "x" * 80 + "AB" + "x" * 18, "AB" + "x" * 98

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.session.session import Session
 from tests.session.acting import connected
-from transports.memory import MemoryChannel
 
 PROMPT = b"R1# "
 #: What an answer tells the device to do: say something, wait so many seconds, or wait for so many bytes typed.

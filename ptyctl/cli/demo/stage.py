@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptyctl.cli.practice import PracticeSwitch
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.mcp.access import Address, make_token, open_listener
 from ptyctl.mcp.http import serve_http
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
+from ptyctl.simulator import PracticeSwitch
 
 from .device import Device
 

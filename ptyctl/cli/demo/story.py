@@ -7,7 +7,7 @@ import time
 
 from rich.console import Console
 
-from ptyctl.cli.practice import PracticeSwitch
+from ptyctl.simulator import PracticeSwitch
 
 from .agent import Agent, DemoFailed, Refused, agent
 from .device import Device

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.api.pty_replies import PtyReply
@@ -34,7 +35,7 @@ async def end_session(session: Session, force: bool, task_id: str | None) -> Pty
         await interrupt(session, task_id)
         if await until_idle(session, asyncio.get_running_loop().time() + INTERRUPT_GRACE_S / INTERRUPTS):
             return _ended(session, "prompt")
-    where = {"block_id": run.block_id, "mode": session.runs.mode, "resume_cursor": session.stream.end}
+    where: dict[str, Any] = {"block_id": run.block_id, "mode": session.runs.mode, "resume_cursor": session.stream.end}
     if not force:
         told = f"block {run.block_id} goes on after Ctrl-C; answer it, end it with force, or begin anew with pty_reset"
         raise PtyctlError(ErrorCode.BUSY, told, where)

@@ -1,0 +1,123 @@
+"""FRR's command lines, read right: zebra and bgpd over Telnet, vtysh over SSH with its pager, at any height."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from fixtures.servers.frr import Zebra, running_bgpd
+from fixtures.servers.openssh import OpenSshServer
+from fixtures.servers.programs import require_program
+from ptyctl import ErrorCode, LocalController, SessionHandle
+from tests.controller.acting import PATIENCE_MS, refused
+from tests.integration.test_sshd import target
+
+EVERYTHING = {"max_output_bytes": 1_000_000, "timeout_ms": PATIENCE_MS}
+ROWS = (10, 24, 40)
+#: A line of the log, as vtysh shows it.
+LOGGED = re.compile(
+    r"(?m)^(?:\d{4}-\d\d-\d\d [\d:.]+ \[NTFY\] \w+: .*|\d+ log messages from \w+ lost \(vtysh reading too slowly\))\n"
+)
+
+
+@pytest.fixture(scope="module")
+def bgpd(zebra: Zebra) -> Iterator[Zebra]:
+    with running_bgpd(zebra) as daemon:
+        yield daemon
+
+
+@pytest.fixture(params=["zebra", "bgpd"])
+def daemon(request: pytest.FixtureRequest) -> Zebra:
+    found: Zebra = request.getfixturevalue(request.param)
+    return found
+
+
+@asynccontextmanager
+async def logged_in(controller: LocalController, daemon: Zebra, **more: Any) -> AsyncIterator[SessionHandle]:
+    auth = {"password": daemon.password, "enable_secret": daemon.enable_password}
+    where = {"protocol": "telnet", "host": daemon.host, "port": daemon.port, "platform": "frr", "auth": auth}
+    async with await SessionHandle.open(controller, **{**where, **more}) as session:
+        yield session
+
+
+@pytest.mark.parametrize("rows", ROWS)
+async def test_pages(controller: LocalController, daemon: Zebra, rows: int) -> None:
+    async with logged_in(controller, daemon, pty={"cols": 80, "rows": rows}) as session:
+        for command in ("list", "show running-config", "show version"):
+            await session.exec("terminal length 0")
+            whole = await session.exec(command, **EVERYTHING)
+            await session.exec(f"terminal length {rows}")
+            paged = await session.exec(command, **EVERYTHING)
+            assert (paged.stdout, paged.done_reason) == (whole.stdout, "prompt")
+            assert whole.pages is None
+            if command == "list":
+                assert (paged.pages or 0) >= whole.stdout.count("\n") // rows
+
+
+async def test_another_name(controller: LocalController, daemon: Zebra) -> None:
+    async with logged_in(controller, daemon) as session:
+        for name in ("spine-with-a-much-longer-name", "R1"):
+            lines = ("configure terminal", f"hostname {name}", "end")
+            for line in lines:
+                assert (await session.exec(line)).stdout == ""
+            reply = await session.exec("show running-config", **EVERYTHING)
+            assert f"\nhostname {name}\n" in reply.stdout
+            assert f"{name}#" not in reply.stdout
+
+
+async def test_a_wrong_password(controller: LocalController, daemon: Zebra) -> None:
+    with refused(ErrorCode.AUTH_FAILED):
+        async with logged_in(controller, daemon, auth={"password": "wrong"}):
+            pass
+
+
+def vtysh(sshd: OpenSshServer, daemon: Zebra, **more: Any) -> dict[str, Any]:
+    require_program("less", "less")
+    return target(sshd, command=f"{require_program('vtysh', 'frr')} --vty_socket {daemon.folder}", platform="frr", **more)
+
+
+async def test_a_flood_of_the_log(controller: LocalController, sshd: OpenSshServer, zebra: Zebra, bgpd: Zebra) -> None:
+    """`terminal monitor`, and two other sessions whose every command is logged. In 8.4 only vtysh can: a VTY says that it is
+    not supported."""
+    async with await SessionHandle.open(controller, **vtysh(sshd, bgpd)) as session:
+        whole = (await session.exec("show version")).stdout
+        for line in ("configure terminal", "log commands", "end", "terminal monitor"):
+            assert (await session.exec(line)).done_reason == "prompt"
+        flooded, begun = 0, session.cursor
+        async with logged_in(controller, zebra) as one, logged_in(controller, bgpd) as other:
+            floods = [asyncio.create_task(flooding(maker)) for maker in (one, other)]
+            for _ in range(60):
+                reply = await session.exec("show version", **EVERYTHING)
+                text, count = LOGGED.subn("", reply.stdout)
+                assert (text, reply.done_reason) == (whole, "prompt")
+                flooded += count
+            for flood in floods:
+                flood.cancel()
+            await asyncio.gather(*floods, return_exceptions=True)
+        seen = await session.read(cursor=begun, until_idle_ms=200, timeout_ms=PATIENCE_MS, max_bytes=1_000_000)
+        assert flooded, "there was no log in any output"
+        assert len(LOGGED.findall(seen.chunk or "")) > 100
+
+
+async def flooding(session: SessionHandle) -> None:
+    while True:
+        await session.exec("show memory zebra")
+
+
+@pytest.mark.parametrize("rows", ROWS)
+async def test_vtysh_and_its_pager(controller: LocalController, sshd: OpenSshServer, bgpd: Zebra, rows: int) -> None:
+    """less, on the alternate screen: its text is the command's output all the same, and nothing of it is left."""
+    async with await SessionHandle.open(controller, **vtysh(sshd, bgpd, pty={"cols": 80, "rows": rows})) as session:
+        for command in ("show version", "show bgp summary", "show running-config", "list"):
+            await session.exec("no terminal paginate")
+            whole = await session.exec(command, **EVERYTHING)
+            await session.exec("terminal paginate")
+            paged = await session.exec(command, **EVERYTHING)
+            assert (paged.stdout, paged.done_reason) == (whole.stdout, "prompt")
+            assert not any(junk in paged.stdout for junk in ("\x1b", "\b", "(END)", "\r", "\n:"))
+            assert command != "show running-config" or paged.pages

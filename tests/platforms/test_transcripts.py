@@ -1,0 +1,217 @@
+"""The transcripts: complete, in agreement with the platforms' files, and replayed whole however they are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixtures.servers.replay import pieces, replayed
+from fixtures.ssh import Recorder
+from fixtures.transcripts.device import TranscriptDevice
+from fixtures.transcripts.transcript import names, transcript
+from ptyctl.platforms import Detection, ModeGraph, Platforms
+from ptyctl.simulator.actions import Close
+from ptyctl.simulator.pager_styles import STYLES
+from ptyctl.simulator.telnet_codec import TelnetCodec
+from tests.platforms.touring import Tour, said
+from transports.channel import Pty
+from transports.telnet import TelnetChannel, TelnetOptions
+
+PLATFORMS = Platforms().all()
+_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def shown(text: str) -> list[str]:
+    """The lines of a text, without escape sequences."""
+    return _SEQUENCE.sub("", text.replace("{rows}", "24")).split("\n")
+
+
+def test_each_family_has_one() -> None:
+    assert {transcript(name).platform for name in names()} == set(PLATFORMS) - {"generic"}
+
+
+@pytest.mark.parametrize("name", names())
+class TestTours:
+    def test_it_ends_at_the_exit(self, name: str) -> None:
+        told = transcript(name)
+        assert [step.mode for step in told.steps()][-1] is None
+        assert Tour(told).whole().device.closed
+
+    def test_it_has_what_a_session_has(self, name: str) -> None:
+        """Login, a long show command, an error, another mode and back, exit: in every family."""
+        told = transcript(name)
+        steps = list(told.steps())
+        assert {step.mode for step in steps} - {None, told.start}
+        assert max(step.output.count("\n") for step in steps) > 24
+        assert any(told.modes[before].command(step.line) is None for before, step in _with_modes(name))
+
+    def test_each_output_is_what_the_transcript_says(self, name: str) -> None:
+        tour = Tour(transcript(name))
+        tour.log_in()
+        for step in tour.transcript.steps():
+            text = _pager_prompts(tour.transcript.pager).sub("", tour.run(step))
+            end = "" if step.mode is None else tour.device.prompt
+            assert text.replace("\r\n", "\n").endswith(step.output + end.replace("\r\n", "\n"))
+
+    def test_the_pager_stops_until_it_is_turned_off(self, name: str) -> None:
+        told = transcript(name)
+        tour = Tour(told)
+        tour.log_in()
+        pages: dict[bool, list[int]] = {True: [], False: []}
+        for step in told.steps():
+            is_on = tour.device.length > 0
+            pages[is_on].append(len(_pager_prompts(told.pager).findall(tour.run(step))))
+        assert any(pages[True]) is (told.pager is not None)
+        assert not any(pages[False])
+
+    def test_no_secret_is_echoed(self, name: str) -> None:
+        told = transcript(name)
+        text = Tour(told).whole().text
+        assert told.login.password not in text
+        assert told.enable_secret is None or told.enable_secret not in text
+
+    def test_three_wrong_passwords_end_it(self, name: str) -> None:
+        login = transcript(name).login
+        tour = Tour(transcript(name))
+        tour.answer(login.before)
+        for _ in range(3):
+            assert not tour.device.closed
+            text = tour.type(f"{login.usernames[0]}\r" if login.usernames else "") + tour.type("wrong\r")
+            assert login.refusal.replace("\n", "\r\n") in text
+        assert tour.device.closed
+
+    def test_what_it_shows_is_of_its_platform(self, name: str) -> None:
+        """The prompts are known by their modes, the errors as errors."""
+        told, platform = transcript(name), PLATFORMS[transcript(name).platform]
+        graph, errors = ModeGraph(platform), (*platform.errors.exec, *platform.errors.config)
+        for mode_name, mode in told.modes.items():
+            found = graph.shown(shown(mode.prompt))
+            assert found is not None, mode_name
+            assert found.mode == (mode.platform_mode or mode_name)
+            answer = mode.answer_to_unknown("show zzz")
+            assert any(pattern.matches(line) for pattern in errors for line in shown(answer)), answer
+
+    def test_its_pager_is_of_its_platform(self, name: str) -> None:
+        told = transcript(name)
+        if told.pager is not None:
+            (line,) = shown(STYLES[told.pager].prompt.replace("\0", ""))
+            assert any(pager.pattern.matches(line) for pager in PLATFORMS[told.platform].pagers)
+
+    def test_it_takes_what_its_platform_types(self, name: str) -> None:
+        """What turns paging off, saves and ends a session, and what leads from mode to mode, in the modes that it has."""
+        told, platform = transcript(name), PLATFORMS[transcript(name).platform]
+        modes = {mode.platform_mode or mode_name for mode_name, mode in told.modes.items()}
+        moves = [(source, move.commands) for source in modes for to, move in platform.modes[source].to.items() if to in modes]
+        typed = [(way.modes, way.commands) for way in (*platform.terminal.paging_off, *platform.save, *platform.exit)]
+        lines = {command.line for mode in told.modes.values() for command in mode.commands}
+        for sources, commands in (*typed, *(((source,), commands) for source, commands in moves)):
+            if not sources or modes.intersection(sources):
+                assert set(commands) <= lines
+
+    def test_its_family_is_found(self, name: str) -> None:
+        told = transcript(name)
+        detection, command = Detection(PLATFORMS), PLATFORMS[told.platform].detect.command
+        detection.banner(told.login.greeting + told.login.welcome)
+        start = told.modes[told.start]
+        detection.prompt(shown(start.prompt))
+        outputs = {step.line: step.output for step in told.steps()}
+        assert command is not None
+        detection.output(command, _SEQUENCE.sub("", outputs[command]))
+        assert (detection.verdict().family, detection.verdict().sure) == (told.platform, True)
+
+    @pytest.mark.parametrize("seed", [1, 2])
+    async def test_what_is_served_is_whole_however_it_is_cut(self, name: str, seed: int) -> None:
+        tour = Tour(transcript(name)).whole()
+        async with replayed(name, seed, max_delay_s=0.0005) as address:
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            writer.write(tour.keys.encode())
+            received = await reader.read()
+            writer.close()
+        assert received == TelnetCodec.greeting() + TelnetCodec.encode(tour.text.encode())
+
+    async def test_our_telnet_channel_gets_all_of_it(self, name: str) -> None:
+        tour, receiver = Tour(transcript(name)).whole(), Recorder()
+        async with replayed(name, seed=3, max_delay_s=0.0005) as address:
+            channel = TelnetChannel(TelnetOptions(address.host, address.port), Pty(80, 24))
+            await channel.open(receiver)
+            channel.write(tour.keys.encode())
+            # A NUL is no output of a network virtual terminal (RFC 854).
+            assert (await receiver.receive_all()).decode() == tour.text.replace("\0", "")
+            await channel.close(force=True)
+
+
+def _with_modes(name: str) -> list[tuple[str, object]]:
+    told = transcript(name)
+    mode, found = told.start, []
+    for step in told.steps():
+        found.append((mode, step))
+        mode = step.mode or mode
+    return found
+
+
+def _pager_prompts(pager: str | None) -> re.Pattern[str]:
+    """Each prompt of the pager with what erases it."""
+    if pager is None:
+        return re.compile("(?!)")
+    prompt = re.escape(STYLES[pager].text).replace(re.escape("{percent}"), r"\d+")
+    return re.compile(prompt + re.escape(STYLES[pager].erase(24)))
+
+
+@given(st.binary(max_size=400), st.integers(0, 99))
+def test_pieces_are_the_whole_and_the_same_for_the_same_seed(data: bytes, seed: int) -> None:
+    first, second = (list(pieces(data, random.Random(seed), 0.01)) for _ in range(2))
+    assert first == second
+    assert b"".join(piece for piece, _ in first) == data
+    assert all(piece for piece, _ in first)
+    assert all(0 <= seconds <= 0.01 for _, seconds in first)
+
+
+@given(st.sampled_from(names()), st.binary(max_size=200), st.integers(0, 200))
+def test_no_device_depends_on_how_the_keys_are_cut(name: str, noise: bytes, cut: int) -> None:
+    texts = []
+    for parts in ((noise,), (noise[:cut], noise[cut:])):
+        device = TranscriptDevice(transcript(name))
+        actions = device.start()
+        for part in parts:
+            actions += device.feed(part)
+        texts.append(b"".join(getattr(action, "data", b"") for action in actions))
+    assert texts[0] == texts[1]
+
+
+class TestDevice:
+    def test_the_window_sets_the_page(self) -> None:
+        tour = Tour(transcript("arista_eos"))
+        tour.device.resize(120, 40)
+        tour.log_in()
+        tour.type("enable\renable-arista_eos\r")
+        assert tour.type("show interfaces status\r").count("\n") == 40
+
+    def test_a_wrong_answer_ends_the_command(self) -> None:
+        tour = Tour(transcript("cisco_ios"))
+        tour.log_in()
+        assert tour.type("enable\rwrong\r").endswith("% Access denied\r\n\r\nedge-sw1>")
+
+    def test_it_repaints_where_the_family_does(self) -> None:
+        tour = Tour(transcript("mikrotik_routeros"))
+        tour.log_in()
+        assert tour.type("/i") == "\r[admin@branch 7] > /\x1b[K\r[admin@branch 7] > /i\x1b[K"
+
+    def test_it_hangs_up(self) -> None:
+        tour = Tour(transcript("linux"))
+        tour.log_in()
+        actions = tour.device.feed(b"exit\rid\r")
+        assert actions[-1] == Close()
+        assert "uid" not in said(actions)
+
+
+async def test_who_stays_connected_does_not_hold_the_server() -> None:
+    async with replayed("cisco_ios") as address:
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        await reader.readuntil(b"Username: ")
+    assert await reader.read() == b""
+    writer.close()

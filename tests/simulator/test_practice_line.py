@@ -1,0 +1,116 @@
+"""What drives a console: pacing, interrupts, and connections that take no more."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ptyctl.simulator import Quirks
+from ptyctl.simulator.console import Console
+from ptyctl.simulator.device import Account, Device
+from ptyctl.simulator.line import MAX_BACKLOG, MAX_TYPED, Line
+from tests.simulator.practice_desk import Desk
+
+
+class Screen:
+    """A wire to nowhere. `quiet_after` waits for what the line says."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.paused = 0
+        self._arrived = asyncio.Event()
+
+    @property
+    def text(self) -> str:
+        return b"".join(self.pieces).decode()
+
+    async def until(self, wanted: str) -> None:
+        while not self.text.endswith(wanted):
+            self._arrived.clear()
+            await asyncio.wait_for(self._arrived.wait(), 20)
+
+    def write(self, data: bytes) -> None:
+        self.pieces.append(data)
+        self._arrived.set()
+
+    def close(self) -> None:
+        self.write(b"<closed>")
+
+    def drop(self) -> None:
+        self.close()
+
+    def pause(self) -> None:
+        self.paused += 1
+
+    def resume(self) -> None:
+        self.paused = 0
+
+
+class TestSlowOutput:
+    def line(self, rate: float, keys: str = "") -> tuple[Line, Screen]:
+        console = Console(Device("sw1", Account("admin", "pw")), "vty0", Quirks(slow_output=rate), user="admin")
+        line, screen = Line(console, lambda: 0.0, lambda _line, _action: None), Screen()
+        line.attach(screen)
+        return line, screen
+
+    async def test_it_comes_in_pieces_and_whole(self) -> None:
+        line, screen = self.line(20_000)
+        line.receive(b"term len 0\rshow version\rexit\r")
+        await screen.until("<closed>")
+        expected = Desk(account=Account("admin", "pw")).log_in().type("term len 0\rshow version\rexit\r")
+        assert screen.text == "\r\nsw1>" + expected + "<closed>"
+        assert all(len(piece) <= 400 for piece in screen.pieces)
+
+    async def test_the_loop_goes_on_meanwhile(self) -> None:
+        line, screen = self.line(10.0)
+        line.receive(b"show version\r")
+        await asyncio.sleep(0)
+        assert len(screen.text) < 10
+        line.stop()
+
+    async def test_an_interrupt_throws_away_what_waits(self) -> None:
+        line, screen = self.line(2_000)
+        line.receive(b"term len 0\rshow interfaces status\r")
+        line.receive(b"\x03")
+        await screen.until("^C\r\nsw1>")
+        assert "Gi1/0/48" not in screen.text
+
+    async def test_typing_ahead_stops_where_too_much_waits(self) -> None:
+        line, screen = self.line(1.0)
+        line.receive(b"term len 0\r" + b"show interfaces status\r" * (MAX_BACKLOG // 4000 + 1))
+        assert screen.paused == 0
+        line.receive(b"x" * (MAX_TYPED + 1))
+        assert screen.paused == 1
+        line.receive(b"\x03")
+        assert screen.paused == 0
+        line.stop()
+
+    async def test_an_interrupt_overtakes_what_waits(self) -> None:
+        line, screen = self.line(1_000)
+        line.receive(b"term len 0\r" + b"show interfaces status\r" * 40 + b"show version\r")
+        line.receive(b"\x03show clock\r")
+        await screen.until("1993\r\nsw1>")
+        assert "show version" not in screen.text
+        line.stop()
+
+
+class TestFlow:
+    async def test_a_line_stands_still_while_a_wire_takes_nothing(self) -> None:
+        console = Console(Device("sw1", Account("admin", "pw")), user="admin")
+        line, screen, other = Line(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
+        line.attach(screen)
+        line.attach(other)
+        line.stalls(other)
+        line.receive(b"show clock\r")
+        assert "show" not in screen.text
+        line.flows(other)
+        await screen.until("1993\r\nsw1>")
+
+    async def test_a_wire_that_leaves_holds_up_nobody(self) -> None:
+        console = Console(Device("sw1", Account("admin", "pw")), user="admin")
+        line, screen, other = Line(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
+        line.attach(screen)
+        line.attach(other)
+        line.stalls(other)
+        line.receive(b"show clock\r")
+        line.detach(other)
+        await screen.until("1993\r\nsw1>")
