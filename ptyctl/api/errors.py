@@ -52,10 +52,19 @@ class NextStep(StrEnum):
     TAKE_LOCK = "take the lock"
     WAIT_FOR_LOCK = "read without a lock, or wait for it"
     INTERRUPT_OR_WAIT = "wait for the running command, or interrupt it"
+    ANSWER_OR_INTERRUPT = "answer the question, or interrupt the command"
+    WAIT_FOR_PROMPT = "wait for the prompt"
+    RUN_WITH_RESPONSES = "run the device's own command, and answer its questions"
+    SEND_ENTER = "send Enter alone"
+    RESET_TERMINAL = "reset the terminal"
+    READ_OUTPUT = "read the session's output"
+    READ_SCREEN = "look at the session's screen"
+    READ_STATE = "read the session's state before repeating the call"
     LIST_SESSIONS = "list the sessions"
     LIST_BLOCKS = "list the session's blocks"
+    LIST_DEVICES = "list the devices of the inventory"
     OPEN_SESSION = "open a new session; the history of this one can still be read"
-    READ_STATE = "read the session's state before repeating the call"
+    CLOSE_SESSIONS = "close sessions that are not used"
 
 
 class PtyctlError(Exception):
