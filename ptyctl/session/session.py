@@ -31,6 +31,7 @@ from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.screen.display import Display
 from ptyctl.session.transcript.going_on import OpenBlock
+from ptyctl.session.transcript.meta_file import MetaFile
 from ptyctl.session.transcript.recovery import Kept, new_folder
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
@@ -40,6 +41,9 @@ from .retrying import Retry
 from .size import same_size
 from .spec import Limits, Spec
 from .usage import Usage
+
+#: A stored lease that expires within this time is written again at the next heartbeat, before the heartbeat returns.
+LEASE_MARGIN_S = 5.0
 
 
 class Session:
@@ -66,6 +70,7 @@ class Session:
         self.changes = Pulse()
         self.notices = Notices()
         self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
+        self._meta_file = MetaFile(folder)
         self.stream.widths = Widths(spec.pty.cols, kept.resizes)
         paced = spec.console or spec.protocol == "telnet"
         self.gate = Gate(self.leases, self.open_channel, self.stream.pulse, console=spec.console, paced=paced)
@@ -228,6 +233,7 @@ class Session:
     def let_go(self) -> None:
         """Leaves the files to whoever wants to go on with them; they can still be read here."""
         self.held = False
+        self._meta_file.cancel_postponed()
         self.usage.end()
         self.display.end_writing()
         self.blocks.close()
@@ -266,7 +272,20 @@ class Session:
 
     def write_meta(self, **more: object) -> None:
         """meta.json: what the session is and how far its files go."""
-        self.stream.transcript.write_meta({**meta.meta(self), **more})
+        self._meta_file.write({**meta.meta(self), **more})
+
+    def persist_extended_lease(self) -> None:
+        """Write an extended lease to meta.json, in most cases later and outside the event loop.
+
+        After a crash the stored lease applies: it may expire earlier than the extended one, but never later, and it is still
+        in force when the postponed write is due. Otherwise the file is written now.
+        """
+        lease, stored = self.lease(), (self._meta_file.stored or {}).get("lock_until")
+        due = asyncio.get_running_loop().time() + LEASE_MARGIN_S
+        if lease is not None and stored is not None and due <= stored <= lease.expires_at:
+            self._meta_file.write_postponed(lambda: meta.meta(self))
+        else:
+            self.write_meta()
 
     def _channel_ended(self, reason: ChannelError) -> None:
         if self.state != "closed":

@@ -50,7 +50,10 @@ def unlock(session: Session, task_id: str) -> None:
 
 def heartbeat(session: Session, task_id: str, ttl_s: float) -> Lease:
     """Raises PtyctlError LOCKED, or LOCK_LOST where the task holds no lock (any more)."""
-    return _kept(session, session.leases.heartbeat(task_id, ttl_s, _now()))
+    lease = session.leases.heartbeat(task_id, ttl_s, _now())
+    session.persist_extended_lease()
+    _notify(session)
+    return lease
 
 
 async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -> Lease:
@@ -93,8 +96,13 @@ def _kept(session: Session, lease: Lease) -> Lease:
 
 
 def _changed(session: Session) -> None:
-    """Whoever waits for the lock looks again, and so do the calls of one that has lost it."""
+    """Write the lock to meta.json and wake all waiters."""
     session.write_meta()
+    _notify(session)
+
+
+def _notify(session: Session) -> None:
+    """Wake the calls that wait for the lock, and the calls of a task that has lost it."""
     session.changes.beat()
     session.stream.pulse.beat()
     session.runs.ended.beat()

@@ -5,7 +5,6 @@ The spool is written in batches: a crash costs nothing that could not be made ag
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,6 @@ from .steps import Step, step_of
 
 #: At most 20 data rows a second in the timeline (design, section 3).
 ROW_INTERVAL_MS = 50
-_FILE_MODE = 0o600
 
 
 class Transcript:
@@ -81,16 +79,6 @@ class Transcript:
     def read_spool(self, begin: int, end: int) -> bytes:
         """Text between two offsets, as far as it was kept."""
         return self._spool.read(begin, end)
-
-    def write_meta(self, meta: dict[str, Any]) -> None:
-        """Replaces meta.json atomically; on a full disk the old one stays."""
-        draft = self.folder / "meta.json.new"
-        try:
-            draft.touch(_FILE_MODE)
-            draft.write_text(json.dumps(meta, indent=1))
-            draft.replace(self.folder / "meta.json")
-        except OSError:
-            draft.unlink(missing_ok=True)
 
     @property
     def dirty(self) -> bool:

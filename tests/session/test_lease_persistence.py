@@ -1,0 +1,108 @@
+"""How a lease gets into meta.json: grants at once, heartbeats later and outside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.session.calls import locking
+from ptyctl.session.session import Session
+from ptyctl.session.transcript import meta_file
+from tests.session.acting import until
+from tests.session.conftest import Connect
+from tests.session.left_behind import found, left_by
+
+
+def stored(session: Session) -> dict[str, Any]:
+    meta: dict[str, Any] = json.loads((session.stream.transcript.folder / "meta.json").read_bytes())
+    return meta
+
+
+@pytest.fixture
+def writers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The thread of each write of a meta.json."""
+    threads: list[threading.Thread] = []
+    replace = Path.replace
+
+    def record(path: Path, target: Path) -> Path:
+        threads.append(threading.current_thread())
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", record)
+    return threads
+
+
+async def test_heartbeats_are_written_once_and_outside_the_event_loop(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, writers: list[threading.Thread]
+) -> None:
+    monkeypatch.setattr(meta_file, "DELAY_S", 0.05)
+    session = await connect(MemoryChannel())
+    granted = await locking.lock(session, "one", 60.0)
+    assert stored(session)["lock_until"] == granted.expires_at
+    writers.clear()
+    for _ in range(100):
+        extended = locking.heartbeat(session, "one", 120.0)
+    assert (writers, stored(session)["lock_until"]) == ([], granted.expires_at)
+    await until(lambda: stored(session)["lock_until"] == extended.expires_at)
+    assert len(writers) == 1
+    assert writers[0] is not threading.main_thread()
+
+
+@pytest.mark.parametrize("action", ["lock again", "force", "unlock"])
+async def test_every_other_change_of_the_lock_is_stored_when_the_call_returns(connect: Connect, action: str) -> None:
+    session = await connect(MemoryChannel())
+    await locking.lock(session, "one", 60.0)
+    if action == "lock again":
+        lease = await locking.lock(session, "one", 120.0)
+    elif action == "force":
+        lease = locking.take_over(session, "two", 60.0, None)
+    else:
+        locking.unlock(session, "one")
+        assert "lock_holder" not in stored(session)
+        return
+    meta = stored(session)
+    assert (meta["lock_holder"], meta["lock_until"], meta["fence"]) == (lease.holder, lease.expires_at, lease.fence)
+
+
+@pytest.mark.parametrize(("granted_s", "extended_s"), [(1.0, 60.0), (60.0, 30.0)], ids=["about to expire", "shortened"])
+async def test_heartbeat_is_stored_at_once_where_the_stored_lease_would_be_wrong(
+    connect: Connect, granted_s: float, extended_s: float
+) -> None:
+    session = await connect(MemoryChannel())
+    await locking.lock(session, "one", granted_s)
+    lease = locking.heartbeat(session, "one", extended_s)
+    assert stored(session)["lock_until"] == lease.expires_at
+
+
+async def test_server_killed_after_a_heartbeat_leaves_the_lease_as_it_was_granted(connect: Connect, tmp_path: Path) -> None:
+    session = await connect(MemoryChannel())
+    locking.take_over(session, "zero", 60.0, None)
+    granted = locking.take_over(session, "one", 60.0, None)
+    extended = locking.heartbeat(session, "one", 600.0)
+    recovered = await found(await left_by(session, tmp_path))
+    lease = recovered.lease()
+    assert lease is not None
+    assert (lease.holder, lease.fence, recovered.leases.fence) == ("one", granted.fence, granted.fence)
+    assert granted.expires_at <= lease.expires_at <= extended.expires_at
+    assert recovered.leases.take_over("two", 60.0, lease.expires_at - 1)[0].fence == granted.fence + 1
+    await recovered.close()
+
+
+async def test_postponed_write_is_dropped_when_the_session_is_closed(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, writers: list[threading.Thread]
+) -> None:
+    monkeypatch.setattr(meta_file, "DELAY_S", 0.0)
+    session = await connect(MemoryChannel())
+    await locking.lock(session, "one", 60.0)
+    locking.heartbeat(session, "one", 120.0)
+    await session.close()
+    writers.clear()
+    await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+    await asyncio.sleep(0)
+    assert (writers, stored(session)["state"]) == ([], "closed")
