@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ptyctl.api.screen import AttributeRun
-from ptyctl.core.screen.cells import columns
-from ptyctl.core.screen.style import PLAIN, Style, sgr
+from ptyctl.core.screen.attributes import PLAIN, Style, sgr
+from ptyctl.core.screen.cells import split_columns
 
 
 def coloured(row: str, runs: list[AttributeRun]) -> str:
     """The runs' columns as they look; the row is as wide as it has to be."""
-    cells = columns(row)
+    cells = split_columns(row)
     cells += [" "] * (max((run.end for run in runs), default=0) - len(cells))
     parts, at = [], 0
     for run in runs:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ptyctl.core.harmless import Harmless
-from ptyctl.core.recording import Take
+from ptyctl.core.recording import Recording
+from ptyctl.core.sanitizer import TerminalSanitizer
 from ptyctl.core.screen import ScreenModel
 
 #: Takes back what the recording may have set: soft reset (DECSTR), margins, mouse, focus, paste and cursor keys.
@@ -21,22 +21,23 @@ _LEAVE_ALTERNATE = b"\x1b[?1049l"
 _INTERRUPTED = 128 + signal.SIGINT
 
 
-def play(take: Take, speed: float, max_pause_s: float) -> int:
+def play(recording: Recording, speed: float, max_pause_s: float) -> int:
     """The exit code: 130 where it was stopped."""
-    screen, harmless, before = ScreenModel(take.cols, take.rows, scrollback=0), Harmless(), take.begun_at
+    screen, sanitizer = ScreenModel(recording.cols, recording.rows, scrollback=0), TerminalSanitizer()
+    before = recording.started_at
     try:
         with _quiet():
-            for moment in take.moments:
-                time.sleep(min((moment.ts - before) / 1000, max_pause_s) / speed)
-                before = moment.ts
-                data = harmless.feed(moment.data)
+            for frame in recording.frames:
+                time.sleep(min((frame.ts - before) / 1000, max_pause_s) / speed)
+                before = frame.ts
+                data = sanitizer.feed(frame.data)
                 screen.feed(data)
                 _write(data)
     except KeyboardInterrupt:
         return _INTERRUPTED
     finally:
         if sys.stdout.isatty():
-            _write((_LEAVE_ALTERNATE if screen.picture().alt_screen else b"") + _LEAVE + _BOTTOM)
+            _write((_LEAVE_ALTERNATE if screen.snapshot().alt_screen else b"") + _LEAVE + _BOTTOM)
     return 0
 
 

@@ -14,7 +14,7 @@ from .options import SessionName
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptyctl.core.recording import Take
+    from ptyctl.core.recording import Recording
 
 
 class _Format(StrEnum):
@@ -54,7 +54,7 @@ def replay(
     raise typer.Exit(play(_take(name), speed, max_pause))
 
 
-def _take(name: str) -> Take:
+def _take(name: str) -> Recording:
     from ptyctl.controller.kept_folders import kept_folder
     from ptyctl.controller.settings import load_settings
     from ptyctl.session.transcript.recorded import recorded
@@ -62,14 +62,12 @@ def _take(name: str) -> Take:
     return recorded(kept_folder(load_settings().state_dir / "sessions", name))
 
 
-def _written(take: Take, kind: _Format) -> Iterator[str]:
-    from ptyctl.core import exported
+def _written(recording: Recording, kind: _Format) -> Iterator[str]:
+    from ptyctl.core.recording import asciicast, html, plain_text
 
     if kind is _Format.ASCIICAST:
-        from ptyctl.core.recording import asciicast
-
-        yield from (f"{line}\n" for line in asciicast(take))
+        yield from (f"{line}\n" for line in asciicast(recording))
     elif kind is _Format.TEXT:
-        yield exported.text(take)
+        yield plain_text(recording)
     else:
-        yield exported.html(take)
+        yield html(recording)

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
-from ptyctl.core.marker import answering_program
 from ptyctl.core.prompt import Expectations
+from ptyctl.core.shells import answering_program
 from ptyctl.session.calls.arriving import expect_of
 from ptyctl.session.runs.shells import with_marks
 from ptyctl.session.spec import Spec

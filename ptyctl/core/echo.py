@@ -6,7 +6,7 @@ of its own settings, whatever the terminal has told it.
 
 from __future__ import annotations
 
-from .render import render
+from .renderer import render
 
 #: What a device takes for its width where nobody told it, and what knows no edge.
 _WIDTHS = (80, 1 << 30)

@@ -6,7 +6,7 @@ import string
 
 from ptyctl.api.errors import invalid
 
-from .control import ESC
+from .control_sequences import ESC
 
 #: Keys that are no fixed bytes: Enter depends on the channel, BREAK is no byte at all.
 ENTER = "enter"

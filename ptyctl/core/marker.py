@@ -7,26 +7,19 @@ What is typed holds the marker only in pieces, so the echo never contains it. Th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .control import PASTE_BEGIN, PASTE_END
+from .control_sequences import PASTE_BEGIN, PASTE_END
 from .marks import OSC_NUMBER
+from .shells import Dialect
 
-Dialect = Literal["posix", "zsh", "fish"]
 #: The shell function that sends a mark. It lives as long as the shell, and in its memory only.
 FUNCTION = "__ptyctl"
-_SHELLS: dict[str, Dialect] = {
-    **dict.fromkeys(("sh", "bash", "dash", "ash", "ksh", "mksh", "busybox"), "posix"),
-    "zsh": "zsh",
-    "fish": "fish",
-}
 #: How fish begins what it says of a line that it cannot run.
-FISH_COMPLAINS = "fish: "
+FISH_ERROR_PREFIX = "fish: "
 #: Behind a command that may fail without ending a shell under `set -e`, or setting off a trap, and whose status stays.
 _AND_ON = "&&:"
-_OPTIONS_WITH_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 #: What a terminal or a line editor acts upon instead of taking it in, however it is quoted.
 _ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 #: What would not pass through a printf format in single quotes; `!` since history is expanded inside double ones (bash).
@@ -44,31 +37,6 @@ _RESERVED = re.compile(
     r"begin|end|and|or|not|nocorrect|noglob)(?:$|[ ;])"
 )
 _PLAIN_LIMIT = 1000
-
-
-def shell_dialect(program: str) -> Dialect | None:
-    """How to speak to the shell of that path, or None for what is no shell that we know."""
-    return _SHELLS.get(program.rpartition("/")[2].lstrip("-"))
-
-
-def answering_program(argv: Sequence[str]) -> str:
-    """The program that will answer what is typed: of `sh -c script` what the script runs first, of a shell with a file the
-    file, of busybox its applet."""
-    name, *arguments = argv
-    if name.rpartition("/")[2] == "busybox" and arguments:
-        return answering_program(arguments)
-    if shell_dialect(name) is None:
-        return name
-    options = iter(arguments)
-    for option in options:
-        if option in _OPTIONS_WITH_A_VALUE:
-            next(options, None)
-        elif option[:1] not in ("-", "+"):
-            return option
-        elif "c" in option and not option.startswith("--"):
-            words = next(options, "").removeprefix("exec ").split()
-            return answering_program(words) if words else name
-    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +57,7 @@ class Marker:
         if define:  # to define a function is a command too, with a status: the one before is looked up first
             begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
         status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
-        return f" {begin}{status};{self.evaluated(command)};{FUNCTION} {counter + 1} E {status}"
+        return f" {begin}{status};{self.eval_command(command)};{FUNCTION} {counter + 1} E {status}"
 
     def _definition(self) -> str:
         return self._function(f"printf '\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")
@@ -100,7 +68,7 @@ class Marker:
             return f"function {FUNCTION};{printing} $argv{more};return $argv[3];end"
         return f'{FUNCTION}(){{ {printing} "$@"{more};return "$3";}}'
 
-    def evaluated(self, command: str) -> str:
+    def eval_command(self, command: str) -> str:
         """Runs `command`, however many lines it has; its control characters are told to the shell in a form that can be typed.
 
         `command eval` outlives a syntax error in shells for which eval is a special built-in (POSIX 2.8.1).
@@ -141,7 +109,7 @@ def _literal(text: str) -> str:
     return "".join(f"\\x{{{ord(character):x}}}" for character in text)
 
 
-def plain(command: str) -> bool:
+def is_typable(command: str) -> bool:
     """Whether a command can be typed as it is, in bash and zsh.
 
     Nothing may act upon it (a line editor, the history, a terminal's limit), and it can be neither incomplete nor a syntax
@@ -150,15 +118,15 @@ def plain(command: str) -> bool:
     return len(command) < _PLAIN_LIMIT and _PLAIN.fullmatch(command) is not None and not _RESERVED.search(command)
 
 
-def typed(line: str, bracketed: bool) -> str:
+def as_paste(line: str, bracketed: bool) -> str:
     """A marker's line as it is typed: where it has several, a line editor takes them as one paste if it can."""
     return f"{PASTE_BEGIN.decode()}{line}{PASTE_END.decode()}" if bracketed and "\n" in line else line
 
 
-def probe(left: int, right: int) -> tuple[str, str]:
+def shell_probe(left: int, right: int) -> tuple[str, str]:
     """A harmless line and what only a POSIX shell answers to it; zsh's answer goes on with its version.
 
     The leading blank is as in `Marker.line`. A line that fish cannot read stays in its editor, before the next command: so this
-    one is a word to it, of which it complains when it is run (`FISH_COMPLAINS`).
+    one is a word to it, of which it complains when it is run (`FISH_ERROR_PREFIX`).
     """
     return f" eval 'echo $(({left}+{right}))${{ZSH_VERSION-}}'", str(left + right)

@@ -54,7 +54,7 @@ class MarkReader:
         self._last = {nonce.encode(): 0 for nonce in nonces}
 
     @classmethod
-    def going_on(cls, counters: dict[str, int]) -> MarkReader:
+    def resume(cls, counters: dict[str, int]) -> MarkReader:
         """As one that has read so far: `counters` of an earlier one."""
         reader = cls()
         reader._last = {nonce.encode(): counter for nonce, counter in counters.items()}
@@ -81,7 +81,7 @@ class MarkReader:
         return self._last[nonce.encode()] + 1
 
 
-def sentinel(mark: Mark, ts: int) -> bytes:
+def format_sentinel(mark: Mark, ts: int) -> bytes:
     """The line that a prompt mark leaves in the spool; `ts` stands in where the shell gave no time."""
     cwd = base64.b64encode(mark.cwd or b"")
     return b"%s ts=%d cwd_b64=%s exit=%d\n" % (SENTINEL, mark.ts if mark.ts is not None else ts, cwd, mark.status or 0)

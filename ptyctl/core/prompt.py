@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from .manners import PLAIN, Manners
-from .render import render
+from .device_profile import PLAIN, DeviceProfile
+from .renderer import render
 from .search import any_of, compile_all, compile_pattern
 
 Certainty = Literal["exact", "regex"]
@@ -33,7 +33,7 @@ QUESTION = (
     r"|\[(?:y(?:es)?/no?(?:/cancel)?|confirm)\][^\n]{0,3}|\(y(?:es)?/no?\)[^\n]{0,3})$"
 )
 #: What may ask for something, whatever its words: "Repeat count [5]: ", "Source filename []?".
-ASKING = r"\S[^\n]{0,200}[:?] {0,2}$"
+POSSIBLE_QUESTION = r"\S[^\n]{0,200}[:?] {0,2}$"
 _ENDLESS = 1 << 30
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 #: What devices put in front of their prompt while something is not saved or not committed.
@@ -50,7 +50,7 @@ class Expectations:
     errors: list[Any]
     any_error: Callable[[bytes], bool]
     settle_s: float = 0.0
-    manners: Manners = PLAIN
+    profile: DeviceProfile = PLAIN
 
     @classmethod
     @lru_cache(maxsize=512)
@@ -60,7 +60,7 @@ class Expectations:
         pagers: tuple[str, ...] | None,
         errors: tuple[str, ...] | None,
         settle_ms: int | None = None,
-        manners: Manners = PLAIN,
+        profile: DeviceProfile = PLAIN,
     ) -> Expectations:
         """Defaults stand where nothing is given; an empty tuple means none.
 
@@ -73,13 +73,13 @@ class Expectations:
             compile_all(DEFAULT_ERRORS if errors is None else errors, "expect.error_regexes"),
             any_of(DEFAULT_ERRORS if errors is None else errors),
             (settle_ms or 0) / 1000,
-            manners,
+            profile,
         )
 
     def pager(self, line: str) -> str | None:
         """The key that the pager wants which this line shows; None where it is none."""
         found = next((pager for pager in self.pagers if pager.search(line.encode())), None) if line.strip() else None
-        return None if found is None else self.manners.key(found.pattern.decode())
+        return None if found is None else self.profile.key(found.pattern.decode())
 
     def error_lines(self, text: str) -> list[str]:
         """The lines of `text` that an error pattern matches, in order, each once."""
@@ -105,23 +105,23 @@ class Prompt:
         """How sure it is that `line`, as shown at the end of the output, is the prompt."""
         if line and line == self.learned:
             return "exact"
-        if not line.strip() or expect.manners.looks_alike(line) or expect.manners.asks(line):
+        if not line.strip() or expect.profile.looks_alike(line) or expect.profile.asks(line):
             return None
         return "regex" if expect.prompt.search(line.encode()) else None
 
-    def behind_text(self, line: str) -> str:
+    def text_before(self, line: str) -> str:
         """What precedes the learned prompt in its line: output that ended without a newline. Empty where there is none, and
         where it is a mark of the prompt itself."""
         before = line.removesuffix(self.learned) if self.learned and self.learned.strip() else line
         return before if len(before) < len(line) and not _UNSAVED.issuperset(before) else ""
 
 
-def shown(line: bytes) -> str:
+def render_line(line: bytes) -> str:
     """One line as a terminal shows it: what a pager erased is gone."""
     return render(line, _ENDLESS, alternate=True) if _CONTROL.search(line) else line.decode("utf-8", "replace")
 
 
-def without_echo(text: str, prompt: str, command: str) -> str:
+def strip_echo(text: str, prompt: str, command: str) -> str:
     """Rendered output without the line on which the command was typed.
 
     `text` begins with the prompt, as it stood there. An echo that is not there (a device that echoes nothing) is not missed.
@@ -135,7 +135,7 @@ def without_echo(text: str, prompt: str, command: str) -> str:
     return typed + newline + rest
 
 
-def without_prompt(text: str, prompt: str) -> str:
+def strip_prompt(text: str, prompt: str) -> str:
     """Rendered output without the prompt that is its last line."""
     head, _, last = text.rpartition("\n")
     if last == prompt or not last.strip():

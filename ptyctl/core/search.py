@@ -11,8 +11,7 @@ import re2
 
 from ptyctl.api.errors import invalid
 
-from .leaving_out import Hidden, LeavingOut, nothing_hidden
-from .window import Window
+from .spool import Hidden, HiddenRanges, SpoolWindow, nothing_hidden
 
 #: A match of up to this size is found however it was cut; what a failed search must look at again is bounded by it.
 MATCH_LIMIT_BYTES = 64 * 1024
@@ -81,7 +80,7 @@ class _Found:
         return self.at + self.size
 
 
-class Literal:
+class LiteralPattern:
     """A text to be found as it is, searched for as a compiled pattern is: RE2 takes its length times as long, once its table of
     states is full (a text of 10 KB that nearly comes: 44 s for 2 MB)."""
 
@@ -94,7 +93,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MatchRange:
     """Where a match lies in the spool: byte offsets, the end exclusive."""
 
     start: int
@@ -113,7 +112,7 @@ class Search:
         self._pattern = pattern
         self._hidden = hidden
 
-    def search(self, window: Window) -> Span | None:
+    def search(self, window: SpoolWindow) -> MatchRange | None:
         """The leftmost match in what the window holds now, or None."""
         begin = max(self._again_from(), window.start)
         context = begin
@@ -121,13 +120,13 @@ class Search:
             context = self._context(begin, window)
             begin = max(begin - 3, context + (context > self.cursor))
         with window.view(context, window.end) as text:
-            seen = LeavingOut(text, context, self._hidden(context, window.end))
+            seen = HiddenRanges(text, context, self._hidden(context, window.end))
             self.scanned = window.end
-            found = self._pattern.search(seen.text, seen.place(begin))
+            found = self._pattern.search(seen.text, seen.position(begin))
             if found is None:
                 return None
             end = seen.end_offset(found.end())
-            return Span(min(seen.offset(found.start()), end), end)
+            return MatchRange(min(seen.offset(found.start()), end), end)
 
     def _again_from(self) -> int:
         """Where a match that was not whole at the last call may begin."""
@@ -139,7 +138,7 @@ class Search:
                 return begin
             begin = earlier
 
-    def _context(self, begin: int, window: Window) -> int:
+    def _context(self, begin: int, window: SpoolWindow) -> int:
         """An offset a few bytes that are seen before `begin`, or the cursor where there are none."""
         while True:
             context = window.character_start(max(begin - 4, self.cursor))

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from ptyctl.api.model import Value
 from ptyctl.api.session import Expect, Pace
-from ptyctl.core.manners import Manners
+from ptyctl.core.device_profile import DeviceProfile
 from ptyctl.core.prompt import DEFAULT_ERRORS, QUESTION
 from ptyctl.core.search import compile_pattern
 
@@ -109,10 +109,10 @@ class Platform(Value):
         return self.errors.exec + (self.errors.config if configures else ())
 
     @cached_property
-    def manners(self) -> Manners:
+    def profile(self) -> DeviceProfile:
         """How it speaks, in the form that a run goes by."""
         above = (mode.above.pattern for mode in self.modes.values() if mode.above is not None)
-        return Manners(
+        return DeviceProfile(
             look_alikes=_compiled(self.look_alikes),
             above=_compiled(above),
             log=_compiled(self.syslog),

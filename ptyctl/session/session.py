@@ -12,8 +12,8 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.api.session import Expect, SessionEntry
 from ptyctl.core.lease import Lease, Leases
 from ptyctl.core.prompt import Expectations
-from ptyctl.core.states import State, next_state
-from ptyctl.core.widths import Widths
+from ptyctl.core.renderer import WidthHistory
+from ptyctl.core.states import SessionState, next_state
 from ptyctl.platforms import Platform, common
 from ptyctl.session import meta, refusals
 from ptyctl.session.device.accounts import NOBODY
@@ -55,7 +55,7 @@ class Session:
         kept = kept or new_folder(folder, limits.quota_bytes)
         self.session_id = session_id
         self.spec = spec
-        self.state: State = "opening"
+        self.state: SessionState = "opening"
         self.incarnation = kept.incarnation
         self.closed_why = ""
         self.expect = spec.expect
@@ -71,7 +71,7 @@ class Session:
         self.notices = Notices()
         self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
         self._meta_file = MetaFile(folder)
-        self.stream.widths = Widths(spec.pty.cols, kept.resizes)
+        self.stream.widths = WidthHistory(spec.pty.cols, kept.resizes)
         paced = spec.console or spec.protocol == "telnet"
         self.gate = Gate(self.leases, self.open_channel, self.stream.pulse, console=spec.console, paced=paced)
         self.input_log = InputLog(folder)
@@ -197,8 +197,8 @@ class Session:
         errors = expect.error_regexes
         if errors is None and (self.spec.program is not None or self.spec.platform == "linux"):
             errors = ()
-        manners = (self.platform or common()).manners
-        return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms, manners)
+        profile = (self.platform or common()).profile
+        return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms, profile)
 
     async def close(self, *, force: bool = False, why: str = "on request") -> None:
         """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even

@@ -64,7 +64,7 @@ def _drawn(data: bytes) -> ScreenModel:
     model = ScreenModel(COLS, LINES)
     for begin in range(0, len(data), PIECE_BYTES):
         model.feed(data[begin : begin + PIECE_BYTES])
-    model.picture()
+    model.snapshot()
     return model
 
 
@@ -103,7 +103,7 @@ async def _frames(plan: Plan) -> Result:
 
 async def _second(plan: Plan) -> Result:
     model = _drawn(redraws())
-    return in_milliseconds(await measure([_contestant(OURS, model.picture)], plan))
+    return in_milliseconds(await measure([_contestant(OURS, model.snapshot)], plan))
 
 
 def _most_kilobytes() -> float:

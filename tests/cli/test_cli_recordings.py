@@ -48,8 +48,8 @@ def test_an_asciicast_is_the_same_screen(session: str) -> None:
         for _, kind, data in events:
             assert kind == "o"
             model.feed(data.encode())
-        assert list(model.picture().rows) == picture(session)
-        assert model.answers == []
+        assert list(model.snapshot().rows) == picture(session)
+        assert model.responses == []
         ptyctl("close", session)
 
 
@@ -79,7 +79,7 @@ def test_a_replay_is_the_same_bytes_without_what_attacks(session: str) -> None:
     out = ptyctl("replay", session, "--speed", "1000").out
     model = ScreenModel(60, 10)
     model.feed(out.encode())
-    assert list(model.picture().rows) == picture(session)
+    assert list(model.snapshot().rows) == picture(session)
     assert "\x1b[6n" not in out
     assert "\x1b]52" not in out
 

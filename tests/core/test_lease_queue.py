@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.lease import Lease, Leases
-from ptyctl.core.lease_queue import GRACE_S, LeaseQueue
+from ptyctl.core.lease import GRACE_S, Lease, LeaseQueue, Leases
 
 tasks = st.sampled_from(["one", "two", "three", "four"])
 
@@ -28,12 +27,12 @@ def test_a_place_is_kept_for_who_asks_again_in_time() -> None:
     queue = LeaseQueue()
     queue.join("one", 0.0)
     queue.join("two", 0.0)
-    queue.step_out("one", 1.0)
+    queue.pause("one", 1.0)
     assert queue.next_change() == 1.0 + GRACE_S
     assert queue.waiting(1.0 + GRACE_S - 0.01) == ["one", "two"]
     queue.join("one", 1.0 + GRACE_S - 0.01)
     assert queue.waiting(1e6) == ["one", "two"]
-    queue.step_out("one", 1e6)
+    queue.pause("one", 1e6)
     assert queue.waiting(1e6 + GRACE_S) == ["two"]
 
 
@@ -41,7 +40,7 @@ def test_two_calls_of_one_task_have_one_place() -> None:
     queue = LeaseQueue()
     queue.join("one", 0.0)
     queue.join("one", 0.0)
-    queue.step_out("one", 0.0)
+    queue.pause("one", 0.0)
     assert queue.waiting(1e6) == ["one"]
     assert queue.next_change() is None
 

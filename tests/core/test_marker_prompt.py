@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.marker import AsciiMarker, Dialect, Marker, answering_program, plain, shell_dialect, typed
+from ptyctl.core.marker import AsciiMarker, Marker, as_paste, is_typable
 from ptyctl.core.marks import MarkReader
-from ptyctl.core.normalise import Normaliser
-from ptyctl.core.prompt import Expectations, Prompt, shown, without_echo, without_prompt
+from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.prompt import Expectations, Prompt, render_line, strip_echo, strip_prompt
 from ptyctl.core.search import compile_pattern
+from ptyctl.core.shells import Dialect, answering_program, shell_dialect
 
 EXPECT = Expectations.of(None, None, None)
 
@@ -73,9 +74,9 @@ def test_no_control_character_is_typed_and_no_line_is_long(command: str, dialect
 
 
 def test_several_lines_are_one_paste() -> None:
-    assert typed("a\nb", bracketed=True) == "\x1b[200~a\nb\x1b[201~"
-    assert typed("a\nb", bracketed=False) == "a\nb"
-    assert typed("plain", bracketed=True) == "plain"
+    assert as_paste("a\nb", bracketed=True) == "\x1b[200~a\nb\x1b[201~"
+    assert as_paste("a\nb", bracketed=False) == "a\nb"
+    assert as_paste("plain", bracketed=True) == "plain"
 
 
 @pytest.mark.parametrize(
@@ -126,20 +127,20 @@ def test_error_lines() -> None:
 
 
 def test_echo_and_prompt_are_taken_off() -> None:
-    assert without_echo("R1# show x\none\n", "R1# ", "show x") == "one\n"
-    assert without_echo("R1# \none\n", "R1# ", "show x") == "one\n"
-    assert without_echo("one\ntwo", "R1# ", "show x") == "one\ntwo"
-    assert without_prompt("one\nR1# ", "R1# ") == "one\n"
-    assert without_prompt("R1# ", "R1# ") == ""
-    assert without_prompt("one\ntwo", "R1# ") == "one\ntwo"
-    assert shown(b" --More-- " + b"\b" * 10 + b" " * 10 + b"\b" * 10 + b"R1# ") == "R1# "
+    assert strip_echo("R1# show x\none\n", "R1# ", "show x") == "one\n"
+    assert strip_echo("R1# \none\n", "R1# ", "show x") == "one\n"
+    assert strip_echo("one\ntwo", "R1# ", "show x") == "one\ntwo"
+    assert strip_prompt("one\nR1# ", "R1# ") == "one\n"
+    assert strip_prompt("R1# ", "R1# ") == ""
+    assert strip_prompt("one\ntwo", "R1# ") == "one\ntwo"
+    assert render_line(b" --More-- " + b"\b" * 10 + b" " * 10 + b"\b" * 10 + b"R1# ") == "R1# "
 
 
 @pytest.mark.parametrize(
     "command", ["ls", "ls -l /tmp", "git log --oneline", "a=1 b", "echo 'x y' | wc -l && true; pwd", "cd ~/x", "é"]
 )
 def test_commands_that_are_typed_as_they_are(command: str) -> None:
-    assert plain(command)
+    assert is_typable(command)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +152,4 @@ def test_commands_that_are_typed_as_they_are(command: str) -> None:
     ],
 )  # fmt: skip
 def test_commands_that_are_not(command: str) -> None:
-    assert not plain(command)
+    assert not is_typable(command)

@@ -9,8 +9,7 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core import exported
-from ptyctl.core.recording import Moment, Take, asciicast
+from ptyctl.core.recording import Recording, RecordingFrame, asciicast, final_screen, html, plain_text
 from ptyctl.core.screen import ScreenModel
 
 PIECES = st.one_of(
@@ -23,9 +22,9 @@ MOMENTS = st.lists(
 )
 
 
-def take(*happened: tuple[bytes, tuple[int, int] | None]) -> Take:
-    moments = [Moment(1_000_000 + 250 * number, data, size) for number, (data, size) in enumerate(happened)]
-    return Take(20, 6, "xterm-256color", "a <title>", 1_000_000, moments)
+def take(*happened: tuple[bytes, tuple[int, int] | None]) -> Recording:
+    moments = [RecordingFrame(1_000_000 + 250 * number, data, size) for number, (data, size) in enumerate(happened)]
+    return Recording(20, 6, "xterm-256color", "a <title>", 1_000_000, moments)
 
 
 def played(lines: list[str]) -> ScreenModel:
@@ -45,8 +44,8 @@ def test_an_asciicast_played_is_the_same_screen(happened: list[tuple[bytes, tupl
     recording = take(*happened, (b"\x18", None))
     lines = list(asciicast(recording))
     model = played(lines)
-    assert model.picture(attributes=True) == exported.played(recording).picture(attributes=True)
-    assert model.answers == []
+    assert model.snapshot(attributes=True) == final_screen(recording).snapshot(attributes=True)
+    assert model.responses == []
     times = [json.loads(line)[0] for line in lines[1:]]
     assert times == sorted(times)
 
@@ -60,11 +59,11 @@ def test_the_format() -> None:
 
 
 def test_the_text_is_what_was_to_be_read() -> None:
-    assert exported.text(take((b"one\r\n10%\r", None), (b"99%\r\n\x1b[31mred\x1b[m", None))) == "one\n99%\nred"
+    assert plain_text(take((b"one\r\n10%\r", None), (b"99%\r\n\x1b[31mred\x1b[m", None))) == "one\n99%\nred"
 
 
 def test_the_page_has_the_colours_and_what_has_scrolled_off() -> None:
-    page = exported.html(take((b"first <&>\r\n" + b"\r\n" * 6 + b"\x1b[31;44mred\x1b[m \x1b[7mback\x1b[m \x1b[1;4mbold", None)))
+    page = html(take((b"first <&>\r\n" + b"\r\n" * 6 + b"\x1b[31;44mred\x1b[m \x1b[7mback\x1b[m \x1b[1;4mbold", None)))
     assert "first &lt;&amp;&gt;" in page
     assert '<span style="color:#cd0000;background:#0000ee">red</span>' in page
     assert '<span style="color:#000000;background:#e5e5e5">back</span>' in page
@@ -75,9 +74,9 @@ def test_the_page_has_the_colours_and_what_has_scrolled_off() -> None:
 @given(MOMENTS)
 def test_the_page_says_what_the_screen_says(happened: list[tuple[bytes, tuple[int, int] | None]]) -> None:
     recording = take(*happened)
-    model = exported.played(recording)
-    text = re.search(r"<pre>\n(.*)\n</pre>", exported.html(recording), re.DOTALL)
+    model = final_screen(recording)
+    text = re.search(r"<pre>\n(.*)\n</pre>", html(recording), re.DOTALL)
     assert text is not None
-    lines = [*model.scrollback(1000), *model.picture().rows]
+    lines = [*model.scrollback(1000), *model.snapshot().rows]
     shown = [unescape(re.sub(r"<[^>]*>", "", line)).rstrip() for line in text[1].split("\n")]
     assert "\n".join(shown).rstrip() == "\n".join(line.rstrip() for line in lines).rstrip()

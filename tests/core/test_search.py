@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptyctl.api.errors import PtyctlError
-from ptyctl.core.search import MATCH_LIMIT_BYTES, Literal, Search, Span, compile_all, compile_pattern
-from ptyctl.core.window import Window
+from ptyctl.core.search import MATCH_LIMIT_BYTES, LiteralPattern, MatchRange, Search, compile_all, compile_pattern
+from ptyctl.core.spool import SpoolWindow
 
 
-def in_pieces(pattern: str, text: bytes, cuts: list[int], cursor: int = 0, limit: int = 1 << 24) -> Span | None:
+def in_pieces(pattern: str, text: bytes, cuts: list[int], cursor: int = 0, limit: int = 1 << 24) -> MatchRange | None:
     return in_pieces_of(compile_pattern(pattern, "pattern"), text, cuts, cursor, limit)
 
 
-def in_pieces_of(pattern: Any, text: bytes, cuts: list[int], cursor: int = 0, limit: int = 1 << 24) -> Span | None:
+def in_pieces_of(pattern: Any, text: bytes, cuts: list[int], cursor: int = 0, limit: int = 1 << 24) -> MatchRange | None:
     """The first match, looked for after each piece."""
-    window = Window(limit)
+    window = SpoolWindow(limit)
     search = Search(pattern, cursor)
     places = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     for begin, end in pairwise(places):
@@ -33,9 +33,9 @@ def in_pieces_of(pattern: Any, text: bytes, cuts: list[int], cursor: int = 0, li
     return None
 
 
-def at_once(pattern: str, text: bytes, cursor: int = 0) -> Span | None:
+def at_once(pattern: str, text: bytes, cursor: int = 0) -> MatchRange | None:
     found = compile_pattern(pattern, "pattern").search(text[cursor:])
-    return found and Span(cursor + found.start(), cursor + found.end())
+    return found and MatchRange(cursor + found.start(), cursor + found.end())
 
 
 #: Patterns whose match is decided by the bytes in it, so that it does not matter what follows.
@@ -50,7 +50,7 @@ def least_end(pattern: str, text: bytes, cursor: int) -> int:
     return next(end for end in range(cursor, len(text) + 1) if at_once(pattern, text[:end], cursor))
 
 
-def first_that_has_one(pattern: str, text: bytes, cuts: list[int], cursor: int) -> Span | None:
+def first_that_has_one(pattern: str, text: bytes, cuts: list[int], cursor: int) -> MatchRange | None:
     """The leftmost match in the shortest prefix, among those that are looked at, that has one."""
     for place in sorted({cut % (len(text) + 1) for cut in cuts} | {len(text)}):
         if place >= cursor and (found := at_once(pattern, text[:place], cursor)):
@@ -93,9 +93,9 @@ def test_a_match_of_64_kib_however_it_was_cut(size: int) -> None:
     place = text.index(b"<")
     for step in (1_000, 4_096, 65_536, 70_000, chance.randrange(500, 50_000)):
         cuts = list(range(chance.randrange(step), len(text), step))
-        assert in_pieces("(?s)<[^<>]*>", text, cuts) == Span(place, place + size), step
+        assert in_pieces("(?s)<[^<>]*>", text, cuts) == MatchRange(place, place + size), step
     cuts = [place + 1, place + size - 1]
-    assert in_pieces("(?s)<[^<>]*>", text, cuts) == Span(place, place + size)
+    assert in_pieces("(?s)<[^<>]*>", text, cuts) == MatchRange(place, place + size)
 
 
 def test_what_is_searched_again_is_bounded() -> None:
@@ -106,7 +106,7 @@ def test_what_is_searched_again_is_bounded() -> None:
         def search(self, text: bytes, begin: int = 0) -> None:
             seen.append(len(text) - begin)
 
-    window = Window(1 << 24)
+    window = SpoolWindow(1 << 24)
     search = Search(Counting(), 0)
     for _ in range(500):
         window.append(b"x" * 4_096)
@@ -122,17 +122,17 @@ def test_a_window_that_lost_the_beginning_is_searched_from_what_is_left(text: by
 
 
 def test_the_cursor_is_the_beginning() -> None:
-    assert in_pieces("^b", b"ab", [], cursor=1) == Span(1, 2)
+    assert in_pieces("^b", b"ab", [], cursor=1) == MatchRange(1, 2)
     assert in_pieces("^b", b"ab", []) is None
     assert in_pieces("^b", b"a" * 100_000 + b"b", [99_999]) is None
-    assert in_pieces("(?m)^b", b"a" * 100_000 + b"\nb", [100_000]) == Span(100_001, 100_002)
-    assert in_pieces("^$", b"", []) == Span(0, 0)
+    assert in_pieces("(?m)^b", b"a" * 100_000 + b"\nb", [100_000]) == MatchRange(100_001, 100_002)
+    assert in_pieces("^$", b"", []) == MatchRange(0, 0)
 
 
 def test_characters_are_not_cut_apart() -> None:
     text = "é" * 100_000
     assert in_pieces("[^é]", text.encode(), list(range(1, 200_000, 4_097))) is None
-    assert in_pieces(".b", (text + "b").encode(), list(range(1, 200_000, 4_097))) == Span(199_998, 200_001)
+    assert in_pieces(".b", (text + "b").encode(), list(range(1, 200_000, 4_097))) == MatchRange(199_998, 200_001)
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,20 @@ def test_a_literal_is_found_where_its_pattern_is(wanted: bytes, text: bytes, cut
     literal = wanted.decode("utf-8", "replace")
     pattern = compile_pattern(re.escape(literal), "pattern")
     cursor = min(cursor, len(text))
-    found = [in_pieces_of(searched, text, cuts, cursor) for searched in (Literal(literal), pattern)]
+    found = [in_pieces_of(searched, text, cuts, cursor) for searched in (LiteralPattern(literal), pattern)]
     assert found[0] == found[1]
 
 
 def test_a_long_literal_that_nearly_comes_takes_no_time() -> None:
     """RE2 would be at it for a minute."""
     nearly = b"x" * 9_999 + b"y"
-    assert in_pieces_of(Literal("x" * 10_000), nearly * 200 + b"x" * 10_000, []) == Span(200 * len(nearly), 201 * len(nearly))
+    assert in_pieces_of(LiteralPattern("x" * 10_000), nearly * 200 + b"x" * 10_000, []) == MatchRange(
+        200 * len(nearly), 201 * len(nearly)
+    )
 
 
 def test_no_pattern_takes_long() -> None:
     """Exponential in other engines; a broken test would not come back."""
-    window = Window(1 << 24)
+    window = SpoolWindow(1 << 24)
     window.append(b"a" * 100_000)
-    assert Search(compile_pattern("(a+)+$|(a|aa)+b", "p"), 0).search(window) == Span(0, 100_000)
+    assert Search(compile_pattern("(a+)+$|(a|aa)+b", "p"), 0).search(window) == MatchRange(0, 100_000)

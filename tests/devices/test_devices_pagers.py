@@ -13,7 +13,7 @@ from fixtures.servers.replay import replayed
 from fixtures.transcripts.transcript import Question, Step, Transcript, names, transcript
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.core.render import render
+from ptyctl.core.renderer import render
 from tests.controller.acting import PATIENCE_MS, execute, read, write
 from tests.devices.test_devices_tours import answer_to
 

@@ -16,7 +16,7 @@ from fixtures.transcripts.transcript import Question, Step, Transcript, names, t
 from ptyctl.api import ErrorCode, ExecReply
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.core.render import render
+from ptyctl.core.renderer import render
 from ptyctl.platforms import Platform, Platforms
 from tests.controller.acting import PATIENCE_MS, config, execute, refused
 from tests.devices.together import Outcomes, check, together

@@ -58,7 +58,7 @@ def test_the_picture_does_not_depend_on_how_the_bytes_were_cut(name: str, data: 
         if end in offsets:
             whole.feed(capture.raw[fed:end])
             fed = end
-            assert model.picture(attributes=True) == whole.picture(attributes=True)
+            assert model.snapshot(attributes=True) == whole.snapshot(attributes=True)
 
 
 @pytest.mark.parametrize("name", CAPTURES)
@@ -75,7 +75,7 @@ def test_tmux_draws_the_same_cells(tmux: TmuxServer, name: str) -> None:
             model.feed(capture.raw[end : end + 1])
             end += 1
         theirs = tmux.draw(capture.raw[:end], capture.cols, capture.rows)
-        found[end] = differences(of_picture(model.picture(attributes=True)), theirs)
+        found[end] = differences(of_picture(model.snapshot(attributes=True)), theirs)
     rest = {place: unexplained(cells, explained) for place, cells in found.items() if cells}
     assert {place: cells for place, cells in rest.items() if cells} == {}
     assert bool(rest) == bool(explained), "an explanation that nothing needs any more is to go"

@@ -18,8 +18,8 @@ def test_a_viewer_who_comes_late_sees_the_same(tmux: TmuxServer, name: str) -> N
     for step in capture.steps:
         model.feed(capture.raw[begin : step.offset])
         begin = step.offset
-        theirs = tmux.draw(model.paint(), capture.cols, capture.rows)
-        assert differences(of_picture(model.picture(attributes=True)), theirs) == [], step
+        theirs = tmux.draw(model.serialize(), capture.cols, capture.rows)
+        assert differences(of_picture(model.snapshot(attributes=True)), theirs) == [], step
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_what_cannot_be_seen_counts_there_too(tmux: TmuxServer, data: bytes) -> 
     more = b"q\tw\x1b8z\x1b[2;1H\x1b[Lline\x1b[6H\nend\x1b[?1049lback"
     model = ScreenModel(20, 6)
     model.feed(data)
-    assert differences(tmux.draw(model.paint() + more, 20, 6), tmux.draw(data + more, 20, 6)) == []
+    assert differences(tmux.draw(model.serialize() + more, 20, 6), tmux.draw(data + more, 20, 6)) == []

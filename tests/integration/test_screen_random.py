@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fixtures.tmux.cells import differences, of_picture
 from fixtures.tmux.server import TmuxServer
-from ptyctl.core.screen import Picture, ScreenModel
+from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 
 COLS, ROWS = 20, 6
 
@@ -93,10 +93,10 @@ texts = st.lists(
 ).map(lambda parts: "".join(parts).lstrip("\u0301"))
 
 
-def look(data: str) -> Picture:
+def look(data: str) -> ScreenSnapshot:
     model = ScreenModel(COLS, ROWS)
     model.feed(data.encode())
-    return model.picture(attributes=True)
+    return model.snapshot(attributes=True)
 
 
 @given(data=mixes)

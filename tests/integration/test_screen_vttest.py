@@ -16,7 +16,7 @@ from fixtures.captures.terminal import NEUTRAL_ENVIRONMENT, Terminal
 from fixtures.servers.programs import require_program
 from fixtures.tmux.cells import Explained, differences, of_picture, unexplained
 from fixtures.tmux.server import TmuxServer
-from ptyctl.core.screen import Picture
+from ptyctl.core.screen import ScreenSnapshot
 
 SIZE = (80, 24)
 MENUS = ("1", "2")
@@ -37,7 +37,7 @@ EXPLAINED = {
     AUTOWRAP: Explained(frozenset({0, 79}), BACKSPACE),
     ORIGIN_MODE: Explained(frozenset(range(80)), ORIGIN),
 }
-Run = tuple[bytes, list[tuple[int, Picture]]]
+Run = tuple[bytes, list[tuple[int, ScreenSnapshot]]]
 
 
 class Screens:
@@ -45,14 +45,14 @@ class Screens:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self.all: list[tuple[int, Picture]] = []
+        self.all: list[tuple[int, ScreenSnapshot]] = []
 
     async def next(self) -> bool:
         """Waits for a screen; True for a menu."""
         begin = self.all[-1][0] if self.all else 0
         while (found := WAITS.search(self._terminal.raw, begin)) is None:
             await self._terminal.take()
-        self.all.append((len(self._terminal.raw), self._terminal.model.picture(attributes=True)))
+        self.all.append((len(self._terminal.raw), self._terminal.model.snapshot(attributes=True)))
         return re.fullmatch(IN_A_MENU, found[0]) is not None
 
     async def through(self, menus: Iterable[str]) -> None:
@@ -80,7 +80,7 @@ def vttest(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return asyncio.run(run(tmp_path_factory.mktemp("vttest")))
 
 
-def explanation(picture: Picture) -> Explained | None:
+def explanation(picture: ScreenSnapshot) -> Explained | None:
     text = "\n".join(picture.rows)
     return next((explained for said, explained in EXPLAINED.items() if said in text), None)
 

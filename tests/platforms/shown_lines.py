@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ptyctl.core.render import render
+from ptyctl.core.renderer import render
 
 _WIDE = 10_000
 #: A ProCurve says where its last row is, before and behind each prompt: the cursor is on it already.

@@ -8,7 +8,7 @@ import re2
 from fixtures.transcripts.device import TranscriptDevice
 from fixtures.transcripts.transcript import Question, Transcript, names, transcript
 from ptyctl.api.errors import ErrorCode
-from ptyctl.core.render import render
+from ptyctl.core.renderer import render
 from ptyctl.platforms import Action, Answer, Layer, LoginDialog, ModeGraph, Platform, Platforms, Shown
 from ptyctl.platforms.command import USERNAME
 from ptyctl.platforms.pattern import Pattern

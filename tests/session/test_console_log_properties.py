@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.api.log import LogLine
-from ptyctl.core.widths import Widths
+from ptyctl.core.renderer import WidthHistory
 from ptyctl.session.calls.console_log import _Log
 
 texts = st.lists(st.text(alphabet="ab é", max_size=8), max_size=12).map("\n".join).map(str.encode)
@@ -39,7 +39,7 @@ def timeline(folder: Path, given_steps: list[tuple[int, int, bool]], size: int) 
 def pages(data: bytes, path: Path, limit: int) -> list[LogLine]:
     found, at = [], 0
     while True:
-        log = _Log(at, data[at:], Widths(80), at_end=True)
+        log = _Log(at, data[at:], WidthHistory(80), at_end=True)
         lines, resume = log.lines(path, limit)
         found += lines
         if resume + log.open == len(data):

@@ -15,7 +15,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import IoRequest, SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
-from ptyctl.core.normalise import Normaliser
+from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.spec import Limits
 from tests.controller.acting import until_ended
 from tests.session.acting import PATIENCE_MS, read_from, run_in

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.controller.recovered import gone_on
-from ptyctl.core.screen import Picture
+from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.session.line.stream import Stream
 from ptyctl.session.session import Session
 from ptyctl.session.size import resize
@@ -61,9 +61,9 @@ def test_killed_at_any_byte_the_spool_is_as_if_nothing_had_been(raw: bytes, plac
         asyncio.run(run())
 
 
-async def picture(session: Session) -> Picture:
+async def picture(session: Session) -> ScreenSnapshot:
     async with session.display.screen.looking() as fold:
-        return fold.model.picture()
+        return fold.model.snapshot()
 
 
 async def taken_over(session: Session, tmp_path: Path, limits: Limits | None = None) -> tuple[Session, MemoryChannel]:

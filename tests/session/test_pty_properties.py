@@ -16,7 +16,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.pty import PTY_REQUESTS, PtyExpectSend, PtySend, PtyWaitFor
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.core.normalise import Normaliser
+from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.calls.dialogue import expect_send
 from ptyctl.session.calls.terminal_model import send, wait_for
 from ptyctl.session.session import Session

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.session import PtyOptions
 from ptyctl.controller.recovered import recovered
-from ptyctl.core.screen import Picture, ScreenModel
+from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.session.screen import screen as screen_module
 from ptyctl.session.session import Session
 from ptyctl.session.size import resize
@@ -58,11 +58,11 @@ class Reference:
     def __init__(self, cols: int, rows: int) -> None:
         self.model = ScreenModel(cols, rows)
         self.raw = 0
-        self.shown: dict[int, Picture] = {}
+        self.shown: dict[int, ScreenSnapshot] = {}
         self.note()
 
     def note(self) -> None:
-        self.shown[self.raw] = self.model.picture(attributes=True)
+        self.shown[self.raw] = self.model.snapshot(attributes=True)
 
     def print(self, data: bytes) -> None:
         self.model.feed(data)

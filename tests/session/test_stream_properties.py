@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptyctl.core.normalise import Normaliser
+from ptyctl.core.normaliser import Normaliser
 from ptyctl.core.search import compile_pattern
 from ptyctl.session.line.stream import Stream
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES

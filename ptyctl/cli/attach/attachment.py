@@ -13,7 +13,7 @@ from ptyctl.api.config import ConfigRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.watch import Watched, WatchRequest
-from ptyctl.core.escapes import Command, EscapeReader
+from ptyctl.core.escape_commands import EscapeCommand, EscapeCommandReader
 from ptyctl.core.screen import ScreenModel
 
 from . import status
@@ -45,7 +45,7 @@ class Attachment:
         self._terminal = terminal
         self._row = row
         self._keyboard = Keyboard(controller, self._who, self._refused)
-        self._escapes = EscapeReader()
+        self._escapes = EscapeCommandReader()
         self._model = ScreenModel(1, 1, scrollback=0)
         self._state: Watched | None = None
         self._message = ""
@@ -126,7 +126,7 @@ class Attachment:
         self._dirty.set()
         if item.kind == "output":
             self._model.feed(b64decode(item.data_b64 or ""))
-            self._model.answers.clear()  # the session answers
+            self._model.responses.clear()  # the session answers
             return True
         if item.kind == "event":
             return self._heard(item.event or {})
@@ -163,10 +163,10 @@ class Attachment:
         if self.holding.held:
             self._keyboard.type(data)
         else:
-            self._escapes.nothing_was_typed()
+            self._escapes.restart_line()
             self.tell("you only look on: ~w takes the lock, ~. detaches", _TOLD_S)
 
-    def _obey(self, command: Command) -> None:
+    def _obey(self, command: EscapeCommand) -> None:
         if command == "detach":
             self.leave()
         elif command == "help":

@@ -11,7 +11,7 @@ from typing import Any
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.io import IoRequest
-from ptyctl.core.control import ETX, LF
+from ptyctl.core.control_sequences import ETX, LF
 
 _INTERRUPT = re.compile(rb"(\x03)")
 

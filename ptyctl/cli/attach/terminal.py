@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from ptyctl.core.screen import View
+from ptyctl.core.screen import ScreenView
 
 #: The title is put on the terminal's stack and taken back; the alternate screen keeps what the terminal showed (xterm).
 _ENTER = b"\x1b[22;2t\x1b[?1049h\x1b[H\x1b[2J"
@@ -22,7 +22,7 @@ class Terminal:
     """Standard input and output; `view` is what is drawn there."""
 
     def __init__(self) -> None:
-        self.view = View()
+        self.view = ScreenView()
         self._input = sys.stdin.fileno()
         self._output = sys.stdout.fileno()
         self._before: list[Any] = []
@@ -43,7 +43,7 @@ class Terminal:
     def take(self) -> None:
         """It is ours, also again after the shell has had it."""
         tty.setraw(self._input, termios.TCSANOW)
-        self.view = View()
+        self.view = ScreenView()
         self.write(_ENTER)
 
     def size(self) -> tuple[int, int]:

@@ -1,8 +1,14 @@
-"""What a terminal shows after some bytes: pure, exact however the bytes were cut."""
+"""Terminal emulation: what a terminal shows after a stream of bytes. Pure; the result does not depend on how they are split.
+
+`ScreenModel` (`model.py`) is the entry point. It tokenizes bytes (`parser.py`), applies them (`dispatch.py`) to an `Emulator`
+(`emulator.py`, cells in `cells.py`, SGR in `attributes.py`, modes in `modes.py`) and answers queries (`query_responses.py`).
+Results leave as a `ScreenSnapshot` (`snapshot.py`) or as bytes for another terminal (`redraw.py`). `fast_forward.py` finds
+input that need not be drawn. Imports `ptyctl.core.control_sequences`, pyte and wcwidth only.
+"""
 
 from .model import ScreenModel
-from .picture import Picture, Run
-from .queries import QueryReader
-from .view import Frame, View
+from .query_responses import QueryDetector
+from .redraw import ScreenFrame, ScreenView
+from .snapshot import ScreenSnapshot, StyledRun
 
-__all__ = ["Frame", "Picture", "QueryReader", "Run", "ScreenModel", "View"]
+__all__ = ["QueryDetector", "ScreenFrame", "ScreenModel", "ScreenSnapshot", "ScreenView", "StyledRun"]

@@ -10,8 +10,8 @@ from ptyctl.api.blocks import Block
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.pty import BlocksGet, BlocksRead, BlocksSince
 from ptyctl.api.pty_replies import BlocksReply
-from ptyctl.core.prompt import without_echo, without_prompt
-from ptyctl.core.window import UTF8_MAX_BYTES, whole_characters
+from ptyctl.core.prompt import strip_echo, strip_prompt
+from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.runs.output import shown_between
 from ptyctl.session.session import Session
 
@@ -129,9 +129,9 @@ def text_of(session: Session, block: Block, raw_end: int) -> bytes:
     # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
     text = shown_between(session.stream, block.raw_begin, raw_end, before or "", device=bool(block.device))
     if before is not None and "\n" not in block.cmd:
-        text = without_echo(text, before, block.cmd)
+        text = strip_echo(text, before, block.cmd)
     if block.prompt_after:
-        text = without_prompt(text, block.prompt_after)
+        text = strip_prompt(text, block.prompt_after)
     return text.encode()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ptyctl.api.blocks import Block
 from ptyctl.api.pty import BlocksSearch
 from ptyctl.api.pty_replies import BlocksReply, Hit
-from ptyctl.core.search import Literal, compile_pattern
+from ptyctl.core.search import LiteralPattern, compile_pattern
 from ptyctl.session.session import Session
 
 from .block_reading import as_it_is, find_block
@@ -27,7 +27,7 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses; NOT_FOUND for an unknown block_id.
     """
-    pattern = _lines(request.query) if request.regex else Literal(request.query)
+    pattern = _lines(request.query) if request.regex else LiteralPattern(request.query)
     hits: list[Hit] = []
     for piece in _pieces(_chosen(session, request), session.stream.end):
         begin = piece[0].spool_begin

@@ -9,8 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ptyctl.api.log import LogLine, LogReply
-from ptyctl.core.render import render
-from ptyctl.core.widths import Widths
+from ptyctl.core.renderer import WidthHistory, render
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.steps import Moment, moments
 
@@ -36,7 +35,7 @@ class _Log:
 
     begin: int
     data: bytes
-    widths: Widths
+    widths: WidthHistory
     at_end: bool
     open: int = 0
 
@@ -67,7 +66,7 @@ class _Log:
             at = self.data.find(b"\n", at + 1)
 
     def _shown(self, begin: int, end: int) -> str:
-        return render(self.data[begin:end], self.widths.at(self.begin + begin)).rstrip("\n").rpartition("\n")[2]
+        return render(self.data[begin:end], self.widths.width_at(self.begin + begin)).rstrip("\n").rpartition("\n")[2]
 
 
 class _Times:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty import PtyExecInteractiveExpect, PtyExpectSend, Step
 from ptyctl.api.pty_replies import PtyReply
-from ptyctl.core.search import Span
+from ptyctl.core.search import MatchRange
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.runs.run import Run
 from ptyctl.session.session import Session
@@ -56,7 +56,7 @@ class Answer:
         self.writer = writer
         self._due = due
 
-    def __call__(self, span: Span) -> None:
+    def __call__(self, span: MatchRange) -> None:
         if not self._due():
             return
         try:

@@ -11,10 +11,10 @@ from typing import Any
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty_replies import PromptExtra, PtyReply, Span
 from ptyctl.core.marks import read_sentinel
-from ptyctl.core.prompt import shown
-from ptyctl.core.search import MATCH_LIMIT_BYTES, Literal, Search, compile_pattern
-from ptyctl.core.search import Span as Found
-from ptyctl.core.window import UTF8_MAX_BYTES, Window
+from ptyctl.core.prompt import render_line
+from ptyctl.core.search import MATCH_LIMIT_BYTES, LiteralPattern, Search, compile_pattern
+from ptyctl.core.search import MatchRange as Found
+from ptyctl.core.spool import UTF8_MAX_BYTES, SpoolWindow
 from ptyctl.session.session import Session
 
 #: History older than the window is searched in pieces of this size, with a turn for others between them.
@@ -34,7 +34,7 @@ class Wanted:
 def wanted(kind: str, text: str | None, field: str) -> Wanted:
     """Raises PtyctlError INVALID_ARGUMENT for a pattern that RE2 refuses."""
     if kind == "substring":
-        return Wanted(kind, Literal(text or ""))
+        return Wanted(kind, LiteralPattern(text or ""))
     return Wanted(kind, compile_pattern(text or "", field) if kind == "regex" else None)
 
 
@@ -111,7 +111,7 @@ class Expecting:
         while search.scanned < stream.window.start:
             begin = max(self._cursor, search.scanned - MATCH_LIMIT_BYTES - UTF8_MAX_BYTES)
             end = min(search.scanned + _PIECE_BYTES, stream.end)
-            piece = Window(end - begin, begin)
+            piece = SpoolWindow(end - begin, begin)
             piece.append(stream.read(begin, end))
             span = search.search(piece)
             if span is not None:
@@ -130,7 +130,7 @@ def _device_prompt(session: Session, cursor: int) -> Found | None:
             tail = session.stream.read(max(block.spool_begin, block.spool_end - _LINE_BYTES), block.spool_end)
             line = tail.rpartition(b"\n")[2]
             begin = block.spool_end - len(line)
-            if begin >= cursor and session.driver.prompt.match(shown(line), session.expectations()) is not None:
+            if begin >= cursor and session.driver.prompt.match(render_line(line), session.expectations()) is not None:
                 first = Found(begin, block.spool_end)
     return first
 
@@ -144,7 +144,7 @@ def _learned_prompt(session: Session, cursor: int) -> Found | None:
     begin = session.stream.end - len(line)
     if session.runs.mode != "idle" or session.driver.has_marks or begin < cursor:
         return None
-    is_prompt = session.driver.prompt.match(shown(line), session.expectations()) is not None
+    is_prompt = session.driver.prompt.match(render_line(line), session.expectations()) is not None
     return Found(begin, session.stream.end) if is_prompt else None
 
 

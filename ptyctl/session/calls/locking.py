@@ -71,13 +71,13 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
             if task_id not in leases.queue.waiting(_now()):
                 raise  # another call of the task has given up its place
             if _now() >= deadline:
-                leases.queue.step_out(task_id, _now())
+                leases.queue.pause(task_id, _now())
                 _changed(session)
                 raise _still_locked(error, leases.queue.waiting(_now()).index(task_id) + 1) from None
         try:
             await session.changes.wait(min(deadline, _next_look(session)))
         except asyncio.CancelledError:
-            leases.queue.give_up(task_id)
+            leases.queue.withdraw(task_id)
             _changed(session)
             raise
 

@@ -12,9 +12,8 @@ from typing import Any, Literal
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import DEFAULT_READ_BYTES, MAX_WAIT_MS, IoReply, IoRequest
-from ptyctl.core.leaving_out import LeavingOut
 from ptyctl.core.search import compile_all, compile_pattern
-from ptyctl.core.window import UTF8_MAX_BYTES, whole_characters
+from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, whole_characters
 from ptyctl.session.line.stream import Stream
 from ptyctl.session.line.waiting import Reporter, Until, Wait, Why
 
@@ -98,7 +97,7 @@ def _tail_begin(stream: Stream, request: IoRequest) -> int:
         begin = stream.window.character_start(begin)
     if request.max_lines is None:
         return begin
-    seen = LeavingOut(stream.read(begin, stream.end), begin, stream.prompts.within(begin, stream.end))
+    seen = HiddenRanges(stream.read(begin, stream.end), begin, stream.prompts.within(begin, stream.end))
     at = len(seen.text)
     for _ in range(request.max_lines + (seen.text.endswith(b"\n"))):
         at = seen.text.rfind(b"\n", 0, at)
@@ -108,7 +107,7 @@ def _tail_begin(stream: Stream, request: IoRequest) -> int:
 
 
 def _seen(stream: Stream, chunk: bytes, begin: int) -> bytes:
-    return LeavingOut(chunk, begin, stream.prompts.within(begin, begin + len(chunk))).text
+    return HiddenRanges(chunk, begin, stream.prompts.within(begin, begin + len(chunk))).text
 
 
 async def _at_a_boundary(stream: Stream, chunk: bytes, begin: int, request: IoRequest) -> bytes:

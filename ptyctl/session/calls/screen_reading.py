@@ -17,7 +17,7 @@ from ptyctl.api.screen import (
     ScreenStatusReply,
     ScrollbackReply,
 )
-from ptyctl.core.screen import Picture, Run
+from ptyctl.core.screen import ScreenSnapshot, StyledRun
 from ptyctl.session.screen.screen import View
 from ptyctl.session.session import Session
 
@@ -114,11 +114,11 @@ def _reply(view: View, ts: int, told: str | None) -> ScreenReply:
     )
 
 
-def _position(picture: Picture) -> Position:
+def _position(picture: ScreenSnapshot) -> Position:
     return Position(row=picture.cursor[0], col=picture.cursor[1])
 
 
-def _told(run: Run) -> AttributeRun:
+def _told(run: StyledRun) -> AttributeRun:
     """What differs from the terminal's default."""
     told = {name: value for name, value in dataclasses.asdict(run).items() if value is not False and value != "default"}
     return AttributeRun(**told)

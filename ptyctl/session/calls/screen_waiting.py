@@ -8,7 +8,7 @@ from typing import Any
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
-from ptyctl.core.screen import Picture
+from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.core.search import compile_all, compile_pattern
 from ptyctl.session.line.waiting import Reporter, Why
 from ptyctl.session.screen.screen import View
@@ -65,7 +65,7 @@ class _Wait:
 
     async def run(self, reporter: Reporter) -> tuple[Why, View]:
         """Why it is over, and what was to be seen then."""
-        seen: Picture | None = None
+        seen: ScreenSnapshot | None = None
         while True:
             ended = self._session.stream.ended is not None
             view = await self._session.display.screen.view()
@@ -102,7 +102,7 @@ class _Wait:
             await asyncio.sleep(min(_LOOK_AGAIN_S, max(due - loop.time(), 0)))
 
 
-def _waits(picture: Picture, hints: list[Any]) -> bool:
+def _waits(picture: ScreenSnapshot, hints: list[Any]) -> bool:
     """Whether a hint matches the cursor's row, as far as the cursor: that is where a question stands."""
     row, col = picture.cursor
     line = picture.rows[row].ljust(col)[:col].encode()

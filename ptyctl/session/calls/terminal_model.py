@@ -11,9 +11,10 @@ from ptyctl.api.errors import invalid, unsupported
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.pty import PtyExecBlock, PtyExecInteractive, PtyReadSpool, PtySend, PtyWaitFor, PtyWaitPrompt
 from ptyctl.api.pty_replies import PtyReply
-from ptyctl.core.control import ETX
-from ptyctl.core.marker import Dialect, Marker, shell_dialect
-from ptyctl.core.window import UTF8_MAX_BYTES, whole_characters
+from ptyctl.core.control_sequences import ETX
+from ptyctl.core.marker import Marker
+from ptyctl.core.shells import Dialect, shell_dialect
+from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.runs.run import Origin, Run
 from ptyctl.session.session import Session
@@ -192,7 +193,7 @@ def _there(session: Session, place: str, cmd: str) -> str:
     """All of the command in that directory, or none of it."""
     dialect = _dialect(session)
     quoted = shlex.quote(place) if dialect != "fish" else "'" + place.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return f"cd -- {quoted} && {Marker('', dialect).evaluated(cmd)}"
+    return f"cd -- {quoted} && {Marker('', dialect).eval_command(cmd)}"
 
 
 def _dialect(session: Session) -> Dialect:

@@ -52,7 +52,7 @@ class _Watcher:
         """Where it begins: at an offset, or behind the present screen."""
         if from_offset is None:
             async with self._session.display.screen.looking() as fold:
-                self._raw, painted = fold.raw, fold.model.paint()
+                self._raw, painted = fold.raw, fold.model.serialize()
         elif from_offset > self._source.end:
             raise invalid(f"from_offset {from_offset} is past the end, {self._source.end}", field="from_offset")
         else:

@@ -8,7 +8,7 @@ import binascii
 
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
-from ptyctl.core.control import DECCKM, ETX
+from ptyctl.core.control_sequences import DECCKM, ETX
 from ptyctl.core.keys import BREAK, INTERRUPTS, key_bytes, key_name
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.session import Session

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptyctl.core.render import render
+from ptyctl.core.renderer import render
 from ptyctl.session.line.stream import Stream
 
 #: A flood before a prompt says nothing of it; and a line is not longer than this.

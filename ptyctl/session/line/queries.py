@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ptyctl.core.control import ESC
-from ptyctl.core.screen import QueryReader
+from ptyctl.core.control_sequences import ESC
+from ptyctl.core.screen import QueryDetector
 
 #: What comes soon after something was looked through is gathered for so long; more than so much in that time is a flood, of
 #: which nothing is kept in memory.
@@ -25,7 +25,7 @@ class Queries:
         self.on_heard: Callable[[int | None], None] = lambda raw: None
         self.tail: Callable[[int], bytes] = lambda size: b""
         self._loop = asyncio.get_running_loop()
-        self._reader = QueryReader()
+        self._detector = QueryDetector()
         self._pieces: list[bytes] = []
         self._flooded = False
         self._came = 0
@@ -40,7 +40,7 @@ class Queries:
             self._came += len(data)
             if not self._flooded:
                 self._pieces.append(data)
-        elif ESC in data or self._reader.open:
+        elif ESC in data or self._detector.partial:
             self._came = len(data)
             self._pieces.append(data)
             self.on_begin(raw)
@@ -54,7 +54,7 @@ class Queries:
             self._timer = None
         self._pieces.clear()
         self._flooded = False
-        self._reader = QueryReader()
+        self._detector = QueryDetector()
 
     def _listen(self) -> None:
         if self._came >= FLOOD_BYTES:
@@ -64,9 +64,9 @@ class Queries:
             return
         data = b"".join(self._pieces)
         if self._flooded:
-            data, self._reader = self.tail(HEARD_BYTES), QueryReader()
-        asked = self._reader.ends_in(data)
+            data, self._detector = self.tail(HEARD_BYTES), QueryDetector()
+        asked = self._detector.feed(data)
         self._pieces.clear()
         self._flooded, self._timer = False, None
         self._again_at = self._loop.time() + GATHER_S
-        self.on_heard(self._end - self._reader.behind if asked else None)
+        self.on_heard(self._end - self._detector.bytes_after if asked else None)

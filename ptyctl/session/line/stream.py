@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark
-from ptyctl.core.masking import Masking
-from ptyctl.core.normalise import Normaliser
-from ptyctl.core.widths import Widths
-from ptyctl.core.window import Window
+from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.renderer import WidthHistory
+from ptyctl.core.secret_masker import SecretMasker
+from ptyctl.core.spool import SpoolWindow
 from ptyctl.session.transcript.recovery import Kept, new_folder
 from ptyctl.session.transcript.transcript import Transcript
 from transports.errors import ChannelError
@@ -44,14 +44,14 @@ class Stream(Receiver):
     def __init__(self, folder: Path, window_bytes: int, quota_bytes: int, kept: Kept | None = None) -> None:
         kept = kept or new_folder(folder, quota_bytes)
         self.transcript = Transcript(folder, kept, self._gap)
-        self.window = Window(window_bytes, kept.spool)
+        self.window = SpoolWindow(window_bytes, kept.spool)
         self.normaliser = kept.normaliser or Normaliser(kept.raw.size, kept.spool)
         self.transcript.resumable = self._resumable
         self.prompts = kept.prompts
         self.last_prompt: Mark | None = kept.last_prompt
         self.run_typed_at = -1  # where it stood when the last command was typed
         self.run_ended_at = -1  # where the last mark stands by which a shell tells that it is in front again
-        self.widths = Widths(DEFAULT_COLUMNS)
+        self.widths = WidthHistory(DEFAULT_COLUMNS)
         self.pulse = Pulse(min(GATHER_BYTES, window_bytes // 4))  # nothing is lost from the window meanwhile
         self.ended: ChannelError | None = None
         self.last_data = 0.0
@@ -69,7 +69,7 @@ class Stream(Receiver):
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
         self.queries = Queries()
-        self._masking = Masking()
+        self._masker = SecretMasker()
         self._masked = False
         self._hold_timer: asyncio.TimerHandle | None = None
         self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]  # straight to the file, no hop
@@ -85,7 +85,7 @@ class Stream(Receiver):
     @property
     def lasting(self) -> bytes:
         """The secrets that are masked each time, a line each."""
-        return self._masking.lasting
+        return self._masker.persistent
 
     def get_buffer(self) -> memoryview:
         """While a secret may be shown it is memory: what was not masked yet must not be on disk, should we be killed now."""
@@ -100,8 +100,8 @@ class Stream(Receiver):
 
     def mask(self, secrets: bytes) -> None:
         """As `arm`, for what was typed before: whoever keeps it knows it."""
-        self._masking.arm(secrets, self._loop.time())
-        if not self._masked and self._masking.armed:
+        self._masker.arm(secrets, self._loop.time())
+        if not self._masked and self._masker.armed:
             self._masked = True
             del self.get_buffer  # no longer straight to the file
 
@@ -111,11 +111,11 @@ class Stream(Receiver):
             return
         self._stop_holding()
         now = self._loop.time()
-        self._put(self._masking.feed(bytes(memoryview(_UNMASKED)[:nbytes]), now))
-        if self._masking.held:
-            hold = HOLD_S if self._masking.expecting(now) else LATE_HOLD_S
+        self._put(self._masker.feed(bytes(memoryview(_UNMASKED)[:nbytes]), now))
+        if self._masker.held:
+            hold = HOLD_S if self._masker.expects_echo(now) else LATE_HOLD_S
             self._hold_timer = self._loop.call_later(hold, self.release_held)
-        elif not self._masking.armed:
+        elif not self._masker.armed:
             self._unmask()
 
     def _received(self, nbytes: int) -> None:
@@ -147,7 +147,7 @@ class Stream(Receiver):
 
     def channel_ended(self, reason: ChannelError) -> None:
         self._stop_holding()
-        self._put(self._masking.flush())  # what is typed in secret stays so: the next channel may show it too
+        self._put(self._masker.flush())  # what is typed in secret stays so: the next channel may show it too
         self._keep(self.normaliser.flush())
         self.ended = reason
         self.flush()
@@ -193,11 +193,11 @@ class Stream(Receiver):
         lost = begin < self.window.start and begin >= self.transcript.spool_kept
         return self.end if lost else begin
 
-    def searchable(self) -> Window:
+    def searchable(self) -> SpoolWindow:
         """The window, also after a close has freed it: then it is made again from disk."""
         if self.window.start <= self.start:
             return self.window
-        again = Window(self.window.limit, self.start)
+        again = SpoolWindow(self.window.limit, self.start)
         again.append(self.transcript.read_spool(self.start, self.end))
         return again
 
@@ -252,15 +252,15 @@ class Stream(Receiver):
     def release_held(self) -> None:
         """The rest of what may have been an echo did not come, or nobody waits for it any more."""
         self._stop_holding()
-        self._put(self._masking.flush())
-        if not self._masking.armed:
+        self._put(self._masker.flush())
+        if not self._masker.armed:
             self._unmask()
 
     def _unmask(self) -> None:
         """There is nothing to mask (any more): bytes go straight to the file again."""
         if self._masked:
             self._stop_holding()
-            self._put(self._masking.clear())
+            self._put(self._masker.clear())
             self._masked = False
             self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]
 

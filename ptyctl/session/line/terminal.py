@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
-from ptyctl.core.control import BRACKETED_PASTE
+from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.prompt import Prompt, shown
+from ptyctl.core.prompt import Prompt, render_line
 from transports.channel import Channel
 
 from .gate import Gate, Writer
@@ -49,7 +49,7 @@ class Terminal:
         raw = self.stream.normaliser.raw
         if self._last_line[0] != raw:
             marked = len(self.stream.prompts) or not self.stream.transcript.raw.keeping
-            self._last_line = raw, shown(self.stream.last_line() if marked else self.raw_line())
+            self._last_line = raw, render_line(self.stream.last_line() if marked else self.raw_line())
         return self._last_line[1]
 
     def raw_line(self) -> bytes:

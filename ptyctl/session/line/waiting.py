@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ptyctl.api.controller import Progress
-from ptyctl.core.search import Search, Span
+from ptyctl.core.search import MatchRange, Search
 
 from .stream import Stream
 
@@ -54,7 +54,7 @@ class Wait:
     """One wait from a cursor; prompt marks' lines are not seen. `span` is the match, once `run` has returned "matched"."""
 
     def __init__(self, stream: Stream, cursor: int, until: Until) -> None:
-        self.span: Span | None = None
+        self.span: MatchRange | None = None
         self._stream = stream
         self._cursor = cursor
         self._until = until

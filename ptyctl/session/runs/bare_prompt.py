@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptyctl.core.control import BRACKETED_PASTE
-from ptyctl.core.shell_change import shell_change
+from ptyctl.core.control_sequences import BRACKETED_PASTE
+from ptyctl.core.shells import shell_change
 from ptyctl.session.line.terminal import Terminal
 
 from .run import Run

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptyctl.api.exec import DoneReason
-from ptyctl.core.control import BRACKETED_PASTE
-from ptyctl.core.marker import AsciiMarker, Marker, typed
+from ptyctl.core.control_sequences import BRACKETED_PASTE
+from ptyctl.core.marker import AsciiMarker, Marker, as_paste
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.search import Search, compile_pattern
 from ptyctl.session.line.gate import Writer
@@ -49,7 +49,7 @@ class ByMarker:
         self._bare = BarePrompt(terminal, run)
         if isinstance(marker, AsciiMarker):
             self._watch = _AsciiWatch(marker, self._counter, stream)
-        await terminal.type(run, typed(line, BRACKETED_PASTE in stream.normaliser.modes) + "\n", writer)
+        await terminal.type(run, as_paste(line, BRACKETED_PASTE in stream.normaliser.modes) + "\n", writer)
 
     def look(self, run: Run) -> None:
         terminal = self._terminal

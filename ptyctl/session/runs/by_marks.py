@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptyctl.api.exec import DoneReason
-from ptyctl.core.control import BRACKETED_PASTE
-from ptyctl.core.marker import Marker, plain, typed
+from ptyctl.core.control_sequences import BRACKETED_PASTE
+from ptyctl.core.marker import Marker, as_paste, is_typable
 from ptyctl.core.marks import PlacedMark
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.line.terminal import Terminal
@@ -53,9 +53,9 @@ class ByMarks:
 
     def _typed(self, command: str) -> str:
         editing = BRACKETED_PASTE in self._terminal.stream.normaliser.modes
-        if editing and self._marker.dialect != "fish" and plain(command):  # fish has no mark for what it refuses to run
+        if editing and self._marker.dialect != "fish" and is_typable(command):  # fish has no mark for what it refuses to run
             return command
-        return typed(f" {self._marker.evaluated(command)}", editing)  # the blank keeps it out of a history that is asked to
+        return as_paste(f" {self._marker.eval_command(command)}", editing)  # the blank keeps it out of the history
 
     def marked(self, run: Run, placed: PlacedMark) -> None:
         """A mark of this session came by. The prompt ends the run, also one without begin and end; output ends at the end mark.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.prompt import ASKING
+from ptyctl.core.prompt import POSSIBLE_QUESTION
 from ptyctl.core.search import compile_pattern
 from ptyctl.session.line.gate import SYSTEM, Writer
 from ptyctl.session.line.terminal import ANSWER_S, SETTLE_S, Terminal
@@ -23,7 +23,7 @@ DEFAULT_IDLE_S = 2.0
 QUIET_S = 0.5
 #: And after so much, of what only looks like one by its last character.
 UNSURE_S = 2.0
-_ASKING = compile_pattern(ASKING, "question")
+_ASKING = compile_pattern(POSSIBLE_QUESTION, "question")
 
 #: What the output ends in; "text": the next line of a text is awaited; "unsure": what may be a question in words that are not
 #: known; "quiet": something else.
@@ -90,7 +90,7 @@ class ByPrompt:
             return terminal.gate.interrupt((run.expect.pager(line) or "").encode(), SYSTEM)
         if sight == "text" or (self._text.listen(run, typed) and self._text_goes_on):
             return self._type_next(run, self._writer)
-        if sight == "unsure" or self._text.told or run.expect.manners.asks(line):
+        if sight == "unsure" or self._text.told or run.expect.profile.asks(line):
             run.question, run.unsure = self._text.told or line, sight == "unsure"
             run.ended.beat()
             terminal.stream.pulse.beat()
@@ -141,13 +141,13 @@ class ByPrompt:
     def _may_ask(self, run: Run, line: str) -> bool:
         if self._idle_s is not None:  # quiet ends it
             return False
-        return _ASKING.search(line.encode()) is not None and not run.expect.manners.is_log(line)
+        return _ASKING.search(line.encode()) is not None and not run.expect.profile.is_log(line)
 
     def _stay_s(self, run: Run, sight: Sight, line: str) -> float:
         """How long it must stay the end of the output to be what it looks like."""
         if sight in ("quiet", "unsure"):
             return max(QUIET_S if sight == "quiet" else UNSURE_S, run.expect.settle_s)
         stays_s = max(SETTLE_S if sight == "prompt" and line != self._terminal.prompt.learned else 0.0, run.expect.settle_s)
-        asked = run.expect.settle_s > run.expect.manners.settle_s  # for longer than the family needs: that is kept to
+        asked = run.expect.settle_s > run.expect.profile.settle_s  # for longer than the family needs: that is kept to
         answered = sight == "prompt" and stays_s and not asked and self._typed.answered(run)
         return min(stays_s, ANSWER_S) if answered else stays_s

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ptyctl.core.marker import FISH_COMPLAINS, AsciiMarker, Dialect, Marker, probe
+from ptyctl.core.marker import FISH_ERROR_PREFIX, AsciiMarker, Marker, shell_probe
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Expectations
+from ptyctl.core.shells import Dialect
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.line.terminal import SETTLE_S, Terminal
 
@@ -42,7 +43,7 @@ async def settled_prompt(terminal: Terminal, expect: Expectations, deadline: flo
             if terminal.now() >= due:
                 terminal.prompt.learn(line)
                 return True
-        elif expect.manners.asks(line):
+        elif expect.profile.asks(line):
             return False
         else:
             due = stream.last_data + SILENT_S
@@ -63,7 +64,7 @@ async def ask(terminal: Terminal, expect: Expectations, nonce: str, writer: Writ
     A second line tells whether the private OSC sequence comes through, or the ASCII form is needed.
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    line, answer = probe(left, right)
+    line, answer = shell_probe(left, right)
     said = await answer_to(terminal, expect, line, writer)
     dialect = _speaker(said, answer)
     if dialect is None:
@@ -79,7 +80,7 @@ async def ask(terminal: Terminal, expect: Expectations, nonce: str, writer: Writ
 def _speaker(said: list[str], answer: str) -> Dialect | None:
     first = next((text for text in said if text.startswith(answer)), None)
     if first is None:
-        return "fish" if any(text.startswith(FISH_COMPLAINS) for text in said) else None
+        return "fish" if any(text.startswith(FISH_ERROR_PREFIX) for text in said) else None
     return "zsh" if len(first) > len(answer) else "posix"
 
 

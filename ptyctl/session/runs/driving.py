@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ptyctl.core.control import BRACKETED_PASTE
-from ptyctl.core.marker import AsciiMarker, Marker, shell_dialect
+from ptyctl.core.control_sequences import BRACKETED_PASTE
+from ptyctl.core.marker import AsciiMarker, Marker
 from ptyctl.core.prompt import Prompt
+from ptyctl.core.shells import shell_dialect
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.line.terminal import Terminal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptyctl.core.prompt import shown
+from ptyctl.core.prompt import render_line
 from ptyctl.session.line.terminal import Terminal
 
 from .run import Run
@@ -37,8 +37,8 @@ class FreeText:
         if self.told is None and typed.output is not None and not self._terminal.last_line().strip():
             log = self._terminal.stream.transcript.raw
             above = log.read(max(typed.output, log.kept - _TOLD_BYTES), log.kept).rstrip().rpartition(b"\n")[2]
-            told = shown(above.rstrip(b"\r"))
-            end = run.expect.manners.text_end(told)
+            told = render_line(above.rstrip(b"\r"))
+            end = run.expect.profile.text_end(told)
             if end is not None:
                 self._end, self.told = end, told
         return self.told is not None

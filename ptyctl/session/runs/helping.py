@@ -10,7 +10,7 @@ from typing import Any
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import ExecRequest
-from ptyctl.core.control import ETX
+from ptyctl.core.control_sequences import ETX
 from ptyctl.core.search import Search, compile_pattern
 from ptyctl.session.line.gate import SYSTEM, Writer
 from ptyctl.session.line.terminal import Terminal

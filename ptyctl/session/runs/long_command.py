@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import BinaryIO
 
-from ptyctl.core.marker import Dialect
+from ptyctl.core.shells import Dialect
 
 #: Typing so many characters takes fish about as long as an exec does anyway (20 ms).
 _TYPED_LIMIT = 500

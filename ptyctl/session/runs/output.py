@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptyctl.core.prompt import without_echo, without_prompt
-from ptyctl.core.render import render
+from ptyctl.core.prompt import strip_echo, strip_prompt
+from ptyctl.core.renderer import render
 from ptyctl.session.line.stream import Stream
 
 from .run import Run
@@ -26,8 +26,8 @@ def shown_between(stream: Stream, begin: int, end: int, before: str = "", *, dev
     """The text of raw bytes behind a prompt, as the terminal showed it: with the widths that it had then. Of a `device` also
     what its pager has put on the alternate screen (vtysh does, with less)."""
     log, widths, size = stream.transcript.raw, stream.widths, len(before.encode())
-    resizes = [(size + offset, columns) for offset, columns in widths.within(begin, end)]
-    return render(before.encode() + log.read(begin, end), widths.at(begin), resizes, alternate=device)
+    resizes = [(size + offset, columns) for offset, columns in widths.changes_between(begin, end)]
+    return render(before.encode() + log.read(begin, end), widths.width_at(begin), resizes, alternate=device)
 
 
 def output_of(run: Run, stream: Stream, limit: int) -> Output:
@@ -63,9 +63,9 @@ def _rendered(run: Run, stream: Stream, begin: int, end: int, *, head: bool, tai
     before = run.prompt_before if head and run.echoed else ""
     text = shown_between(stream, begin, end, before, device=run.device)
     if head and run.echoed and "\n" not in run.command:  # among several lines, the echo tells which is which
-        text = without_echo(text, before, run.command)
+        text = strip_echo(text, before, run.command)
     if tail and run.prompt_after:
-        text = without_prompt(text, run.prompt_after)
+        text = strip_prompt(text, run.prompt_after)
     return text
 
 

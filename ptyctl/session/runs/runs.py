@@ -10,8 +10,8 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Expectations
-from ptyctl.core.render import render
-from ptyctl.core.states import Mode, next_mode
+from ptyctl.core.renderer import render
+from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.session.line.alarm import Alarm
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.line.pulse import Pulse
@@ -37,7 +37,7 @@ class Runs:
     """`on_begin` and `on_end` are told of each run, exactly once each; `first_seq` is the number of the first one."""
 
     def __init__(self, terminal: Terminal, driver: Driver, first_seq: int = 1) -> None:
-        self.mode: Mode = "idle"
+        self.mode: TerminalMode = "idle"
         self.current: Run | None = None
         self.on_begin: Callable[[Run], None] = lambda run: None
         self.on_end: Callable[[Run], None] = lambda run: None

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ptyctl.core.echo import echo_end
-from ptyctl.core.normalise import SEQUENCE, Normaliser
-from ptyctl.core.prompt import shown
+from ptyctl.core.normaliser import SEQUENCE, Normaliser
+from ptyctl.core.prompt import render_line
 from ptyctl.session.line.terminal import Terminal
 
 from .run import Run
@@ -74,7 +74,7 @@ class TypedLine:
     def _log_before(self, came: bytes, run: Run) -> int:
         """How many bytes are whole lines of the device's log."""
         size = 0
-        while (end := came.find(b"\n", size) + 1) and run.expect.manners.is_log(shown(came[size:end].rstrip(b"\r\n"))):
+        while (end := came.find(b"\n", size) + 1) and run.expect.profile.is_log(render_line(came[size:end].rstrip(b"\r\n"))):
             size = end
         return size
 
@@ -96,7 +96,7 @@ class TypedLine:
         """What of the last line may be the prompt: output that ended without a newline stands before it."""
         if line == self._terminal.prompt.learned:
             return line
-        before = "" if _RENAMES.search(self._line) else self._terminal.prompt.behind_text(line)
+        before = "" if _RENAMES.search(self._line) else self._terminal.prompt.text_before(line)
         return line[len(before) :]
 
     def answered(self, run: Run) -> bool:
@@ -106,8 +106,8 @@ class TypedLine:
         if self._alone or self.output is None or not self._prompt.strip() or log.kept - self.output > _ERASER_BYTES:
             return False
         between = log.read(self.output, log.kept).rpartition(b"\n")[0].split(b"\n")
-        texts = (shown(text.rstrip(b"\r")).rstrip() for text in between)
-        return line.startswith(_name(self._prompt)) and all(not text or run.expect.manners.is_above(text) for text in texts)
+        texts = (render_line(text.rstrip(b"\r")).rstrip() for text in between)
+        return line.startswith(_name(self._prompt)) and all(not text or run.expect.profile.is_above(text) for text in texts)
 
     def output_end(self, run: Run) -> int:
         """The raw offset at which the prompt begins that is at the end; it may have a line above it."""
@@ -119,12 +119,12 @@ class TypedLine:
             return end + max(raw_line.rfind(prompt.encode()), 0)
         if self._lost is not None and self._only_log_behind(self._lost, end, run):
             end = self._lost
-        return self._with_line_above(end, run) if run.expect.manners.above else end
+        return self._with_line_above(end, run) if run.expect.profile.above else end
 
     def _with_line_above(self, prompt: int, run: Run) -> int:
         lines = self._lines_back(prompt)
         above, text = next(lines, (prompt, ""))
-        if not run.expect.manners.is_above(text.rstrip()):
+        if not run.expect.profile.is_above(text.rstrip()):
             return prompt
         free, text = next(lines, (above, ""))
         return above if text.strip() else free  # devices leave a line free before it
@@ -140,12 +140,12 @@ class TypedLine:
 
     def _prompt_before_log(self, run: Run) -> int | None:
         """Where it begins."""
-        prompt, manners, log = self._terminal.prompt, run.expect.manners, False
+        prompt, profile, log = self._terminal.prompt, run.expect.profile, False
         for begin, text in self._lines_back(self._terminal.stream.normaliser.raw):
             behind = text.removeprefix(prompt.learned) if prompt.learned else text
-            if manners.is_log(text):
+            if profile.is_log(text):
                 log = True
-            elif len(behind) < len(text) and manners.is_log(behind.lstrip()):
+            elif len(behind) < len(text) and profile.is_log(behind.lstrip()):
                 return begin
             elif text.strip():
                 return begin if log and prompt.match(text, run.expect) is not None else None
@@ -153,9 +153,9 @@ class TypedLine:
 
     def _only_log_behind(self, prompt: int, end: int, run: Run) -> bool:
         """Whether nothing else came between a prompt and the one that was brought back."""
-        manners = run.expect.manners
+        profile = run.expect.profile
         behind = [text for begin, text in self._lines_back(end) if begin > prompt]
-        return all(not text.strip() or manners.is_log(text) or manners.is_above(text.rstrip()) for text in behind)
+        return all(not text.strip() or profile.is_log(text) or profile.is_above(text.rstrip()) for text in behind)
 
     def _lines_back(self, end: int) -> Iterator[tuple[int, str]]:
         """The lines of the output before a raw offset, last first: where each begins, and what it shows."""
@@ -166,7 +166,7 @@ class TypedLine:
         while data:
             line = data[data.rfind(b"\n") + 1 :]
             end -= len(line)
-            yield end, shown(line.rstrip(b"\r"))
+            yield end, render_line(line.rstrip(b"\r"))
             if len(line) == len(data):
                 return
             data, end = data[: -len(line) - 1 or None], end - 1

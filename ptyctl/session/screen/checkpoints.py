@@ -15,7 +15,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
-from ptyctl.core.screen import Picture, ScreenModel
+from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.session.transcript.appender import Appender
 
 from .fold import Fold
@@ -70,7 +70,7 @@ class Checkpoints:
 
     def write_snapshot(self, fold: Fold) -> bool:
         """Replaces the snapshot atomically; False where the disk is full, and the old one stays."""
-        snapshot = {**shown(fold.model.picture()), "ts": _now_ms(), **_place(fold)}
+        snapshot = {**shown(fold.model.snapshot()), "ts": _now_ms(), **_place(fold)}
         snapshot["scrollback"] = fold.model.scrollback(SCROLLBACK_LINES)
         draft = self._folder / "screen.snapshot.json.new"
         try:
@@ -94,7 +94,7 @@ def begin(size: tuple[int, int]) -> Fold:
     return Fold(ScreenModel(*size, scrollback=SCROLLBACK_LINES))
 
 
-def shown(picture: Picture) -> dict[str, Any]:
+def shown(picture: ScreenSnapshot) -> dict[str, Any]:
     """A picture as the specification's screen_snapshot has it."""
     return {
         "rows": list(picture.rows),
@@ -107,7 +107,7 @@ def shown(picture: Picture) -> dict[str, Any]:
 
 
 def _place(fold: Fold) -> dict[str, Any]:
-    paint = base64.b64encode(fold.model.paint()).decode()
+    paint = base64.b64encode(fold.model.serialize()).decode()
     return {"raw_offset": fold.raw, "step": fold.step, "size": [fold.model.cols, fold.model.rows], "paint_b64": paint}
 
 
@@ -135,7 +135,7 @@ def _painted(cols: int, rows: int, lines: list[str], paint: bytes) -> ScreenMode
         model.feed("".join(f"{line}\r\n" for line in lines).encode() + b"\n" * (rows - 1))
         model.resize(cols, rows)
     model.feed(paint)
-    model.answers.clear()
+    model.responses.clear()
     return model
 
 

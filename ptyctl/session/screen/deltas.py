@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.screen import DeltaRow, Position, ScreenDelta
-from ptyctl.core.screen import Picture
+from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.session.line.pulse import Pulse
 from ptyctl.session.line.stream import Stream
 from ptyctl.session.transcript.appender import Appender
@@ -40,7 +40,7 @@ class Deltas:
         self._stream = stream
         self._file: Appender | None = None
         self._task: asyncio.Task[None] | None = None
-        self._shown: Picture | None = None
+        self._shown: ScreenSnapshot | None = None
         self._readers = 0
         self._read_at = 0.0
 
@@ -141,7 +141,7 @@ class Deltas:
             await self._stream.pulse.wait(loop.time() + UNREAD_S if self._readers else unread)
         return True
 
-    def _tell(self, picture: Picture) -> None:
+    def _tell(self, picture: ScreenSnapshot) -> None:
         """One more delta, if anything is to be seen of the change."""
         before, self._shown = self._shown, picture
         if picture == before:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ptyctl.core.recording import FRESH
+from ptyctl.core.recording import RESET
 from ptyctl.core.screen import ScreenModel
 from ptyctl.session.transcript.steps import Step
 
@@ -68,8 +68,8 @@ class Fold:
         size = _ASKING_BYTES if asking else max(len(data), 1)
         for begin in range(0, len(data), size):
             self.model.feed(data[begin : begin + size])
-            self.answers += self.model.answers[: ANSWERS - len(self.answers)]
-            self.model.answers.clear()
+            self.answers += self.model.responses[: ANSWERS - len(self.answers)]
+            self.model.responses.clear()
         if data:
             self.raw += len(data)
         else:  # what came here was neither kept nor seen in time
@@ -82,6 +82,6 @@ class Fold:
             size = steps[self.step].size
             self.step += 1
             if size is None:
-                self.model.feed(FRESH)
+                self.model.feed(RESET)
             else:
                 self.model.resize(*size)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.screen import Picture
+from ptyctl.core.screen import ScreenSnapshot
 
 from .checkpoints import CHECKPOINT_S, Checkpoints
 from .fold import Fold
@@ -38,7 +38,7 @@ UNKEPT_TURN_BYTES = 1 << 20
 class View:
     """The screen after `raw` bytes and `steps` resizes and incarnations."""
 
-    picture: Picture
+    picture: ScreenSnapshot
     raw: int
     steps: int
 
@@ -77,7 +77,7 @@ class Screen:
     async def view(self, *, attributes: bool = False) -> View:
         """What is to be seen now. Raises PtyctlError as `looking`."""
         async with self.looking() as fold:
-            return View(fold.model.picture(attributes=attributes), fold.raw, self.source.count())
+            return View(fold.model.snapshot(attributes=attributes), fold.raw, self.source.count())
 
     async def view_at(self, raw: int, *, attributes: bool = False) -> View:
         """What was to be seen after so many bytes, in the size that the terminal had.
@@ -88,7 +88,7 @@ class Screen:
         steps = await self.source.steps()
         fold = await self.checkpoints.before(raw, len(steps), self.source.first_size)
         await self._advance(fold, raw, asyncio.get_running_loop().time() + LOOK_S)
-        return View(fold.model.picture(attributes=attributes), fold.raw, self.source.count())
+        return View(fold.model.snapshot(attributes=attributes), fold.raw, self.source.count())
 
     def behind(self, view: View) -> bool:
         """Whether something has come since that may show."""

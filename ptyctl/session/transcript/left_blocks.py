@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import MarkReader
-from ptyctl.core.normalise import Normaliser
+from ptyctl.core.normaliser import Normaliser
 
 from .jsonl import count_rows, rows_backwards
 from .raw_log import RawLog

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.recording import FRESH, Moment, Take
+from ptyctl.core.recording import RESET, Recording, RecordingFrame
 from ptyctl.session.spec import SPECS
 
 from .jsonl import rows
@@ -21,7 +21,7 @@ from .steps import step_of
 _PIECE_BYTES = 1 << 16
 
 
-def recorded(folder: Path) -> Take:
+def recorded(folder: Path) -> Recording:
     """The recording of the session in that folder, so far.
 
     Raises:
@@ -35,7 +35,8 @@ def recorded(folder: Path) -> Take:
     except (OSError, ValueError, KeyError):
         raise PtyctlError(ErrorCode.IO_ERROR, f"{folder / 'meta.json'} cannot be read, or does not say what it was") from None
     title = " ".join(part for part in (spec.device_id, spec.host, folder.name) if part)
-    return Take(spec.pty.cols, spec.pty.rows, spec.pty.term, title, meta["created_at"], _moments(folder, meta["created_at"]))
+    frames = _frames(folder, meta["created_at"])
+    return Recording(spec.pty.cols, spec.pty.rows, spec.pty.term, title, meta["created_at"], frames)
 
 
 def received_bytes(folder: Path) -> int:
@@ -47,18 +48,18 @@ def received_bytes(folder: Path) -> int:
     return min(int(counted), (folder / "output.raw").stat().st_size)
 
 
-def _moments(folder: Path, begun_at: int) -> Iterator[Moment]:
-    end, at, ts = received_bytes(folder), 0, begun_at
+def _frames(folder: Path, started_at: int) -> Iterator[RecordingFrame]:
+    end, at, ts = received_bytes(folder), 0, started_at
     with (folder / "output.raw").open("rb") as log:
         for row in rows(folder / "timeline.jsonl"):
             for data in _pieces(log, min(row["raw"], end) - at):
-                yield Moment(ts, data)
+                yield RecordingFrame(ts, data)
             at, ts = max(at, min(row["raw"], end)), max(ts, row["ts"])
             step = None if row["kind"] == "data" else step_of(row)
             if step is not None and (step.size is not None or at):
-                yield Moment(ts, size=step.size) if step.size is not None else Moment(ts, FRESH)
+                yield RecordingFrame(ts, size=step.size) if step.size is not None else RecordingFrame(ts, RESET)
         for data in _pieces(log, end - at):
-            yield Moment(ts, data)
+            yield RecordingFrame(ts, data)
 
 
 def _pieces(log: BinaryIO, size: int) -> Iterator[bytes]:

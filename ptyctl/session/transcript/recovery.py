@@ -12,7 +12,7 @@ from typing import Any
 
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import Mark
-from ptyctl.core.normalise import Normaliser
+from ptyctl.core.normaliser import Normaliser
 
 from .going_on import OpenBlock, open_block
 from .jsonl import PIECE_BYTES, cut_torn_line, rows_backwards, rows_with

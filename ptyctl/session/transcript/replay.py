@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.core.marks import Mark, MarkReader, read_sentinel
-from ptyctl.core.normalise import Normaliser
+from ptyctl.core.normaliser import Normaliser
 
 from .jsonl import PIECE_BYTES, rows, rows_backwards
 from .prompt_lines import PACKED_BYTES, PromptLines
@@ -64,7 +64,7 @@ class Replay:
 
     def _resume(self, row: dict[str, Any]) -> None:
         state = row["resume"]
-        reader = MarkReader.going_on(state["marks"])
+        reader = MarkReader.resume(state["marks"])
         self.incarnation = state["incarnation"]
         self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=state["in_line"])
         self.normaliser.modes = set(state["modes"])

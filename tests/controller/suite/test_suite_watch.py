@@ -46,8 +46,8 @@ async def test_a_watch_begins_with_the_screen_and_goes_on_with_every_byte(open_s
     late = ScreenModel(120, 40)
     late.feed(b64decode(begin.data_b64 or ""))
     shown = await handle.screen()
-    assert list(late.picture().rows) == shown.rows
-    assert (late.picture().title, late.picture().cursor) == ("a title", (shown.cursor_row, shown.cursor_col))
+    assert list(late.snapshot().rows) == shown.rows
+    assert (late.snapshot().title, late.snapshot().cursor) == ("a title", (shown.cursor_row, shown.cursor_col))
     await say(handle, b"\x1b[1mone", b"two\r\n")
     assert await output(watch, 12) == b"\x1b[1monetwo\r\n"
     await watch.aclose()

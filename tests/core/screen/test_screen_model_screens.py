@@ -17,32 +17,32 @@ def drawn(data: bytes, cols: int = 10, rows: int = 3, scrollback: int = 1000) ->
 def test_the_main_screen_comes_back(mode: int) -> None:
     """xterm, DEC private modes 47, 1047 and 1049; only the last brings the cursor back."""
     model = drawn(b"main\x1b[?%dh" % mode)
-    assert (model.picture().rows, model.picture().alt_screen) == (("", "", ""), True)
+    assert (model.snapshot().rows, model.snapshot().alt_screen) == (("", "", ""), True)
     model.feed(b"\x1b[3;3Hother\x1b[?%dl" % mode)
-    picture = model.picture()
+    picture = model.snapshot()
     assert (picture.rows, picture.alt_screen) == (("main", "", ""), False)
     assert picture.cursor == ((0, 4) if mode == 1049 else (2, 7))
 
 
 def test_the_alternate_screen_is_blank_each_time_and_has_no_scrollback() -> None:
     model = drawn(b"\x1b[?1049h1\r\n2\r\n3\r\n4\x1b[?1049l\x1b[?1049h")
-    assert model.picture().rows == ("", "", "")
+    assert model.snapshot().rows == ("", "", "")
     assert model.scrollback(10) == []
 
 
 def test_a_public_mode_is_no_private_one() -> None:
     """pyte shifts private numbers by five bits: 800 is 25, 33568 is 1049."""
-    picture = drawn(b"\x1b[800l\x1b[33568hx").picture()
+    picture = drawn(b"\x1b[800l\x1b[33568hx").snapshot()
     assert (picture.cursor_visible, picture.alt_screen) == (True, False)
 
 
 def test_mode_1048_saves_the_cursor() -> None:
-    assert drawn(b"ab\x1b[?1048h\x1b[3Hx\x1b[?1048lc").picture().rows == ("abc", "", "x")
+    assert drawn(b"ab\x1b[?1048h\x1b[3Hx\x1b[?1048lc").snapshot().rows == ("abc", "", "x")
 
 
 def test_each_screen_saves_a_cursor_of_its_own() -> None:
     model = drawn(b"ab\x1b7\x1b[?47h\x1b[3;3H\x1b7\x1b[H\x1b8x\x1b[?47l\x1b8y")
-    assert model.picture().rows == ("aby", "", "")
+    assert model.snapshot().rows == ("aby", "", "")
 
 
 def test_scrollback_has_what_left_at_the_top() -> None:
@@ -66,13 +66,13 @@ def test_scrollback_is_bounded_and_can_be_cleared() -> None:
 def test_titles() -> None:
     """xterm, OSC 0 and 2, and XTWINOPS 22 and 23."""
     model = drawn(b"\x1b]0;one\x07\x1b]1;icon\x07\x1b[22;0t\x1b]2;t\xc3\xbco\n\x1b\\")
-    assert model.picture().title == "tüo"
+    assert model.snapshot().title == "tüo"
     model.feed(b"\x1b[23;0t\x1b[23;0t\x1bc")
-    assert model.picture().title == "one"
+    assert model.snapshot().title == "one"
 
 
 def test_a_title_that_another_sequence_cancels_is_none() -> None:
-    assert drawn(b"\x1b]2;no\x18\x1b]2;no\x1b[mx").picture().title == ""
+    assert drawn(b"\x1b]2;no\x18\x1b]2;no\x1b[mx").snapshot().title == ""
 
 
 @pytest.mark.parametrize("size", [1, 1000, 4096, 4097, 100_000])
@@ -82,13 +82,13 @@ def test_a_sequence_longer_than_any_in_use_is_swallowed(size: int) -> None:
     model = ScreenModel(10, 3)
     for begin in range(0, len(data), size):
         model.feed(data[begin : begin + size])
-    picture = model.picture(attributes=True)
+    picture = model.snapshot(attributes=True)
     assert (picture.rows[0], picture.title, picture.attributes) == ("abcd", "", ((), (), ()))
 
 
 def test_the_cursor_may_be_hidden() -> None:
-    assert not drawn(b"\x1b[?25l").picture().cursor_visible
-    assert drawn(b"\x1b[?25l\x1b[?25h").picture().cursor_visible
+    assert not drawn(b"\x1b[?25l").snapshot().cursor_visible
+    assert drawn(b"\x1b[?25l\x1b[?25h").snapshot().cursor_visible
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_resize(
 ) -> None:
     model = drawn(data)
     model.resize(*size)
-    picture = model.picture()
+    picture = model.snapshot()
     assert (picture.rows, picture.cursor, (picture.cols, picture.rows_count)) == (rows, cursor, size)
     assert model.scrollback(10) == scrollback
 
@@ -118,7 +118,7 @@ def test_a_resize_on_the_alternate_screen_keeps_the_main_one() -> None:
     model = drawn(b"1\r\n2\r\n3\x1b[?1049h")
     model.resize(5, 2)
     model.feed(b"\x1b[?1049lx")
-    assert model.picture().rows == ("2", "3x")
+    assert model.snapshot().rows == ("2", "3x")
     assert model.scrollback(5) == ["1"]
 
 
@@ -126,35 +126,21 @@ def test_a_resize_ends_margins_and_brings_tab_stops() -> None:
     model = drawn(b"\x1b[2;3r")
     model.resize(30, 4)
     model.feed(b"\t\t\tx\x1b[4H\n")
-    assert model.picture().rows[0] == ""
+    assert model.snapshot().rows[0] == ""
     assert model.scrollback(1) == [" " * 24 + "x"]
-
-
-def test_changed_rows_are_told_once() -> None:
-    model = drawn(b"1\r\n2")
-    model.changed()
-    assert model.changed() == frozenset()
-    model.feed(b"\x1b[2Hx\x1b[1m\x1b[3Hy\x1b[m")
-    assert model.changed() == {1, 2}
-    model.feed(b"\x1b[2Hz\x1b[2Hx")
-    assert model.changed() == frozenset()
-    model.feed(b"\x1b[?1049h\x1b[?1049l")
-    assert model.changed() == {0, 1, 2}
-    model.resize(10, 4)
-    assert model.changed() == {0, 1, 2, 3}
 
 
 def test_a_copy_goes_its_own_way() -> None:
     model = drawn(b"1\r\n2\x1b]2;t\x07\x1b[?1049hx\x1b[1")
-    before, other = model.picture(), model.copy()
+    before, other = model.snapshot(), model.copy()
     other.feed(b"m\x1b[6n\x1b[2J\x1b]2;u\x07\x1b[?1049l\r\n\n\n\n\x1b[4h\x1b[3g")
     other.resize(4, 2)
-    assert (model.picture(), model.answers, model.scrollback(9)) == (before, [], [])
+    assert (model.snapshot(), model.responses, model.scrollback(9)) == (before, [], [])
     model.feed(b"my")
-    assert model.picture().rows[1] == " xy"
-    assert other.picture().title == "u"
+    assert model.snapshot().rows[1] == " xy"
+    assert other.snapshot().title == "u"
 
 
 def test_nothing_said_is_an_empty_screen() -> None:
-    picture = ScreenModel(4, 2).picture(attributes=True)
+    picture = ScreenModel(4, 2).snapshot(attributes=True)
     assert (picture.rows, picture.cursor, picture.attributes) == (("", ""), (0, 0), ((), ()))

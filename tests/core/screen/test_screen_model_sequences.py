@@ -96,5 +96,5 @@ def drawn(data: bytes, cols: int = 8, rows: int = 4) -> ScreenModel:
     ],
 )  # fmt: skip
 def test_a_sequence(section: str, data: bytes, rows: tuple[str, ...], cursor: tuple[int, int]) -> None:
-    picture = drawn(data).picture()
+    picture = drawn(data).snapshot()
     assert (picture.rows, picture.cursor) == (rows, cursor), section

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.core.screen import Run, ScreenModel
+from ptyctl.core.screen import ScreenModel, StyledRun
 
 FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
 THUMB = "\U0001f44d\U0001f3fd"
@@ -41,26 +41,26 @@ def drawn(text: str, cols: int = 8, rows: int = 3) -> ScreenModel:
     ],
 )
 def test_a_row_of_characters(text: str, row: str, column: int) -> None:
-    picture = drawn(text).picture()
+    picture = drawn(text).snapshot()
     assert (picture.rows[0], picture.cursor[1]) == (row, column)
 
 
 def test_a_wide_character_wraps_whole() -> None:
-    assert drawn("1234567日x").picture().rows == ("1234567", "日x", "")
-    assert drawn("\x1b[?7l1234567日x").picture().rows == ("1234567x", "", "")
+    assert drawn("1234567日x").snapshot().rows == ("1234567", "日x", "")
+    assert drawn("\x1b[?7l1234567日x").snapshot().rows == ("1234567x", "", "")
 
 
 def test_a_screen_of_one_column_has_no_room_for_a_wide_character() -> None:
-    assert drawn("a日b", cols=1).picture().rows == ("a", "b", "")
+    assert drawn("a日b", cols=1).snapshot().rows == ("a", "b", "")
 
 
 def test_an_accent_joins_the_character_that_waits_to_wrap() -> None:
-    picture = drawn("1234567e\u0301x").picture()
+    picture = drawn("1234567e\u0301x").snapshot()
     assert picture.rows == ("1234567e\u0301", "x", "")
 
 
 def test_a_cluster_is_bounded() -> None:
-    assert len(drawn("e" + "\u0301" * 1000).picture().rows[0]) == 16
+    assert len(drawn("e" + "\u0301" * 1000).snapshot().rows[0]) == 16
 
 
 @pytest.mark.parametrize(
@@ -75,51 +75,51 @@ def test_a_cluster_is_bounded() -> None:
 def test_bytes_that_are_no_utf8(bytes_: bytes, row: str) -> None:
     model = ScreenModel(8, 1)
     model.feed(bytes_)
-    assert model.picture().rows == (row,)
+    assert model.snapshot().rows == (row,)
 
 
 @pytest.mark.parametrize(
     ("sgr", "run"),
     [
-        ("1", Run(0, 1, bold=True)),
-        ("2", Run(0, 1, faint=True)),
-        ("3", Run(0, 1, italics=True)),
-        ("4", Run(0, 1, underline=True)),
-        ("4:3", Run(0, 1, underline=True)),
-        ("21", Run(0, 1, underline=True)),
-        ("5", Run(0, 1, blink=True)),
-        ("6", Run(0, 1, blink=True)),
-        ("7", Run(0, 1, reverse=True)),
-        ("8", Run(0, 1, hidden=True)),
-        ("9", Run(0, 1, strikethrough=True)),
-        ("1;2;22;4;4:0;31", Run(0, 1, fg="red")),
-        ("31;1;0;32", Run(0, 1, fg="green")),
-        ("33;103", Run(0, 1, fg="yellow", bg="brightyellow")),
-        ("95;105", Run(0, 1, fg="brightmagenta", bg="brightmagenta")),
-        ("38;5;9;48;5;208", Run(0, 1, fg="brightred", bg="color208")),
-        ("38;2;1;2;255", Run(0, 1, fg="#0102ff")),
-        ("38:2:1:2:255", Run(0, 1, fg="#0102ff")),
-        ("48:2::1:2:255", Run(0, 1, bg="#0102ff")),
-        ("38:5:208;1", Run(0, 1, fg="color208", bold=True)),
-        ("58;5;1;3", Run(0, 1, italics=True)),
-        ("58:2::1:2:3;3", Run(0, 1, italics=True)),
-        ("38;5;256;1", Run(0, 1, bold=True)),
-        ("38;2;999;0;0;1", Run(0, 1, bold=True)),
-        ("1;38", Run(0, 1, bold=True)),
-        ("1;;3", Run(0, 1, italics=True)),
-        ("1;99999999999", Run(0, 1, bold=True)),
+        ("1", StyledRun(0, 1, bold=True)),
+        ("2", StyledRun(0, 1, faint=True)),
+        ("3", StyledRun(0, 1, italics=True)),
+        ("4", StyledRun(0, 1, underline=True)),
+        ("4:3", StyledRun(0, 1, underline=True)),
+        ("21", StyledRun(0, 1, underline=True)),
+        ("5", StyledRun(0, 1, blink=True)),
+        ("6", StyledRun(0, 1, blink=True)),
+        ("7", StyledRun(0, 1, reverse=True)),
+        ("8", StyledRun(0, 1, hidden=True)),
+        ("9", StyledRun(0, 1, strikethrough=True)),
+        ("1;2;22;4;4:0;31", StyledRun(0, 1, fg="red")),
+        ("31;1;0;32", StyledRun(0, 1, fg="green")),
+        ("33;103", StyledRun(0, 1, fg="yellow", bg="brightyellow")),
+        ("95;105", StyledRun(0, 1, fg="brightmagenta", bg="brightmagenta")),
+        ("38;5;9;48;5;208", StyledRun(0, 1, fg="brightred", bg="color208")),
+        ("38;2;1;2;255", StyledRun(0, 1, fg="#0102ff")),
+        ("38:2:1:2:255", StyledRun(0, 1, fg="#0102ff")),
+        ("48:2::1:2:255", StyledRun(0, 1, bg="#0102ff")),
+        ("38:5:208;1", StyledRun(0, 1, fg="color208", bold=True)),
+        ("58;5;1;3", StyledRun(0, 1, italics=True)),
+        ("58:2::1:2:3;3", StyledRun(0, 1, italics=True)),
+        ("38;5;256;1", StyledRun(0, 1, bold=True)),
+        ("38;2;999;0;0;1", StyledRun(0, 1, bold=True)),
+        ("1;38", StyledRun(0, 1, bold=True)),
+        ("1;;3", StyledRun(0, 1, italics=True)),
+        ("1;99999999999", StyledRun(0, 1, bold=True)),
     ],
 )
-def test_graphic_rendition(sgr: str, run: Run) -> None:
+def test_graphic_rendition(sgr: str, run: StyledRun) -> None:
     """ECMA-48 8.3.117; ISO 8613-6 for `:`."""
-    attributes = drawn(f"\x1b[{sgr}mx").picture(attributes=True).attributes
+    attributes = drawn(f"\x1b[{sgr}mx").snapshot(attributes=True).attributes
     assert attributes == ((run,), (), ())
 
 
 def test_attributes_only_on_request_and_by_column() -> None:
     model = drawn("日\x1b[1m本\x1b[22mx")
-    assert model.picture().attributes is None
-    assert model.picture(attributes=True).attributes == ((Run(2, 4, bold=True),), (), ())
+    assert model.snapshot().attributes is None
+    assert model.snapshot(attributes=True).attributes == ((StyledRun(2, 4, bold=True),), (), ())
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_attributes_only_on_request_and_by_column() -> None:
 )
 def test_what_is_erased_keeps_the_background_only(erase: str) -> None:
     """xterm, back color erase."""
-    attributes = drawn(f"\x1b[1;4;7;31;44m{erase}").picture(attributes=True).attributes
+    attributes = drawn(f"\x1b[1;4;7;31;44m{erase}").snapshot(attributes=True).attributes
     assert attributes is not None
-    assert attributes[0] == (Run(0, 8, bg="blue"),)
+    assert attributes[0] == (StyledRun(0, 8, bg="blue"),)
 
 
 def test_styles_and_clusters_that_are_no_longer_seen_are_forgotten() -> None:
@@ -137,7 +137,7 @@ def test_styles_and_clusters_that_are_no_longer_seen_are_forgotten() -> None:
     for part in range(20):
         model.feed("".join(f"\x1b[38;2;{part};{n % 256};{n // 256}m\x1b[He{chr(0x300 + n % 80)}" for n in range(1500)).encode())
         model.feed(f"\x1b[2;{part + 1}H\x1b[38;5;{part + 100}mu{chr(0x300 + part)}".encode())
-    picture = model.picture(attributes=True)
+    picture = model.snapshot(attributes=True)
     assert picture.rows[1] == "".join(f"u{chr(0x300 + part)}" for part in range(20))
     assert picture.attributes is not None
-    assert picture.attributes[1] == tuple(Run(part, part + 1, fg=f"color{part + 100}") for part in range(20))
+    assert picture.attributes[1] == tuple(StyledRun(part, part + 1, fg=f"color{part + 100}") for part in range(20))

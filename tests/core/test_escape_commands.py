@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.escapes import EscapeReader
+from ptyctl.core.escape_commands import EscapeCommandReader
 
 TYPED = st.lists(st.sampled_from([b"~", b".", b"?", b"w", b"B", b"\r", b"\n", b"a", "é".encode(), b"\x1b[A"]), max_size=20)
 
 
 def read(*pieces: bytes) -> list[bytes | str]:
     """Commands, and between them what is typed, in one piece."""
-    reader, items = EscapeReader(), list[bytes | str]()
+    reader, items = EscapeCommandReader(), list[bytes | str]()
     for piece in pieces:
         for item in reader.feed(piece):
             last = items[-1] if items else None
@@ -55,8 +55,8 @@ def test_without_a_tilde_all_is_typed(pieces: list[bytes]) -> None:
 
 
 def test_what_was_not_typed_begins_no_line() -> None:
-    reader = EscapeReader()
+    reader = EscapeCommandReader()
     assert reader.feed(b"ls") == [b"ls"]
     assert reader.feed(b"~w") == [b"~w"]
-    reader.nothing_was_typed()
+    reader.restart_line()
     assert reader.feed(b"~w") == ["lock"]

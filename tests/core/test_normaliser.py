@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.marks import MarkReader
-from ptyctl.core.normalise import STRING_LIMIT_BYTES, Normaliser
+from ptyctl.core.normaliser import STRING_LIMIT_BYTES, Normaliser
 
 
 def normalise(*pieces: bytes) -> bytes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.window import UTF8_MAX_BYTES, Window, whole_characters
+from ptyctl.core.spool import UTF8_MAX_BYTES, SpoolWindow, whole_characters
 
 pieces = st.lists(st.binary(max_size=40), max_size=30)
 
 
 @given(pieces, st.integers(1, 64), st.integers(0, 1000))
 def test_it_holds_the_last_bytes_at_their_offsets(texts: list[bytes], limit: int, base: int) -> None:
-    window = Window(limit, base)
+    window = SpoolWindow(limit, base)
     everything = b""
     for text in texts:
         window.append(text)
@@ -24,13 +24,13 @@ def test_it_holds_the_last_bytes_at_their_offsets(texts: list[bytes], limit: int
 
 @given(st.binary(min_size=1, max_size=100), st.integers(1, 100), st.integers(-5, 110), st.integers(-5, 110))
 def test_a_part_of_it_as_far_as_it_is_held(text: bytes, limit: int, begin: int, end: int) -> None:
-    window = Window(limit)
+    window = SpoolWindow(limit)
     window.append(text)
     assert window.read(begin, end) == text[max(begin, window.start, 0) : max(end, 0)]
 
 
 def test_memory_stays_near_the_limit() -> None:
-    window = Window(4096)
+    window = SpoolWindow(4096)
     for _ in range(2_000):
         window.append(b"x" * 1_000)
         assert len(window._bytes) <= 4096 + 256 * 1024 + 1_000
@@ -40,7 +40,7 @@ def test_memory_stays_near_the_limit() -> None:
 
 
 def test_released_memory_keeps_the_offsets() -> None:
-    window = Window(100)
+    window = SpoolWindow(100)
     window.append(b"hello")
     window.release()
     assert (window.start, window.end, window.read(0, 5)) == (5, 5, b"")
@@ -51,7 +51,7 @@ def test_released_memory_keeps_the_offsets() -> None:
 @given(st.text(min_size=1, max_size=30), st.integers(0, 130))
 def test_a_character_begins_where_it_says(text: str, offset: int) -> None:
     data = text.encode()
-    window = Window(1_000)
+    window = SpoolWindow(1_000)
     window.append(data)
     begin = window.character_start(min(offset, len(data)))
     assert min(offset, len(data)) <= begin <= offset + UTF8_MAX_BYTES - 1

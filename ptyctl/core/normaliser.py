@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 
-from .control import ESC
-from .marks import MarkReader, PlacedMark, sentinel
+from .control_sequences import ESC
+from .marks import MarkReader, PlacedMark, format_sentinel
 
 #: An OSC, DCS, APC, PM or SOS longer than this is given up: an unterminated one must not swallow a session.
 STRING_LIMIT_BYTES = 1 << 20
@@ -126,7 +126,7 @@ class Normaliser:
         if mark.kind == "prompt":
             if self.in_line:
                 before, self.spool = before + b"\n", self.spool + 1
-            line = sentinel(mark, self._ts)
+            line = format_sentinel(mark, self._ts)
             self.in_line = False
         self._begun = mark.kind == "begin"
         self.marks.append(PlacedMark(mark, raw_begin, raw_end, self.spool, self.spool + len(line)))

@@ -11,7 +11,7 @@ PAGER_KEY = " "
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Manners:
+class DeviceProfile:
     """Compiled patterns, each for one line as a terminal shows it.
 
     `look_alikes` are no prompts, whatever they look like; `above` is a line that belongs to the prompt below it; `log` are
@@ -55,4 +55,4 @@ def _any(patterns: Sequence[Any], line: str) -> bool:
 
 
 #: Nothing is known.
-PLAIN = Manners()
+PLAIN = DeviceProfile()

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from .palette import palette
-
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _COLOURS = _NAMES + tuple(f"bright{name}" for name in _NAMES)
 _NUMBERS = {name: number for number, name in enumerate(_COLOURS)}
@@ -15,7 +13,7 @@ _INDEXED = "color"
 
 
 class Style(NamedTuple):
-    """The fields of a picture's `Run`, in its order."""
+    """The fields of a picture's `StyledRun`, in its order."""
 
     fg: str = "default"
     bg: str = "default"
@@ -123,3 +121,19 @@ def _codes_of(name: str, base: int) -> list[str]:
         return [str(base + 8), "5", name.removeprefix(_INDEXED)]
     number = _NUMBERS[name]
     return [str(base + number if number < 8 else base + 60 + number - 8)]
+
+
+_ANSI = bytes.fromhex(
+    "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
+)
+_LEVELS = (0, 95, 135, 175, 215, 255)
+
+
+def palette(number: int) -> tuple[int, ...]:
+    """Red, green and blue of one of the 256."""
+    if number < 16:
+        return tuple(_ANSI[3 * number : 3 * number + 3])
+    if number < 232:
+        number -= 16
+        return _LEVELS[number // 36], _LEVELS[number // 6 % 6], _LEVELS[number % 6]
+    return (8 + (number - 232) * 10,) * 3

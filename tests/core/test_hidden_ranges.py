@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptyctl.core.leaving_out import LeavingOut
 from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, compile_pattern
-from ptyctl.core.window import Window
+from ptyctl.core.spool import HiddenRanges, SpoolWindow
 
 alphabet = st.sampled_from([b"a", b"b", b"\n", "é".encode(), b"ab", b" ", b"\xff"])
 texts = st.lists(alphabet, max_size=12).map(b"".join)
@@ -39,14 +38,14 @@ def test_places_and_offsets_map_to_each_other(parts: list[tuple[bytes, bytes]], 
     begin = min(begin, len(whole))
     end = min(begin + size, len(whole))
     within = [(start, stop) for start, stop in ranges if start < end and stop > begin]
-    left = LeavingOut(whole[begin:end], begin, within)
+    left = HiddenRanges(whole[begin:end], begin, within)
     seen = seen_of(whole[:end], ranges, begin)
     assert left.text == bytes(whole[at] for at in seen)
     assert [left.offset(place) for place in range(len(seen))] == seen
     assert [left.end_offset(place + 1) for place in range(len(seen))] == [at + 1 for at in seen]
-    assert [left.place(at) for at in seen] == list(range(len(seen)))
+    assert [left.position(at) for at in seen] == list(range(len(seen)))
     for at in range(begin, end):
-        assert left.place(at) == sum(1 for other in seen if other < at)
+        assert left.position(at) == sum(1 for other in seen if other < at)
 
 
 @settings(max_examples=600)
@@ -67,7 +66,7 @@ def test_a_search_finds_what_it_would_in_the_text_that_is_left(
     allowed = [at for at in (cut % (len(whole) + 1) for cut in cuts) if not any(start < at < end for start, end in ranges)]
     places = [0, *sorted(allowed), len(whole)]
     expected = found = None
-    window = Window(1 << 20)
+    window = SpoolWindow(1 << 20)
     search = Search(compiled, cursor, lambda begin, end: [(a, b) for a, b in ranges if a < end and b > begin])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ptyctl.core.search.MATCH_LIMIT_BYTES", limit)
@@ -87,7 +86,7 @@ def test_a_search_finds_what_it_would_in_the_text_that_is_left(
 
 @pytest.mark.parametrize("pattern", ["x*", "$", r"\z"])
 def test_an_empty_match_lies_before_what_is_hidden(pattern: str) -> None:
-    window = Window(1 << 10)
+    window = SpoolWindow(1 << 10)
     window.append(b"ab--")
     span = Search(compile_pattern(f"ab{pattern}", "pattern"), 0, lambda begin, end: [(2, 4)]).search(window)
     assert span is not None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.core.screen import QueryReader, ScreenModel
+from ptyctl.core.screen import QueryDetector, ScreenModel
 
 
 def told(data: bytes) -> list[bytes]:
     model = ScreenModel(80, 24)
     model.feed(data)
-    return model.answers
+    return model.responses
 
 
 QUESTIONS = [
@@ -90,27 +90,27 @@ def test_what_is_no_question_that_is_answered(said: bytes) -> None:
 def test_unanswered_questions_are_bounded() -> None:
     model = ScreenModel(80, 24)
     model.feed(b"\x1b[6n" * 1000)
-    assert len(model.answers) == 64
-    model.answers.clear()
+    assert len(model.responses) == 64
+    model.responses.clear()
     model.feed(b"\x1b[5n")
-    assert model.answers == [b"\x1b[0n"]
+    assert model.responses == [b"\x1b[0n"]
 
 
 @pytest.mark.parametrize("question", [question for question, _ in QUESTIONS])
 def test_a_reader_sees_the_question_at_its_end_however_it_is_cut(question: bytes) -> None:
-    assert QueryReader().ends_in(question)
+    assert QueryDetector().feed(question)
     for cut in range(len(question)):
-        reader = QueryReader()
-        reader.ends_in(question[:cut])
-        assert reader.ends_in(question[cut:]), cut
-    reader = QueryReader()
-    assert [reader.ends_in(bytes([byte])) for byte in question][-1]
+        reader = QueryDetector()
+        reader.feed(question[:cut])
+        assert reader.feed(question[cut:]), cut
+    reader = QueryDetector()
+    assert [reader.feed(bytes([byte])) for byte in question][-1]
 
 
 @pytest.mark.parametrize(
     "said", [b"text\r\n", b"\x1b[1;31mred\x1b[m", b"\x1b[2J\x1b[12;3H", b"\x1b]0;title\x07", b"\x1b[?2004h\x1b(B"]
 )
 def test_what_every_program_says_is_no_question(said: bytes) -> None:
-    reader = QueryReader()
-    assert not reader.ends_in(said)
-    assert not any(reader.ends_in(bytes([byte])) for byte in said * 2)
+    reader = QueryDetector()
+    assert not reader.feed(said)
+    assert not any(reader.feed(bytes([byte])) for byte in said * 2)

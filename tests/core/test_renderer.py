@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.render import render
+from ptyctl.core.renderer import render
 
 MORE = b" --More-- "
 ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.shell_change import shell_change
+from ptyctl.core.shells import shell_change
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from .control import ESC
+from .control_sequences import ESC
 from .marks import OSC_NUMBER
 
 #: Longer sequences are dropped: nothing that is known is longer than a title or a link.
@@ -53,7 +53,7 @@ _TITLE_STACK = (b"22", b"23")
 _REACHING = frozenset({*b"50 52 60 61 1337 5522".split(), OSC_NUMBER})
 
 
-class Harmless:
+class TerminalSanitizer:
     """A filter over a stream of raw bytes: what it gives does not depend on how they were cut."""
 
     def __init__(self) -> None:

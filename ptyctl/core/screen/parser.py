@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from ptyctl.core.control import ESC as ESC_BYTE
+from ptyctl.core.control_sequences import ESC as ESC_BYTE
 
 #: Longer sequences are swallowed whole: nothing that is known is longer than a title.
 MAX_SEQUENCE = 4096

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .control import CR, LF
+from .control_sequences import CR, LF
 
-Command = Literal["detach", "help", "lock", "break"]
+EscapeCommand = Literal["detach", "help", "lock", "break"]
 
 _TILDE = ord("~")
-_COMMANDS: dict[int, Command] = {ord("."): "detach", ord("?"): "help", ord("w"): "lock", ord("B"): "break"}
+_COMMANDS: dict[int, EscapeCommand] = {ord("."): "detach", ord("?"): "help", ord("w"): "lock", ord("B"): "break"}
 
 
-class EscapeReader:
+class EscapeCommandReader:
     """Gives bytes to be typed and commands, in order, however what was typed is cut. `~~` is one `~`; before any other
     character `~` is itself."""
 
@@ -20,8 +20,8 @@ class EscapeReader:
         self._line_begins = True
         self._held = False
 
-    def feed(self, data: bytes) -> list[bytes | Command]:
-        items: list[bytes | Command] = []
+    def feed(self, data: bytes) -> list[bytes | EscapeCommand]:
+        items: list[bytes | EscapeCommand] = []
         typed = bytearray()
         for byte in data:
             if self._held:
@@ -40,6 +40,6 @@ class EscapeReader:
             self._line_begins = byte in CR + LF
         return [*items, bytes(typed)] if typed else items
 
-    def nothing_was_typed(self) -> None:
+    def restart_line(self) -> None:
         """What was given last went nowhere, so a line begins still."""
         self._line_begins = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.screen import ScreenModel, View
+from ptyctl.core.screen import ScreenModel, ScreenView
 
 PIECES = st.one_of(
     st.sampled_from(["a", "hello ", "x" * 30, "é", "日本", "e\u0301", "\u2764\ufe0f"]).map(str.encode),
@@ -21,19 +21,19 @@ SIZES = st.tuples(st.sampled_from([1, 2, 7, 20]), st.sampled_from([1, 3, 6]))
 
 
 def shown(terminal: ScreenModel) -> tuple[object, ...]:
-    picture = terminal.picture(attributes=True)
+    picture = terminal.snapshot(attributes=True)
     return picture.rows, picture.attributes, picture.cursor_visible, picture.title
 
 
 @given(st.lists(st.lists(PIECES, max_size=12), min_size=1, max_size=4), SIZES)
 def test_a_terminal_that_has_room_shows_the_same(bursts: list[list[bytes]], size: tuple[int, int]) -> None:
-    far, terminal, view = ScreenModel(*size), ScreenModel(*size), View()
+    far, terminal, view = ScreenModel(*size), ScreenModel(*size), ScreenView()
     for burst in bursts:
         far.feed(b"".join(burst))
         terminal.feed(view.draw(far.frame(*size)))
         assert shown(terminal) == shown(far)
-        if far.picture().cursor_visible:
-            assert terminal.picture().cursor == far.picture().cursor
+        if far.snapshot().cursor_visible:
+            assert terminal.snapshot().cursor == far.snapshot().cursor
 
 
 @given(st.lists(PIECES, max_size=30), SIZES, SIZES)
@@ -43,17 +43,17 @@ def test_one_of_another_size_shows_the_part_with_the_cursor(
     far, terminal = ScreenModel(*size), ScreenModel(*other)
     far.feed(b"".join([*pieces, b"\x1b[?25h"]))
     frame = far.frame(*other)
-    terminal.feed(View().draw(frame))
-    picture = far.picture()
+    terminal.feed(ScreenView().draw(frame))
+    picture = far.snapshot()
     top, left = max(0, picture.cursor[0] - other[1] + 1), max(0, picture.cursor[1] - other[0] + 1)
-    assert terminal.picture().cursor == (picture.cursor[0] - top, picture.cursor[1] - left)
+    assert terminal.snapshot().cursor == (picture.cursor[0] - top, picture.cursor[1] - left)
     if left == 0 and all(len(row) <= other[0] and row.isascii() for row in picture.rows):
         below = ("",) * (other[1] - size[1])
-        assert terminal.picture().rows == picture.rows[top : top + other[1]] + below
+        assert terminal.snapshot().rows == picture.rows[top : top + other[1]] + below
 
 
 def test_only_what_has_changed_is_drawn() -> None:
-    far, view = ScreenModel(20, 3), View()
+    far, view = ScreenModel(20, 3), ScreenView()
     far.feed(b"one\r\ntwo\r\nthree")
     view.draw(far.frame(20, 3))
     far.feed(b"!")
@@ -67,13 +67,13 @@ def test_only_what_has_changed_is_drawn() -> None:
 def test_nothing_is_passed_on_that_was_sent() -> None:
     far = ScreenModel(40, 3)
     far.feed(b"\x1b]52;c;aGk=\x07\x1b[21t\x05\x1b[6n\x1bP$qm\x1b\\\x1b]2;a\ttitle\x07text")
-    drawn = View().draw(far.frame(40, 3))
+    drawn = ScreenView().draw(far.frame(40, 3))
     assert not any(part in drawn for part in (b"\x1b]52", b"21t", b"\x05", b"6n", b"$q", b"\t"))
     assert b"\x1b]2;atitle\x1b\\" in drawn
 
 
 def test_the_far_ends_input_modes_are_set_only_where_its_keys_are_typed_and_taken_back() -> None:
-    far, view = ScreenModel(40, 3), View()
+    far, view = ScreenModel(40, 3), ScreenView()
     far.feed(b"\x1b[?1h\x1b[?1002h\x1b[?1006h\x1b[?2004h\x1b[3 q")
     assert b"?1002h" not in view.draw(far.frame(40, 3))
     drawn = view.draw(far.frame(40, 3), takes_input=True)
@@ -83,7 +83,7 @@ def test_the_far_ends_input_modes_are_set_only_where_its_keys_are_typed_and_take
 
 
 def test_the_status_is_a_row_of_its_own() -> None:
-    far, terminal, view = ScreenModel(20, 2), ScreenModel(20, 3), View()
+    far, terminal, view = ScreenModel(20, 2), ScreenModel(20, 3), ScreenView()
     far.feed(b"one\r\ntwo\x1b[r\x1b[2J\x1b[99;1Hlast")
     terminal.feed(view.draw(far.frame(20, 2), "\x1b[7mstatus\x1b[m\x1b[K"))
-    assert terminal.picture().rows == ("", "last", "status")
+    assert terminal.snapshot().rows == ("", "last", "status")

@@ -5,59 +5,59 @@ from __future__ import annotations
 import re
 
 #: An echo that has not come by then will not come: the far end takes secrets without showing them.
-LIFE_S = 10.0
+ECHO_TIMEOUT_S = 10.0
 MASK = b"*"
 #: A secret that no text holds by chance is masked wherever it appears: of this size, or of the smaller one and of two kinds
 #: of characters. So many are remembered.
 DISTINCT_BYTES = 16
 DISTINCT_MIXED_BYTES = 8
-MOST_LASTING = 32
+MAX_PERSISTENT = 32
 #: A terminal shows controls in forms of its own (`^C`, a new line): what stands between them is what can be recognised.
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]+")
 _KINDS = (re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[0-9]"), re.compile(rb"[^a-zA-Z0-9]"))
 
 
-class Masking:
+class SecretMasker:
     """Masks secrets byte for byte, however what comes is cut.
 
     A distinct one is masked each time: a device may show it later, in its history or its log. All others (`y`, `admin`, a word)
-    only where they appear first, within LIFE_S: masked for good, they would spoil the text, prompts too, and give themselves
-    away. Times are seconds of any clock that only grows.
+    only where they first appear, within ECHO_TIMEOUT_S: masked always, they would spoil the text and prompts and reveal
+    themselves. Times are seconds of any clock that only grows.
     """
 
     def __init__(self) -> None:
         self.held = b""  # the end of what came, as long as a secret may begin in it
         self._shown = b""  # what of that had to be shown before the rest came
         self._echoes: list[tuple[float, bytes]] = []
-        self._lasting: dict[bytes, None] = {}
+        self._persistent: dict[bytes, None] = {}
         self._expected = 0.0
         self._longest = 0
         self._firsts: re.Pattern[bytes] = re.compile(b"(?!)")
 
     @property
     def armed(self) -> bool:
-        return bool(self._echoes or self._lasting or self.held)
+        return bool(self._echoes or self._persistent or self.held)
 
     @property
-    def lasting(self) -> bytes:
+    def persistent(self) -> bytes:
         """The secrets that are masked each time, a line each: what `arm` takes."""
-        return b"\n".join(self._lasting)
+        return b"\n".join(self._persistent)
 
-    def expecting(self, now: float) -> bool:
+    def expects_echo(self, now: float) -> bool:
         """Whether something was typed so shortly before that its echo may be on the way."""
         return now < self._expected
 
     def arm(self, typed: bytes, now: float) -> None:
         """What is typed now is secret, line by line."""
-        self._expected = now + LIFE_S
+        self._expected = now + ECHO_TIMEOUT_S
         for secret in filter(None, _CONTROLS.split(typed)):
-            if is_distinct(secret):
-                self._lasting.pop(secret, None)
-                self._lasting[secret] = None
+            if is_distinctive(secret):
+                self._persistent.pop(secret, None)
+                self._persistent[secret] = None
             else:
                 self._echoes.append((self._expected, secret))
-        while len(self._lasting) > MOST_LASTING:
-            del self._lasting[next(iter(self._lasting))]
+        while len(self._persistent) > MAX_PERSISTENT:
+            del self._persistent[next(iter(self._persistent))]
         self._index()
 
     def feed(self, data: bytes, now: float) -> bytes:
@@ -74,7 +74,7 @@ class Masking:
                 break
             masked += [rest[:begin], MASK * len(secret)]
             rest = rest[begin + len(secret) :]
-            self._seen(secret)
+            self._forget_echo(secret)
         return self._hold(b"".join(masked), rest, held, shown)
 
     def flush(self) -> bytes:
@@ -87,7 +87,7 @@ class Masking:
         """Forgets all secrets; nobody is there who would show them. Returns what was held back."""
         held = self.flush()
         self._echoes.clear()
-        self._lasting.clear()
+        self._persistent.clear()
         self._shown = b""
         self._index()
         return held
@@ -98,13 +98,13 @@ class Masking:
         self._shown, self.held = keep[: max(shown - len(text), 0)], keep[max(shown - len(text), 0) :]
         return text[shown:]
 
-    def _seen(self, secret: bytes) -> None:
-        if secret not in self._lasting:
+    def _forget_echo(self, secret: bytes) -> None:
+        if secret not in self._persistent:
             del self._echoes[[echo for _, echo in self._echoes].index(secret)]
             self._index()
 
     def _secrets(self) -> list[bytes]:
-        return [*self._lasting, *(secret for _, secret in self._echoes)]
+        return [*self._persistent, *(secret for _, secret in self._echoes)]
 
     def _index(self) -> None:
         secrets = self._secrets()
@@ -127,7 +127,7 @@ class Masking:
         return len(text)
 
 
-def is_distinct(secret: bytes) -> bool:
+def is_distinctive(secret: bytes) -> bool:
     """Whether no text holds it by chance."""
     mixed = sum(kind.search(secret) is not None for kind in _KINDS) > 1
     return len(secret) >= (DISTINCT_MIXED_BYTES if mixed else DISTINCT_BYTES)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ptyctl.core.harmless import MAX_SEQUENCE_BYTES, Harmless
+from ptyctl.core.sanitizer import MAX_SEQUENCE_BYTES, TerminalSanitizer
 from ptyctl.core.screen import ScreenModel
 
 HARMFUL = [
@@ -55,14 +55,14 @@ TEXTS = st.lists(
 
 
 def passed(*pieces: bytes) -> bytes:
-    harmless = Harmless()
+    harmless = TerminalSanitizer()
     return b"".join(map(harmless.feed, pieces))
 
 
 def drawn(data: bytes) -> tuple[object, list[bytes]]:
     model = ScreenModel(20, 5)
     model.feed(data)
-    return model.picture(attributes=True), model.answers
+    return model.snapshot(attributes=True), model.responses
 
 
 @pytest.mark.parametrize("harmful", HARMFUL, ids=repr)

@@ -1,0 +1,207 @@
+"""Tokens to the emulator: which control and which sequence does what.
+
+Sequences are named as in ECMA-48, chapter 8, and in xterm's "Control Sequences". What is not listed is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from . import modes
+from .emulator import Emulator
+from .parser import ESC, Sequence, Token, sequence
+from .query_responses import CONTROL_SEQUENCE_RESPONSES, device_attributes, respond_to_dcs, respond_to_osc
+
+_MAX_TITLE = 1024
+_MAX_TITLES = 10
+_MAX_NUMBER = 6  # digits
+
+Numbers = tuple[int, ...]
+Action = Callable[[Emulator, Numbers], object]
+
+
+def apply(emulator: Emulator, tokens: Iterable[Token]) -> None:
+    """Does what the tokens say."""
+    last, draw, restyle = emulator.last, emulator.draw, emulator.restyle
+    for parameters, final, other, text in tokens:
+        if final == "m":
+            restyle(parameters)
+        elif final:
+            if final == "b":
+                _repeat(emulator, last, numbers(parameters)[0])
+            elif (action := _CONTROL_SEQUENCES.get(final)) is not None:
+                action(emulator, numbers(parameters))
+        elif other:
+            if other[0] == ESC:
+                _escaped(emulator, sequence(other), last)
+            else:
+                _controls(emulator, other)
+        if text:
+            draw(text)
+            last = text
+        elif final or other:
+            last = ""
+    emulator.last = last[-1:]
+
+
+@lru_cache(maxsize=4096)
+def numbers(parameters: str) -> Numbers:
+    """The values of parameters; a missing one is 0, subparameters are left out. There is at least one."""
+    values = (parameter.partition(":")[0].lstrip("0")[:_MAX_NUMBER] for parameter in parameters.split(";"))
+    return tuple(int(value) if value else 0 for value in values)
+
+
+def _controls(emulator: Emulator, controls: str) -> None:
+    if controls == "\r\n":  # what most lines end with
+        emulator.carriage_return()
+        emulator.index()
+        return
+    for control in controls:
+        if (action := _C0.get(control)) is not None:
+            action(emulator)
+
+
+def _repeat(emulator: Emulator, last: str, count: int) -> None:
+    """REP. What comes right before must be a character (ECMA-48 8.3.103)."""
+    if last:
+        emulator.draw(last[-1] * min(count or 1, emulator.columns * emulator.lines))
+
+
+def _escaped(emulator: Emulator, found: Sequence | None, last: str) -> None:
+    if found is None:
+        return
+    _controls(emulator, found.controls)
+    if not found.final:
+        return
+    if found.kind == "[":
+        _control_sequence(emulator, found, last)
+    elif found.kind == "]":
+        _command(emulator, found.parameters, found.final)
+    elif found.kind == "P":
+        respond_to_dcs(emulator, found.parameters)
+    elif not found.kind:
+        action = _ESCAPES.get(found.intermediates + found.final)
+        if action is not None:
+            action(emulator)
+
+
+def _control_sequence(emulator: Emulator, found: Sequence, last: str) -> None:
+    name, values = found.private + found.intermediates + found.final, numbers(found.parameters)
+    if name == "m":
+        emulator.restyle(found.parameters)
+    elif name == "b":
+        _repeat(emulator, "" if found.controls else last, values[0])
+    else:
+        action = _CONTROL_SEQUENCES.get(name)
+        if action is not None:
+            action(emulator, values)
+
+
+def _command(emulator: Emulator, text: str, terminator: str) -> None:
+    """OSC: titles, and questions for colours."""
+    code, _, value = text.partition(";")
+    if code in ("0", "2"):
+        emulator.set_title("".join(char for char in value if char.isprintable())[:_MAX_TITLE])
+    else:
+        respond_to_osc(emulator, code, value, terminator)
+
+
+def _cursor_style(emulator: Emulator, values: Numbers) -> None:
+    if values[0] <= 6:
+        emulator.cursor_style = values[0]
+
+
+def _window(emulator: Emulator, values: Numbers) -> None:
+    """Titles are kept and taken back; other operations on windows are questions, or not ours to do."""
+    if values[0] == 22 and values[1:2] != (1,):
+        emulator.titles = [*emulator.titles, emulator.title][-_MAX_TITLES:]
+    elif values[0] == 23 and values[1:2] != (1,) and emulator.titles:
+        emulator.set_title(emulator.titles.pop())
+    else:
+        CONTROL_SEQUENCE_RESPONSES["t"](emulator, values)
+
+
+def _scroll_down(emulator: Emulator, values: Numbers) -> None:
+    """SD; with more parameters it is xterm's mouse tracking by highlighting, which nobody has."""
+    if len(values) == 1:
+        emulator.scroll_down(values[0] or 1)
+
+
+def _keypad(emulator: Emulator, *, application: bool) -> None:
+    (emulator.mode.add if application else emulator.mode.discard)(modes.DECNKM)
+
+
+def _next_line(emulator: Emulator) -> None:
+    emulator.carriage_return()
+    emulator.index()
+
+
+_C0: dict[str, Callable[[Emulator], object]] = {
+    "\b": Emulator.backspace,
+    "\t": Emulator.tab,
+    "\n": Emulator.linefeed,
+    "\v": Emulator.linefeed,
+    "\f": Emulator.linefeed,
+    "\r": Emulator.carriage_return,
+    "\x0e": Emulator.shift_out,
+    "\x0f": Emulator.shift_in,
+}
+_ESCAPES: dict[str, Callable[[Emulator], object]] = {
+    "7": Emulator.save_cursor,
+    "8": Emulator.restore_cursor,
+    "=": lambda emulator: _keypad(emulator, application=True),
+    ">": lambda emulator: _keypad(emulator, application=False),
+    "D": Emulator.index,
+    "E": _next_line,
+    "H": Emulator.set_tab_stop,
+    "M": Emulator.reverse_index,
+    "Z": lambda emulator: device_attributes(emulator, (0,)),
+    "c": Emulator.reset,
+    "#8": Emulator.alignment_display,
+    "(0": lambda emulator: emulator.define_charset("0", "("),
+    "(B": lambda emulator: emulator.define_charset("B", "("),
+    ")0": lambda emulator: emulator.define_charset("0", ")"),
+    ")B": lambda emulator: emulator.define_charset("B", ")"),
+}
+#: By private marker, intermediates and final.
+_CONTROL_SEQUENCES: dict[str, Action] = {
+    "@": lambda emulator, values: emulator.insert_characters(values[0]),
+    "A": lambda emulator, values: emulator.cursor_up(values[0]),
+    "B": lambda emulator, values: emulator.cursor_down(values[0]),
+    "C": lambda emulator, values: emulator.cursor_forward(values[0]),
+    "D": lambda emulator, values: emulator.cursor_back(values[0]),
+    "E": lambda emulator, values: emulator.cursor_down1(values[0]),
+    "F": lambda emulator, values: emulator.cursor_up1(values[0]),
+    "G": lambda emulator, values: emulator.cursor_to_column(values[0]),
+    "H": lambda emulator, values: emulator.cursor_position(*values[:2]),
+    "I": lambda emulator, values: emulator.tab(values[0]),
+    "J": lambda emulator, values: emulator.erase_in_display(values[0]),
+    "K": lambda emulator, values: emulator.erase_in_line(values[0]),
+    "L": lambda emulator, values: emulator.insert_lines(values[0]),
+    "M": lambda emulator, values: emulator.delete_lines(values[0]),
+    "P": lambda emulator, values: emulator.delete_characters(values[0]),
+    "S": lambda emulator, values: emulator.scroll_up(values[0] or 1),
+    "T": _scroll_down,
+    "X": lambda emulator, values: emulator.erase_characters(values[0]),
+    "Z": lambda emulator, values: emulator.back_tab(values[0]),
+    "`": lambda emulator, values: emulator.cursor_to_column(values[0]),
+    "a": lambda emulator, values: emulator.cursor_forward(values[0]),
+    "d": lambda emulator, values: emulator.cursor_to_line(values[0]),
+    "e": lambda emulator, values: emulator.cursor_down(values[0]),
+    "f": lambda emulator, values: emulator.cursor_position(*values[:2]),
+    "g": lambda emulator, values: emulator.clear_tab_stop(values[0]),
+    "h": lambda emulator, values: emulator.set_mode(*values),
+    "l": lambda emulator, values: emulator.reset_mode(*values),
+    "r": lambda emulator, values: emulator.set_margins(*values[:2]),
+    "s": lambda emulator, _: emulator.save_cursor(),
+    "u": lambda emulator, _: emulator.restore_cursor(),
+    "?J": lambda emulator, values: emulator.erase_in_display(values[0]),
+    "?K": lambda emulator, values: emulator.erase_in_line(values[0]),
+    "?h": lambda emulator, values: emulator.set_mode(*values, private=True),
+    "?l": lambda emulator, values: emulator.reset_mode(*values, private=True),
+    " q": _cursor_style,
+    "!p": lambda emulator, _: emulator.soft_reset(),
+    **CONTROL_SEQUENCE_RESPONSES,
+    "t": _window,
+}

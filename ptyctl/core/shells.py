@@ -1,0 +1,126 @@
+"""Recognition of shells: which program a command line starts, its dialect, and whether it puts another shell in front."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Literal
+
+Dialect = Literal["posix", "zsh", "fish"]
+#: `maybe`: the command runs on another host or in a container, as a shell or as a single command.
+ShellChange = Literal["no", "maybe", "yes"]
+
+_SHELLS: dict[str, Dialect] = {
+    **dict.fromkeys(("sh", "bash", "dash", "ash", "ksh", "mksh", "busybox"), "posix"),
+    "zsh": "zsh",
+    "fish": "fish",
+}
+_SHELL_OPTIONS_WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+
+_SEPARATORS = frozenset(";&|()")
+#: Words that are followed by a command.
+_COMMAND_PREFIXES = frozenset(("{", "!", "if", "then", "elif", "else", "while", "until", "do", "time")) | frozenset(
+    ("exec", "command", "builtin", "env", "nohup", "nice")
+)
+#: Options of these that take a value, and the options of `command` that run nothing.
+_PREFIX_OPTIONS_WITH_VALUE = frozenset(("-a", "-C", "-n", "-u"))
+_LOOKUP_OPTIONS = frozenset(("-v", "-V"))
+_EXIT_COMMANDS = frozenset(("exit", "logout"))
+_SHELL_STARTERS = frozenset(("su", "chroot", "nsenter", "unshare", "newgrp", "login", "machinectl", "systemd-nspawn"))
+_REMOTE_COMMANDS = frozenset(("ssh", "slogin", "mosh", "telnet", "rlogin", "docker", "podman", "kubectl", "lxc", "incus"))
+_SUDO_COMMANDS = frozenset(("sudo", "doas"))
+#: Short options of sudo(8) that take a value, and those that request a shell.
+_SUDO_OPTIONS_WITH_VALUE = "ugpCcDRrThtU"
+_SUDO_SHELL_OPTIONS = "is"
+
+
+def shell_dialect(program: str) -> Dialect | None:
+    """Return the dialect of the shell at this path, or None if it is not a known shell."""
+    return _SHELLS.get(program.rpartition("/")[2].lstrip("-"))
+
+
+def answering_program(argv: Sequence[str]) -> str:
+    """Return the program that reads the terminal.
+
+    For `sh -c script` it is the first program of the script, for a shell with a script file that file, for busybox its applet.
+    """
+    name, *arguments = argv
+    if name.rpartition("/")[2] == "busybox" and arguments:
+        return answering_program(arguments)
+    if shell_dialect(name) is None:
+        return name
+    options = iter(arguments)
+    for option in options:
+        if option in _SHELL_OPTIONS_WITH_VALUE:
+            next(options, None)
+        elif option[:1] not in ("-", "+"):
+            return option
+        elif "c" in option and not option.startswith("--"):
+            words = next(options, "").removeprefix("exec ").split()
+            return answering_program(words) if words else name
+    return name
+
+
+def shell_change(command: str) -> ShellChange:
+    """Return whether a command line starts another shell or leaves the current one.
+
+    After `yes`, any kind of prompt is a shell's prompt. A command with unbalanced quotes returns `no`.
+    """
+    lexer = shlex.shlex(command.replace("\n", ";"), posix=True, punctuation_chars=True)
+    lexer.commenters = ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        return "no"
+    if words and words[0] in _EXIT_COMMANDS:  # only as the first word: not in a subshell, not after a failure
+        return "yes"
+    changes = [_simple_command_change(part) for part in _simple_commands(words)]
+    return "yes" if "yes" in changes else "maybe" if "maybe" in changes else "no"
+
+
+def _simple_commands(words: Sequence[str]) -> list[list[str]]:
+    """Split a list into simple commands and drop the words that precede each command name."""
+    parts: list[list[str]] = [[]]
+    before = ""
+    for word in words:
+        if word[0] in _SEPARATORS if word else False:
+            parts.append([])
+        elif parts[-1] or not (
+            word in _COMMAND_PREFIXES or "=" in word or _is_option(word) or before in _PREFIX_OPTIONS_WITH_VALUE
+        ):
+            parts[-1].append(word)
+        before = word
+    return [part for part in parts if part]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in _LOOKUP_OPTIONS
+
+
+def _simple_command_change(words: Sequence[str]) -> ShellChange:
+    name, arguments = words[0].rpartition("/")[2], words[1:]
+    if name in _SUDO_COMMANDS:
+        return _sudo_change(arguments)
+    if name in _REMOTE_COMMANDS:
+        return "maybe"
+    if name == "su" and any(word in ("-c", "--command") for word in arguments):
+        return "no"
+    is_shell = shell_dialect(answering_program(words)) is not None
+    return "yes" if name in _SHELL_STARTERS or is_shell else "no"
+
+
+def _sudo_change(arguments: Sequence[str]) -> ShellChange:
+    """Return the change made by the command that sudo runs; `yes` if it runs a shell because no command is given."""
+    wants_shell, rest = False, list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        option = rest.pop(0)
+        if option.startswith("--"):
+            wants_shell = wants_shell or option in ("--login", "--shell")
+            continue
+        flags = option[1:]
+        value = next((at for at, flag in enumerate(flags) if flag in _SUDO_OPTIONS_WITH_VALUE), None)
+        wants_shell = wants_shell or any(flag in _SUDO_SHELL_OPTIONS for flag in flags[:value])
+        if value == len(flags) - 1 and rest:
+            rest.pop(0)
+    parts = _simple_commands([word for word in rest if word != "--"])
+    return _simple_command_change(parts[0]) if parts else "yes" if wants_shell else "no"
