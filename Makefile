@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 .PHONY: help demo test check bench clean
 
 help:
-	@echo "make demo    two agents share a practice switch, in this terminal"
+	@echo "make demo    two agents share a simulated switch, in this terminal"
 	@echo "make test    all tests"
 	@echo "make check   ruff, mypy --strict, import-linter"
 	@echo "make bench   the table of speeds, beside scrapli, netmiko, pexpect and bare loops"

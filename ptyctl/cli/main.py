@@ -100,14 +100,14 @@ def serve(
 @app.command()
 def demo(
     telnet: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="A real device, instead of the practice switch.")
+        str | None, typer.Option(metavar="HOST:PORT", help="A real device, instead of the simulated switch.")
     ] = None,
     username: Annotated[str | None, typer.Option(help="Where the device asks for one.")] = None,
     password: Annotated[str | None, typer.Option(help="The login password.", envvar="PTYCTL_DEMO_PASSWORD")] = None,
     enable: Annotated[str | None, typer.Option(help="The enable password.", envvar="PTYCTL_DEMO_ENABLE")] = None,
-    switch: Annotated[bool, typer.Option("--switch", help="Only keep a practice switch up, to try things on.")] = False,
+    switch: Annotated[bool, typer.Option("--switch", help="Only keep a simulated switch up, to try things on.")] = False,
 ) -> None:
-    """Watch two agents share the console of a switch: a practice one, or yours."""
+    """Watch two agents share the console of a switch: a simulated one, or yours."""
     from .demo import run, serve_switch
 
     if switch:

@@ -1,8 +1,8 @@
-"""A practice switch: an IOS-like device inside of the process, for `ptyctl demo` and for tests."""
+"""A simulated switch: an IOS-like device inside of the process, for `ptyctl demo` and for tests."""
 
 from __future__ import annotations
 
 from .quirks import Quirks
-from .switch import PracticeSwitch
+from .switch import SimulatedSwitch
 
-__all__ = ["PracticeSwitch", "Quirks"]
+__all__ = ["Quirks", "SimulatedSwitch"]

@@ -39,7 +39,7 @@ class Account:
 
 
 class Device:
-    """Configurations, log and clock. All times are seconds since the practice switch started."""
+    """Configurations, log and clock. All times are seconds since the simulated switch started."""
 
     def __init__(self, hostname: str, account: Account) -> None:
         self.account = account

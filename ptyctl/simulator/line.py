@@ -58,7 +58,7 @@ class Line:
     gets through; as on a tty, it throws away what was typed before it.
 
     Args:
-        now: the seconds since the practice switch started.
+        now: the seconds since the simulated switch started.
         others: what happens here that concerns other lines: `Log` and `Reload`.
     """
 

@@ -1,4 +1,4 @@
-"""All lines of a practice switch: new ones, and what one has to tell the others."""
+"""All lines of a simulated switch: new ones, and what one has to tell the others."""
 
 from __future__ import annotations
 

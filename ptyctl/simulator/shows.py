@@ -13,7 +13,7 @@ RULE = "------------------"
 def version(device: Device, now: float) -> str:
     return f"""\
 Cisco IOS Software, Practice Software (PTYCTL-PRACTICE-M), Version 15.2(7)E4, RELEASE SOFTWARE (fc1)
-This is a practice switch inside of ptyctl. It switches nothing.
+This is a simulated switch inside of ptyctl. It switches nothing.
 
 ROM: Bootstrap program is the practice boot loader
 

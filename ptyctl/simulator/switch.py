@@ -14,8 +14,8 @@ from .ssh_server import SSHServer
 from .telnet_server import TelnetServer
 
 
-class PracticeSwitch:
-    """`async with PracticeSwitch(password=…) as switch:` and it can be reached at its two ports.
+class SimulatedSwitch:
+    """`async with SimulatedSwitch(password=…) as switch:` and it can be reached at its two ports.
 
     Args:
         hostname: of the switch; `hostname` in configuration mode changes it.

@@ -1,6 +1,6 @@
 """One terminal line of the device: type-ahead, questions, the pager, jobs that take time. It knows no command.
 
-Pure: bytes and the time come in, `Action` values go out. `now` is seconds since the practice switch started.
+Pure: bytes and the time come in, `Action` values go out. `now` is seconds since the simulated switch started.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
-from ptyctl.simulator import PracticeSwitch
-from tests.devices.rack import ENABLE, PASSWORD, Rack
+from ptyctl.simulator import SimulatedSwitch
+from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 PATIENCE_S = 60
 
@@ -34,9 +34,9 @@ async def until_open(controller: RemoteController) -> SessionEntry:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
 async def test_it_comes_back(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
     """SIGHUP is how `ptyctl daemon restart` hands over."""
-    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
-        rack = Rack(tmp_path, switch, relay)
-        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(rack.devices))
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
+        inventory = SwitchInventory(tmp_path, switch, relay)
+        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(inventory.devices))
         async with await RemoteController.connect(place) as first:
             one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
             pid = daemon_pid(place)
@@ -51,9 +51,9 @@ async def test_it_comes_back(place: Place, tmp_path: Path, monkeypatch: pytest.M
 async def test_what_was_typed_there_in_secret_is_masked_in_the_next_daemon_too(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
-        rack = Rack(tmp_path, switch, relay)
-        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(rack.devices))
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
+        inventory = SwitchInventory(tmp_path, switch, relay)
+        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(inventory.devices))
         async with await RemoteController.connect(place) as first:
             one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
             await one.write("c0rrect-Horse\n", sensitive=True)

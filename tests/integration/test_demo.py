@@ -1,4 +1,4 @@
-"""`ptyctl demo`, as a user starts it: on the practice switch, and on a real device."""
+"""`ptyctl demo`, as a user starts it: on the simulated switch, and on a real device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def demo(*arguments: str) -> tuple[int | None, str]:
     return process.returncode, output.decode()
 
 
-async def test_on_the_practice_switch() -> None:
+async def test_on_the_simulated_switch() -> None:
     code, output = await demo()
     assert code == 0, output
     assert "Session locked by task task-maint" in output

@@ -1,4 +1,4 @@
-"""A login on the practice switch with each of its quirks: whatever is odd about a console, it ends at a prompt."""
+"""A login on the simulated switch with each of its quirks: whatever is odd about a console, it ends at a prompt."""
 
 from __future__ import annotations
 

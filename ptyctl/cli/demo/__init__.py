@@ -18,7 +18,7 @@ _EXIT_USAGE = 2
 
 
 def run(telnet: str | None, username: str | None, password: str | None, enable: str | None) -> int:
-    """Plays the demo on the practice switch, or on the device at `telnet` (HOST:PORT).
+    """Plays the demo on the simulated switch, or on the device at `telnet` (HOST:PORT).
 
     Returns:
         The exit code: 0 when all went as told, 1 when it did not, 2 for options that cannot be.
@@ -40,7 +40,7 @@ def run(telnet: str | None, username: str | None, password: str | None, enable: 
 
 
 def serve_switch() -> int:
-    """Keeps a practice switch up for whoever wants to try things on it, until Ctrl-C."""
+    """Keeps a simulated switch up for whoever wants to try things on it, until Ctrl-C."""
     from .switch import stay
 
     asyncio.run(stay())
@@ -56,11 +56,11 @@ def _leaves(group: BaseExceptionGroup[DemoFailed]) -> Iterator[DemoFailed]:
 
 
 async def _play(device: Device | None, console: Console) -> None:
-    from .stage import practice_switch, served
+    from .stage import served, simulated_switch
 
     if device is not None:
         async with served() as server:
             await tell(device, server, console, None)
         return
-    async with practice_switch() as (device, switch), served() as server:
+    async with simulated_switch() as (device, switch), served() as server:
         await tell(device, server, console, switch)

@@ -22,7 +22,7 @@ class Device:
 
 
 def device_of(address: str | None, username: str | None, password: str | None, enable: str | None) -> Device | None:
-    """The device at HOST:PORT, or None for the practice switch.
+    """The device at HOST:PORT, or None for the simulated switch.
 
     Raises:
         ValueError: the address is none; the text says how one looks.

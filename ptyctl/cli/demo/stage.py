@@ -16,7 +16,7 @@ from ptyctl.mcp.access import Address, make_token, open_listener
 from ptyctl.mcp.http import serve_http
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
-from ptyctl.simulator import PracticeSwitch
+from ptyctl.simulator import SimulatedSwitch
 
 from .device import Device
 
@@ -46,9 +46,9 @@ async def served() -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def practice_switch() -> AsyncIterator[tuple[Device, PracticeSwitch]]:
+async def simulated_switch() -> AsyncIterator[tuple[Device, SimulatedSwitch]]:
     """An IOS-like switch with 48 ports and passwords made for this once."""
     password, enable = secrets.token_hex(4), secrets.token_hex(4)
-    async with PracticeSwitch(password=password, enable_secret=enable) as switch:
+    async with SimulatedSwitch(password=password, enable_secret=enable) as switch:
         commands = ("show version", "show interfaces status")
         yield Device("switch-001", switch.host, switch.telnet_port, "admin", password, enable, commands), switch

@@ -7,7 +7,7 @@ import time
 
 from rich.console import Console
 
-from ptyctl.simulator import PracticeSwitch
+from ptyctl.simulator import SimulatedSwitch
 
 from .agent import Agent, DemoFailed, Refused, agent
 from .device import Device
@@ -19,7 +19,7 @@ from .watcher import Watcher
 _ROWS = 10
 
 
-async def tell(device: Device, server: Server, console: Console, switch: PracticeSwitch | None) -> None:
+async def tell(device: Device, server: Server, console: Console, switch: SimulatedSwitch | None) -> None:
     """Plays the whole story on one console.
 
     Raises:
@@ -40,7 +40,7 @@ async def tell(device: Device, server: Server, console: Console, switch: Practic
     )
 
 
-async def _play(device: Device, first: Agent, second: Agent, switch: PracticeSwitch | None) -> None:
+async def _play(device: Device, first: Agent, second: Agent, switch: SimulatedSwitch | None) -> None:
     cursor = await _open(device, first, lock=True)
     await log_in(first, device, cursor)
     seen = await _open(device, second, lock=False)
@@ -61,7 +61,7 @@ async def _play(device: Device, first: Agent, second: Agent, switch: PracticeSwi
     await first.call("ptyctl_session", action="close")
 
 
-async def _work(device: Device, first: Agent, watcher: Watcher, switch: PracticeSwitch | None) -> None:
+async def _work(device: Device, first: Agent, watcher: Watcher, switch: SimulatedSwitch | None) -> None:
     pages = 0
     for number, command in enumerate(device.commands):
         if switch is not None and number == len(device.commands) - 1:

@@ -1,14 +1,14 @@
-"""A practice switch that stays, for a first try of the tools on something that switches nothing."""
+"""A simulated switch that stays, for a first try of the tools on something that switches nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 
-from .stage import practice_switch
+from .stage import simulated_switch
 
 _TOLD = """\
-A practice switch, switch-001, until Ctrl-C. Try it in another terminal:
+A simulated switch, switch-001, until Ctrl-C. Try it in another terminal:
 
   ptyctl open telnet {host}:{port} --attach
   ptyctl open ssh admin@{host}:{ssh_port} --accept-new --password --attach
@@ -33,7 +33,7 @@ async def stay() -> None:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    async with practice_switch() as (device, switch):
+    async with simulated_switch() as (device, switch):
         told = _TOLD.format(
             host=device.host, port=device.port, ssh_port=switch.ssh_port, password=device.password, enable=device.enable
         )

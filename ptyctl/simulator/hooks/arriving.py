@@ -137,7 +137,7 @@ class PressAnyKey(Hook):
             console.write("\x1b[2J\x1b[1;1H")
             then()
 
-        console.write("\x1b[1;24r\x1b[1;1H\x1b[2JPractice switch J9999A\n\nPress any key to continue")
+        console.write("\x1b[1;24r\x1b[1;1H\x1b[2JSimulated switch J9999A\n\nPress any key to continue")
         console.input = KeyInput(pressed)
         return True
 

@@ -1,4 +1,4 @@
-"""How a practice switch with quirks asks for a login, and what comes before the first prompt."""
+"""How a simulated switch with quirks asks for a login, and what comes before the first prompt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ptyctl.simulator import Quirks
 from ptyctl.simulator.console import Console
 from ptyctl.simulator.device import Account, Device
-from tests.simulator.quirky_desk import LOGIN, QuirkyDesk, said
+from tests.simulator.quirky_user import LOGIN, QuirkyDesk, said
 
 USER = "admin\rpw\r"
 

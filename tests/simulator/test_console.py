@@ -1,4 +1,4 @@
-"""The practice switch's console as a pure state machine: login, modes, and input cut at every byte."""
+"""The simulated switch's console as a pure state machine: login, modes, and input cut at every byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ptyctl.simulator.actions import Close, Log, Output
 from ptyctl.simulator.console import Console
 from ptyctl.simulator.device import Account, Device
-from tests.simulator.practice_desk import Desk
+from tests.simulator.console_user import Desk
 
 
 class TestLogin:

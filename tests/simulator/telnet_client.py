@@ -1,4 +1,4 @@
-"""A raw socket on the Telnet port of a practice switch."""
+"""A raw socket on the Telnet port of a simulated switch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from ptyctl.simulator import PracticeSwitch
+from ptyctl.simulator import SimulatedSwitch
 
 IAC, DONT, DO, WONT, WILL, SB, SE = 255, 254, 253, 252, 251, 250, 240
 ECHO, SGA, TTYPE, NAWS = 1, 3, 24, 31
@@ -64,7 +64,7 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(switch: PracticeSwitch) -> AsyncIterator[Client]:
+async def connected(switch: SimulatedSwitch) -> AsyncIterator[Client]:
     reader, writer = await asyncio.open_connection(switch.host, switch.telnet_port)
     try:
         yield Client(reader, writer)
@@ -74,5 +74,5 @@ async def connected(switch: PracticeSwitch) -> AsyncIterator[Client]:
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
-def practice(**options: object) -> PracticeSwitch:
-    return PracticeSwitch("sw1", password="pw", enable_secret="en", **options)  # type: ignore[arg-type]
+def practice(**options: object) -> SimulatedSwitch:
+    return SimulatedSwitch("sw1", password="pw", enable_secret="en", **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a practice switch with quirks prints, asks and sends."""
+"""What a simulated switch with quirks prints, asks and sends."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from ptyctl.simulator import Quirks
 from ptyctl.simulator.pager import Pager
 from ptyctl.simulator.pager_styles import STYLES
-from tests.simulator.practice_client import DO, DONT, ECHO, IAC, SGA, WILL, connected, practice
-from tests.simulator.quirky_desk import LOGIN, QuirkyDesk
+from tests.simulator.quirky_user import LOGIN, QuirkyDesk
+from tests.simulator.telnet_client import DO, DONT, ECHO, IAC, SGA, WILL, connected, practice
 
 PLAIN = LOGIN + "term len 0\r"
 

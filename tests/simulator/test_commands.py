@@ -1,4 +1,4 @@
-"""What the commands of the practice switch print and change."""
+"""What the commands of the simulated switch print and change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ptyctl.simulator.actions import Reload, Wake
 from ptyctl.simulator.pager_styles import IOS
 from ptyctl.simulator.terminal import MAX_TYPE_AHEAD
-from tests.simulator.practice_desk import Desk, body
+from tests.simulator.console_user import Desk, body
 
 
 class TestConfiguration:

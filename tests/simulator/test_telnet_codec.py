@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.simulator.telnet_codec import TelnetCodec
-from tests.simulator.practice_client import DO, DONT, ECHO, IAC, NAWS, NAWS_80_10, SB, SE, SGA, TTYPE, WILL, WONT
+from tests.simulator.telnet_client import DO, DONT, ECHO, IAC, NAWS, NAWS_80_10, SB, SE, SGA, TTYPE, WILL, WONT
 
 
 class TestCodec:

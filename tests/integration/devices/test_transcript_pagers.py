@@ -15,7 +15,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.renderer import render
 from tests.controller.acting import PATIENCE_MS, execute, read, write
-from tests.devices.test_devices_tours import answer_to
+from tests.integration.devices.test_transcript_tours import answer_to
 
 PAGED = [name for name in names() if transcript(name).pager is not None]
 ROWS = 24

@@ -1,4 +1,4 @@
-"""Somebody in front of a console of the practice switch, without any connection."""
+"""Somebody in front of a console of the simulated switch, without any connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pure parts below the practice switch's console: keys, the line editor, the command grammar, the pager."""
+"""The pure parts below the simulated switch's console: keys, the line editor, the command grammar, the pager."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.pty import PTY_REQUESTS
 from tests.controller.acting import PATIENCE_MS, config, refused, session
-from tests.devices.rack import ENABLE, PASSWORD, Rack
+from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 
-def metas(rack: Rack) -> list[Path]:
-    return list((rack.folder / "state" / "sessions").glob("*/meta.json"))
+def metas(inventory: SwitchInventory) -> list[Path]:
+    return list((inventory.folder / "state" / "sessions").glob("*/meta.json"))
 
 
 @pytest.mark.parametrize("name", ["sw-telnet", "sw-console", "sw-ssh"])
@@ -27,9 +27,9 @@ async def test_a_name_is_enough(controller: LocalController, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sw-telnet", "sw-ssh"])
-async def test_the_name_is_kept_and_no_secret(controller: LocalController, rack: Rack, name: str) -> None:
+async def test_the_name_is_kept_and_no_secret(controller: LocalController, inventory: SwitchInventory, name: str) -> None:
     await SessionHandle.open(controller, device=name)
-    (path,) = metas(rack)
+    (path,) = metas(inventory)
     assert json.loads(path.read_text())["spec"]["device"] == name
     assert PASSWORD not in path.read_text()
     assert ENABLE not in path.read_text()
@@ -63,25 +63,25 @@ async def test_a_near_miss_is_named(controller: LocalController) -> None:
         await session(controller, "open", device="x")
 
 
-async def test_a_wrong_password_is_told_without_it(controller: LocalController, rack: Rack) -> None:
-    rack.keep("password", "not-the-one")
+async def test_a_wrong_password_is_told_without_it(controller: LocalController, inventory: SwitchInventory) -> None:
+    inventory.keep("password", "not-the-one")
     with refused(ErrorCode.AUTH_FAILED) as caught:
         await session(controller, "open", device="sw-telnet")
     assert "not-the-one" not in f"{caught.value.message} {caught.value.details}"
-    assert metas(rack) == []
+    assert metas(inventory) == []
 
 
-async def test_a_changed_password_counts_at_the_next_open(controller: LocalController, rack: Rack) -> None:
-    rack.keep("password", "not-the-one")
+async def test_a_changed_password_counts_at_the_next_open(controller: LocalController, inventory: SwitchInventory) -> None:
+    inventory.keep("password", "not-the-one")
     with refused(ErrorCode.AUTH_FAILED):
         await session(controller, "open", device="sw-telnet")
-    rack.keep("password", PASSWORD)
+    inventory.keep("password", PASSWORD)
     assert (await session(controller, "open", device="sw-telnet")).state == "open"
 
 
-async def test_a_dead_console_asks_the_inventory_again(controller: LocalController, rack: Rack) -> None:
+async def test_a_dead_console_asks_the_inventory_again(controller: LocalController, inventory: SwitchInventory) -> None:
     one = await SessionHandle.open(controller, device="sw-console", acquire_lock=True, task_id="t")
-    rack.relay.close()
+    inventory.relay.close()
     await one.read(until_regex="never", timeout_ms=PATIENCE_MS)
     again = await SessionHandle.open(controller, device="sw-console")
     assert (again.session_id, again.opened.state) == (one.session_id, "open")
@@ -95,8 +95,8 @@ async def test_a_reset_logs_in_anew(controller: LocalController) -> None:
     assert (await one.exec("show version")).mode == "privileged"
 
 
-async def test_the_pace_of_a_device(controller: LocalController, rack: Rack) -> None:
-    rack.write(telnet=rack.relay.port, more="pace = { line_delay_ms = 5 }\n")  # of the last device
+async def test_the_pace_of_a_device(controller: LocalController, inventory: SwitchInventory) -> None:
+    inventory.write(telnet=inventory.relay.port, more="pace = { line_delay_ms = 5 }\n")  # of the last device
     one = await SessionHandle.open(controller, device="sw-ssh")
     pace = (await config(one, "get")).pace
     assert pace is not None

@@ -1,4 +1,4 @@
-"""The practice switch over SSH, by an asyncssh client."""
+"""The simulated switch over SSH, by an asyncssh client."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import asyncssh
 import pytest
 
-from ptyctl.simulator import PracticeSwitch, Quirks
+from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.pager_styles import IOS
 
 
-def practice(**options: object) -> PracticeSwitch:
-    return PracticeSwitch("sw1", password="pw", enable_secret="en", **options)  # type: ignore[arg-type]
+def practice(**options: object) -> SimulatedSwitch:
+    return SimulatedSwitch("sw1", password="pw", enable_secret="en", **options)  # type: ignore[arg-type]
 
 
-def connect(switch: PracticeSwitch, password: str = "pw", username: str = "admin", **options: object) -> Any:
+def connect(switch: SimulatedSwitch, password: str = "pw", username: str = "admin", **options: object) -> Any:
     return asyncssh.connect(
         switch.host,
         switch.ssh_port,

@@ -1,4 +1,4 @@
-"""The quirks of the practice switch, one by one."""
+"""The quirks of the simulated switch, one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ptyctl.simulator.console import Console
 from ptyctl.simulator.device import Account, Device
 from ptyctl.simulator.hooks.hook import Hook
 from ptyctl.simulator.pager_styles import IOS
-from tests.simulator.quirky_desk import LOGIN, QuirkyDesk, said
+from tests.simulator.quirky_user import LOGIN, QuirkyDesk, said
 
 
 def on(quirk: Field[Any]) -> bool | int | str:
@@ -40,7 +40,7 @@ def test_no_two_fields_have_the_same_hook() -> None:
 
 
 def test_each_field_is_named_in_a_test() -> None:
-    texts = "".join(path.read_text() for path in Path(__file__).parent.glob("test_practice_quirks*.py"))
+    texts = "".join(path.read_text() for path in Path(__file__).parent.glob("test_quirks*.py"))
     assert [quirk.name for quirk in fields(Quirks) if f"{quirk.name}=" not in texts] == []
 
 

@@ -19,7 +19,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.core.renderer import render
 from ptyctl.platforms import Platform, Platforms
 from tests.controller.acting import PATIENCE_MS, config, execute, refused
-from tests.devices.together import Outcomes, check, together
+from tests.integration.devices.concurrent_runs import Outcomes, check, together
 
 PLATFORMS = Platforms()
 

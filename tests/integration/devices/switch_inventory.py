@@ -1,4 +1,4 @@
-"""An inventory of one practice switch: over Telnet, as a console, and over SSH."""
+"""An inventory of one simulated switch: over Telnet, as a console, and over SSH."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from fixtures.servers.relay import Relay
 from ptyctl.controller.settings import Settings
-from ptyctl.simulator import PracticeSwitch
+from ptyctl.simulator import SimulatedSwitch
 
 #: Long, and like nothing else that is shown.
 PASSWORD = "Kr0kodil-unterm-Bett"
@@ -39,10 +39,10 @@ ssh_options = {{ host_key_fingerprint = "{fingerprint}", use_openssh_config = fa
 """
 
 
-class Rack:
+class SwitchInventory:
     """`devices` is the inventory's path; Telnet goes through `relay`, which can fail."""
 
-    def __init__(self, folder: Path, switch: PracticeSwitch, relay: Relay) -> None:
+    def __init__(self, folder: Path, switch: SimulatedSwitch, relay: Relay) -> None:
         self.folder, self.switch, self.relay = folder, switch, relay
         self.devices = folder / "devices.toml"
         self.write(telnet=relay.port)

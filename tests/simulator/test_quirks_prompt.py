@@ -1,9 +1,9 @@
-"""The prompts of a practice switch with quirks."""
+"""The prompts of a simulated switch with quirks."""
 
 from __future__ import annotations
 
 from ptyctl.simulator import Quirks
-from tests.simulator.quirky_desk import QuirkyDesk
+from tests.simulator.quirky_user import QuirkyDesk
 
 
 def test_prompt_prefix() -> None:

@@ -1,4 +1,4 @@
-"""Somebody in front of a console of the practice switch that has quirks."""
+"""Somebody in front of a console of the simulated switch that has quirks."""
 
 from __future__ import annotations
 

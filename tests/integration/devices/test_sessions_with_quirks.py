@@ -1,4 +1,4 @@
-"""The practice switch with each quirk of its login, its prompt and its questions: logged in, configured, saved."""
+"""The simulated switch with each quirk of its login, its prompt and its questions: logged in, configured, saved."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.simulator import PracticeSwitch, Quirks
+from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.hooks import arriving, asking, logging_in, making, prompting
 from ptyctl.simulator.hooks.arriving import HALF_TYPED
 from ptyctl.simulator.hooks.logging_in import LOGIN_PROMPTS
 from tests.controller.acting import PATIENCE_MS, config, execute, read, refused
-from tests.devices.rack import ENABLE, PASSWORD
-from tests.devices.together import Outcomes, check, together
+from tests.integration.devices.concurrent_runs import Outcomes, check, together
+from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
 
 #: Values that turn on those that are no switches.
 VALUES: dict[str, Any] = {"renamed_every": 1, "syslog_after_prompt": 1, "syslog_every": 1}
@@ -37,9 +37,9 @@ def quirks_of(*hooks: Any) -> list[str]:
 
 @asynccontextmanager
 async def switch_with(quirks: Quirks, controller: Controller, **asked: Any) -> AsyncIterator[SessionHandle]:
-    """A session on a practice switch, logged in."""
+    """A session on a simulated switch, logged in."""
     auth = {"password": PASSWORD, "enable_secret": ENABLE}
-    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE, quirks=quirks) as switch:
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE, quirks=quirks) as switch:
         where = {"protocol": "telnet", "host": switch.host, "port": switch.telnet_port, "platform": "cisco_ios"}
         handle = await SessionHandle.open(controller, **{**where, "username": "admin", "auth": auth, **asked})
         async with handle:

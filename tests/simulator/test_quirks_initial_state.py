@@ -1,4 +1,4 @@
-"""What somebody finds who connects to a practice switch with quirks."""
+"""What somebody finds who connects to a simulated switch with quirks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from ptyctl.simulator import Quirks
 from ptyctl.simulator.actions import Close
-from tests.simulator.quirky_desk import LOGIN, QuirkyDesk
+from tests.simulator.quirky_user import LOGIN, QuirkyDesk
 
 GREETED = "\r\n\r\nUser Access Verification\r\n\r\nUsername: "
 

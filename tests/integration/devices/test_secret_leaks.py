@@ -17,8 +17,8 @@ from ptyctl import LocalController
 from ptyctl.api import ConfigRequest, ExecRequest, IoRequest, LogRequest, PtyctlError, SessionRequest, WatchRequest
 from ptyctl.api.pty import PTY_REQUESTS
 from ptyctl.controller.doctor import Doctor
-from ptyctl.simulator import PracticeSwitch, Quirks
-from tests.devices.rack import ENABLE, PASSWORD, Rack
+from ptyctl.simulator import Quirks, SimulatedSwitch
+from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 #: The password of the console server.
 PORTS = "Ein-Port-weiter-rechts"
@@ -46,13 +46,13 @@ class Cutting(Relay):
 
 
 @pytest.fixture(params=[{}, {"echoes_password": True}, {"echoes_password": True, "console_server": f"ports:{PORTS}"}])
-async def switch(request: pytest.FixtureRequest) -> AsyncIterator[PracticeSwitch]:
-    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE, quirks=Quirks(**request.param)) as practice:
+async def switch(request: pytest.FixtureRequest) -> AsyncIterator[SimulatedSwitch]:
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE, quirks=Quirks(**request.param)) as practice:
         yield practice
 
 
 @pytest.fixture(params=[1, 65536])
-async def relay(request: pytest.FixtureRequest, switch: PracticeSwitch) -> AsyncIterator[Relay]:
+async def relay(request: pytest.FixtureRequest, switch: SimulatedSwitch) -> AsyncIterator[Relay]:
     async with Cutting(switch.telnet_port, request.param) as between:
         yield between
 
@@ -139,44 +139,46 @@ async def full_run(controller: LocalController, device: str, heard: Heard) -> No
 
 
 @pytest.fixture
-def device(rack: Rack, switch: PracticeSwitch) -> str:
+def device(inventory: SwitchInventory, switch: SimulatedSwitch) -> str:
     if not switch._quirks.console_server:
         return "sw-console"
-    rack.keep("ports", PORTS)
-    rack.write(
-        telnet=rack.relay.port,
-        more=f'[console_servers.cs]\nhost = "127.0.0.1"\nprotocol = "telnet"\nbase_port = {rack.relay.port - 1}\n'
+    inventory.keep("ports", PORTS)
+    inventory.write(
+        telnet=inventory.relay.port,
+        more=f'[console_servers.cs]\nhost = "127.0.0.1"\nprotocol = "telnet"\nbase_port = {inventory.relay.port - 1}\n'
         'username = "ports"\npassword = "file:secrets/ports"\n[devices.behind]\nconsole = { server = "cs", port = 1 }\n',
     )
     return "behind"
 
 
-async def test_a_full_run_leaves_no_trace(rack: Rack, device: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_full_run_leaves_no_trace(inventory: SwitchInventory, device: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     heard = Heard()
-    async with LocalController(rack.settings()) as controller:
+    async with LocalController(inventory.settings()) as controller:
         await full_run(controller, device, heard)
     nowhere("a reply", heard.text())
     nowhere("what was told in base64", heard.decoded())
     nowhere("a log", caplog.text.encode())
-    files = [path for path in (rack.folder / "state").rglob("*") if path.is_file()]
+    files = [path for path in (inventory.folder / "state").rglob("*") if path.is_file()]
     assert {"output.raw", "output.spool", "input.jsonl", "meta.json", "events.jsonl"} <= {path.name for path in files}
     for path in files:
         nowhere(str(path), path.read_bytes())
     assert b"switch-001" in heard.text()  # it was a run
 
 
-async def test_a_refused_login_and_the_doctor_leave_none(rack: Rack, device: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_login_and_the_doctor_leave_none(
+    inventory: SwitchInventory, device: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
-    rack.keep("enable", PASSWORD)  # not the one that the device wants
-    steps = [step.told async for step in Doctor(rack.settings(), device).steps()]
-    rack.keep("password", ENABLE)
-    async with LocalController(rack.settings()) as controller:
+    inventory.keep("enable", PASSWORD)  # not the one that the device wants
+    steps = [step.told async for step in Doctor(inventory.settings(), device).steps()]
+    inventory.keep("password", ENABLE)
+    async with LocalController(inventory.settings()) as controller:
         with pytest.raises(PtyctlError) as caught:
             await controller.session(SessionRequest(action="open", device=device))
     nowhere("the doctor's steps", "\n".join(steps).encode())
     nowhere("the error", json.dumps(caught.value.payload()).encode())
     nowhere("a log", caplog.text.encode())
-    for path in Path(rack.folder / "state").rglob("*"):
+    for path in Path(inventory.folder / "state").rglob("*"):
         if path.is_file():
             nowhere(str(path), path.read_bytes())

@@ -1,4 +1,4 @@
-"""Each quirk of the practice switch and exec: `stdout` and the block's text are exactly what the command printed."""
+"""Each quirk of the simulated switch and exec: `stdout` and the block's text are exactly what the command printed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.api.pty import BlocksRead
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.simulator import PracticeSwitch, Quirks
+from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.pager_styles import STYLES
 from tests.controller.acting import PATIENCE_MS, execute, read, refused, write
-from tests.simulator.practice_desk import ACCOUNT, body
-from tests.simulator.quirky_desk import QuirkyDesk
+from tests.simulator.console_user import ACCOUNT, body
+from tests.simulator.quirky_user import QuirkyDesk
 
 #: Values that turn on those that are no switches.
 VALUES: dict[str, Any] = {
@@ -90,7 +90,7 @@ async def controller(tmp_path: Path) -> AsyncIterator[LocalController]:
 async def logged_in(controller: Controller, quirks: Quirks, *by_hand: str, **more: Any) -> AsyncIterator[SessionHandle]:
     """A session on the switch, in privileged mode, as wide and as high as a terminal of old; `by_hand`: what to type at the
     questions for names and passwords, which the session does not answer then."""
-    async with PracticeSwitch("sw1", ACCOUNT.username, password=ACCOUNT.password, enable_secret="en", quirks=quirks) as switch:
+    async with SimulatedSwitch("sw1", ACCOUNT.username, password=ACCOUNT.password, enable_secret="en", quirks=quirks) as switch:
         where = {"protocol": "telnet", "host": switch.host, "port": switch.telnet_port, "pty": {"cols": 80, "rows": 24}}
         who = {} if by_hand else {"username": "admin", "auth": {"password": ACCOUNT.password, "enable_secret": "en"}}
         async with await SessionHandle.open(controller, **where, **who, **{"platform": "cisco_ios", **more}) as handle:

@@ -8,7 +8,7 @@ from ptyctl.simulator import Quirks
 from ptyctl.simulator.console import Console
 from ptyctl.simulator.device import Account, Device
 from ptyctl.simulator.line import MAX_BACKLOG, MAX_TYPED, Line
-from tests.simulator.practice_desk import Desk
+from tests.simulator.console_user import Desk
 
 
 class Screen:

@@ -15,16 +15,16 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.platforms import Platforms
-from ptyctl.simulator import PracticeSwitch, Quirks
+from ptyctl.simulator import Quirks, SimulatedSwitch
 from tests.controller.acting import BASH, PATIENCE_MS, config, refused, session
-from tests.devices.rack import ENABLE, PASSWORD
-from tests.devices.test_devices_quirks import mode_of, switch_with
+from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
+from tests.integration.devices.test_sessions_with_quirks import mode_of, switch_with
 
 AUTO = {"platform": "auto"}
 
 
 async def test_over_ssh(controller: Controller) -> None:
-    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE) as switch:
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch:
         where = {"protocol": "ssh", "host": HOST, "port": switch.ssh_port, "username": "admin"}
         options = {"host_key_fingerprint": switch.host_key_fingerprint, "use_openssh_config": False}
         auth = {"password": PASSWORD, "enable_secret": ENABLE}
@@ -59,7 +59,7 @@ async def test_a_console_that_is_opened_again_keeps_its_family(tmp_path: Path) -
     """Also in another server, which reads what the first has left."""
     console = {"session_type": "console", "device_id": "sw1", "acquire_lock": True, "task_id": "one"}
     settings = Settings(state_dir=tmp_path / "state")
-    async with PracticeSwitch(password=PASSWORD, enable_secret=ENABLE) as switch:
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch:
         asked: dict[str, Any] = {
             "protocol": "telnet", "host": switch.host, "port": switch.telnet_port, "username": "admin",
             "auth": {"password": PASSWORD, "enable_secret": ENABLE}, **console, **AUTO,

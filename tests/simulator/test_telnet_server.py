@@ -1,4 +1,4 @@
-"""The practice switch over Telnet, by a raw socket."""
+"""The simulated switch over Telnet, by a raw socket."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from ptyctl.simulator import PracticeSwitch, Quirks
+from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.pager_styles import IOS
-from tests.simulator.practice_client import GREETING, IAC, NAWS, NAWS_80_10, WILL, connected, practice
+from tests.simulator.telnet_client import GREETING, IAC, NAWS, NAWS_80_10, WILL, connected, practice
 
 
 class TestSession:
@@ -84,7 +84,7 @@ class TestSeveral:
             assert await two.run(b"\r", b"sw1#") == b"\r\nsw1#"
 
     async def test_twenty_at_once(self) -> None:
-        async def visit(switch: PracticeSwitch, number: int) -> bytes:
+        async def visit(switch: SimulatedSwitch, number: int) -> bytes:
             async with connected(switch) as client:
                 await client.log_in()
                 await client.run(b"terminal length 0\r", b"sw1#")

@@ -1,11 +1,11 @@
-"""The echo of a practice switch with quirks, at the terminal's width. Each line that is typed runs as it was meant."""
+"""The echo of a simulated switch with quirks, at the terminal's width. Each line that is typed runs as it was meant."""
 
 from __future__ import annotations
 
 import pytest
 
 from ptyctl.simulator import Quirks
-from tests.simulator.quirky_desk import QuirkyDesk
+from tests.simulator.quirky_user import QuirkyDesk
 
 WIDTH = 20
 #: Wider than two rows.

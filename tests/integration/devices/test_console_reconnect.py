@@ -13,9 +13,9 @@ from ptyctl.api import ErrorCode, ExecReply, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
 from ptyctl.controller import reconnecting
-from ptyctl.simulator import PracticeSwitch
+from ptyctl.simulator import SimulatedSwitch
 from tests.controller.acting import PATIENCE_MS, refused, session
-from tests.devices.rack import Rack
+from tests.integration.devices.switch_inventory import SwitchInventory
 
 PATIENCE_S = PATIENCE_MS / 1000
 
@@ -53,10 +53,10 @@ async def as_soon_as_possible(handle: SessionHandle, cmd: str) -> ExecReply:
 
 
 @pytest.mark.parametrize("how", ["reset", "close"])
-async def test_a_lost_line_comes_back(controller: LocalController, rack: Rack, how: str) -> None:
+async def test_a_lost_line_comes_back(controller: LocalController, inventory: SwitchInventory, how: str) -> None:
     one = await console(controller)
     before = (await one.exec("show version")).stdout
-    getattr(rack.relay, how)()
+    getattr(inventory.relay, how)()
     await state(controller, one.session_id, "reconnecting")
     await state(controller, one.session_id, "open")
     status = await one.status()
@@ -66,11 +66,13 @@ async def test_a_lost_line_comes_back(controller: LocalController, rack: Rack, h
     assert ((await entry(controller)).incarnation, (await entry(controller)).session_id) == (2, one.session_id)
 
 
-async def test_a_lost_ssh_console_comes_back(controller: LocalController, rack: Rack, switch: PracticeSwitch) -> None:
+async def test_a_lost_ssh_console_comes_back(
+    controller: LocalController, inventory: SwitchInventory, switch: SimulatedSwitch
+) -> None:
     async with Relay(switch.ssh_port) as relay:
         device = f'[devices.con]\nhost = "127.0.0.1"\nport = {relay.port}\nprotocol = "ssh"\nsession_type = "console"\n'
         options = f'host_key_fingerprint = "{switch.host_key_fingerprint}", use_openssh_config = false'
-        rack.write(telnet=rack.relay.port, more=f"{device}ssh_options = {{ {options} }}\n")
+        inventory.write(telnet=inventory.relay.port, more=f"{device}ssh_options = {{ {options} }}\n")
         one = await SessionHandle.open(controller, device="con", acquire_lock=True, task_id="t")
         relay.reset()
         await state(controller, one.session_id, "reconnecting")
@@ -78,10 +80,10 @@ async def test_a_lost_ssh_console_comes_back(controller: LocalController, rack: 
         assert (await as_soon_as_possible(one, "show version")).mode == "privileged"
 
 
-async def test_meanwhile_calls_are_told_when_the_next_try_is(controller: LocalController, rack: Rack) -> None:
+async def test_meanwhile_calls_are_told_when_the_next_try_is(controller: LocalController, inventory: SwitchInventory) -> None:
     one = await console(controller)
-    rack.write(telnet=1)  # nobody listens there
-    rack.relay.reset()
+    inventory.write(telnet=1)  # nobody listens there
+    inventory.relay.reset()
     await state(controller, one.session_id, "reconnecting")
     for call in (lambda: one.exec("show version"), lambda: one.write("x"), lambda: one.key("ctrl_c")):
         with refused(ErrorCode.CONNECT_FAILED, "reconnecting", "call again") as caught:
@@ -93,35 +95,37 @@ async def test_meanwhile_calls_are_told_when_the_next_try_is(controller: LocalCo
 
 
 async def test_an_open_does_not_wait_for_the_next_try(
-    controller: LocalController, rack: Rack, monkeypatch: pytest.MonkeyPatch
+    controller: LocalController, inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconnecting, "FIRST_S", 3600.0)
     one = await console(controller)
-    rack.relay.reset()
+    inventory.relay.reset()
     await state(controller, one.session_id, "reconnecting")
     again = await SessionHandle.open(controller, device="sw-console")
     assert (again.session_id, again.opened.state) == (one.session_id, "open")
 
 
-async def test_a_device_that_has_moved_goes_on_at_its_new_place(controller: LocalController, rack: Rack) -> None:
+async def test_a_device_that_has_moved_goes_on_at_its_new_place(
+    controller: LocalController, inventory: SwitchInventory
+) -> None:
     one = await console(controller)
-    rack.write(telnet=1)
+    inventory.write(telnet=1)
     with refused(ErrorCode.INVALID_ARGUMENT, "is open already"):  # nobody's line is taken away for that
         await session(controller, "open", device="sw-console")
-    rack.relay.reset()
+    inventory.relay.reset()
     await state(controller, one.session_id, "reconnecting")
     with refused(ErrorCode.CONNECT_FAILED):
         await session(controller, "open", device="sw-console")
     assert (await one.status()).state == "reconnecting"  # it is tried on
-    rack.write(telnet=rack.switch.telnet_port)
+    inventory.write(telnet=inventory.switch.telnet_port)
     again = await SessionHandle.open(controller, device="sw-console")
     assert again.session_id == one.session_id
-    assert (await entry(controller)).port == rack.switch.telnet_port
+    assert (await entry(controller)).port == inventory.switch.telnet_port
 
 
-async def test_a_close_ends_the_trying(controller: LocalController, rack: Rack) -> None:
+async def test_a_close_ends_the_trying(controller: LocalController, inventory: SwitchInventory) -> None:
     one = await console(controller)
-    rack.relay.reset()
+    inventory.relay.reset()
     await state(controller, one.session_id, "reconnecting")
     await one.close()
     assert await state(controller, one.session_id, "closed") == "closed"
@@ -129,11 +133,11 @@ async def test_a_close_ends_the_trying(controller: LocalController, rack: Rack) 
     assert (await SessionHandle.open(controller, device="sw-console")).session_id != one.session_id
 
 
-async def test_refused_credentials_are_not_tried_again(controller: LocalController, rack: Rack) -> None:
+async def test_refused_credentials_are_not_tried_again(controller: LocalController, inventory: SwitchInventory) -> None:
     """Else the account would be locked by and by."""
     one = await console(controller)
-    rack.keep("password", "not-the-one")
-    rack.relay.reset()
+    inventory.keep("password", "not-the-one")
+    inventory.relay.reset()
     assert await state(controller, one.session_id, "lost") == "lost"
     await asyncio.gather(*controller._maker.reconnecting._tasks.values())
     notices = (await one.status()).notices or []
@@ -141,25 +145,25 @@ async def test_refused_credentials_are_not_tried_again(controller: LocalControll
     assert not any("not-the-one" in notice for notice in notices)
 
 
-async def test_a_line_that_goes_away_again_and_again(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_line_that_goes_away_again_and_again(inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is lost in the middle of the login, too."""
     monkeypatch.setattr(reconnecting, "FIRST_S", 0.01)
-    async with LocalController(rack.settings()) as controller:
+    async with LocalController(inventory.settings()) as controller:
         one = await console(controller)
         found = await controller._registry.find(one.session_id)
         for incarnation in (2, 3, 4):
-            rack.relay.reset()
+            inventory.relay.reset()
             async with asyncio.timeout(PATIENCE_S):
                 while found.incarnation < incarnation or found.state != "open":
                     await found.changes.wait()
         assert (await as_soon_as_possible(one, "show version")).mode == "privileged"
 
 
-async def test_a_close_in_the_middle_of_a_try(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_close_in_the_middle_of_a_try(inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconnecting, "FIRST_S", 0.01)
-    async with LocalController(rack.settings()) as controller:
+    async with LocalController(inventory.settings()) as controller:
         one = await console(controller)
-        rack.relay.reset()
+        inventory.relay.reset()
         await state(controller, one.session_id, "reconnecting")
         await state(controller, one.session_id, "open")  # the login is under way now
         await one.close(force=True)
@@ -167,33 +171,33 @@ async def test_a_close_in_the_middle_of_a_try(rack: Rack, monkeypatch: pytest.Mo
         assert await state(controller, one.session_id, "closed") == "closed"
 
 
-async def test_it_gives_up_in_the_end(rack: Rack, switch: PracticeSwitch) -> None:
-    async with LocalController(rack.settings(reconnect_for_s=0.01)) as controller:
+async def test_it_gives_up_in_the_end(inventory: SwitchInventory, switch: SimulatedSwitch) -> None:
+    async with LocalController(inventory.settings(reconnect_for_s=0.01)) as controller:
         one = await console(controller)
-        rack.write(telnet=1)
-        rack.relay.reset()
+        inventory.write(telnet=1)
+        inventory.relay.reset()
         await state(controller, one.session_id, "lost")
         await asyncio.gather(*controller._maker.reconnecting._tasks.values())
         with refused(ErrorCode.REMOTE_CLOSED, "open again"):
             await one.exec("show version")
 
 
-async def test_it_can_be_turned_off(rack: Rack) -> None:
-    async with LocalController(rack.settings(reconnect_for_s=0)) as controller:
+async def test_it_can_be_turned_off(inventory: SwitchInventory) -> None:
+    async with LocalController(inventory.settings(reconnect_for_s=0)) as controller:
         one = await console(controller)
-        rack.relay.reset()
+        inventory.relay.reset()
         assert await state(controller, one.session_id, "lost", "reconnecting") == "lost"
 
 
-async def test_what_is_no_console_stays_lost(controller: LocalController, rack: Rack) -> None:
+async def test_what_is_no_console_stays_lost(controller: LocalController, inventory: SwitchInventory) -> None:
     one = await SessionHandle.open(controller, device="sw-telnet")
-    rack.relay.reset()
+    inventory.relay.reset()
     assert await state(controller, one.session_id, "lost", "reconnecting") == "lost"
 
 
-async def test_after_a_restart_the_consoles_of_the_inventory_come_back(rack: Rack, relay: Relay) -> None:
+async def test_after_a_restart_the_consoles_of_the_inventory_come_back(inventory: SwitchInventory, relay: Relay) -> None:
     """The server was killed: its session's files are as it left them, and credentials are fetched anew."""
-    first = LocalController(rack.settings())
+    first = LocalController(inventory.settings())
     one = await console(first)
     killed = await first._registry.find(one.session_id)
     killed.flush()
@@ -201,9 +205,9 @@ async def test_after_a_restart_the_consoles_of_the_inventory_come_back(rack: Rac
     assert killed.channel is not None
     await killed.channel.close(force=True)
     killed.let_go()
-    meta = json.loads((rack.folder / "state" / "sessions" / one.session_id / "meta.json").read_text())
+    meta = json.loads((inventory.folder / "state" / "sessions" / one.session_id / "meta.json").read_text())
     assert (meta["spec"]["device"], meta["state"]) == ("sw-console", "lost")
-    async with LocalController(rack.settings(), lasting=True) as second:
+    async with LocalController(inventory.settings(), lasting=True) as second:
         assert second._maker.reconnecting._taking_up is not None
         await second._maker.reconnecting._taking_up
         await state(second, one.session_id, "open")

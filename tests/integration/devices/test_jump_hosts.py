@@ -12,7 +12,7 @@ from ptyctl import LocalController
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.acting import refused, session
-from tests.devices.rack import PASSWORD, Rack
+from tests.integration.devices.switch_inventory import PASSWORD, SwitchInventory
 
 HOP_PASSWORD = "Marabu-im-Schornstein"
 
@@ -39,16 +39,16 @@ ssh_options = {{ host_key_policy = "accept_new", known_hosts_path = "{known}", u
 
 
 @pytest.fixture
-async def hops(rack: Rack) -> AsyncIterator[list[InProcessSsh]]:
+async def hops(inventory: SwitchInventory) -> AsyncIterator[list[InProcessSsh]]:
     """Two jump hosts, and a device that is reached through both."""
     async with AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(running_ssh_server(Login(password=HOP_PASSWORD))) for _ in range(2)]
         first, second = (server.port for server in servers)
         behind = _BEHIND.format(
-            first=first, second=second, user=USER, ssh=rack.switch.ssh_port, known=rack.folder / "known_hosts"
+            first=first, second=second, user=USER, ssh=inventory.switch.ssh_port, known=inventory.folder / "known_hosts"
         )
-        rack.write(telnet=rack.relay.port, more=behind)
-        rack.keep("hop", HOP_PASSWORD)
+        inventory.write(telnet=inventory.relay.port, more=behind)
+        inventory.keep("hop", HOP_PASSWORD)
         yield servers
 
 
@@ -61,8 +61,10 @@ async def test_a_device_behind_two_jump_hosts(controller: LocalController, hops:
         assert PASSWORD not in str(server.attempts)
 
 
-async def test_a_jump_host_that_refuses_is_named(controller: LocalController, rack: Rack, hops: list[InProcessSsh]) -> None:
-    rack.keep("hop", "not-the-one")
+async def test_a_jump_host_that_refuses_is_named(
+    controller: LocalController, inventory: SwitchInventory, hops: list[InProcessSsh]
+) -> None:
+    inventory.keep("hop", "not-the-one")
     with refused(ErrorCode.AUTH_FAILED, str(hops[0].port)) as caught:
         await session(controller, "open", device="sw-behind")
     assert "not-the-one" not in f"{caught.value.message} {caught.value.details}"

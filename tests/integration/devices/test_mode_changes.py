@@ -12,9 +12,9 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.simulator import Quirks
 from tests.controller.acting import PATIENCE_MS, config, execute, read, refused, session
-from tests.devices.rack import PASSWORD
-from tests.devices.test_devices_quirks import mode_of, switch_with
-from tests.devices.test_devices_tours import logged_in
+from tests.integration.devices.switch_inventory import PASSWORD
+from tests.integration.devices.test_sessions_with_quirks import mode_of, switch_with
+from tests.integration.devices.test_transcript_tours import logged_in
 
 WITHOUT_ENABLE = {"auth": {"password": PASSWORD}}
 WRONG_ENABLE = {"auth": {"password": PASSWORD, "enable_secret": "not-the-right-One"}}

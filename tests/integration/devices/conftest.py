@@ -1,0 +1,37 @@
+"""A simulated switch, an inventory that names it, and a controller that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.relay import Relay
+from ptyctl.controller import LocalController
+from ptyctl.simulator import SimulatedSwitch
+from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
+
+
+@pytest.fixture
+async def switch() -> AsyncIterator[SimulatedSwitch]:
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as practice:
+        yield practice
+
+
+@pytest.fixture
+async def relay(switch: SimulatedSwitch) -> AsyncIterator[Relay]:
+    """On the way to the switch's Telnet port."""
+    async with Relay(switch.telnet_port) as between:
+        yield between
+
+
+@pytest.fixture
+def inventory(tmp_path: Path, switch: SimulatedSwitch, relay: Relay) -> SwitchInventory:
+    return SwitchInventory(tmp_path, switch, relay)
+
+
+@pytest.fixture
+async def controller(inventory: SwitchInventory) -> AsyncIterator[LocalController]:
+    async with LocalController(inventory.settings()) as local:
+        yield local
