@@ -1,6 +1,6 @@
-"""For whom a channel is opened: whose environment and umask a program gets, and what a relative path is relative to.
+"""The process on whose behalf a channel is opened: its working directory, environment and umask.
 
-That is this process, unless a door speaks for another one; a task's context carries it (PEP 567).
+By default this is the current process. A daemon sets the client that it serves in the task's context (PEP 567).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A process of the same user, as it was when it connected. `cwd` is absolute; `umask` None is not known."""
+    """A process of the same user, as it was when it connected. `cwd` is absolute; a `umask` of None is unknown."""
 
     cwd: str
     env: Mapping[str, str]
@@ -25,14 +25,15 @@ class Caller:
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
-def caller() -> Caller | None:
-    """For whom the running task works; None is this process."""
+def current_caller() -> Caller | None:
+    """Return the caller of the running task; None means this process."""
     return _CALLER.get()
 
 
 @contextmanager
-def on_behalf_of(who: Caller | None) -> Iterator[None]:
-    token = _CALLER.set(who)
+def on_behalf_of(caller: Caller | None) -> Iterator[None]:
+    """Set the caller for the current context."""
+    token = _CALLER.set(caller)
     try:
         yield
     finally:
@@ -40,33 +41,33 @@ def on_behalf_of(who: Caller | None) -> Iterator[None]:
 
 
 def environment() -> Mapping[str, str]:
-    """The caller's environment."""
-    who = _CALLER.get()
-    return os.environ if who is None else who.env
+    """Return the caller's environment."""
+    caller = _CALLER.get()
+    return os.environ if caller is None else caller.env
 
 
 def umask() -> int | None:
-    """The caller's, where it is not that of this process."""
-    who = _CALLER.get()
-    return None if who is None else who.umask
+    """Return the caller's umask; None where it is that of this process, or unknown."""
+    caller = _CALLER.get()
+    return None if caller is None else caller.umask
 
 
-def absolute(path: str) -> str:
-    """A path as the caller means it, also with ~."""
-    who = _CALLER.get()
-    return str(expanded(path).absolute() if who is None else Path(who.cwd, expanded(path)))
+def absolute_path(path: str) -> str:
+    """Return `path` relative to the caller's working directory, with a leading ~ expanded."""
+    caller = _CALLER.get()
+    return str(expand_user(path).absolute() if caller is None else Path(caller.cwd, expand_user(path)))
 
 
-def expanded(path: str) -> Path:
-    """A path with ~; that of a user who is not there leads nowhere."""
+def expand_user(path: str) -> Path:
+    """Expand a leading ~ or ~user; return the path unchanged if there is no such user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
 
 
-def is_folder(path: Path) -> bool:
-    """Whether it is one for us: not where its name is too long, or it lies in one that is closed to us."""
+def is_directory(path: Path) -> bool:
+    """Return whether `path` is a directory; False where it cannot be examined (too long, or no permission)."""
     try:
         return path.is_dir()
     except OSError:

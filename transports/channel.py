@@ -1,16 +1,18 @@
-"""The abstract byte channel: what a local PTY, an SSH session and a Telnet connection have in common."""
+"""The channel interface that the local PTY, the SSH and the Telnet channel implement."""
 
 from __future__ import annotations
 
+import signal
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from .errors import Unsupported
 from .receiver import Receiver
 
 
 @dataclass(frozen=True, slots=True)
 class Pty:
-    """The terminal that is asked for. `cols` and `rows` are characters, 1 to 65535 each (RFC 1073, RFC 4254 6.2)."""
+    """The requested terminal. `cols` and `rows` are characters, 1 to 65535 each (RFC 1073, RFC 4254 6.2)."""
 
     cols: int = 120
     rows: int = 40
@@ -26,50 +28,50 @@ class ExitStatus:
 
     @property
     def shell_code(self) -> int | None:
-        """The code a shell would report: 128 + n for a death by signal n."""
+        """The exit code that a shell reports: 128 + n after death by signal n; None if this host lacks the signal."""
         if self.signal is None:
             return self.code
-        import signal
-
         number = getattr(signal, f"SIG{self.signal}", None)
         return None if number is None else 128 + int(number)
 
 
 class Channel(ABC):
-    """One duplex stream of bytes to a terminal.
+    """A duplex byte stream to a terminal.
 
-    Life: `open` once, then `write`/`drain`, then `close`. The receiver is fed from `open` on until `channel_ended`, whoever
-    reads or does not: the far end is never blocked by a slow reader. All methods belong to one event loop.
+    Lifecycle: `open` once, then `write` and `drain`, then `close`. From `open` until `channel_ended` the channel passes all
+    received bytes to its receiver without back-pressure, so a slow consumer never blocks the remote end. All methods must be
+    called from one event loop.
     """
 
     protocol: str = "memory"
 
-    #: Whether the far end has a terminal of ours (a PTY, or a Telnet peer that may be told the window's size).
+    #: Whether the remote end has a terminal: a PTY, or a Telnet peer that accepts the window size.
     pty_enabled: bool = True
-    #: What the far end said of itself before the terminal began (SSH: version and banner).
+    #: What the server sent before the terminal started (SSH: version and banner).
     server_banner: str | None = None
-    #: A risk that the user should know of (Telnet: cleartext).
+    #: A risk to show to the user (Telnet: cleartext).
     security_warning: str | None = None
-    #: How the far end's process ended, once it has, where the protocol tells.
+    #: The exit status of the remote process after its end, if the protocol transfers it.
     exit_status: ExitStatus | None = None
 
     @abstractmethod
     async def open(self, receiver: Receiver) -> None:
-        """Connects or starts, and from then on feeds `receiver`.
+        """Connect or start the program, and pass received bytes to `receiver` from now on.
+
+        A failed or cancelled open leaves no process and no socket.
 
         Raises:
             InvalidOption, Unsupported, ConnectTimeout, ConnectFailed, AuthFailed, HostKeyMismatch.
-        A failed or cancelled open leaves nothing behind: no process, no socket.
         """
 
     @property
-    def terminal(self) -> int | None:
-        """The descriptor on which a local program's terminal hangs: whoever holds a duplicate keeps it. None elsewhere."""
+    def terminal_fd(self) -> int | None:
+        """The PTY master of a local program, None otherwise. A duplicate of it keeps the terminal open."""
         return None
 
     @abstractmethod
     def write(self, data: bytes) -> int:
-        """Hands over as much of `data` as can go now without waiting (0 if none), as write(2) does on a non-blocking file.
+        """Accept as much of `data` as possible without blocking; return the number of bytes accepted, possibly 0.
 
         Raises:
             ChannelClosed, ChannelEnded, ChannelBroken.
@@ -77,63 +79,63 @@ class Channel(ABC):
 
     @abstractmethod
     async def drain(self) -> None:
-        """Waits until `write` may take something again. Many may wait at once.
+        """Wait until `write` may accept bytes again. Several tasks may wait at the same time.
 
         Raises:
-            ChannelClosed, ChannelEnded, ChannelBroken: also when that happens during the wait.
+            ChannelClosed, ChannelEnded, ChannelBroken: also if the channel ends during the wait.
         """
 
     async def send(self, data: bytes) -> None:
-        """Writes all of `data`, waiting where the far end is slow."""
+        """Write all of `data`, waiting whenever the channel accepts no more."""
         rest = data
         while rest:
-            taken = self.write(rest)
-            rest = rest[taken:]
+            accepted = self.write(rest)
+            rest = rest[accepted:]
             if rest:
                 await self.drain()
 
     @property
     def enter(self) -> bytes:
-        """The bytes that one press of Enter sends, as things stand now."""
+        """The bytes that the Enter key sends in the current mode."""
         return b"\r"
 
     @property
     def echo_off(self) -> bool:
-        """Whether the far end is known to take a secret now (a local PTY with ICANON on and ECHO off)."""
+        """Whether the terminal reads a line without echo, as for a password. Only a local PTY can report it (termios)."""
         return False
 
     @property
     def canonical(self) -> bool | None:
-        """Whether the terminal hands over whole lines (termios ICANON), as to a program without a line editor; None where that
-        is not known."""
+        """Whether the terminal is in canonical mode (termios ICANON), None if unknown."""
         return None
 
     def leads_foreground(self) -> bool | None:
-        """Whether the program that was started is itself in front (tcgetpgrp(3)), and none that it runs; None where unknown."""
+        """Return whether the started program itself is in the foreground (tcgetpgrp(3)), None if unknown."""
         return None
 
     def kill_foreground(self) -> bool:
-        """Kills the program in front of the shell (SIGKILL to the terminal's foreground group); False where that cannot be."""
+        """Send SIGKILL to the foreground process group unless it is the shell; return whether it was sent."""
         return False
 
     @abstractmethod
     def resize(self, cols: int, rows: int) -> None:
-        """Tells the far end the new window size. On a channel that has ended it does nothing.
+        """Set the window size. Has no effect on a channel that has ended.
 
         Raises:
             Unsupported: the channel has no terminal.
         """
 
     async def send_break(self, duration_ms: int = 250) -> None:
-        """Sends BREAK: RFC 4335 on SSH, IAC BRK (RFC 854) on Telnet, tcsendbreak on a tty.
+        """Send BREAK: RFC 4335 on SSH, IAC BRK (RFC 854) on Telnet.
 
         Raises:
-            Unsupported: this channel knows no BREAK, or the far end refused it.
+            Unsupported: the channel cannot send BREAK.
         """
-        from .errors import Unsupported
-
-        raise Unsupported(f"a {self.protocol} channel has no BREAK; send ctrl_c or ctrl_backslash instead")
+        raise Unsupported(f"a {self.protocol} channel cannot send BREAK", hint="send ctrl_c or ctrl_backslash instead")
 
     @abstractmethod
     async def close(self, *, force: bool = False) -> None:
-        """Ends the channel and frees everything. `force` skips all grace. A second close does nothing; none raises or hangs."""
+        """End the channel and release its resources; `force` skips all grace periods.
+
+        May be called repeatedly. Never raises and never hangs.
+        """

@@ -1,18 +1,18 @@
-"""What a channel can raise. Nothing a library raises passes a transport's edge.
+"""The errors that a channel raises. Exceptions of libraries and of the operating system are translated to these.
 
     ChannelError
-    ├── InvalidOption       INVALID_ARGUMENT   an option that cannot be, before anything was tried
-    ├── Unsupported         UNSUPPORTED        this kind of channel cannot do that
-    ├── ConnectTimeout      CONNECT_TIMEOUT    no answer, or one that stopped half-way
-    ├── ConnectFailed       CONNECT_FAILED     refused, unreachable, not a program
-    ├── AuthFailed          AUTH_FAILED        the far end knows us and says no
+    ├── InvalidOption       INVALID_ARGUMENT   an option is invalid; raised before any connection attempt
+    ├── Unsupported         UNSUPPORTED        this kind of channel has no such operation
+    ├── ConnectTimeout      CONNECT_TIMEOUT    no response, or none that completes the connection
+    ├── ConnectFailed       CONNECT_FAILED     refused, unreachable, or not an executable program
+    ├── AuthFailed          AUTH_FAILED        the server rejected the credentials
     ├── HostKeyMismatch     HOSTKEY_MISMATCH   `details["reason"]`: unknown, changed or fingerprint
-    ├── ChannelClosed       ALREADY_CLOSED     we closed it
-    ├── ChannelEnded        REMOTE_CLOSED      the far end ended it in order
-    └── ChannelBroken       IO_ERROR           it broke: reset, keepalive unanswered, protocol error
+    ├── ChannelClosed       ALREADY_CLOSED     closed from this side
+    ├── ChannelEnded        REMOTE_CLOSED      closed in order by the remote end
+    └── ChannelBroken       IO_ERROR           reset, unanswered keepalive, or protocol error
 
-End, closed and broken are three things: an end is readable history, a close was asked for, a break may be worth a reconnect.
-Each error says what happened, to what, and the next step; none holds a secret.
+Closed, ended and broken are distinct: a client may reconnect after a break; an end or a requested close is final.
+No message, hint or detail contains a secret.
 """
 
 from __future__ import annotations
@@ -21,45 +21,54 @@ from typing import ClassVar
 
 
 class ChannelError(Exception):
-    """Base of all. `code` is stable, `details` is JSON-able, `retryable` says whether the same call may succeed later."""
+    """Base class of all errors of a channel.
+
+    Attributes:
+        code: the stable error code.
+        retryable: whether the same call may succeed later.
+        message: what failed, on what, and why.
+        hint: the next step, or None.
+        details: JSON-compatible values for programs.
+    """
 
     code: ClassVar[str] = "IO_ERROR"
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, **details: object) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, **details: object) -> None:
         super().__init__(message)
         self.message = message
+        self.hint = hint
         self.details: dict[str, object] = details
 
 
 class InvalidOption(ChannelError):
-    """An option is missing, contradicts another, or is out of range."""
+    """An option is missing, contradicts another one, or is out of range."""
 
     code = "INVALID_ARGUMENT"
 
 
 class Unsupported(ChannelError):
-    """This kind of channel cannot do what was asked."""
+    """The channel has no such operation."""
 
     code = "UNSUPPORTED"
 
 
 class ConnectTimeout(ChannelError):
-    """The far end did not answer, or stopped answering before the channel was open."""
+    """The remote end did not respond, or stopped responding before the channel was open."""
 
     code = "CONNECT_TIMEOUT"
     retryable = True
 
 
 class ConnectFailed(ChannelError):
-    """The far end refused, could not be reached, or a program could not be started."""
+    """The remote end refused or could not be reached, or a program could not be started."""
 
     code = "CONNECT_FAILED"
     retryable = True
 
 
 class AuthFailed(ChannelError):
-    """The credentials were refused."""
+    """The credentials were rejected, or cannot be used."""
 
     code = "AUTH_FAILED"
 
@@ -77,13 +86,13 @@ class ChannelClosed(ChannelError):
 
 
 class ChannelEnded(ChannelError):
-    """The far end ended the channel in order: a shell exited, a peer sent FIN."""
+    """The remote end closed the channel in order: a shell exited, or a peer sent FIN."""
 
     code = "REMOTE_CLOSED"
 
 
 class ChannelBroken(ChannelError):
-    """The channel broke: a reset, an unanswered keepalive, a protocol error."""
+    """The channel broke: reset, unanswered keepalive, or protocol error."""
 
     code = "IO_ERROR"
     retryable = True

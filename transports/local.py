@@ -1,4 +1,4 @@
-"""A local program on a PTY of its own (POSIX openpty, setsid, TIOCSCTTY)."""
+"""A local program on a new PTY (POSIX openpty, setsid, TIOCSCTTY)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from .caller import absolute, caller, environment, is_folder, umask
+from .caller import absolute_path, current_caller, environment, is_directory, umask
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
+from .process import set_window_size, start_process
 from .receiver import Receiver
-from .spawn import set_winsize, spawn
-from .waiting import Waiters
 
-#: A callback reads at most so often before others get their turn: more would starve them, fewer would stall the producer.
+#: Reads per callback: more would delay other sessions, fewer would slow down a fast producer.
 READS_PER_CALLBACK = 8
-#: The session of a terminal (Linux tty_ioctl(4)), which Python does not name; a master's is that of its slave.
+#: ioctl that returns the terminal's session id (Linux tty_ioctl(4)); a master answers for its slave. Not in `termios`.
 _TIOCGSID = 0x5429
-#: How long a program may take to end after SIGHUP before it is killed.
+#: Grace period between SIGHUP and SIGKILL, seconds.
 HANGUP_GRACE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """`argv` None is the user's login shell, started interactively. `env` is added to the caller's own."""
+    """The program to start. `argv` None starts the user's shell interactively; `env` is added to the caller's environment."""
 
     argv: tuple[str, ...] | None = None
     cwd: str | None = None
@@ -41,7 +40,7 @@ class LocalOptions:
 
 
 def user_shell() -> str:
-    """$SHELL, or what the password database says, or /bin/sh."""
+    """Return $SHELL, else the shell of the password database, else /bin/sh."""
     shell = environment().get("SHELL")
     if not shell:
         with contextlib.suppress(KeyError):
@@ -50,7 +49,7 @@ def user_shell() -> str:
 
 
 class LocalChannel(Channel):
-    """Reads straight into the receiver's buffer, whenever the kernel has something."""
+    """A PTY channel that reads directly into the receiver's buffer whenever the kernel has data."""
 
     protocol = "local"
 
@@ -62,13 +61,15 @@ class LocalChannel(Channel):
         self._pidfd = -1
         self._receiver: Receiver | None = None
         self._reason: ChannelError | None = None
-        self._writable = Waiters()
+        #: Cleared while tasks wait for the kernel to accept bytes.
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._exited = asyncio.Event()
-        self._drained = False
+        self._output_ended = False
 
     @classmethod
-    def going_on(cls, master: int, pty: Pty) -> Self:
-        """The channel of a program that an earlier process has started, whose master was kept. It may have ended since."""
+    def adopt(cls, master: int, pty: Pty) -> Self:
+        """Return a channel for the PTY of a program that an earlier process started. The program may have ended since."""
         channel = cls(LocalOptions(), pty)
         channel._master = master
         return channel
@@ -81,34 +82,35 @@ class LocalChannel(Channel):
             self._pidfd = os.pidfd_open(self._pid)
         else:
             os.set_blocking(self._master, False)
-            self._find_program()
+            self._find_session_leader()
         if self._pidfd >= 0:
             loop.add_reader(self._pidfd, self._reap)
-        loop.add_reader(self._master, self._readable)
+        loop.add_reader(self._master, self._read_ready)
 
     @property
-    def terminal(self) -> int | None:
+    def terminal_fd(self) -> int | None:
         return self._master if self._master >= 0 else None
 
     def _start(self) -> None:
         argv = self._options.argv or (user_shell(),)
-        cwd = absolute(self._options.cwd or ".") if self._options.cwd is not None or caller() is not None else None
-        if cwd is not None and not is_folder(Path(cwd)):
-            raise InvalidOption(f"cwd {cwd} is no directory on this machine; give one that is")
+        has_cwd = self._options.cwd is not None or current_caller() is not None
+        cwd = absolute_path(self._options.cwd or ".") if has_cwd else None
+        if cwd is not None and not is_directory(Path(cwd)):
+            raise InvalidOption(f"cwd {cwd} is no directory on this machine", hint="give an existing directory")
         env = {**environment(), "TERM": self._pty.term, **(self._options.env or {})}
         env.pop("COLUMNS", None)
         env.pop("LINES", None)
         try:
-            self._pid, self._master = spawn(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
+            self._pid, self._master = start_process(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise ConnectFailed(
-                f"cannot start {argv[0]}: {why}; check the path and its permissions", errno=error.errno
+                f"cannot start {argv[0]}: {why}", hint="check the path and its permissions", errno=error.errno
             ) from None
 
-    def _find_program(self) -> None:
-        """The leader of the terminal's session, which is not our child: that it ends can be noticed, but not how."""
-        with contextlib.suppress(OSError):  # it has ended already; what it has printed is still to be read
+    def _find_session_leader(self) -> None:
+        """Find the program of an adopted PTY. It is not a child of this process, so its exit status is not available."""
+        with contextlib.suppress(OSError):  # It has ended; its remaining output can still be read.
             sid = array.array("i", [0])
             fcntl.ioctl(self._master, _TIOCGSID, sid)
             self._pidfd = os.pidfd_open(sid[0])
@@ -142,8 +144,9 @@ class LocalChannel(Channel):
     async def drain(self) -> None:
         if self._reason is not None:
             raise self._reason
-        if not self._writable.waiting:
-            asyncio.get_running_loop().add_writer(self._master, self._can_write)
+        if self._writable.is_set():
+            self._writable.clear()
+            asyncio.get_running_loop().add_writer(self._master, self._write_ready)
         await self._writable.wait()
         if self._reason is not None:
             raise self._reason
@@ -155,17 +158,16 @@ class LocalChannel(Channel):
             return None
 
     def kill_foreground(self) -> bool:
-        """Not the shell itself: that would end the session."""
         with contextlib.suppress(OSError):
             group = os.tcgetpgrp(self._master)
-            if group not in (0, self._pid):
+            if group not in (0, self._pid):  # killing the shell would end the session
                 os.killpg(group, signal.SIGKILL)
                 return True
         return False
 
     def resize(self, cols: int, rows: int) -> None:
-        if self._master >= 0:  # a PTY that has ended has no size to change
-            set_winsize(self._master, cols, rows)
+        if self._master >= 0:
+            set_window_size(self._master, cols, rows)
 
     async def close(self, *, force: bool = False) -> None:
         self._end(ChannelClosed("the session was closed from this side"))
@@ -179,7 +181,7 @@ class LocalChannel(Channel):
             await self._exited.wait()
 
     def _local_modes(self) -> int:
-        """The local modes of termios(3); none where the terminal has ended."""
+        """Return the local mode flags of termios(3), 0 after the end of the terminal."""
         if self._master < 0:
             return 0
         try:
@@ -187,7 +189,7 @@ class LocalChannel(Channel):
         except termios.error:
             return 0
 
-    def _readable(self) -> None:
+    def _read_ready(self) -> None:
         assert self._receiver is not None
         for _ in range(READS_PER_CALLBACK):
             if self._master < 0:
@@ -197,7 +199,7 @@ class LocalChannel(Channel):
             except BlockingIOError:
                 return
             except OSError as error:
-                # EIO: the last slave closed, and everything it wrote has been read (Linux pty(7))
+                # EIO: the last slave is closed, and all output has been read (Linux pty(7)).
                 ended = error.errno == errno.EIO
                 self._finish(None if ended else _broken(error))
                 return
@@ -207,13 +209,13 @@ class LocalChannel(Channel):
             self._receiver.buffer_updated(count)
 
     def _finish(self, reason: ChannelError | None) -> None:
-        """The stream is over; the exit status is told with it, as soon as it is known."""
+        """Handle the end of the output. The end is reported together with the exit status, once that is available."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._master)
         if reason is None and not self._exited.is_set():
-            # The slave closes before the process can be reaped; a process that only closed its terminal lives on.
+            # The slave closes before the process can be reaped. A process may also close its terminal and continue to run.
             loop.call_later(HANGUP_GRACE_S, self._end, _ended(None))
-            self._drained = True
+            self._output_ended = True
         else:
             self._end(reason or _ended(self.exit_status))
 
@@ -226,7 +228,7 @@ class LocalChannel(Channel):
                 loop.remove_writer(self._master)
                 os.close(self._master)
                 self._master = -1
-            self._writable.wake()
+            self._writable.set()
             if self._receiver is not None:
                 self._receiver.channel_ended(reason)
         return self._reason
@@ -234,19 +236,19 @@ class LocalChannel(Channel):
     def _reap(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
-        with contextlib.suppress(ChildProcessError):  # another process has started it
+        with contextlib.suppress(ChildProcessError):  # an adopted program is the child of another process
             _, status = os.waitpid(self._pid, 0)
             self.exit_status = _exit_status(os.waitstatus_to_exitcode(status))
         self._exited.set()
-        if self._drained:  # otherwise output may still be unread: the stream's end decides
+        if self._output_ended:  # otherwise unread output may remain, and `_finish` ends the channel
             self._end(_ended(self.exit_status))
 
-    def _can_write(self) -> None:
+    def _write_ready(self) -> None:
         asyncio.get_running_loop().remove_writer(self._master)
-        self._writable.wake()
+        self._writable.set()
 
     def _signal(self, number: signal.Signals) -> None:
-        """To the whole session's foreground and shell: the shell is the leader of its own group."""
+        """Send a signal to the process group of the program, which leads its session and that group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._pid, number)
 

@@ -1,5 +1,4 @@
-"""Who a channel feeds. The shape is that of asyncio.BufferedProtocol: the receiver owns the buffer, so bytes can be read
-straight into it."""
+"""The consumer of a channel's bytes. Like asyncio.BufferedProtocol, a receiver owns the buffer that the channel reads into."""
 
 from __future__ import annotations
 
@@ -11,26 +10,26 @@ from .errors import ChannelError
 
 
 class Receiver(ABC):
-    """Takes what a channel receives, in order, in the event loop's thread. No method may block or raise."""
+    """Receives a channel's bytes in order, in the thread of the event loop. No method may block or raise."""
 
     @abstractmethod
     def get_buffer(self) -> memoryview:
-        """A writable view of at least one byte, valid until the next `buffer_updated`."""
+        """Return a writable view of at least one byte; it must stay valid until the next `buffer_updated`."""
 
     @abstractmethod
     def buffer_updated(self, nbytes: int) -> None:
-        """`nbytes` (at least 1) were written to the start of the last buffer."""
+        """Process the first `nbytes` (at least 1) bytes of the buffer, which the channel has just written."""
 
     @abstractmethod
     def channel_ended(self, reason: ChannelError) -> None:
-        """No more bytes will come: ChannelEnded, ChannelClosed or ChannelBroken. Called exactly once, after the last byte."""
+        """Handle the end of the channel: ChannelEnded, ChannelClosed or ChannelBroken. Called once, after the last byte."""
 
     def drained(self) -> None:
-        """Nothing more is there to be read now. Not every channel can tell, and not every receiver wants to know."""
+        """Handle that the kernel's receive buffer is empty for now. Optional; not every channel can detect it."""
         return
 
     def data_received(self, data: bytes) -> None:
-        """For channels whose library hands over bytes of its own: copies them in, as much as each buffer takes."""
+        """Copy `data` through the buffer. For channels whose library delivers bytes objects."""
         rest = memoryview(data)
         while rest:
             buffer = self.get_buffer()
@@ -41,7 +40,7 @@ class Receiver(ABC):
 
 
 class QueueReceiver(Receiver):
-    """A receiver to pull from, for tools and tests: `await receive()` gives the next bytes."""
+    """A receiver with a pull interface: `await receive()` returns the next bytes. Its queue is unbounded."""
 
     BUFFER_BYTES = 65536
 
@@ -49,35 +48,35 @@ class QueueReceiver(Receiver):
         self._buffer = bytearray(self.BUFFER_BYTES)
         self._chunks: deque[bytes] = deque()
         self._reason: ChannelError | None = None
-        self._arrived = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def get_buffer(self) -> memoryview:
         return memoryview(self._buffer)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._chunks.append(bytes(self._buffer[:nbytes]))
-        self._arrived.set()
+        self._changed.set()
 
     def channel_ended(self, reason: ChannelError) -> None:
         self._reason = reason
-        self._arrived.set()
+        self._changed.set()
 
     async def receive(self) -> bytes:
-        """The next bytes, never empty.
+        """Return the next bytes, at least one.
 
         Raises:
-            ChannelEnded, ChannelClosed, ChannelBroken: after the last byte, each time.
+            ChannelEnded, ChannelClosed, ChannelBroken: there are no more bytes; raised by every further call.
         """
         while not self._chunks:
             if self._reason is not None:
                 raise self._reason
-            self._arrived.clear()
-            await self._arrived.wait()
+            self._changed.clear()
+            await self._changed.wait()
         return self._chunks.popleft()
 
     async def receive_until(self, wanted: bytes) -> bytes:
-        """Everything up to the first chunk after which `wanted` has been seen."""
-        seen = b""
-        while wanted not in seen:
-            seen += await self.receive()
-        return seen
+        """Return all bytes up to and including the first chunk that completes `wanted`."""
+        received = b""
+        while wanted not in received:
+            received += await self.receive()
+        return received

@@ -71,9 +71,9 @@ def run(
     """
     from ptyctl.api import PtyctlError
     from ptyctl.mcp.access import AccessError
-    from transports.open_files import allow_many
+    from transports.process import raise_open_file_limit
 
-    allow_many()
+    raise_open_file_limit()
     try:
         plan = _plan(transport, listen, toolsets, token_file)
         with plan.http.listener if plan.http else nullcontext():

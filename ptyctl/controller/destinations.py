@@ -31,7 +31,7 @@ class Destination:
     request: SessionRequest
     platform: Platform | None = None
     accounts: Accounts = NOBODY
-    hops: tuple[ssh.Hop, ...] = ()
+    hops: tuple[ssh.SshJumpHost, ...] = ()
     device: str | None = None
     pace: Pace | None = None
 
@@ -93,6 +93,6 @@ def _known_to(target: Target, of_request: Accounts) -> Accounts:
     )
 
 
-def _hop(hop: Hop) -> ssh.Hop:
+def _hop(hop: Hop) -> ssh.SshJumpHost:
     auth = None if hop.auth is None else auth_of(hop.auth)
-    return ssh.Hop(hop.host, hop.port, hop.username, auth, hop.legacy_algorithms)
+    return ssh.SshJumpHost(hop.host, hop.port, hop.username, auth, hop.legacy_algorithms)

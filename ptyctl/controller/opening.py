@@ -67,7 +67,7 @@ def spec_of(destination: Destination) -> Spec:
 
 def channel_opener() -> OpensChannels:
     """A function that makes channels; SSH sessions made by one share their connections to jump hosts."""
-    connections = ssh.SshConnections()
+    connections = ssh.SshConnectionPool()
 
     def open_channel(destination: Destination, /) -> Channel:
         request = destination.request
@@ -112,11 +112,11 @@ def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
     return command
 
 
-def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshOptions:
+def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshConnectOptions:
     """Raises InvalidOption for what contradicts itself."""
     request = destination.request
     auth, options, timeouts = request.auth or Auth(), request.ssh_options or SshOptions(), request.timeouts or Timeouts()
-    return ssh.SshOptions(
+    return ssh.SshConnectOptions(
         host=request.host or "",
         port=request.port,
         username=request.username,
@@ -125,20 +125,20 @@ def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshOptions:
         command=request.command,
         env=request.env or {},
         connect_timeout_s=timeouts.connect_timeout_ms / 1000,
-        host_keys=ssh.HostKeys(options.host_key_policy, options.known_hosts_path, options.host_key_fingerprint),
+        host_keys=ssh.HostKeyOptions(options.host_key_policy, options.known_hosts_path, options.host_key_fingerprint),
         use_openssh_config=options.use_openssh_config,
         config_path=options.config_path,
-        jump=destination.hops or (None if options.jump is None else ssh.parse_jump(options.jump)),
+        jump=destination.hops or (None if options.jump is None else ssh.parse_jump_hosts(options.jump)),
         legacy_algorithms=options.legacy_algorithms,
         keepalive_s=options.keepalive_s,
     )
 
 
-def _telnet(destination: Destination, timeouts: Timeouts) -> telnet.TelnetOptions:
+def _telnet(destination: Destination, timeouts: Timeouts) -> telnet.TelnetConnectOptions:
     request, platform = destination.request, destination.platform
     options = request.telnet_options or TelnetOptions()
     own = "\r" if platform is None else platform.end_of_line
-    return telnet.TelnetOptions(
+    return telnet.TelnetConnectOptions(
         host=request.host or "",
         port=request.port or 23,
         line_ending=_LINE_ENDINGS.get(own, "auto") if options.line_ending == "auto" else options.line_ending,

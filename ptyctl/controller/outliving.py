@@ -42,7 +42,7 @@ class Outliving:
         self._keeper.watch(self._give_all)
         for session_id, master in kept.items():
             try:
-                channel, secrets = LocalChannel.going_on(master, Pty()), self._secrets.of(session_id)
+                channel, secrets = LocalChannel.adopt(master, Pty()), self._secrets.of(session_id)
                 found.append(await gone_on(sessions(), session_id, limits, channel, secrets))
             except PtyctlError as error:
                 _LOG.warning("cannot go on with a session", extra={"session_id": session_id, "why": error.message})
@@ -58,7 +58,7 @@ class Outliving:
     def _changed(self, session: Session) -> None:
         if session.state == "closed":
             self._secrets.drop(session.session_id)
-        terminal = session.channel.terminal if session.channel is not None else None
+        terminal = session.channel.terminal_fd if session.channel is not None else None
         if session.state != "open":
             self._open.pop(session.session_id, None)
             self._keeper.drop(session.session_id)
@@ -73,7 +73,7 @@ class Outliving:
 
     def _give(self, sessions: list[Session]) -> None:
         for session in sessions:
-            terminal = session.channel.terminal if session.channel is not None else None
+            terminal = session.channel.terminal_fd if session.channel is not None else None
             try:
                 if terminal is not None:
                     self._keeper.keep(session.session_id, terminal)

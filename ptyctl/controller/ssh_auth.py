@@ -8,9 +8,9 @@ from ptyctl.api.session import Auth
 from transports import ssh
 
 
-def auth_of(auth: Auth) -> ssh.Auth:
+def auth_of(auth: Auth) -> ssh.SshAuth:
     """Raises InvalidOption for what contradicts itself."""
-    return ssh.Auth(
+    return ssh.SshAuth(
         method=auth.method,
         password=_secret(auth.password),
         private_key_pem=_secret(auth.private_key_pem),

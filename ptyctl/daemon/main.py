@@ -16,7 +16,7 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.mcp.logs import log_to_stderr
 from ptyctl.version import __version__
-from transports.open_files import allow_many
+from transports.process import raise_open_file_limit
 
 from .hello import HelloRefused
 from .keeping import Keeper
@@ -38,7 +38,7 @@ def run(beside: Beside | None = None) -> int:
     SIGHUP ends it without an end to its sessions, for another one to go on with them.
     """
     log_to_stderr()
-    allow_many()
+    raise_open_file_limit()
     try:
         place = Place()
         with listening(place) as door:

@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import Any
 
-from transports.open_files import allow_many
+from transports.process import raise_open_file_limit
 
 from . import bare
 
@@ -67,7 +67,7 @@ async def kilobytes_each(who: str, count: int, fields: dict[str, Any]) -> float:
 
 def main() -> None:
     who, count, fields = sys.argv[1:]
-    allow_many()
+    raise_open_file_limit()
     print(asyncio.run(kilobytes_each(who, int(count), json.loads(fields))))
 
 

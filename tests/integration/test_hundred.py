@@ -13,7 +13,7 @@ import pytest
 from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.telnetd import running_telnetd
 from ptyctl import LocalController, SessionHandle
-from transports import open_files
+from transports import process
 
 SESSIONS = 100
 #: A hundred logins at one instant are a load test of the server; so many are under way at a time.
@@ -24,8 +24,8 @@ AT_ONCE = 20
 def _many_open_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A session holds ten: more in all than an ordinary user's soft limit."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    monkeypatch.setattr(open_files, "_before", [])
-    open_files.allow_many()
+    monkeypatch.setattr(process, "_original_file_limits", [])
+    process.raise_open_file_limit()
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 

@@ -20,7 +20,7 @@ from ptyctl.simulator.pager_styles import STYLES
 from ptyctl.simulator.telnet_codec import TelnetCodec
 from tests.platforms.touring import Tour, said
 from transports.channel import Pty
-from transports.telnet import TelnetChannel, TelnetOptions
+from transports.telnet import TelnetChannel, TelnetConnectOptions
 
 PLATFORMS = Platforms().all()
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -137,7 +137,7 @@ class TestTours:
     async def test_our_telnet_channel_gets_all_of_it(self, name: str) -> None:
         tour, receiver = Tour(transcript(name)).whole(), Recorder()
         async with replayed(name, seed=3, max_delay_s=0.0005) as address:
-            channel = TelnetChannel(TelnetOptions(address.host, address.port), Pty(80, 24))
+            channel = TelnetChannel(TelnetConnectOptions(address.host, address.port), Pty(80, 24))
             await channel.open(receiver)
             channel.write(tour.keys.encode())
             # A NUL is no output of a network virtual terminal (RFC 854).

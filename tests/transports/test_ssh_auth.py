@@ -11,7 +11,7 @@ import pytest
 from fixtures.servers.inprocess_ssh import USER, InProcessSsh, Login, running_ssh_server
 from fixtures.ssh import opened, options_for
 from transports.errors import AuthFailed, ConnectFailed
-from transports.ssh import Auth
+from transports.ssh import SshAuth
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def key() -> asyncssh.SSHKey:
     return asyncssh.generate_private_key("ssh-ed25519")
 
 
-async def refused(server: InProcessSsh, auth: Auth, **more: Any) -> AuthFailed:
+async def refused(server: InProcessSsh, auth: SshAuth, **more: Any) -> AuthFailed:
     with pytest.raises(AuthFailed) as caught:
         async with opened(options_for(server.port, auth=auth, **more)):
             pass
@@ -29,13 +29,13 @@ async def refused(server: InProcessSsh, auth: Auth, **more: Any) -> AuthFailed:
 async def test_a_password(tmp_path: Path) -> None:
     async with running_ssh_server(Login(password="pw")) as server:
         for method in ("password", "auto"):
-            async with opened(options_for(server.port, auth=Auth(method, "pw"))):
+            async with opened(options_for(server.port, auth=SshAuth(method, "pw"))):
                 assert server.attempts.pop() == ("password", "pw")
 
 
 async def test_a_wrong_password_says_what_the_server_offers(key: asyncssh.SSHKey) -> None:
     async with running_ssh_server(Login(password="pw", key=key)) as server:
-        error = await refused(server, Auth("password", "wr0ng"))
+        error = await refused(server, SshAuth("password", "wr0ng"))
     assert error.details["offered"] == ["publickey", "password"]
     assert error.details["tried"] == ["password"]
     assert "the server offers publickey, password" in error.message
@@ -47,7 +47,7 @@ async def test_a_wrong_password_says_what_the_server_offers(key: asyncssh.SSHKey
 async def test_a_wrong_password_is_sent_once() -> None:
     """A server with both methods would count two failures, and some lock the account at the third."""
     async with running_ssh_server(Login(password="pw", rounds=[["Password: "]], answers=["pw"])) as server:
-        error = await refused(server, Auth("password", "wrong"))
+        error = await refused(server, SshAuth("password", "wrong"))
         assert server.attempts == [("keyboard-interactive", "wrong")]
     assert error.details["tried"] == ["keyboard-interactive"]
     assert not error.details["prompts"]
@@ -55,15 +55,16 @@ async def test_a_wrong_password_is_sent_once() -> None:
 
 async def test_a_server_that_drops_the_line_at_a_wrong_password() -> None:
     async with running_ssh_server(Login(password="pw", drops_line=True)) as server:
-        error = await refused(server, Auth("password", "wrong"))
+        error = await refused(server, SshAuth("password", "wrong"))
     assert error.details["tried"] == ["password"]
 
 
 async def test_nothing_to_log_in_with_says_what_to_give(key: asyncssh.SSHKey) -> None:
     async with running_ssh_server(Login(password="pw", key=key)) as server:
-        error = await refused(server, Auth())
-    assert "private_key_path" in error.message
-    assert "a password" in error.message
+        error = await refused(server, SshAuth())
+    assert error.hint is not None
+    assert "private_key_path" in error.hint
+    assert "a password" in error.hint
     assert error.details["tried"] == []
 
 
@@ -81,7 +82,7 @@ async def test_prompts_for_the_password_are_answered(rounds: list[list[str]]) ->
     answers = ["pw" for prompts in rounds for _ in prompts]
     async with (
         running_ssh_server(Login(rounds=rounds, answers=answers)) as server,
-        opened(options_for(server.port, auth=Auth("password", "pw"))),
+        opened(options_for(server.port, auth=SshAuth("password", "pw"))),
     ):
         assert [answer for _, answer in server.attempts] == answers
 
@@ -98,20 +99,20 @@ async def test_prompts_for_the_password_are_answered(rounds: list[list[str]]) ->
 )
 async def test_other_prompts_are_named(rounds: list[list[str]], asked: list[str]) -> None:
     async with running_ssh_server(Login(rounds=rounds, answers=["?"])) as server:
-        error = await refused(server, Auth("auto", "pw"))
+        error = await refused(server, SshAuth("auto", "pw"))
     assert error.details["prompts"] == asked
     assert all(f'"{prompt}"' in error.message for prompt in asked)
 
 
 async def test_questions_are_named_even_without_a_password() -> None:
     async with running_ssh_server(Login(rounds=[["Token:"]], answers=["?"])) as server:
-        assert (await refused(server, Auth())).details["prompts"] == ["Token:"]
+        assert (await refused(server, SshAuth())).details["prompts"] == ["Token:"]
 
 
 async def test_after_a_question_that_cannot_be_answered_the_password_is_tried() -> None:
     async with (
         running_ssh_server(Login(password="pw", rounds=[["Token:"]], answers=["?"])) as server,
-        opened(options_for(server.port, auth=Auth("auto", "pw"))),
+        opened(options_for(server.port, auth=SshAuth("auto", "pw"))),
     ):
         assert server.attempts == [("password", "pw")]
 
@@ -121,7 +122,7 @@ async def test_what_is_given_is_used_whatever_the_configuration_prefers(tmp_path
     config.write_text("PreferredAuthentications publickey\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n")
     fields = {"use_openssh_config": True, "config_path": str(config)}
     async with running_ssh_server(Login(password="pw")) as server:
-        for auth in (Auth("password", "pw"), Auth("auto", "pw")):
+        for auth in (SshAuth("password", "pw"), SshAuth("auto", "pw")):
             async with opened(options_for(server.port, auth=auth, **fields)):
                 pass
 
@@ -130,7 +131,7 @@ async def test_the_banner_tells_version_and_greeting() -> None:
     login = Login(password="pw", banner="Authorised\r\nusers only\r\n")
     async with (
         running_ssh_server(login, server_version="Switch_1.0") as server,
-        opened(options_for(server.port, auth=Auth("password", "pw"))) as (channel, _),
+        opened(options_for(server.port, auth=SshAuth("password", "pw"))) as (channel, _),
     ):
         assert channel.server_banner == "SSH-2.0-Switch_1.0\nAuthorised\nusers only"
 
@@ -139,7 +140,7 @@ async def test_a_banner_in_another_encoding_is_no_reason_to_fail() -> None:
     login = Login(password="pw", banner="Zugriff für Befugte".encode("latin-1"))
     async with (
         running_ssh_server(login) as server,
-        opened(options_for(server.port, auth=Auth("password", "pw"))) as (channel, _),
+        opened(options_for(server.port, auth=SshAuth("password", "pw"))) as (channel, _),
     ):
         assert "Zugriff f\ufffdr Befugte" in (channel.server_banner or "")
 
@@ -150,7 +151,7 @@ async def test_nothing_is_compressed_whatever_the_configuration_says(tmp_path: P
     fields = {"use_openssh_config": True, "config_path": str(config)}
     async with (
         running_ssh_server(Login(password="pw")) as server,
-        opened(options_for(server.port, auth=Auth("password", "pw"), **fields)),
+        opened(options_for(server.port, auth=SshAuth("password", "pw"), **fields)),
     ):
         (connection,) = server.live
         assert connection.get_extra_info("send_compression") == "none"
@@ -169,8 +170,9 @@ async def test_old_algorithms_are_for_those_who_ask() -> None:
         "signature_algs": ["ssh-rsa"],
     }
     async with running_ssh_server(Login(password="pw"), **old) as server:
-        with pytest.raises(ConnectFailed, match=r"no key exchange .* offers diffie-hellman-group1-sha1.*legacy_algorithms"):
-            async with opened(options_for(server.port, auth=Auth("password", "pw"))):
+        with pytest.raises(ConnectFailed, match=r"no key exchange .* offers diffie-hellman-group1-sha1") as caught:
+            async with opened(options_for(server.port, auth=SshAuth("password", "pw"))):
                 pass
-        async with opened(options_for(server.port, auth=Auth("password", "pw"), legacy_algorithms=True)):
+        assert "legacy_algorithms" in (caught.value.hint or "")
+        async with opened(options_for(server.port, auth=SshAuth("password", "pw"), legacy_algorithms=True)):
             pass

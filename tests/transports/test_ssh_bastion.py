@@ -20,10 +20,10 @@ from transports.errors import (
     ConnectFailed,
     HostKeyMismatch,
 )
-from transports.ssh import Auth, Hop, HostKeys, SshChannel, SshConnections, SshOptions
+from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectionPool, SshConnectOptions, SshJumpHost
 
 PASSWORD = Login(password="pw")
-AUTH = Auth("password", "pw")
+AUTH = SshAuth("password", "pw")
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ async def target() -> AsyncIterator[InProcessSsh]:
         yield server
 
 
-def hop(server: InProcessSsh, auth: Auth | None = AUTH) -> Hop:
-    return Hop(HOST, server.port, USER, auth)
+def hop(server: InProcessSsh, auth: SshAuth | None = AUTH) -> SshJumpHost:
+    return SshJumpHost(HOST, server.port, USER, auth)
 
 
-def through(target: InProcessSsh, *hops: Hop, **more: Any) -> SshOptions:
+def through(target: InProcessSsh, *hops: SshJumpHost, **more: Any) -> SshConnectOptions:
     return options_for(target.port, jump=hops, **more)
 
 
@@ -53,7 +53,7 @@ async def gone(server: InProcessSsh, left: int = 0) -> None:
 
 
 async def test_sessions_share_the_connection_to_a_jump_host(gate: InProcessSsh, target: InProcessSsh) -> None:
-    connections = SshConnections()
+    connections = SshConnectionPool()
     options = through(target, hop(gate))
     async with AsyncExitStack() as stack:
         opening = [stack.enter_async_context(opened(options, connections)) for _ in range(5)]
@@ -75,7 +75,7 @@ async def test_sessions_share_the_connection_to_a_jump_host(gate: InProcessSsh, 
 
 
 async def test_a_session_that_ends_by_itself_leaves_the_jump_host(gate: InProcessSsh, target: InProcessSsh) -> None:
-    async with opened(through(target, hop(gate)), SshConnections()) as (_, receiver):
+    async with opened(through(target, hop(gate)), SshConnectionPool()) as (_, receiver):
         target.shells[0].channel.exit(3)
         with pytest.raises(ChannelEnded):
             await receiver.receive()
@@ -83,17 +83,17 @@ async def test_a_session_that_ends_by_itself_leaves_the_jump_host(gate: InProces
 
 
 async def test_pools_and_credentials_are_not_mixed(gate: InProcessSsh, target: InProcessSsh) -> None:
-    connections = SshConnections()
-    async with opened(through(target, hop(gate)), connections), opened(through(target, hop(gate)), SshConnections()):
+    connections = SshConnectionPool()
+    async with opened(through(target, hop(gate)), connections), opened(through(target, hop(gate)), SshConnectionPool()):
         assert gate.connections == 2
         with pytest.raises(AuthFailed):
-            await SshChannel(through(target, hop(gate, Auth("password", "other"))), connections).open(Recorder())
+            await SshChannel(through(target, hop(gate, SshAuth("password", "other"))), connections).open(Recorder())
         assert gate.connections == 3
 
 
 async def test_a_chain_of_jump_hosts(gate: InProcessSsh, target: InProcessSsh) -> None:
     async with running_ssh_server(PASSWORD) as inner:
-        connections = SshConnections()
+        connections = SshConnectionPool()
         options = through(target, hop(gate), hop(inner))
         async with opened(options, connections), opened(options, connections), opened(through(inner, hop(gate)), connections):
             assert (gate.connections, inner.connections, target.connections) == (1, 2, 2)
@@ -104,18 +104,19 @@ async def test_a_chain_of_jump_hosts(gate: InProcessSsh, target: InProcessSsh) -
 
 
 async def test_the_targets_password_is_not_sent_to_the_jump_host(gate: InProcessSsh, target: InProcessSsh) -> None:
-    with pytest.raises(AuthFailed, match="jump host credentials of its own") as caught:
+    with pytest.raises(AuthFailed, match="rejected the login") as caught:
         await SshChannel(through(target, hop(gate, None))).open(Recorder())
     assert f"jump host {HOST}:{gate.port}" in caught.value.message
+    assert "give the jump host separate credentials" in (caught.value.hint or "")
     assert not gate.attempts
 
 
 async def test_the_targets_key_is_tried_at_the_jump_host(target: InProcessSsh) -> None:
     key = asyncssh.generate_private_key("ssh-ed25519")
-    auth = Auth("auto", "pw", key.export_private_key().decode())
+    auth = SshAuth("auto", "pw", key.export_private_key().decode())
     async with (
         running_ssh_server(Login(key=key)) as gate,
-        opened(through(target, hop(gate, None), auth=auth), SshConnections()),
+        opened(through(target, hop(gate, None), auth=auth), SshConnectionPool()),
     ):
         assert gate.connections == 1
 
@@ -132,8 +133,8 @@ async def test_hops_come_from_the_configuration(gate: InProcessSsh, target: InPr
         f"Host sw1\n HostName {HOST}\n Port {target.port}\n User {USER}\n ProxyJump gate\n"
         f"Host gate\n HostName {HOST}\n Port {gate.port}\n User {USER}\n IdentityFile {tmp_path}/gate_key\n"
     )
-    options = SshOptions("sw1", auth=Auth("auto", "pw"), config_path=str(config))
-    async with opened(options, SshConnections()) as (channel, receiver):
+    options = SshConnectOptions("sw1", auth=SshAuth("auto", "pw"), config_path=str(config))
+    async with opened(options, SshConnectionPool()) as (channel, receiver):
         await channel.send(b"hello")
         assert await receiver.receive_until(b"hello") == b"hello"
         assert gate.forwards == [(HOST, target.port)]
@@ -142,16 +143,16 @@ async def test_hops_come_from_the_configuration(gate: InProcessSsh, target: InPr
 async def test_the_host_key_of_a_jump_host_is_checked(gate: InProcessSsh, target: InProcessSsh, tmp_path: Path) -> None:
     known = target.write_known_hosts(tmp_path / "known")
     with pytest.raises(HostKeyMismatch) as caught:
-        await SshChannel(through(target, hop(gate), host_keys=HostKeys(known_hosts_path=known))).open(Recorder())
+        await SshChannel(through(target, hop(gate), host_keys=HostKeyOptions(known_hosts_path=known))).open(Recorder())
     assert caught.value.details["port"] == gate.port
     assert caught.value.details["reason"] == "unknown"
     gate.write_known_hosts(tmp_path / "known")
-    async with opened(through(target, hop(gate), host_keys=HostKeys(known_hosts_path=known)), SshConnections()):
+    async with opened(through(target, hop(gate), host_keys=HostKeyOptions(known_hosts_path=known)), SshConnectionPool()):
         pass
 
 
 async def test_a_target_that_the_jump_host_cannot_reach(gate: InProcessSsh, target: InProcessSsh) -> None:
-    connections = SshConnections()
+    connections = SshConnectionPool()
     async with opened(through(target, hop(gate)), connections):
         with pytest.raises(ConnectFailed, match="through jump host"):
             await SshChannel(through(InProcessSsh(1, target.host_key, PASSWORD), hop(gate)), connections).open(Recorder())
@@ -166,9 +167,9 @@ def sshd() -> Iterator[OpenSshServer]:
 
 
 async def test_a_real_jump_host_counts_one_connection(sshd: OpenSshServer) -> None:
-    jump = (Hop(sshd.host, sshd.port, sshd.username),)
+    jump = (SshJumpHost(sshd.host, sshd.port, sshd.username),)
     options = options_for_sshd(sshd, jump=jump, command="read line; echo $line; exit 5")
-    connections = SshConnections()
+    connections = SshConnectionPool()
     async with AsyncExitStack() as stack:
         channels = await asyncio.gather(*(stack.enter_async_context(opened(options, connections)) for _ in range(4)))
         for channel, receiver in channels:

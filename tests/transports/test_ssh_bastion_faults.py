@@ -13,10 +13,10 @@ from fixtures.servers.inprocess_ssh import HOST, USER, InProcessSsh, Login, runn
 from fixtures.servers.relay import Relay
 from fixtures.ssh import Recorder, opened, options_for
 from transports.errors import AuthFailed, ChannelBroken, ChannelClosed, ChannelEnded, ConnectTimeout
-from transports.ssh import Auth, Hop, SshChannel, SshConnections, SshOptions
+from transports.ssh import SshAuth, SshChannel, SshConnectionPool, SshConnectOptions, SshJumpHost
 
 PASSWORD = Login(password="pw")
-AUTH = Auth("password", "pw")
+AUTH = SshAuth("password", "pw")
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ async def target() -> AsyncIterator[InProcessSsh]:
         yield server
 
 
-def hop(server: InProcessSsh, auth: Auth | None = AUTH) -> Hop:
-    return Hop(HOST, server.port, USER, auth)
+def hop(server: InProcessSsh, auth: SshAuth | None = AUTH) -> SshJumpHost:
+    return SshJumpHost(HOST, server.port, USER, auth)
 
 
-def through(target: InProcessSsh, *hops: Hop, **more: Any) -> SshOptions:
+def through(target: InProcessSsh, *hops: SshJumpHost, **more: Any) -> SshConnectOptions:
     return options_for(target.port, jump=hops, **more)
 
 
@@ -52,7 +52,7 @@ async def nothing_is_left() -> None:
 
 
 async def test_a_failed_jump_host_fails_all_who_wait_and_may_be_tried_again(gate: InProcessSsh, target: InProcessSsh) -> None:
-    connections = SshConnections()
+    connections = SshConnectionPool()
     gate.login = Login(password="later")
     options = through(target, hop(gate))
     opens = [SshChannel(options, connections).open(Recorder()) for _ in range(3)]
@@ -72,8 +72,8 @@ async def test_a_jump_host_that_says_nothing(target: InProcessSsh) -> None:
 
     async with await asyncio.start_server(hold, HOST, 0) as silent:
         port = silent.sockets[0].getsockname()[1]
-        options = through(target, Hop(HOST, port, USER, AUTH), connect_timeout_s=0.2)
-        connections = SshConnections()
+        options = through(target, SshJumpHost(HOST, port, USER, AUTH), connect_timeout_s=0.2)
+        connections = SshConnectionPool()
         opens = [SshChannel(options, connections).open(Recorder()) for _ in range(2)]
         errors = await asyncio.gather(*opens, return_exceptions=True)
         for writer in held:
@@ -86,8 +86,8 @@ async def test_a_jump_host_that_says_nothing(target: InProcessSsh) -> None:
 async def test_one_who_gives_up_does_not_disturb_the_others(gate: InProcessSsh, target: InProcessSsh) -> None:
     async with Relay(gate.port) as relay:
         relay.freeze()
-        connections = SshConnections()
-        options = through(target, Hop(HOST, relay.port, USER, AUTH))
+        connections = SshConnectionPool()
+        options = through(target, SshJumpHost(HOST, relay.port, USER, AUTH))
         channels = [SshChannel(options, connections) for _ in range(2)]
         opens = [asyncio.ensure_future(channel.open(Recorder())) for channel in channels]
         await gate.wait_until(lambda: gate.connections == 1)
@@ -105,8 +105,8 @@ async def test_one_who_gives_up_does_not_disturb_the_others(gate: InProcessSsh, 
 async def test_when_all_give_up_nothing_is_left(gate: InProcessSsh, target: InProcessSsh) -> None:
     async with Relay(gate.port) as relay:
         relay.freeze()
-        connections = SshConnections()
-        options = through(target, Hop(HOST, relay.port, USER, AUTH), hop(gate))
+        connections = SshConnectionPool()
+        options = through(target, SshJumpHost(HOST, relay.port, USER, AUTH), hop(gate))
         opens = [asyncio.ensure_future(SshChannel(options, connections).open(Recorder())) for _ in range(2)]
         await gate.wait_until(lambda: gate.connections == 1)
         for one in opens:
@@ -141,8 +141,8 @@ async def test_a_channel_through_the_jump_host_that_comes_too_late_is_closed(tar
     granted.set()
     key = target.host_key
     acceptor = await asyncssh.listen(HOST, 0, server_factory=SlowGate, server_host_keys=[key], gss_host=None, config=None)
-    connections = SshConnections()
-    options = through(target, Hop(HOST, acceptor.get_port(), USER, AUTH))
+    connections = SshConnectionPool()
+    options = through(target, SshJumpHost(HOST, acceptor.get_port(), USER, AUTH))
     async with opened(options, connections):
         granted.clear()
         asked.clear()
@@ -162,8 +162,8 @@ async def test_a_channel_through_the_jump_host_that_comes_too_late_is_closed(tar
 
 async def test_a_jump_host_that_breaks_is_made_anew(gate: InProcessSsh, target: InProcessSsh) -> None:
     async with Relay(gate.port) as relay:
-        connections = SshConnections()
-        options = through(target, Hop(HOST, relay.port, USER, AUTH))
+        connections = SshConnectionPool()
+        options = through(target, SshJumpHost(HOST, relay.port, USER, AUTH))
         async with opened(options, connections) as (_, receiver):
             relay.reset()
             with pytest.raises(ChannelBroken):
@@ -175,7 +175,7 @@ async def test_a_jump_host_that_breaks_is_made_anew(gate: InProcessSsh, target: 
 
 
 async def test_a_pool_that_is_closed_closes_its_jump_hosts(gate: InProcessSsh, target: InProcessSsh) -> None:
-    connections = SshConnections()
+    connections = SshConnectionPool()
     async with opened(through(target, hop(gate)), connections) as (_, receiver):
         await connections.aclose()
         await gone(gate)
@@ -183,7 +183,7 @@ async def test_a_pool_that_is_closed_closes_its_jump_hosts(gate: InProcessSsh, t
             await receiver.receive()
     async with Relay(gate.port) as relay:
         relay.freeze()
-        late = SshChannel(through(target, Hop(HOST, relay.port, USER, AUTH)), connections)
+        late = SshChannel(through(target, SshJumpHost(HOST, relay.port, USER, AUTH)), connections)
         opening = asyncio.ensure_future(late.open(Recorder()))
         await gate.wait_until(lambda: gate.connections == 2)
         await connections.aclose()

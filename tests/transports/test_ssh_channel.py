@@ -11,7 +11,7 @@ from fixtures.servers.openssh import OpenSshServer, running_sshd
 from fixtures.ssh import Recorder, opened, options_for_sshd
 from transports.channel import ExitStatus, Pty
 from transports.errors import ChannelClosed, ChannelEnded, InvalidOption, Unsupported
-from transports.ssh import SshChannel, SshConnections
+from transports.ssh import SshChannel, SshConnectionPool
 
 #: A shell without anybody's start-up files, whose prompt is known.
 SHELL = "exec env PS1='ready$ ' bash --norc --noprofile"
@@ -174,7 +174,7 @@ async def test_ctrl_c_stops_a_flood_that_nobody_reads(sshd: OpenSshServer) -> No
 
 
 async def test_a_hundred_at_once_do_not_mix(sshd: OpenSshServer) -> None:
-    connections = SshConnections()
+    connections = SshConnectionPool()
 
     async def one(number: int) -> bytes:
         options = options_for_sshd(sshd, pty=None, command=f"read line; echo {number} $line {number}", connect_timeout_s=60)

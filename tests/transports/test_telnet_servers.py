@@ -16,7 +16,7 @@ from fixtures.telnet import TERMINAL
 from transports.channel import Pty
 from transports.errors import ChannelEnded
 from transports.receiver import QueueReceiver
-from transports.telnet import TelnetChannel, TelnetOptions
+from transports.telnet import TelnetChannel, TelnetConnectOptions
 
 #: Far more than any answer takes, on a busy machine too.
 PATIENCE_S = 30
@@ -53,7 +53,7 @@ class Terminal:
 
 @asynccontextmanager
 async def terminal(server: Telnetd | Zebra, pty: Pty | None = TERMINAL, **options: Any) -> AsyncIterator[Terminal]:
-    channel = TelnetChannel(TelnetOptions(server.host, server.port, **options), pty)
+    channel = TelnetChannel(TelnetConnectOptions(server.host, server.port, **options), pty)
     opened = Terminal(channel)
     await channel.open(opened.receiver)
     try:

@@ -1,18 +1,36 @@
-"""A terminal, or a plain channel, over SSH (RFC 4251 to 4254): options, jump hosts, host keys, and the channel itself."""
+"""A terminal, or a channel without one, over SSH (RFC 4251 to 4254), built on asyncssh.
 
-from .bastion import SshConnections
+- `channel`: the implementation of the channel interface; start reading here
+- `connect_options`: the parameters, and the text form of jump hosts
+- `endpoint`: the route to the target after applying the OpenSSH configuration
+- `bastion`: the connections to jump hosts that several sessions share
+- `connection`: one SSH connection, direct or through a jump host; `attempt`: the asyncssh callbacks during the connect
+- `host_keys`: the host key check; `known_hosts`: the files; `login_keys`: the user's keys; `algorithms`: what is offered
+- `errors`: the translation of exceptions
+
+May import from `transports`, but not from its other channels.
+"""
+
+from .bastion import SshConnectionPool
 from .channel import SshChannel
-from .jump import parse_jump
-from .options import Auth, AuthMethod, Hop, HostKeyPolicy, HostKeys, SshOptions
+from .connect_options import (
+    AuthMethod,
+    HostKeyOptions,
+    HostKeyPolicy,
+    SshAuth,
+    SshConnectOptions,
+    SshJumpHost,
+    parse_jump_hosts,
+)
 
 __all__ = [
-    "Auth",
     "AuthMethod",
-    "Hop",
+    "HostKeyOptions",
     "HostKeyPolicy",
-    "HostKeys",
+    "SshAuth",
     "SshChannel",
-    "SshConnections",
-    "SshOptions",
-    "parse_jump",
+    "SshConnectOptions",
+    "SshConnectionPool",
+    "SshJumpHost",
+    "parse_jump_hosts",
 ]

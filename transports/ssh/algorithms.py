@@ -1,10 +1,10 @@
-"""Which algorithms are offered. Those of SHA-1, MD5 and CBC are for old devices, and only when they are asked for."""
+"""The algorithms to offer. Obsolete ones (SHA-1, MD5, CBC) are offered only with `legacy_algorithms`, for old devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: By key type, as known_hosts names it: the signature algorithms that prove such a key, best first.
+#: The signature algorithms for each key type (named as in known_hosts), most preferred first.
 HOST_KEY_SIGNATURES: dict[str, tuple[str, ...]] = {
     "ssh-ed25519": ("ssh-ed25519",),
     "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
@@ -19,11 +19,11 @@ LEGACY_HOST_KEY_SIGNATURES: dict[str, tuple[str, ...]] = {
 }
 _CERTIFICATE = "-cert-v01@openssh.com"
 
-#: asyncssh's argument, and the OpenSSH setting that it would override.
+#: The OpenSSH setting that each argument of asyncssh would override.
 SETTINGS = {"kex_algs": "KexAlgorithms", "encryption_algs": "Ciphers", "mac_algs": "MACs"}
 
-#: asyncssh still offers the one by default; OpenSSH no longer does. AES-GCM goes first: it is one call of the library a packet,
-#: which ChaCha20-Poly1305 is three. The rest of the defaults stays as it is.
+#: Changes to asyncssh's defaults: drop a SHA-1 key exchange that OpenSSH no longer offers, and prefer AES-GCM, which takes one
+#: call to the crypto library per packet instead of three for ChaCha20-Poly1305.
 _MODERN = {
     "kex_algs": "-diffie-hellman-group14-sha1",
     "encryption_algs": "^aes128-gcm@openssh.com,aes256-gcm@openssh.com",
@@ -36,11 +36,11 @@ _LEGACY = {
 
 
 def transport_algorithms(legacy: bool, configured: Iterable[str]) -> dict[str, str]:
-    """asyncssh's arguments for key exchange, ciphers and MACs.
+    """Return asyncssh's arguments for key exchange, ciphers and MACs.
 
     Args:
-        configured: the OpenSSH settings that the configuration file has; those stay as the user wrote them, unless
-            legacy algorithms are asked for.
+        legacy: also offer obsolete algorithms, whatever the configuration file says.
+        configured: the OpenSSH settings in the configuration file; without `legacy` they remain as the user set them.
     """
     if legacy:
         return dict(_LEGACY)
@@ -49,14 +49,15 @@ def transport_algorithms(legacy: bool, configured: Iterable[str]) -> dict[str, s
 
 
 def host_key_algorithms(legacy: bool, known: Iterable[str], certificates: bool, without: Iterable[str] = ()) -> list[str]:
-    """The host key algorithms to offer, best first.
+    """Return the host key algorithms to offer, most preferred first.
 
-    Those of the keys we know come first, as OpenSSH has it: a server with several keys then shows the one we can check.
+    As in OpenSSH, the types of known keys come first: a server with several host keys then sends one that can be checked.
 
     Args:
-        known: the key types that are known of this host.
-        certificates: whether a certificate authority is trusted for this host.
-        without: key types that are not to be offered.
+        legacy: also offer obsolete algorithms.
+        known: the types of the known keys of the host.
+        certificates: whether a certificate authority is trusted for the host.
+        without: the key types to exclude.
     """
     signatures = LEGACY_HOST_KEY_SIGNATURES if legacy else HOST_KEY_SIGNATURES
     known = set(known)

@@ -1,39 +1,54 @@
-"""How far one attempt to connect came: what an error can say beyond what the library says."""
+"""One attempt to connect: asyncssh's callbacks, and the progress they record for error messages."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from .endpoint import Endpoint
-from .hostkeys import HostKeyCheck
+import asyncssh
+
+from .endpoint import SshEndpoint
+from .host_keys import HostKeyCheck
+
+#: A prompt for the password that was given.
+_ASKS_PASSWORD = re.compile(r"pass(?:word|code|phrase)", re.IGNORECASE)
+#: A prompt for a new or one-time password: the given password would be wrong there, and count as a failed login.
+_ASKS_ANOTHER = re.compile(r"\bnew\b|re-?type|re-?enter|repeat|again|confirm|one[- ]time|\botp\b", re.IGNORECASE)
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
+#: Maximum length of a server's text in a message, characters.
+MAX_TEXT = 80
+
+#: The auth methods that may use a password.
+_USES_PASSWORD = frozenset({"auto", "password"})
 
 
 class Stage(StrEnum):
-    """What the attempt waits for, in words."""
+    """The stage of the attempt; the value is its description in messages."""
 
     TCP = "waiting for the TCP connection"
     VERSION = "waiting for the SSH version"
     KEY_EXCHANGE = "exchanging keys"
     LOGIN = "logging in"
-    SESSION = "asking for the terminal"
+    SESSION = "requesting the terminal"
 
 
 @dataclass(slots=True)
 class Attempt:
-    """Filled in by the callbacks of the connection.
+    """The progress of one attempt, updated by `SshClient`.
 
     Args:
         via: the label of the jump host that the connection goes through.
-        lost: whether the connection is gone.
-        offered: the authentication methods that the server can go on with, as far as it told.
-        tried: those that were tried, in words.
-        keys: how many keys there are to try.
-        prompts: what keyboard-interactive asked that no password answers, in printable form.
+        lost: whether the connection is lost.
+        offered: the authentication methods that the server offers, as far as it has sent them.
+        tried: the names of the methods that were tried.
+        keys: the number of keys to try.
+        prompts: the keyboard-interactive prompts that a password cannot answer, in printable form.
     """
 
-    endpoint: Endpoint
+    endpoint: SshEndpoint
     host_keys: HostKeyCheck
     via: str | None = None
     stage: Stage = Stage.TCP
@@ -46,33 +61,124 @@ class Attempt:
     prompts: list[str] = field(default_factory=list)
 
     def note_version(self, version: str | None) -> None:
-        """asyncssh calls nobody when it has the server's version; whoever is called next asks for it."""
+        """Record the server's version. asyncssh has no callback for it, so later callbacks call this."""
         self.server_version = version
         if version is not None and self.stage is Stage.VERSION:
             self.stage = Stage.KEY_EXCHANGE
 
     @property
     def server_banner(self) -> str | None:
-        """The server's version, and on further lines what it showed before the login."""
+        """The server's version, followed by the lines of its banner."""
         lines = [self.server_version or "", *self.banners]
         return "\n".join(line for line in lines if line) or None
 
     @property
     def details(self) -> dict[str, Any]:
-        """For programs that read the error."""
+        """The address, as details of an error."""
         return {"host": self.endpoint.host, "port": self.endpoint.port}
 
 
 class Trail:
-    """Follows an open through its jump hosts, to say at a timeout where it stood."""
+    """Follows an open through its jump hosts, so that a timeout can name the current one."""
 
     def __init__(self) -> None:
-        self._now: Attempt | Trail | None = None
+        self._current: Attempt | Trail | None = None
 
-    def follow(self, now: Attempt | Trail) -> None:
-        self._now = now
+    def follow(self, current: Attempt | Trail) -> None:
+        self._current = current
 
     @property
     def attempt(self) -> Attempt | None:
-        """The attempt that is waited for now."""
-        return self._now.attempt if isinstance(self._now, Trail) else self._now
+        """The attempt in progress."""
+        return self._current.attempt if isinstance(self._current, Trail) else self._current
+
+
+class SshClient(asyncssh.SSHClient):
+    """asyncssh's callbacks for one connection: checks the host key, supplies the credentials, and updates the attempt."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._connection: asyncssh.SSHClientConnection | None = None
+        auth = attempt.endpoint.auth
+        self._may_answer = auth.method in _USES_PASSWORD
+        # Sent once: a second failure with the same password could lock the account.
+        self._password = auth.password if self._may_answer else None
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self._connection = conn
+        self._attempt.stage = Stage.VERSION
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._attempt.lost = True
+        self._note_version()
+
+    def _note_version(self) -> None:
+        if self._connection is not None:
+            self._attempt.note_version(self._connection.get_extra_info("server_version"))
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        return self._attempt.host_keys.check(key)
+
+    def begin_auth(self, username: str) -> None:
+        # The key exchange is complete: only now has the server proved that it owns the checked key.
+        self._attempt.stage = Stage.LOGIN
+        self._note_version()
+        self._attempt.host_keys.record()
+
+    def auth_banner_received(self, msg: str, lang: str) -> None:
+        self._attempt.banners.append(msg.replace("\r\n", "\n").rstrip("\n"))
+
+    def auth_completed(self) -> None:
+        self._attempt.stage = Stage.SESSION
+
+    def public_key_auth_requested(self) -> None:
+        """Record that all keys were tried; asyncssh calls this after the last one."""
+        self._note_methods()
+        if self._attempt.keys and "publickey" not in self._attempt.tried:
+            self._attempt.tried.append("publickey")
+
+    def password_auth_requested(self) -> str | None:
+        self._note_methods()
+        if self._password is not None:
+            self._attempt.tried.append("password")
+        return self._take_password()
+
+    def kbdint_auth_requested(self) -> str | None:
+        """Accept keyboard-interactive once, even without a password, so that the prompts appear in the error."""
+        self._note_methods()
+        if not self._may_answer:
+            return None
+        self._may_answer = False
+        self._attempt.tried.append("keyboard-interactive")
+        return ""
+
+    def kbdint_challenge_received(
+        self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
+    ) -> Sequence[str] | None:
+        """Answer a challenge if all prompts ask for the password. One without prompts only shows text (RFC 4256 3.2)."""
+        others = [printable(prompt) for prompt, _ in prompts if not _asks_for_password(prompt)]
+        if others or (prompts and self._password is None):
+            self._attempt.prompts += others
+            return None
+        password = self._take_password() if prompts else None
+        return [password or "" for _ in prompts]
+
+    def _take_password(self) -> str | None:
+        password, self._password = self._password, None
+        return password
+
+    def _note_methods(self) -> None:
+        """Record the methods that the server offers, except those unknown to asyncssh."""
+        if self._connection is not None:
+            known = self._attempt.offered
+            known += [method for method in self._connection.get_server_auth_methods() if method not in known]
+
+
+def _asks_for_password(prompt: str) -> bool:
+    return bool(_ASKS_PASSWORD.search(prompt)) and not _ASKS_ANOTHER.search(prompt)
+
+
+def printable(text: str, limit: int = MAX_TEXT) -> str:
+    """Return a server's text without control characters and cut to `limit` characters, for a message."""
+    text = " ".join(_UNPRINTABLE.sub(" ", text).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,50 +1,165 @@
-"""The SSH byte channel."""
+"""The SSH channel: its asyncssh session, outbound flow control, and the channel interface."""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
 import asyncssh
 
-from transports.channel import Channel
+from transports.channel import Channel, ExitStatus
 from transports.errors import ChannelClosed, ChannelError, InvalidOption, Unsupported
 from transports.receiver import Receiver
 
 from .attempt import Trail
-from .bastion import Connection, SshConnections
+from .bastion import SshConnection, SshConnectionPool
+from .connect_options import MAX_CELLS, SshConnectOptions
 from .endpoint import resolve
 from .errors import broken, ended, is_orderly, timed_out, translate
-from .flow import WriteGate
-from .options import MAX_CELLS, SshOptions
-from .session import Session
 
-#: The receive window (RFC 4254 5.2), bytes: the most that a flood can have on its way to us.
+#: The receive window (RFC 4254 5.2), bytes; limits how much unprocessed output can be in transit.
 WINDOW_BYTES = 256 * 1024
-#: The most that one write hands over, bytes: what cannot go at once is in front of a later ctrl_c.
+#: Maximum size of one write, bytes; buffered bytes delay a later ctrl_c.
 WRITE_BYTES = 4096
-#: How long a close may wait for the last packets, seconds.
+#: Limit for the exchange of the last packets during a close, seconds.
 _CLOSE_GRACE_S = 2.0
 
 
-class SshChannel(Channel):
-    """A terminal, or a plain channel where `options.pty` is None, on an SSH server (RFC 4254 6).
+class WriteGate:
+    """Flow control for writers: open while the channel accepts bytes.
 
-    Each channel has a connection of its own; those to jump hosts are shared through `connections`.
+    Waiters are released one at a time, in order. If all were released at once, a long paste would fill the channel again each
+    time before a waiting ctrl_c could be written.
+    """
+
+    def __init__(self) -> None:
+        self._paused = False
+        self._reason: ChannelError | None = None
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._release_next()
+
+    def finish(self, reason: ChannelError) -> None:
+        """Raise `reason` in all current and future waiters."""
+        self._reason = reason
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_exception(reason)
+
+    async def wait(self) -> None:
+        """Wait until the gate is open and the earlier waiters have passed.
+
+        Raises:
+            ChannelError: the reason passed to `finish`.
+        """
+        if self._reason is not None:
+            # Without the reset the traceback would grow with each raise.
+            raise self._reason.with_traceback(None)
+        if not self._paused and not self._waiters:
+            # Yield to the event loop: a long paste would block it otherwise.
+            await asyncio.sleep(0)
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    def _release_next(self) -> None:
+        while self._waiters and not self._paused:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                # Release the next waiter only after this one had the chance to fill the channel again.
+                asyncio.get_running_loop().call_soon(self._release_next)
+                return
+
+
+class SshClientSession(asyncssh.SSHClientSession[bytes]):
+    """asyncssh's callbacks for one session channel: passes all received bytes to the receiver, without back-pressure.
+
+    Args:
+        has_pty: with a PTY the channel ends at end of file; without one it may still accept input.
+        on_end: called once, after the last byte, with the error if the connection broke.
+    """
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        gate: WriteGate,
+        has_pty: bool,
+        on_end: Callable[[SshClientSession, Exception | None], None],
+    ) -> None:
+        self.receiver = receiver
+        self._gate = gate
+        self._has_pty = has_pty
+        self._on_end: Callable[[SshClientSession, Exception | None], None] | None = on_end
+        self.exit_status: ExitStatus | None = None
+        self.saw_eof = False
+
+    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
+        # Pause as soon as a byte is buffered: bytes in asyncssh's buffer delay every later ctrl_c.
+        chan.set_write_buffer_limits(high=0)
+
+    def detach(self) -> None:
+        """Suppress all further callbacks; the open has failed."""
+        self._on_end = None
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        # stderr (RFC 4254 5.2) is merged: a terminal has one stream.
+        if self._on_end is not None:
+            self.receiver.data_received(data)
+
+    def eof_received(self) -> bool:
+        self.saw_eof = True
+        return not self._has_pty
+
+    def pause_writing(self) -> None:
+        self._gate.pause()
+
+    def resume_writing(self) -> None:
+        self._gate.resume()
+
+    def exit_status_received(self, status: int) -> None:
+        self.exit_status = ExitStatus(code=status)
+
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
+        self.exit_status = ExitStatus(signal=signal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(self, exc)
+
+
+class SshChannel(Channel):
+    """A session channel on an SSH server (RFC 4254 6), with a PTY unless `options.pty` is None.
+
+    Each channel uses a separate connection; connections to jump hosts are shared through the pool `connections`.
     """
 
     protocol = "ssh"
 
-    def __init__(self, options: SshOptions, connections: SshConnections | None = None) -> None:
+    def __init__(self, options: SshConnectOptions, connections: SshConnectionPool | None = None) -> None:
         self._options = options
-        self._connections = connections if connections is not None else SshConnections()
+        self._connections = connections if connections is not None else SshConnectionPool()
         self._gate = WriteGate()
-        self._connection: Connection | None = None
+        self._connection: SshConnection | None = None
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
-        self._session: Session | None = None
+        self._session: SshClientSession | None = None
         self._opening: asyncio.Future[None] | None = None
-        self._over: ChannelError | None = None
+        self._reason: ChannelError | None = None
         self._closing = False
         self.pty_enabled = options.pty is not None
 
@@ -54,18 +169,18 @@ class SshChannel(Channel):
 
     async def open(self, receiver: Receiver) -> None:
         if self._opening is not None or self._closing:
-            raise InvalidOption("an SSH channel opens once; make a new one to reconnect")
-        self._opening = asyncio.ensure_future(self._open_in_time(receiver))
+            raise InvalidOption("an SSH channel can be opened only once", hint="create a new channel to reconnect")
+        self._opening = asyncio.ensure_future(self._open_with_timeout(receiver))
         try:
             await self._opening
         except asyncio.CancelledError:
-            # It may have succeeded in the very moment in which it was given up.
+            # The open may have succeeded in the same iteration of the event loop.
             await self._abandon()
             if not self._closing:
                 raise
             raise ChannelClosed("the channel was closed while it was being opened") from None
 
-    async def _open_in_time(self, receiver: Receiver) -> None:
+    async def _open_with_timeout(self, receiver: Receiver) -> None:
         trail = Trail()
         limit = self._options.connect_timeout_s
         try:
@@ -81,13 +196,15 @@ class SshChannel(Channel):
         route = await asyncio.to_thread(resolve, self._options)
         self._connection = connection = await self._connections.connect(route, self._options.keepalive_s, trail)
         self.server_banner = connection.attempt.server_banner
-        self._session = Session(receiver, self._gate, self.pty_enabled, self._ended)
+        self._session = SshClientSession(receiver, self._gate, self.pty_enabled, self._session_ended)
         try:
-            return await self._start(connection.ssh, self._session)
-        except Exception as error:  # asyncssh hands on whatever a hostile far end made it raise
+            return await self._start_session(connection.ssh, self._session)
+        except Exception as error:  # asyncssh lets exceptions caused by a hostile server through
             raise translate(error, connection.attempt) from error
 
-    async def _start(self, ssh: asyncssh.SSHClientConnection, session: Session) -> asyncssh.SSHClientChannel[bytes]:
+    async def _start_session(
+        self, ssh: asyncssh.SSHClientConnection, session: SshClientSession
+    ) -> asyncssh.SSHClientChannel[bytes]:
         pty, command = self._options.pty, self._options.command
         channel, _ = await ssh.create_session(
             lambda: session,
@@ -107,16 +224,16 @@ class SshChannel(Channel):
             self._session.detach()
         await self._disconnect()
 
-    def _ended(self, session: Session, error: Exception | None) -> None:
+    def _session_ended(self, session: SshClientSession, error: Exception | None) -> None:
         self.exit_status = session.exit_status
-        self._over = reason = self._reason(session, error)
+        self._reason = reason = self._reason_for_end(session, error)
         self._gate.finish(reason)
         session.receiver.channel_ended(reason)
-        # The connection is there for this channel alone. Not at once: asyncssh is in the middle of closing the channel.
+        # The connection serves only this channel. Deferred, because asyncssh is still closing the channel.
         if self._connection is not None:
             asyncio.get_running_loop().call_soon(self._connection.close)
 
-    def _reason(self, session: Session, error: Exception | None) -> ChannelError:
+    def _reason_for_end(self, session: SshClientSession, error: Exception | None) -> ChannelError:
         if self._closing:
             return ChannelClosed(f"the channel to {self._label} was closed from this side")
         if error is None or session.saw_eof or session.exit_status is not None or is_orderly(error):
@@ -127,43 +244,49 @@ class SshChannel(Channel):
     def _label(self) -> str:
         return self._connection.attempt.endpoint.label if self._connection is not None else self._options.host
 
-    def _live_channel(self) -> asyncssh.SSHClientChannel[bytes]:
-        if self._over is not None:
-            # Its traceback would grow with each raise.
-            raise self._over.with_traceback(None)
+    def _open_channel(self) -> asyncssh.SSHClientChannel[bytes]:
+        if self._reason is not None:
+            # Without the reset the traceback would grow with each raise.
+            raise self._reason.with_traceback(None)
         if self._channel is None or self._closing:
             raise ChannelClosed(f"the channel to {self._label} is not open")
         return self._channel
 
     def write(self, data: bytes) -> int:
-        channel = self._live_channel()
+        channel = self._open_channel()
         if self._gate.paused:
             return 0
         piece = data[:WRITE_BYTES]
         try:
             channel.write(piece)
         except OSError:
-            # The far end has closed its side, and the end itself is on its way.
+            # The server has closed the channel; `connection_lost` has not been called yet.
             raise ended(self._label, None) from None
         return len(piece)
 
     async def drain(self) -> None:
-        self._live_channel()
+        self._open_channel()
         await self._gate.wait()
 
     def resize(self, cols: int, rows: int) -> None:
         if not self.pty_enabled:
-            raise Unsupported("a plain SSH channel has no window; open it with a pty")
+            raise Unsupported(
+                "an SSH channel without a terminal has no window size",
+                hint="open the session with a terminal (pty.enabled true)",
+            )
         if not (1 <= cols <= MAX_CELLS and 1 <= rows <= MAX_CELLS):
             raise InvalidOption(f"cols and rows are 1 to {MAX_CELLS} each, not {cols} and {rows}")
-        if self._over is None and self._channel is not None:
+        if self._reason is None and self._channel is not None:
             self._channel.change_terminal_size(cols, rows)
 
     async def send_break(self, duration_ms: int = 250) -> None:
-        """RFC 4335. Whether the server knows BREAK is not told: asyncssh asks for no answer."""
+        """Send BREAK (RFC 4335). asyncssh requests no reply, so a server without support ignores it unnoticed."""
         if not self.pty_enabled:
-            raise Unsupported("a plain SSH channel has no BREAK; open it with a pty, or send ctrl_c")
-        self._live_channel().send_break(duration_ms)
+            raise Unsupported(
+                "an SSH channel without a terminal cannot send BREAK",
+                hint="open the session with a terminal (pty.enabled true), or send ctrl_c",
+            )
+        self._open_channel().send_break(duration_ms)
 
     async def close(self, *, force: bool = False) -> None:
         self._closing = True

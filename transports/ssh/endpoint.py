@@ -1,4 +1,4 @@
-"""Where to connect, once the OpenSSH configuration (ssh_config(5)) has been asked: each hop by its own entry."""
+"""The route to an SSH server, with the OpenSSH configuration (ssh_config(5)) applied to the target and each jump host."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Any
 
 import asyncssh
 
-from transports.caller import absolute, environment
+from transports.caller import absolute_path, environment
 from transports.errors import InvalidOption
 
-from .jump import parse_jump
-from .options import Auth, Hop, HostKeys, SshOptions
+from .connect_options import HostKeyOptions, SshAuth, SshConnectOptions, SshJumpHost, parse_jump_hosts
 
-#: The settings whose mere presence decides something here, beside what asyncssh itself reads from the file.
+#: Settings that are left to asyncssh, unmodified, if the configuration file contains them.
 _OVERRIDING = ("KexAlgorithms", "Ciphers", "MACs", "HostKeyAlgorithms")
-#: What ssh(1) tries by default, without the keys that need a touch.
+#: The default identity files of ssh(1), without those for hardware tokens.
 _DEFAULT_KEYS = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
 _USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One SSH server and how to get into it. Two that are equal may share a connection.
+class SshEndpoint:
+    """An SSH server and the credentials for it. Sessions with equal jump-host endpoints may share the connections.
 
     Args:
-        name: as the user wrote it; asyncssh looks it up in the configuration files `config` once more.
-        known_hosts: the files to read; `record_to`: the one that `accept_new` writes to, if there is one.
-        identity_files: keys to try that were not named in `auth`; what is missing or encrypted is passed over.
-        agent_path: the agent's socket, if one may be asked.
+        name: the host as given; asyncssh looks it up in the files `config` again.
+        known_hosts: the files to read; `record_to`: the file that `accept_new` writes to, if any.
+        configured: the settings of `_OVERRIDING` that the configuration contains.
+        identity_files: the keys to try if `auth` names none; missing and encrypted ones are skipped.
+        agent_path: the socket of the agent, if one may be used.
     """
 
     name: str
     host: str
     port: int
     username: str
-    auth: Auth
-    host_keys: HostKeys
+    auth: SshAuth
+    host_keys: HostKeyOptions
     legacy_algorithms: bool
     is_hop: bool
     known_hosts: tuple[str, ...] = ()
@@ -54,18 +54,18 @@ class Endpoint:
 
     @property
     def label(self) -> str:
-        """For messages."""
+        """The name in messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'jump host' if self.is_hop else 'SSH host'} {host}:{self.port}"
 
 
-def resolve(options: SshOptions) -> tuple[Endpoint, ...]:
-    """The way to the target: its jump hosts, first one first, and the target last. Reads files.
+def resolve(options: SshConnectOptions) -> tuple[SshEndpoint, ...]:
+    """Return the route: the jump hosts, first one first, and the target last. Reads files.
 
     Raises:
-        InvalidOption: a configuration file cannot be read, or says what cannot be.
+        InvalidOption: a configuration file cannot be read, or contains an invalid setting.
     """
-    wanted = Hop(options.host, options.port, options.username, options.auth, options.legacy_algorithms)
+    wanted = SshJumpHost(options.host, options.port, options.username, options.auth, options.legacy_algorithms)
     target = _endpoint(wanted, options, is_hop=False)
     if options.jump is None:
         return (*_configured_jumps(target, options, (target,)), target)
@@ -73,55 +73,59 @@ def resolve(options: SshOptions) -> tuple[Endpoint, ...]:
     return (*_with_jumps(hops, options, (target,)), target)
 
 
-def _with_jumps(hops: tuple[Endpoint, ...], options: SshOptions, way: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """The hops, and before the first one those that its own entry asks for."""
-    return (*_configured_jumps(hops[0], options, (*hops, *way)), *hops) if hops else ()
+def _with_jumps(
+    hops: tuple[SshEndpoint, ...], options: SshConnectOptions, following: tuple[SshEndpoint, ...]
+) -> tuple[SshEndpoint, ...]:
+    """Prepend the jump hosts that the configuration requires for the first hop."""
+    return (*_configured_jumps(hops[0], options, (*hops, *following)), *hops) if hops else ()
 
 
-def _configured_jumps(endpoint: Endpoint, options: SshOptions, way: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """What ProxyJump says. A host that is on the way already is left out: a ProxyJump under `Host *` names itself too."""
-    hops = parse_jump(endpoint.proxy_jump) if endpoint.proxy_jump else ()
+def _configured_jumps(
+    endpoint: SshEndpoint, options: SshConnectOptions, following: tuple[SshEndpoint, ...]
+) -> tuple[SshEndpoint, ...]:
+    """Return the endpoints of ProxyJump, without hosts already on the route: a ProxyJump under `Host *` includes itself."""
+    hops = parse_jump_hosts(endpoint.proxy_jump) if endpoint.proxy_jump else ()
     found = (_endpoint(hop, options, is_hop=True) for hop in hops)
-    passed = {(hop.host, hop.port) for hop in way}
-    return _with_jumps(tuple(hop for hop in found if (hop.host, hop.port) not in passed), options, way)
+    on_route = {(hop.host, hop.port) for hop in following}
+    return _with_jumps(tuple(hop for hop in found if (hop.host, hop.port) not in on_route), options, following)
 
 
-def _endpoint(hop: Hop, options: SshOptions, *, is_hop: bool) -> Endpoint:
+def _endpoint(hop: SshJumpHost, options: SshConnectOptions, *, is_hop: bool) -> SshEndpoint:
     config = _config_files(options)
-    asked = _ask_asyncssh(hop, config)
-    setting = asked.config.get
-    users_files, machines_files = _known_hosts(options, setting)
-    endpoint = Endpoint(
+    parsed = _parse_config(hop, config)
+    setting = parsed.config.get
+    user_files, global_files = _known_hosts(options, setting)
+    endpoint = SshEndpoint(
         name=hop.host,
-        host=asked.host,
-        port=asked.port,
-        username=asked.username,
+        host=parsed.host,
+        port=parsed.port,
+        username=parsed.username,
         auth=hop.auth or options.auth.without_password(),
         host_keys=replace(options.host_keys, fingerprint=None) if is_hop else options.host_keys,
         legacy_algorithms=hop.legacy_algorithms,
         is_hop=is_hop,
-        known_hosts=(*users_files, *machines_files),
-        record_to=next(iter(users_files), None),
-        host_key_alias=asked.host_key_alias,
+        known_hosts=(*user_files, *global_files),
+        record_to=next(iter(user_files), None),
+        host_key_alias=parsed.host_key_alias,
         config=config,
         configured=frozenset(name for name in _OVERRIDING if setting(name) is not None),
         agent_path=_agent_path(setting),
-        proxy_jump=asked.tunnel,
+        proxy_jump=parsed.tunnel,
     )
     return _with_identities(endpoint, setting) if options.use_openssh_config else endpoint
 
 
-def _config_files(options: SshOptions) -> tuple[str, ...]:
+def _config_files(options: SshConnectOptions) -> tuple[str, ...]:
     if not options.use_openssh_config:
         return ()
     if options.config_path is not None:
-        return (absolute(options.config_path),)
-    default = absolute("~/.ssh/config")
+        return (absolute_path(options.config_path),)
+    default = absolute_path("~/.ssh/config")
     return (default,) if os.access(default, os.R_OK) else ()
 
 
-def _ask_asyncssh(hop: Hop, config: tuple[str, ...]) -> Any:
-    """What the configuration says of the host, in asyncssh's reading; no key is loaded."""
+def _parse_config(hop: SshJumpHost, config: tuple[str, ...]) -> Any:
+    """Return asyncssh's options for the host, parsed from the configuration files without loading keys."""
     try:
         return asyncssh.SSHClientConnectionOptions(
             config=list(config) or None,
@@ -140,29 +144,29 @@ def _ask_asyncssh(hop: Hop, config: tuple[str, ...]) -> Any:
         raise InvalidOption(f"the settings for {hop.host} in {files} cannot be used: {error}") from error
 
 
-def _known_hosts(options: SshOptions, setting: Any) -> tuple[list[str], list[str]]:
-    """The user's files and the machine's. `UserKnownHostsFile none` means that there are none, not that any key will do."""
+def _known_hosts(options: SshConnectOptions, setting: Any) -> tuple[list[str], list[str]]:
+    """Return the user's and the global files. `UserKnownHostsFile none` means no file; it does not disable the check."""
     if options.host_keys.known_hosts_path is not None:
-        return [absolute(options.host_keys.known_hosts_path)], []
+        return [absolute_path(options.host_keys.known_hosts_path)], []
     if not options.use_openssh_config:
         return [], []
     user = setting("UserKnownHostsFile", _USER_KNOWN_HOSTS)
     machine = setting("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS)
-    return [absolute(path) for path in user], [absolute(path) for path in machine]
+    return [absolute_path(path) for path in user], [absolute_path(path) for path in machine]
 
 
 def _agent_path(setting: Any) -> str | None:
-    """IdentityAgent, where `none` is no agent, or else the environment's."""
+    """Return the agent's socket: IdentityAgent, which may be `none`, else $SSH_AUTH_SOCK."""
     path = setting("IdentityAgent", "SSH_AUTH_SOCK")
     if path == "SSH_AUTH_SOCK":
         path = environment().get("SSH_AUTH_SOCK")
-    return absolute(path) if path else None
+    return absolute_path(path) if path else None
 
 
-def _with_identities(endpoint: Endpoint, setting: Any) -> Endpoint:
+def _with_identities(endpoint: SshEndpoint, setting: Any) -> SshEndpoint:
     return replace(
         endpoint,
-        identity_files=tuple(absolute(path) for path in setting("IdentityFile", _DEFAULT_KEYS)),
-        certificate_files=tuple(absolute(path) for path in setting("CertificateFile", ())),
+        identity_files=tuple(absolute_path(path) for path in setting("IdentityFile", _DEFAULT_KEYS)),
+        certificate_files=tuple(absolute_path(path) for path in setting("CertificateFile", ())),
         identities_only=bool(setting("IdentitiesOnly")),
     )

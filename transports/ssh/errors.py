@@ -1,4 +1,4 @@
-"""What asyncssh and the operating system raise, told as the channel's errors: one table, most specific first."""
+"""Translation of asyncssh's and the operating system's exceptions to channel errors: one table, most specific class first."""
 
 from __future__ import annotations
 
@@ -22,59 +22,59 @@ from transports.errors import (
     Unsupported,
 )
 
-from .attempt import Attempt, Stage
-from .client import printable
+from .attempt import Attempt, Stage, printable
 
-#: The next step after silence, or the end of a connection, at some stage.
-_HINTS = {
-    Stage.TCP: "check that it is up, and address, route and firewall",
-    Stage.VERSION: "check that the port is that of an SSH server, and that it takes more connections",
+#: The hint after a timeout, or the end of the connection, in a stage.
+_STAGE_HINTS = {
+    Stage.TCP: "check that it is up, and check address, route and firewall",
+    Stage.VERSION: "check that the port is that of an SSH server, and that the server accepts more connections",
 }
-#: The most that an error lists of a server's algorithms, characters.
-_MAX_ALGORITHMS = 400
-#: asyncssh lists what was sent, too: what it received is what helps.
-_NO_ALGORITHM = re.compile(r"No matching (.+?) algorithm found, sent .* and received (.*)", re.DOTALL)
-_SLOW_HINT = "try again later, or allow a longer connect_timeout_ms"
+_SLOW_HINT = "try again later, or allow a longer connect timeout"
+_LOG_HINT = "see the server's log"
 _LEGACY_HINT = "an old device may need legacy_algorithms true"
 _HOP_LEGACY_HINT = "an old jump host needs its algorithms (KexAlgorithms, Ciphers, HostKeyAlgorithms) in the SSH configuration"
+#: asyncssh's message; only the received algorithms are of interest.
+_NO_ALGORITHM = re.compile(r"No matching (.+?) algorithm found, sent .* and received (.*)", re.DOTALL)
+#: Maximum length of a server's algorithm list in a message, characters.
+_MAX_ALGORITHMS = 400
 
 
 def translate(error: Exception, attempt: Attempt) -> ChannelError:
-    """The channel's error for what went wrong while connecting or asking for the terminal."""
+    """Return the channel error for an exception raised while connecting or requesting the terminal."""
     if attempt.host_keys.failure is not None:
         return attempt.host_keys.failure
     return next(make(error, attempt) for kind, make in _TABLE if isinstance(error, kind))
 
 
 def timed_out(seconds: float, attempt: Attempt | None, host: str) -> ConnectTimeout:
-    """The error for an open that took longer than it may."""
+    """Return the error for an open that exceeded its timeout."""
     if attempt is None:
         return ConnectTimeout(f"reading the SSH configuration and keys for {host} took longer than {seconds:g} s", host=host)
     return ConnectTimeout(
-        f"{attempt.endpoint.label} did not get ready within {seconds:g} s ({attempt.stage}); "
-        f"{_HINTS.get(attempt.stage, _SLOW_HINT)}",
+        f"{attempt.endpoint.label} did not get ready within {seconds:g} s ({attempt.stage})",
+        hint=_STAGE_HINTS.get(attempt.stage, _SLOW_HINT),
         stage=attempt.stage.name.lower(),
         **attempt.details,
     )
 
 
 def ended(label: str, status: ExitStatus | None) -> ChannelEnded:
-    """The reason for a channel that the far end closed."""
+    """Return the reason for a channel that the server closed."""
     how = ""
     if status is not None:
         how = f" (exit code {status.code})" if status.signal is None else f" (killed by signal {status.signal})"
-    return ChannelEnded(f"{label} ended the session{how}; open a new one to go on")
+    return ChannelEnded(f"{label} ended the session{how}", hint="open a new session")
 
 
 def broken(error: Exception, label: str) -> ChannelBroken:
-    """The reason for a channel whose connection broke."""
-    return ChannelBroken(f"the connection to {label} broke: {_text(error)}; reconnect to go on")
+    """Return the reason for a channel whose connection broke."""
+    return ChannelBroken(f"the connection to {label} broke: {_text(error)}", hint="open the session again to reconnect")
 
 
 def is_orderly(error: Exception) -> bool:
-    """Whether the peer just closed its TCP connection (FIN), which many devices do at exit instead of closing the channel.
+    """Return whether the peer only closed the TCP connection (FIN), as many devices do instead of closing the channel.
 
-    asyncssh has one type for that and for unanswered keepalives.
+    asyncssh raises the same exception for unanswered keepalives.
     """
     return isinstance(error, asyncssh.ConnectionLost) and "keepalive" not in error.reason
 
@@ -87,18 +87,19 @@ def _text(error: Exception) -> str:
     return printable(str(error)) or type(error).__name__
 
 
-def _own(error: Exception, attempt: Attempt) -> ChannelError:
+def _unchanged(error: Exception, attempt: Attempt) -> ChannelError:
     assert isinstance(error, ChannelError)
     return error
 
 
 def _auth_failed(error: Exception, attempt: Attempt) -> ChannelError:
     endpoint = attempt.endpoint
-    tried = ", ".join(attempt.tried) or "nothing, as there was nothing to try it with"
+    tried = ", ".join(attempt.tried) or "nothing, for lack of credentials"
     offered = ", ".join(attempt.offered) or "none of the known methods"
     return AuthFailed(
-        f"{endpoint.label} refused the login of user {endpoint.username}: tried {tried}; the server offers {offered}"
-        f"{_asked(attempt)}. {_next_step(attempt)}",
+        f"{endpoint.label} rejected the login of user {endpoint.username}: tried {tried}; the server offers {offered}"
+        f"{_prompts(attempt)}",
+        hint=_auth_hint(attempt),
         username=endpoint.username,
         offered=list(attempt.offered),
         tried=list(attempt.tried),
@@ -107,14 +108,14 @@ def _auth_failed(error: Exception, attempt: Attempt) -> ChannelError:
     )
 
 
-def _asked(attempt: Attempt) -> str:
+def _prompts(attempt: Attempt) -> str:
     if not attempt.prompts:
         return ""
     prompts = ", ".join(f'"{prompt}"' for prompt in attempt.prompts)
-    return f"; it asked {prompts}, and only a prompt for the password can be answered"
+    return f"; it prompted {prompts}, and only a password prompt can be answered"
 
 
-def _next_step(attempt: Attempt) -> str:
+def _auth_hint(attempt: Attempt) -> str:
     auth = attempt.endpoint.auth
     missing = []
     if "publickey" in attempt.offered and not attempt.keys and auth.method != "password":
@@ -122,23 +123,23 @@ def _next_step(attempt: Attempt) -> str:
     if auth.password is None and {"password", "keyboard-interactive"} & set(attempt.offered):
         missing.append("a password")
     if missing and attempt.endpoint.is_hop:
-        return f"Give the jump host credentials of its own: {' or '.join(missing)}; the target's password is not sent to it"
-    return f"Give {' or '.join(missing)}" if missing else "Check the user name and the credentials"
+        return f"give the jump host separate credentials: {' or '.join(missing)}; the target's password is not sent to it"
+    return f"give {' or '.join(missing)}" if missing else "check the user name and the credentials"
 
 
 def _lost(error: Exception, attempt: Attempt) -> ChannelError:
-    """A server may drop the line instead of saying that it had enough of failed logins."""
+    """Return the error for a lost connection; some servers drop it after failed logins instead of rejecting them."""
     if attempt.stage is Stage.LOGIN and attempt.tried:
         return _auth_failed(error, attempt)
-    return _failed(f"closed the connection ({attempt.stage})", _HINTS.get(attempt.stage, "see the server's log"), attempt)
+    return _failed(f"closed the connection ({attempt.stage})", _STAGE_HINTS.get(attempt.stage, _LOG_HINT), attempt)
 
 
 def _disconnected(error: Exception, attempt: Attempt) -> ChannelError:
     if attempt.stage is not Stage.LOGIN:
-        return _failed(f"ended the connection: {_text(error)}", "see the server's log", attempt)
+        return _failed(f"ended the connection: {_text(error)}", _LOG_HINT, attempt)
     return AuthFailed(
-        f"{attempt.endpoint.label} ended the login of user {attempt.endpoint.username}: {_text(error)}; "
-        'of many keys name the one to use: auth method "private_key" with private_key_path',
+        f"{attempt.endpoint.label} ended the login of user {attempt.endpoint.username}: {_text(error)}",
+        hint='if there are many keys, select one: auth method "private_key" with private_key_path',
         username=attempt.endpoint.username,
         offered=list(attempt.offered),
         **attempt.details,
@@ -146,10 +147,10 @@ def _disconnected(error: Exception, attempt: Attempt) -> ChannelError:
 
 
 def _host_key(error: Exception, attempt: Attempt) -> ChannelError:
-    """What asyncssh itself refuses: a certificate, or a key that is revoked."""
+    """Return the error for a certificate or revoked key that asyncssh rejected."""
     return HostKeyMismatch(
-        f"{attempt.endpoint.label} shows a host key that cannot be trusted: {_text(error)}; "
-        "compare it on the device itself, and mend the known_hosts file",
+        f"the host key of {attempt.endpoint.label} cannot be trusted: {_text(error)}",
+        hint="compare it on the device itself, and correct the known_hosts file",
         reason="changed" if "revoked" in str(error) else "unknown",
         fingerprint=None,
         known_hosts_path=next(iter(attempt.endpoint.known_hosts), None),
@@ -160,12 +161,12 @@ def _host_key(error: Exception, attempt: Attempt) -> ChannelError:
 def _key_exchange_failed(error: Exception, attempt: Attempt) -> ChannelError:
     match = _NO_ALGORITHM.match(str(error))
     if match is None:
-        return _failed(f"failed the key exchange: {_text(error)}", "see the server's log", attempt)
+        return _failed(f"failed the key exchange: {_text(error)}", _LOG_HINT, attempt)
     kind, offered = match.groups()
     endpoint = attempt.endpoint
     hint = "see its SSH settings" if endpoint.legacy_algorithms else _HOP_LEGACY_HINT if endpoint.is_hop else _LEGACY_HINT
     offered = printable(offered, _MAX_ALGORITHMS)
-    return _failed(f"has no {kind} algorithm in common with us, as it offers {offered}", hint, attempt)
+    return _failed(f"has no {kind} algorithm in common with this client; it offers {offered}", hint, attempt)
 
 
 def _not_ssh(error: Exception, attempt: Attempt) -> ChannelError:
@@ -177,16 +178,22 @@ def _channel_refused(error: Exception, attempt: Attempt) -> ChannelError:
     if attempt.lost:
         return _lost(error, attempt)
     if attempt.stage is Stage.TCP and attempt.via is not None:
-        hint = "check that it may forward to that host and port"
+        hint = "check that the jump host may forward to that host and port"
         return _failed(f"cannot be reached through {attempt.via}: {_text(error)}", hint, attempt)
     if error.code == constants.OPEN_REQUEST_PTY_FAILED:
-        return Unsupported(f"{attempt.endpoint.label} gives no terminal; open it with pty.enabled false", **attempt.details)
-    return _failed(f"refused the session: {_text(error)}", "the user may have no shell there, or too many sessions", attempt)
+        return Unsupported(
+            f"{attempt.endpoint.label} refused to allocate a terminal",
+            hint="open the session without a terminal (pty.enabled false)",
+            **attempt.details,
+        )
+    hint = "check that the user has a shell on the server, and that the session limit is not reached"
+    return _failed(f"refused the session: {_text(error)}", hint, attempt)
 
 
 def _timeout(error: Exception, attempt: Attempt) -> ChannelError:
     return ConnectTimeout(
-        f"{attempt.endpoint.label} did not answer ({attempt.stage}); {_HINTS[Stage.TCP]}",
+        f"{attempt.endpoint.label} did not answer ({attempt.stage})",
+        hint=_STAGE_HINTS[Stage.TCP],
         stage=attempt.stage.name.lower(),
         **attempt.details,
     )
@@ -197,33 +204,33 @@ def _unresolvable(error: Exception, attempt: Attempt) -> ChannelError:
 
 
 def _refused(error: Exception, attempt: Attempt) -> ChannelError:
-    return _failed("refused the connection", "check the port, and that its SSH server runs", attempt)
+    return _failed("refused the connection", "check the port, and that an SSH server is running there", attempt)
 
 
 def _unreachable(error: Exception, attempt: Attempt) -> ChannelError:
     if attempt.stage is not Stage.TCP:
         return _lost(error, attempt)
-    return _failed(f"cannot be reached: {_text(error)}", _HINTS[Stage.TCP], attempt)
+    return _failed(f"cannot be reached: {_text(error)}", _STAGE_HINTS[Stage.TCP], attempt)
 
 
 def _invalid(error: Exception, attempt: Attempt) -> ChannelError:
     if attempt.stage is not Stage.TCP:
-        # asyncssh's errors for what it cannot decode are ValueErrors as well.
-        return _protocol(error, attempt)
+        # asyncssh also raises ValueError for data that it cannot decode.
+        return _protocol_error(error, attempt)
     return InvalidOption(f"the options for {attempt.endpoint.label} cannot be used: {_text(error)}", **attempt.details)
 
 
-def _protocol(error: Exception, attempt: Attempt) -> ChannelError:
-    """What asyncssh or cryptography stumbled over in the bytes of the far end."""
-    return _failed(f"broke the protocol ({type(error).__name__})", "see the server's log", attempt)
+def _protocol_error(error: Exception, attempt: Attempt) -> ChannelError:
+    """Return the error for data from the server that asyncssh or cryptography cannot process."""
+    return _failed(f"violated the protocol ({type(error).__name__})", _LOG_HINT, attempt)
 
 
 def _failed(what: str, hint: str, attempt: Attempt) -> ConnectFailed:
-    return ConnectFailed(f"{attempt.endpoint.label} {what}; {hint}", **attempt.details)
+    return ConnectFailed(f"{attempt.endpoint.label} {what}", hint=hint, **attempt.details)
 
 
 _TABLE: tuple[tuple[type[Exception], Callable[[Exception, Attempt], ChannelError]], ...] = (
-    (ChannelError, _own),
+    (ChannelError, _unchanged),
     (asyncssh.PermissionDenied, _auth_failed),
     (asyncssh.HostKeyNotVerifiable, _host_key),
     (asyncssh.KeyExchangeFailed, _key_exchange_failed),
@@ -236,5 +243,5 @@ _TABLE: tuple[tuple[type[Exception], Callable[[Exception, Attempt], ChannelError
     (ConnectionRefusedError, _refused),
     (OSError, _unreachable),
     (ValueError, _invalid),
-    (Exception, _protocol),
+    (Exception, _protocol_error),
 )

@@ -1,4 +1,4 @@
-"""One TCP connection as a Telnet client sees it: bytes in, terminal data and answers out."""
+"""The TCP connection of a Telnet client: passes data to the receiver and commands to the negotiation."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from typing import cast
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError
 from transports.receiver import Receiver
 
-from .negotiation import Negotiation
-from .nvt import Scanner
+from .negotiation import TelnetNegotiation
+from .parser import TelnetParser
 
-#: What one read may bring: enough for GB a second, and so little that a peer whose bytes are all commands holds up other
-#: sessions for 35 ms at most.
+#: Size of one read, bytes: large enough for about 1 GB/s, small enough that a read of nothing but commands blocks the event
+#: loop for 35 ms at most.
 READ_BYTES = 65536
-#: What one write takes at most. Nothing more is taken until the kernel has it, so a ctrl_c has little before it.
+#: Maximum size of one write, bytes. No more is accepted until the kernel has taken it, so a ctrl_c is never far behind.
 WRITE_BYTES = 16384
-#: What the kernel may hold unsent; what is on its way and unacknowledged is not counted, so a long way stays fast.
+#: Limit for unsent bytes in the kernel (TCP_NOTSENT_LOWAT). Unacknowledged bytes do not count, so throughput is unaffected.
 UNSENT_BYTES = 16384
-#: Answers that a peer asks for without reading them. A single read can ask for some KB, an honest peer does once.
+#: Limit for responses that the peer requests but does not read, bytes. One read can request a few KB.
 MAX_UNREAD_ANSWERS = 131_072
 
-#: A console is silent for days, and a dead one is too: after a minute of silence the kernel asks, four times, 15 s apart.
-KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+#: TCP keepalive: four probes at intervals of 15 s after a minute of silence. A console can be silent for days.
+KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Feeds a receiver; reading is never paused.
+class TelnetConnection(asyncio.BufferedProtocol):
+    """An asyncio protocol that feeds a receiver; reading is never paused.
 
     Args:
-        receiver: gets the data, without IAC sequences and, unless it is BINARY, without NUL.
-        negotiate: makes the negotiation, once there is a transport.
-        peer: the far end's name, for messages.
+        receiver: gets the data without IAC sequences and, unless BINARY is on, without NUL.
+        negotiate: creates the negotiation for the transport.
+        peer: the name of the remote end in messages.
     """
 
-    def __init__(self, receiver: Receiver, negotiate: Callable[[asyncio.Transport], Negotiation], peer: str) -> None:
+    def __init__(self, receiver: Receiver, negotiate: Callable[[asyncio.Transport], TelnetNegotiation], peer: str) -> None:
         self._receiver = receiver
         self._negotiate = negotiate
         self._peer = peer
-        self._scanner = Scanner()
+        self._parser = TelnetParser()
         self._buffer = bytearray()
         self._is_abandoned = False
-        #: Why it is over, once it is: nothing can be written from then on.
+        #: The reason for the end, None before it. Nothing can be written afterwards.
         self.reason: ChannelError | None = None
-        #: Set when the peer has sent something, or is gone; whoever waits clears it.
-        self.heard = asyncio.Event()
-        #: Whether the peer has sent ordinary data.
+        #: Set when the peer has sent something or the connection is lost; the waiter clears it.
+        self.activity = asyncio.Event()
+        #: Whether the peer has sent data other than commands.
         self.has_data = False
-        #: Set while `write` takes bytes, and when the connection is over.
+        #: Set while `write` accepts bytes, and after the end.
         self.writable = asyncio.Event()
-        #: Set when the last byte was delivered and the socket is released.
+        #: Set when the last byte is delivered and the socket is released.
         self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -63,33 +63,38 @@ class Connection(asyncio.BufferedProtocol):
         self.writable.set()
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        # Not kept while idle: a thousand silent consoles would hold 64 MB.
+        # Allocated per read: 1000 idle consoles would otherwise hold 64 MB.
         self._buffer = bytearray(READ_BYTES)
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         data = bytes(memoryview(self._buffer)[:nbytes])
         self._buffer = bytearray()
-        self._take(data)
-        if nbytes < READ_BYTES:  # the kernel had no more
+        self._process(data)
+        if nbytes < READ_BYTES:  # the kernel has no more data
             self._receiver.drained()
-        self.heard.set()
+        self.activity.set()
         if self.transport.get_write_buffer_size() > MAX_UNREAD_ANSWERS:
-            self._end(ChannelBroken(f"{self._peer} negotiates without end and reads no answer; is it a Telnet server?"))
+            self._end(
+                ChannelBroken(
+                    f"{self._peer} negotiates endlessly and does not read the responses",
+                    hint="check that it is a Telnet server",
+                )
+            )
             self.transport.abort()
 
     def eof_received(self) -> None:
         self._end(ChannelEnded(f"{self._peer} closed the connection"))
-        self.transport.abort()  # what was not sent yet can reach nobody, and waiting for it could take for ever
+        self.transport.abort()  # the peer reads no more, and flushing could block forever
 
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(exc, OSError) and self.reason is None:
-            self._take_what_is_left()
+            self._read_remaining()
         reason = self._end(_broken(self._peer, exc) if exc else _closed(self._peer))
         if not self._is_abandoned:
             self._receiver.channel_ended(reason)
         self.negotiation.close()
-        self.heard.set()
+        self.activity.set()
         self.lost.set()
 
     def pause_writing(self) -> None:
@@ -99,45 +104,45 @@ class Connection(asyncio.BufferedProtocol):
         self.writable.set()
 
     def write(self, data: bytes) -> int:
-        """Takes up to `WRITE_BYTES`, or nothing while the kernel has not taken what went before."""
+        """Accept up to `WRITE_BYTES`; 0 while the kernel has not taken the previous write."""
         if not self.writable.is_set():
             return 0
         self.negotiation.send(data[:WRITE_BYTES])
         return min(len(data), WRITE_BYTES)
 
     def close(self) -> None:
-        """Reads no more; what was written is still sent."""
+        """Stop reading, send the remaining output, then close."""
         self._end(_closed(self._peer))
         self.transport.close()
 
     def abandon(self) -> None:
-        """The open failed or was cancelled: whoever asked for it knows, so the receiver is not told of an end."""
+        """End after a failed or cancelled open, without `channel_ended`."""
         self._is_abandoned = True
         self._end(_closed(self._peer))
 
-    def _take(self, data: bytes) -> None:
+    def _process(self, data: bytes) -> None:
         has_text = False
-        for event in self._scanner.feed(data):
+        for event in self._parser.feed(data):
             if not isinstance(event, bytes):
                 self.negotiation.handle(event)
                 continue
-            # RFC 854: CR NUL is a CR, and NUL anywhere else does nothing. Both are padding, so no CR need be remembered.
+            # RFC 854: CR NUL is a CR, and NUL elsewhere has no effect. All NULs are padding; no state is needed for CR.
             text = event if self.negotiation.receives_binary else event.replace(b"\0", b"")
             if text and not has_text:
                 has_text = self.has_data = True
-                self.negotiation.data_arrived()
+                self.negotiation.data_received()
             if text:
                 self._receiver.data_received(text)
 
-    def _take_what_is_left(self) -> None:
-        """Delivers what came before a reset. A write that meets the reset first ends the transport's reading too early."""
-        ours = self.transport.get_extra_info("socket")
-        with contextlib.suppress(OSError), socket.fromfd(ours.fileno(), ours.family, ours.type) as rest:
-            while data := rest.recv(READ_BYTES):
-                self._take(data)
+    def _read_remaining(self) -> None:
+        """Deliver the bytes received before a reset. A write that fails first makes the transport stop reading too early."""
+        own = self.transport.get_extra_info("socket")
+        with contextlib.suppress(OSError), socket.fromfd(own.fileno(), own.family, own.type) as duplicate:
+            while data := duplicate.recv(READ_BYTES):
+                self._process(data)
 
     def _end(self, reason: ChannelError) -> ChannelError:
-        """The first reason is the one."""
+        """Record the reason for the end; the first one counts."""
         if self.reason is None:
             self.reason = reason
         self.writable.set()
@@ -145,13 +150,12 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _set_options(tcp: socket.socket) -> None:
-    """The options without which Telnet over TCP fails; asyncio has set TCP_NODELAY."""
-    # RFC 854, Synch: DM comes as urgent data. Taken out of line its byte is lost, and IAC before it swallows the next one.
+    """Set the socket options that Telnet needs; asyncio has set TCP_NODELAY."""
+    # RFC 854, Synch: DM is sent as urgent data. Out of line its byte would be lost, and the IAC before it take the next byte.
     tcp.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
     tcp.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in {**KEEPALIVE, "TCP_NOTSENT_LOWAT": UNSENT_BYTES}.items():
-        if (option := getattr(socket, name, None)) is not None:
-            tcp.setsockopt(socket.IPPROTO_TCP, option, value)
+    for option, value in {**KEEPALIVE, socket.TCP_NOTSENT_LOWAT: UNSENT_BYTES}.items():
+        tcp.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _closed(peer: str) -> ChannelClosed:
@@ -160,4 +164,4 @@ def _closed(peer: str) -> ChannelClosed:
 
 def _broken(peer: str, exc: Exception) -> ChannelBroken:
     why = exc.strerror if isinstance(exc, OSError) and exc.strerror else type(exc).__name__
-    return ChannelBroken(f"the connection to {peer} broke: {why}; open the session again to reconnect")
+    return ChannelBroken(f"the connection to {peer} broke: {why}", hint="open the session again to reconnect")

@@ -1,4 +1,4 @@
-"""Which Telnet options hold, and who answers for them: telnetlib3's interpreter, kept to the options a terminal needs."""
+"""Telnet option negotiation: telnetlib3's state machine, restricted to the options that a terminal needs."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from telnetlib3.telopt import AYT, BINARY, BRK, DO, DONT, ECHO, NAWS, NEW_ENVIRO
 
 from transports.channel import Pty
 
-from .nvt import IAC, Command, Subnegotiation
-from .options import Keepalive
+from .connect_options import Keepalive
+from .parser import IAC, Subnegotiation, TelnetCommand
 
-#: A peer that goes on changing options while it sends no data is caught in a loop: it is not answered until the next data.
-#: telnetd's negotiation, the longest met, takes ten. Each change costs 20 us, so this bounds the cost of a read too.
+#: Maximum number of option changes between two reads of data; protects against a negotiation loop. Further requests are ignored
+#: until data arrives. The longest legitimate negotiation observed, telnetd's, has ten. At 20 us each, it also bounds one read.
 MAX_CHANGES_WITHOUT_DATA = 100
 
-#: How a request is refused. Sent for WONT and DONT too: RFC 1143 has it confirmed that an option is off, and a peer that
-#: keeps count, as telnetd does, counts wrong without.
-_NO = {DO: WONT, DONT: WONT, WILL: DONT, WONT: DONT}
+#: The refusal for each request. WONT and DONT are acknowledged too: RFC 1143 requires it, and peers that count
+#: acknowledgements (telnetd) lose synchronisation without.
+_REFUSAL = {DO: WONT, DONT: WONT, WILL: DONT, WONT: DONT}
 
-#: RFC 860 has each one answered, and a WONT marks the time as well. telnetd takes a WILL for "kludge linemode", a client that
-#: edits lines: it would turn SGA off and on with each prompt.
-_TIMING_MARK = Command(DO, TM)
+#: RFC 860 requires a response to each, and WONT also marks the time. telnetd interprets a WILL as a client with local line
+#: editing ("kludge linemode") and would then toggle SGA at each prompt.
+_TIMING_MARK = TelnetCommand(DO, TM)
 
 
-class Negotiation:
-    """Answers each request once. Whatever is not needed is refused: MCCP above all, by which 48 KB become 50 MB."""
+class TelnetNegotiation:
+    """Responds to each option request once.
+
+    Refuses all options that a terminal does not need, compression (MCCP) in particular: 48 KB can decompress to 50 MB.
+    """
 
     def __init__(self, transport: asyncio.Transport, *, binary: bool | None, pty: Pty | None, term: str) -> None:
         both = set() if binary is False else {BINARY}
         self._ours = {SGA} | both if pty is None else {SGA, TTYPE, NAWS, NEW_ENVIRON} | both
         self._theirs = {SGA, ECHO} | both
-        self._refused: set[Command] = set()
+        self._refused: set[TelnetCommand] = set()
         self._changes = 0
         self._pty = pty
         self._term = term
@@ -48,55 +51,55 @@ class Negotiation:
 
     @property
     def sends_binary(self) -> bool:
-        """Whether what we send is BINARY (RFC 856): then CR stands for itself, and NUL behind it would be a character."""
+        """Whether BINARY (RFC 856) is on in our direction: then CR needs no NUL after it."""
         return self._writer.outbinary
 
     @property
     def receives_binary(self) -> bool:
-        """Whether what the peer sends is BINARY: then NUL is data, not padding."""
+        """Whether BINARY is on in the peer's direction: then NUL is data, not padding."""
         return self._writer.inbinary
 
-    def handle(self, event: Command | Subnegotiation) -> None:
-        """Answers the peer, where an answer is due."""
+    def handle(self, event: TelnetCommand | Subnegotiation) -> None:
+        """Process a command of the peer and send the response that it requires."""
         if self._changes >= MAX_CHANGES_WITHOUT_DATA:
             return
         if isinstance(event, Subnegotiation):
-            if self._is_asked_for(event.payload):
+            if self._is_supported_request(event.payload):
                 self._feed(IAC + SB + event.payload.replace(IAC, IAC + IAC) + IAC + SE)
         elif event.verb in (DO, WILL):
             self._request(event)
         else:
             self._withdrawal(event)
 
-    def data_arrived(self) -> None:
-        """The peer is not caught in a loop. Told once a read, or it would bound nothing."""
+    def data_received(self) -> None:
+        """Reset the loop protection. Call it at most once per read, or it bounds nothing."""
         self._changes = 0
 
     def resize(self, pty: Pty) -> None:
-        """Keeps the size for when it is asked for, and tells it where NAWS is on (RFC 1073)."""
+        """Set the window size, and send it if NAWS is on (RFC 1073)."""
         self._pty = pty
         if self._writer.local_option.enabled(NAWS):
             size = struct.pack("!HH", pty.cols, pty.rows).replace(IAC, IAC + IAC)
             self._writer.send_iac(IAC + SB + NAWS + size + IAC + SE)
 
     def send(self, data: bytes) -> None:
-        """Sends data; IAC in it is doubled (RFC 854)."""
+        """Send data with IAC doubled (RFC 854)."""
         self._transport.write(data.replace(IAC, IAC + IAC))
 
     def send_break(self) -> None:
-        """Sends IAC BRK (RFC 854)."""
+        """Send IAC BRK (RFC 854)."""
         self._writer.send_iac(IAC + BRK)
 
-    def keep_alive(self, command: Keepalive) -> None:
-        """Sends IAC NOP or IAC AYT (RFC 854)."""
+    def send_keepalive(self, command: Keepalive) -> None:
+        """Send IAC NOP or IAC AYT (RFC 854)."""
         self._writer.send_iac(IAC + {"nop": NOP, "ayt": AYT}[command])
 
     def close(self) -> None:
-        """Lets go of the transport."""
+        """Release the transport."""
         self._writer.close()
 
-    def _request(self, command: Command) -> None:
-        """What is on already needs no answer (RFC 1143)."""
+    def _request(self, command: TelnetCommand) -> None:
+        """Process WILL or DO. A request for an option that is on already gets no response (RFC 1143)."""
         if command == _TIMING_MARK:
             self._changes += 1
             self._writer.send_iac(IAC + WONT + TM)
@@ -105,22 +108,22 @@ class Negotiation:
         elif not self._is_on(command):
             self._feed(IAC + command.verb + command.option)
 
-    def _refuse(self, command: Command) -> None:
-        """Says no once: some switches ask again for as long as they hear it."""
+    def _refuse(self, command: TelnetCommand) -> None:
+        """Refuse a request once: some switches repeat it after each refusal."""
         if command not in self._refused:
             self._refused.add(command)
-            self._writer.send_iac(IAC + _NO[command.verb] + command.option)
+            self._writer.send_iac(IAC + _REFUSAL[command.verb] + command.option)
 
-    def _withdrawal(self, command: Command) -> None:
-        """WONT or DONT: the answer to a request of ours, or the end of an option, or nothing new."""
+    def _withdrawal(self, command: TelnetCommand) -> None:
+        """Process WONT or DONT: the response to our request, the end of an option, or no change."""
         asked = self._writer.pending_option.enabled((WILL if command.verb == DONT else DO) + command.option)
         was_on = self._is_on(command)
         if asked or was_on:
             self._feed(IAC + command.verb + command.option)
         if was_on:
-            self._writer.send_iac(IAC + _NO[command.verb] + command.option)
+            self._writer.send_iac(IAC + _REFUSAL[command.verb] + command.option)
 
-    def _is_on(self, command: Command) -> bool:
+    def _is_on(self, command: TelnetCommand) -> bool:
         ours = command.verb in (DO, DONT)
         return (self._writer.local_option if ours else self._writer.remote_option).enabled(command.option)
 
@@ -129,8 +132,8 @@ class Negotiation:
         for byte in command:
             self._writer.feed_byte(bytes((byte,)))
 
-    def _is_asked_for(self, payload: bytes) -> bool:
-        """Whether it is a SEND for an option that is on. The library raises on some others: none of them needs an answer."""
+    def _is_supported_request(self, payload: bytes) -> bool:
+        """Return whether it is a SEND for an option that is on. telnetlib3 raises on some others; none needs a response."""
         option = payload[:1]
         return payload[1:2] == SEND and option in (TTYPE, NEW_ENVIRON) and self._writer.local_option.enabled(option)
 
@@ -139,5 +142,5 @@ class Negotiation:
         return self._pty.rows, self._pty.cols
 
     def _environment(self, names: list[str]) -> dict[str, str]:
-        """TERM is all that the far end may know of us (RFC 1572); no names are a request for everything."""
+        """Return TERM, the only variable that is sent (RFC 1572); an empty list of names requests all variables."""
         return {"TERM": self._term} if not names or "TERM" in names else {}

@@ -18,7 +18,7 @@ from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.runs.run import Origin, Run
 from ptyctl.session.session import Session
-from transports.caller import expanded, is_folder
+from transports.caller import expand_user, is_directory
 
 from .expecting import Expecting, Wanted, matched, past_the_end, timed_out, wanted
 
@@ -183,8 +183,8 @@ def _directory(session: Session, cwd: str) -> str:
         return cwd
     last = session.stream.last_prompt
     here = os.fsdecode(last.cwd) if last is not None and last.cwd else "."
-    place = Path(here) / expanded(cwd)
-    if not is_folder(place):
+    place = Path(here) / expand_user(cwd)
+    if not is_directory(place):
         raise invalid(f"cwd {cwd} is no directory here; give one that is", field="cwd")
     return str(place)
 

@@ -9,4 +9,4 @@ from transports.errors import ChannelBroken, ChannelError
 def from_channel(error: ChannelError) -> PtyctlError:
     """The error for the caller. A channel that broke while it was used is REMOTE_CLOSED too: the remote end is gone."""
     code = ErrorCode.REMOTE_CLOSED if isinstance(error, ChannelBroken) else ErrorCode(error.code)
-    return PtyctlError(code, error.message, dict(error.details))
+    return PtyctlError(code, error.message, dict(error.details), hint=error.hint)

@@ -1,7 +1,8 @@
-"""Which host key is taken: the policies, a pinned fingerprint, and what is told of a key that is not the expected one.
+"""The host key check: the policies, a pinned fingerprint, and the errors for an unexpected key.
 
-asyncssh has no accept-new, and its own check would pass a known key by a pinned fingerprint; so it is given no host key at
-all and asks here (`SSHClient.validate_host_public_key`). Certificates are checked by asyncssh against the authorities.
+asyncssh has no accept-new policy, and its check would accept a known key despite a different pinned fingerprint. It is
+therefore given no host keys and calls `HostKeyCheck.check` instead (`SSHClient.validate_host_public_key`). asyncssh itself
+checks only certificates, against the certificate authorities.
 """
 
 from __future__ import annotations
@@ -15,28 +16,28 @@ from transports.errors import ConnectFailed, HostKeyMismatch
 
 from . import known_hosts
 from .algorithms import host_key_algorithms
-from .endpoint import Endpoint
+from .endpoint import SshEndpoint
 from .known_hosts import DEFAULT_PORT, KnownHosts, host_name
 
 _NO_KEYS: tuple[asyncssh.SSHKey, ...] = ()
 
 
 class HostKeyCheck:
-    """Checks the host key of one endpoint, for the attempts of one open."""
+    """Checks the host key of one endpoint, for all attempts of one open."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        """Reads the endpoint's known_hosts files: not for use in an event loop."""
+    def __init__(self, endpoint: SshEndpoint) -> None:
+        """Read the endpoint's known_hosts files; must not be called in an event loop."""
         self._endpoint = endpoint
         self._policy = endpoint.host_keys.policy
         self._pinned = endpoint.host_keys.fingerprint
-        # An alias stands for the host and its port, as in ssh(1).
+        # An alias replaces host and port, as in ssh(1).
         self._name = endpoint.host_key_alias or host_name(endpoint.host, endpoint.port)
         files = KnownHosts(endpoint.known_hosts)
         self._known = files.find(self._name)
         self._known_without_port = files.find(endpoint.host_key_alias or host_name(endpoint.host, DEFAULT_PORT))
-        self._taken: asyncssh.SSHKey | None = None
-        self._shown: list[asyncssh.SSHKey] = []
-        #: Why the last key was refused.
+        self._accepted: asyncssh.SSHKey | None = None
+        self._offered: list[asyncssh.SSHKey] = []
+        #: The reason for rejecting the last key.
         self.failure: HostKeyMismatch | None = None
 
     @property
@@ -48,61 +49,63 @@ class HostKeyCheck:
         return self._pinned is None and self._policy != "disabled" and bool(self._known.authorities)
 
     def trusted(self) -> tuple[Sequence[asyncssh.SSHKey], Sequence[asyncssh.SSHKey], Sequence[asyncssh.SSHKey]]:
-        """asyncssh's `known_hosts`: no key, the authorities, and what they may not vouch for."""
+        """Return asyncssh's `known_hosts`: no host keys, the certificate authorities, and the revoked keys."""
         return (_NO_KEYS, self._known.authorities, self._known.revoked) if self._uses_authorities else (_NO_KEYS,) * 3
 
     def algorithms(self) -> list[str] | tuple[()]:
-        """asyncssh's `server_host_key_algs`; empty leaves them to the user's configuration."""
+        """Return asyncssh's `server_host_key_algs`; empty uses the user's configuration."""
         endpoint = self._endpoint
         if "HostKeyAlgorithms" in endpoint.configured and not endpoint.legacy_algorithms:
             return ()
         known = (key.get_algorithm() for key in self._known.keys)
-        without = (key.get_algorithm() for key in self._shown)
+        without = (key.get_algorithm() for key in self._offered)
         return host_key_algorithms(endpoint.legacy_algorithms, known, self._uses_authorities, without)
 
     def check(self, key: asyncssh.SSHKey) -> bool:
-        """Whether to go on with this key; if not, `failure` says why. Called again at each new key exchange (RFC 4253 9)."""
-        if self._taken is not None:
-            return key == self._taken
+        """Return whether to accept the key; sets `failure` if not. Called at each key exchange (RFC 4253 9)."""
+        if self._accepted is not None:
+            return key == self._accepted
         self.failure = self._pinned_failure(key) if self._pinned is not None else self._policy_failure(key)
         if self.failure is None:
-            self._taken = key
+            self._accepted = key
         return self.failure is None
 
-    def may_show_another(self) -> bool:
-        """Whether to connect again for a key of another type: a server with several shows one at a time, and a fingerprint
-        does not tell the type of its key."""
+    def may_request_another(self) -> bool:
+        """Return whether to reconnect for a host key of another type.
+
+        A server with several keys sends one per connection, and a pinned fingerprint does not say which type it belongs to.
+        """
         return self.failure is not None and self._pinned is not None and bool(self.algorithms())
 
     def record(self) -> None:
-        """Writes a key that `accept_new` took. To be called when the server has proved that the key is its own.
+        """Record a key accepted by `accept_new`. Call it once the server has proved that it owns the key.
 
         Raises:
-            HostKeyMismatch: meanwhile the file has another key for this host.
+            HostKeyMismatch: another key for this host was recorded in the meantime.
             ConnectFailed: the file cannot be written.
         """
-        key, record_to = self._taken, self._endpoint.record_to
+        key, record_to = self._accepted, self._endpoint.record_to
         if key is None or record_to is None or not self._accepts_new or self._is_known(key):
             return
         path = Path(record_to)
-        # Another session may have recorded one since the files were read.
-        entries = known_hosts.entries_in_clear(path, self._name)
-        if known_hosts.entry(key) in entries:
+        # Another session may have recorded a key since the files were read.
+        entries = known_hosts.plain_entries(path, self._name)
+        if known_hosts.format_key(key) in entries:
             return
         if entries:
             raise self._mismatch("changed", key)
         try:
-            known_hosts.append(path, self._name, key)
+            known_hosts.append_entry(path, self._name, key)
         except OSError as error:
             raise ConnectFailed(
-                f"cannot record the host key of {self._endpoint.label} in {path}: {error.strerror}; "
-                "make the file writable, or name another one as known_hosts_path",
+                f"cannot record the host key of {self._endpoint.label} in {path}: {error.strerror}",
+                hint="make the file writable, or set known_hosts_path to another file",
                 known_hosts_path=str(path),
             ) from error
 
     def _pinned_failure(self, key: asyncssh.SSHKey) -> HostKeyMismatch | None:
         assert self._pinned is not None
-        self._shown.append(key)
+        self._offered.append(key)
         return None if key.get_fingerprint() == self._pinned.rstrip("=") else self._mismatch("fingerprint", key)
 
     def _policy_failure(self, key: asyncssh.SSHKey) -> HostKeyMismatch | None:
@@ -119,42 +122,45 @@ class HostKeyCheck:
         return None
 
     def _is_known(self, key: asyncssh.SSHKey) -> bool:
-        """As in ssh(1), the key of the host at port 22 is good for a port that has none; another key there says nothing."""
+        """Return whether the key is known. As in ssh(1), the port 22 key also matches a port without an entry."""
         return key in (self._known.keys or self._known_without_port.keys)
 
     def _mismatch(self, reason: str, key: asyncssh.SSHKey) -> HostKeyMismatch:
         endpoint, known = self._endpoint, self._known
-        shown = key.get_fingerprint()
+        fingerprint = key.get_fingerprint()
+        why, hint = self._explain(reason, key)
         return HostKeyMismatch(
-            f"{endpoint.label} shows the {key.get_algorithm()} host key {shown}, {self._explain(reason, key)}",
+            f"{endpoint.label} has the {key.get_algorithm()} host key {fingerprint}, {why}",
+            hint=hint,
             reason=reason,
             host=endpoint.host,
             port=endpoint.port,
-            fingerprint=shown,
+            fingerprint=fingerprint,
             key_type=key.get_algorithm(),
             expected=[self._pinned] if self._pinned is not None else [one.get_fingerprint() for one in known.keys],
             known_hosts_path=known.path,
         )
 
-    def _explain(self, reason: str, key: asyncssh.SSHKey) -> str:
+    def _explain(self, reason: str, key: asyncssh.SSHKey) -> tuple[str, str]:
+        """Return why the key is rejected, and the hint."""
         path = self._known.path
         if reason == "fingerprint":
             others = "".join(
-                f", nor is its {other.get_algorithm()} key {other.get_fingerprint()}" for other in self._shown[:-1]
+                f", nor is its {other.get_algorithm()} key {other.get_fingerprint()}" for other in self._offered[:-1]
             )
             return (
-                f"which is not the pinned {self._pinned}{others}; somebody may be in between, or the device was replaced: "
-                "compare it on the device itself, and open with its right host_key_fingerprint"
+                f"which is not the pinned {self._pinned}{others}: the connection is intercepted, or the device was replaced",
+                "compare the fingerprint on the device itself, and set host_key_fingerprint to the correct one",
             )
         if key in self._known.revoked:
-            return f"which {path} marks as revoked; do not connect before the host has a new key"
+            return f"which {path} marks as revoked", "do not connect until the host has a new key"
         if reason == "changed":
             return (
-                f"but {path} has another key for {self._name}; somebody may be in between, or the device was replaced: if the "
-                f'change is known to be right, remove the old key with: ssh-keygen -R "{self._name}" -f "{path}"'
+                f"but {path} has another key for {self._name}: the connection is intercepted, or the device was replaced",
+                f'if the change is expected, remove the old key with: ssh-keygen -R "{self._name}" -f "{path}"',
             )
-        where = f"which is not in {path}" if path else "and no known_hosts file is named"
         return (
-            f"{where}; check the fingerprint on the device itself, then open with host_key_fingerprint "
-            f'{key.get_fingerprint()}, or with host_key_policy "accept_new" to trust and record it'
+            f"which is not in {path}" if path else "and no known_hosts file is configured",
+            f"compare the fingerprint on the device itself, then set host_key_fingerprint to {key.get_fingerprint()}, "
+            'or host_key_policy to "accept_new" to trust and record the key',
         )

@@ -32,8 +32,8 @@ from fixtures.telnet import (
 from transports.channel import Pty
 from transports.errors import ChannelError
 from transports.receiver import Receiver
-from transports.telnet.connection import Connection
-from transports.telnet.negotiation import MAX_CHANGES_WITHOUT_DATA, Negotiation
+from transports.telnet.connection import TelnetConnection
+from transports.telnet.negotiation import MAX_CHANGES_WITHOUT_DATA, TelnetNegotiation
 
 ALL_OPTIONS = [bytes([number]) for number in range(256)]
 
@@ -91,8 +91,8 @@ class Line:
     def __init__(self, *, binary: bool | None = None, pty: Pty | None = None) -> None:
         self.heard = Heard()
         self.wire = Wire()
-        self.connection = Connection(
-            self.heard, lambda wire: Negotiation(wire, binary=binary, pty=pty, term="vt220"), "console:23"
+        self.connection = TelnetConnection(
+            self.heard, lambda wire: TelnetNegotiation(wire, binary=binary, pty=pty, term="vt220"), "console:23"
         )
         self.connection.connection_made(self.wire)
 

@@ -1,4 +1,4 @@
-"""What an SSH channel can be told: values only, checked when they are made."""
+"""The parameters of an SSH channel, validated on construction, and the text form of jump hosts."""
 
 from __future__ import annotations
 
@@ -13,20 +13,27 @@ from transports.errors import InvalidOption
 AuthMethod = Literal["auto", "password", "private_key", "agent"]
 HostKeyPolicy = Literal["strict", "accept_new", "disabled"]
 
-#: How `ssh-keygen -lf` prints it: base64 of 32 bytes, with or without the padding.
+#: The format of `ssh-keygen -lf`: base64 of 32 bytes, with or without padding.
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?")
 _MAX_PORT = 65535
-#: The most columns or rows that a window can have here, as in struct winsize (unsigned short).
+#: Maximum number of columns and of rows, as in struct winsize (unsigned short).
 MAX_CELLS = 65535
 _DEFAULT_PTY = Pty()
 
+#: [user@]host[:port]. The user may contain @ (as mail addresses do), so it extends to the last one; an IPv6 address with a port
+#: is in brackets.
+_JUMP_HOST = re.compile(
+    r"(?:ssh://)?(?:(?P<user>.+)@)?(?:\[(?P<bracketed>[^\[\]@]+)\]|(?P<host>[^\[\]@:]+))(?::(?P<port>\d+))?/?"
+)
+_BARE_IPV6 = re.compile(r"(?:(?P<user>.+)@)?(?P<host>[^\[\]@:/]*(?::[^\[\]@:/]*){2,})")
+
 
 @dataclass(frozen=True, slots=True)
-class Auth:
-    """How to log in.
+class SshAuth:
+    """Credentials.
 
-    `auto` tries the agent, the keys, then the password, as far as each is there. `password` uses neither agent nor keys;
-    `private_key` uses the key that is named here, or else those of the OpenSSH configuration; `agent` the agent alone.
+    `auto` tries the agent, then the keys, then the password, as available. `password` uses neither agent nor keys;
+    `private_key` uses the named key, or else those of the OpenSSH configuration; `agent` uses only the agent.
     """
 
     method: AuthMethod = "auto"
@@ -43,23 +50,26 @@ class Auth:
 
     @property
     def names_a_key(self) -> bool:
-        """Whether one key was named: then no other key file is read."""
+        """Whether a key is named; other key files are not read then."""
         return self.private_key_pem is not None or self.private_key_path is not None
 
-    def without_password(self) -> Auth:
-        """The same agent and keys. What a jump host may see when it has no credentials of its own: a signature proves the
-        key to one connection only, while a password would be in the jump host's hands."""
+    def without_password(self) -> SshAuth:
+        """Return the same agent and keys, for a jump host without separate credentials.
+
+        A signature is valid for one connection only, whereas the jump host would learn the password.
+        """
         return replace(self, method="auto" if self.method == "password" else self.method, password=None)
 
 
 @dataclass(frozen=True, slots=True)
-class HostKeys:
-    """Which host key is right.
+class HostKeyOptions:
+    """The host keys to accept.
 
     Args:
-        policy: `strict` takes known keys only; `accept_new` also records the key of a host that has none; `disabled` takes any.
-        known_hosts_path: the only file to read, and the one that `accept_new` writes to.
-        fingerprint: `SHA256:...` of the only key to take, whatever the policy and the files say.
+        policy: `strict` accepts known keys only; `accept_new` also records the key of a host that has none; `disabled` accepts
+            any key.
+        known_hosts_path: the only file to read, and the file that `accept_new` writes to.
+        fingerprint: `SHA256:...` of the only key to accept; overrides policy and files.
     """
 
     policy: HostKeyPolicy = "strict"
@@ -68,23 +78,23 @@ class HostKeys:
 
     def __post_init__(self) -> None:
         if self.fingerprint is not None and not _FINGERPRINT.fullmatch(self.fingerprint):
-            raise InvalidOption("host_key_fingerprint must look like SHA256:... as `ssh-keygen -lf` prints it")
+            raise InvalidOption("host_key_fingerprint must have the form SHA256:... of `ssh-keygen -lf`")
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
-    """A host on the way.
+class SshJumpHost:
+    """A jump host.
 
     Args:
         port, username: None takes them from the OpenSSH configuration, or else 22 and the local user.
         auth: None uses the target's agent and keys, never its password.
-        legacy_algorithms: as for the target, whose own setting does not hold here.
+        legacy_algorithms: also offer obsolete algorithms; independent of the target's setting.
     """
 
     host: str
     port: int | None = None
     username: str | None = None
-    auth: Auth | None = None
+    auth: SshAuth | None = None
     legacy_algorithms: bool = False
 
     def __post_init__(self) -> None:
@@ -92,34 +102,34 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class SshOptions:
-    """One SSH channel.
+class SshConnectOptions:
+    """The parameters of one SSH channel.
 
     Args:
         port, username: None takes them from the OpenSSH configuration, or else 22 and the local user.
-        pty: None opens a plain channel, its stderr merged into the stream.
+        pty: None opens a channel without a terminal; its stderr is merged into the stream.
         command: runs instead of the login shell; a tuple is quoted for a POSIX shell.
-        env: sent as requests, which the server may ignore (RFC 4254 6.4).
-        connect_timeout_s: seconds for everything until the terminal is there, jump hosts and login included.
-        use_openssh_config: reads ~/.ssh (config, known_hosts, keys); without it nothing is read that is not named here.
+        env: sent as environment requests, which the server may ignore (RFC 4254 6.4).
+        connect_timeout_s: limit for the whole open, including jump hosts and login, seconds.
+        use_openssh_config: read ~/.ssh (config, known_hosts, keys); if False, only files named here are read.
         config_path: the configuration file to read instead of ~/.ssh/config.
-        jump: the hosts to go through, first one first; None asks the configuration's ProxyJump, () goes directly.
-        legacy_algorithms: also offers what is no longer safe (SHA-1 key exchange and signatures, CBC, MD5) to old devices.
-        keepalive_s: seconds between keepalives; after three unanswered ones the channel is broken. 0 sends none.
+        jump: the jump hosts, first one first; None uses ProxyJump of the configuration, () connects directly.
+        legacy_algorithms: also offer obsolete algorithms to old devices (SHA-1 key exchange and signatures, CBC, MD5).
+        keepalive_s: interval between keepalives, seconds; the channel is broken after three without a reply. 0 sends none.
     """
 
     host: str
     port: int | None = None
     username: str | None = None
-    auth: Auth = Auth()
+    auth: SshAuth = SshAuth()
     pty: Pty | None = _DEFAULT_PTY
     command: str | tuple[str, ...] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     connect_timeout_s: float = 15.0
-    host_keys: HostKeys = HostKeys()
+    host_keys: HostKeyOptions = HostKeyOptions()
     use_openssh_config: bool = True
     config_path: str | None = None
-    jump: tuple[Hop, ...] | None = None
+    jump: tuple[SshJumpHost, ...] | None = None
     legacy_algorithms: bool = False
     keepalive_s: float = 15.0
 
@@ -128,16 +138,39 @@ class SshOptions:
         if self.pty is not None and not (1 <= self.pty.cols <= MAX_CELLS and 1 <= self.pty.rows <= MAX_CELLS):
             raise InvalidOption(f"pty cols and rows are 1 to {MAX_CELLS} each")
         if self.command is not None and not self.command:
-            raise InvalidOption("command is empty; leave it out to get the login shell")
+            raise InvalidOption("command is empty", hint="omit it to start the login shell")
         _check_texts(self)
         if self.connect_timeout_s <= 0:
             raise InvalidOption("connect_timeout must be more than 0")
         if self.keepalive_s < 0:
             raise InvalidOption("keepalive_s must be 0 (off) or more")
         if self.config_path is not None and not self.use_openssh_config:
-            raise InvalidOption("config_path contradicts use_openssh_config false; leave one out")
+            raise InvalidOption("config_path contradicts use_openssh_config false", hint="omit one of them")
         if self.host_keys.policy == "accept_new" and not self.use_openssh_config and self.host_keys.known_hosts_path is None:
             raise InvalidOption('host_key_policy "accept_new" without the OpenSSH configuration needs known_hosts_path')
+
+
+def parse_jump_hosts(text: str) -> tuple[SshJumpHost, ...]:
+    """Parse `[user@]host[:port]`, comma-separated, first one first, as in ssh -J and ProxyJump (ssh_config(5)).
+
+    `none` is an empty list.
+
+    Raises:
+        InvalidOption: names the invalid part.
+    """
+    if text.strip().lower() == "none":
+        return ()
+    return tuple(_parse_jump_host(part.strip()) for part in text.split(","))
+
+
+def _parse_jump_host(text: str) -> SshJumpHost:
+    match = _JUMP_HOST.fullmatch(text) or _BARE_IPV6.fullmatch(text)
+    if match is None:
+        raise InvalidOption(f"jump host {text!r} is not [user@]host[:port]", hint="separate several by commas")
+    parts = match.groupdict()
+    host = parts.get("bracketed") or parts["host"]
+    port = parts.get("port")
+    return SshJumpHost(host, int(port) if port else None, parts["user"])
 
 
 def _check_address(host: str, port: int | None, what: str) -> None:
@@ -147,14 +180,14 @@ def _check_address(host: str, port: int | None, what: str) -> None:
         raise InvalidOption(f"a port is 1 to {_MAX_PORT}, not {port}")
 
 
-def _check_texts(options: SshOptions) -> None:
-    """What is sent as it is: NUL would end it early at the server, and a surrogate is no UTF-8."""
+def _check_texts(options: SshConnectOptions) -> None:
+    """Validate the strings that are sent unchanged: NUL would end them at the server, and surrogates are not UTF-8."""
     command = options.command or ""
     texts = [command if isinstance(command, str) else "".join(command), *options.env, *options.env.values()]
     if any("\0" in text or not _is_utf8(text) for text in texts):
         raise InvalidOption("command and env must be text without NUL")
     if any(not name or "=" in name for name in options.env):
-        raise InvalidOption("the name of an environment variable is not empty and has no =")
+        raise InvalidOption("the name of an environment variable is not empty and contains no =")
 
 
 def _is_utf8(text: str) -> bool:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transports.telnet.nvt import MAX_SUBNEGOTIATION, Command, Event, Scanner, Subnegotiation
+from transports.telnet.parser import MAX_SUBNEGOTIATION, Subnegotiation, TelnetCommand, TelnetEvent, TelnetParser
 
 IAC, SB, SE, NOP = b"\xff", b"\xfa", b"\xf0", b"\xf1"
 DO, WILL, TTYPE, NAWS = b"\xfd", b"\xfb", b"\x18", b"\x1f"
 
 
-def joined(events: Iterable[Event]) -> list[Event]:
+def joined(events: Iterable[TelnetEvent]) -> list[TelnetEvent]:
     """Neighbouring data made one: where it is cut has no meaning."""
-    result: list[Event] = []
+    result: list[TelnetEvent] = []
     for event in events:
         if isinstance(event, bytes) and result and isinstance(result[-1], bytes):
             result[-1] += event
@@ -27,14 +27,14 @@ def joined(events: Iterable[Event]) -> list[Event]:
     return result
 
 
-def scan(pieces: Iterable[bytes]) -> list[Event]:
-    scanner = Scanner()
+def scan(pieces: Iterable[bytes]) -> list[TelnetEvent]:
+    scanner = TelnetParser()
     return joined([event for piece in pieces for event in scanner.feed(piece)])
 
 
-def byte_by_byte(stream: bytes) -> list[Event]:
+def byte_by_byte(stream: bytes) -> list[TelnetEvent]:
     """RFC 854 and 855 in their plainest form, over a stream that is there in full; what is incomplete says nothing."""
-    events: list[Event] = []
+    events: list[TelnetEvent] = []
     at = 0
     while at < len(stream):
         verb, option = stream[at + 1 : at + 2], stream[at + 2 : at + 3]
@@ -47,14 +47,14 @@ def byte_by_byte(stream: bytes) -> list[Event]:
             events.extend([IAC] if verb else [])
             at += 2
         elif verb >= WILL:
-            events.extend([Command(verb, option)] if option else [])
+            events.extend([TelnetCommand(verb, option)] if option else [])
             at += 3
         else:
             at += 2
     return joined(events)
 
 
-def _subnegotiation(stream: bytes, start: int, events: list[Event]) -> int:
+def _subnegotiation(stream: bytes, start: int, events: list[TelnetEvent]) -> int:
     payload, at = b"", start
     while stream[at : at + 1] != IAC or stream[at + 1 : at + 2] == IAC:
         if at >= len(stream):
@@ -93,11 +93,11 @@ RECORDED = (
 def test_a_recorded_negotiation_at_every_cut(cut: int) -> None:
     assert scan([RECORDED[:cut], RECORDED[cut:]]) == [
         b"a\xffb",
-        Command(DO, TTYPE),
+        TelnetCommand(DO, TTYPE),
         Subnegotiation(TTYPE + b"\x01"),
         b"c",
         Subnegotiation(NAWS + b"\0\xff\0\x18"),
-        Command(WILL, IAC),
+        TelnetCommand(WILL, IAC),
         b"d\r\0e",
     ]
 
@@ -118,7 +118,7 @@ def test_an_overlong_subnegotiation_ends_at_every_cut(end: bytes) -> None:
 
 
 def test_a_subnegotiation_that_never_ends_takes_no_memory() -> None:
-    scanner = Scanner()
+    scanner = TelnetParser()
     scanner.feed(IAC + SB + TTYPE)
     piece = b"\0garbage" * 8192
     tracemalloc.start()

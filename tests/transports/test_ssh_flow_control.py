@@ -10,10 +10,8 @@ import pytest
 from fixtures.servers.inprocess_ssh import USER, InProcessSsh, Login, Shell, running_ssh_server
 from transports.errors import ChannelClosed, ChannelEnded
 from transports.receiver import QueueReceiver
-from transports.ssh import Auth, HostKeys, SshChannel, SshOptions
-from transports.ssh.channel import WRITE_BYTES
-from transports.ssh.flow import WriteGate
-from transports.ssh.session import Session
+from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
+from transports.ssh.channel import WRITE_BYTES, SshClientSession, WriteGate
 
 #: The receive window of the servers here, bytes.
 WINDOW = 8192
@@ -86,8 +84,8 @@ async def deaf() -> AsyncIterator[InProcessSsh]:
 
 @pytest.fixture
 async def channel(deaf: InProcessSsh) -> AsyncIterator[SshChannel]:
-    options = SshOptions(
-        deaf.host, deaf.port, USER, Auth("password", "pw"), host_keys=HostKeys("disabled"), use_openssh_config=False
+    options = SshConnectOptions(
+        deaf.host, deaf.port, USER, SshAuth("password", "pw"), host_keys=HostKeyOptions("disabled"), use_openssh_config=False
     )
     channel = SshChannel(options)
     await channel.open(QueueReceiver())
@@ -158,5 +156,5 @@ async def test_those_who_wait_learn_of_a_close(deaf: InProcessSsh, channel: SshC
 
 def test_a_plain_channel_may_take_input_after_the_end_of_its_output() -> None:
     for has_pty in (False, True):
-        session = Session(QueueReceiver(), WriteGate(), has_pty, lambda *_: None)
+        session = SshClientSession(QueueReceiver(), WriteGate(), has_pty, lambda *_: None)
         assert session.eof_received() is not has_pty

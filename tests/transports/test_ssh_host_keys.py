@@ -15,8 +15,8 @@ import pytest
 from fixtures.servers.inprocess_ssh import HOST, USER, InProcessSsh, Login, running_ssh_server
 from transports.errors import ConnectFailed, HostKeyMismatch, InvalidOption
 from transports.receiver import QueueReceiver
-from transports.ssh import Auth, HostKeyPolicy, HostKeys, SshChannel, SshOptions
-from transports.ssh.known_hosts import entry, host_name
+from transports.ssh import HostKeyOptions, HostKeyPolicy, SshAuth, SshChannel, SshConnectOptions
+from transports.ssh.known_hosts import format_key, host_name
 
 LOGIN = Login(password="pw")
 
@@ -32,10 +32,10 @@ def known_hosts(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "known_hosts"
 
 
-async def open_with(server: InProcessSsh, host_keys: HostKeys, host: str = HOST, **more: Any) -> None:
+async def open_with(server: InProcessSsh, host_keys: HostKeyOptions, host: str = HOST, **more: Any) -> None:
     """Opens and closes a channel."""
-    options = SshOptions(
-        host, server.port, USER, Auth("password", "pw"), host_keys=host_keys, **{"use_openssh_config": False, **more}
+    options = SshConnectOptions(
+        host, server.port, USER, SshAuth("password", "pw"), host_keys=host_keys, **{"use_openssh_config": False, **more}
     )
     channel = SshChannel(options)
     try:
@@ -44,7 +44,7 @@ async def open_with(server: InProcessSsh, host_keys: HostKeys, host: str = HOST,
         await channel.close()
 
 
-async def refused(server: InProcessSsh, host_keys: HostKeys, **more: Any) -> HostKeyMismatch:
+async def refused(server: InProcessSsh, host_keys: HostKeyOptions, **more: Any) -> HostKeyMismatch:
     """The error of an open that must fail, before any password was sent."""
     with pytest.raises(HostKeyMismatch) as caught:
         await open_with(server, host_keys, **more)
@@ -54,13 +54,13 @@ async def refused(server: InProcessSsh, host_keys: HostKeys, **more: Any) -> Hos
 
 def other_key() -> str:
     """An entry's type and data, of a key that no server has."""
-    return entry(asyncssh.generate_private_key("ssh-ed25519"))
+    return format_key(asyncssh.generate_private_key("ssh-ed25519"))
 
 
-def write(path: Path, text: str) -> HostKeys:
+def write(path: Path, text: str) -> HostKeyOptions:
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
-    return HostKeys(known_hosts_path=str(path))
+    return HostKeyOptions(known_hosts_path=str(path))
 
 
 async def test_strict_takes_a_known_key(server: InProcessSsh, known_hosts: Path) -> None:
@@ -68,7 +68,7 @@ async def test_strict_takes_a_known_key(server: InProcessSsh, known_hosts: Path)
 
 
 async def test_strict_refuses_an_unknown_host(server: InProcessSsh, known_hosts: Path) -> None:
-    error = await refused(server, HostKeys(known_hosts_path=str(known_hosts)))
+    error = await refused(server, HostKeyOptions(known_hosts_path=str(known_hosts)))
     fingerprint = server.host_key.get_fingerprint()
     assert error.details == {
         "reason": "unknown",
@@ -80,12 +80,13 @@ async def test_strict_refuses_an_unknown_host(server: InProcessSsh, known_hosts:
         "known_hosts_path": str(known_hosts),
     }
     assert fingerprint in error.message
-    assert "accept_new" in error.message
+    assert "accept_new" in (error.hint or "")
+    assert fingerprint in (error.hint or "")
     assert not known_hosts.exists()
 
 
 async def test_strict_without_any_file_says_so(server: InProcessSsh) -> None:
-    error = await refused(server, HostKeys())
+    error = await refused(server, HostKeyOptions())
     assert error.details["known_hosts_path"] is None
     assert "no known_hosts file" in error.message
 
@@ -93,13 +94,13 @@ async def test_strict_without_any_file_says_so(server: InProcessSsh) -> None:
 @pytest.mark.parametrize("policy", ["strict", "accept_new"])
 async def test_a_changed_key_is_refused(server: InProcessSsh, known_hosts: Path, policy: HostKeyPolicy) -> None:
     old = asyncssh.generate_private_key("ssh-ed25519")
-    text = f"[{HOST}]:{server.port} {entry(old)}\n"
+    text = f"[{HOST}]:{server.port} {format_key(old)}\n"
     write(known_hosts, text)
-    error = await refused(server, HostKeys(policy, str(known_hosts)))
+    error = await refused(server, HostKeyOptions(policy, str(known_hosts)))
     assert error.details["reason"] == "changed"
     assert error.details["fingerprint"] == server.host_key.get_fingerprint()
     assert error.details["expected"] == [old.get_fingerprint()]
-    assert f'ssh-keygen -R "[{HOST}]:{server.port}" -f "{known_hosts}"' in error.message
+    assert f'ssh-keygen -R "[{HOST}]:{server.port}" -f "{known_hosts}"' in (error.hint or "")
     assert known_hosts.read_text() == text
 
 
@@ -108,24 +109,24 @@ async def test_a_key_of_another_type_is_a_changed_key(tmp_path: Path, policy: Ho
     rsa = asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_public_key("openssh").decode()
     async with running_ssh_server(LOGIN) as server:
         host_keys = write(tmp_path / "known", f"[{HOST}]:{server.port} {rsa}")
-        error = await refused(server, HostKeys(policy, host_keys.known_hosts_path))
+        error = await refused(server, HostKeyOptions(policy, host_keys.known_hosts_path))
     assert error.details["reason"] == "changed"
 
 
 async def test_accept_new_records_the_key(server: InProcessSsh, known_hosts: Path) -> None:
-    await open_with(server, HostKeys("accept_new", str(known_hosts)))
+    await open_with(server, HostKeyOptions("accept_new", str(known_hosts)))
     assert known_hosts.read_text() == server.known_hosts_line
     assert stat.S_IMODE(known_hosts.stat().st_mode) == 0o600
     assert stat.S_IMODE(known_hosts.parent.stat().st_mode) == 0o700
-    await open_with(server, HostKeys("strict", str(known_hosts)))
-    await open_with(server, HostKeys("accept_new", str(known_hosts)))
+    await open_with(server, HostKeyOptions("strict", str(known_hosts)))
+    await open_with(server, HostKeyOptions("accept_new", str(known_hosts)))
     assert known_hosts.read_text() == server.known_hosts_line
 
 
 async def test_accept_new_keeps_what_is_in_the_file(server: InProcessSsh, known_hosts: Path) -> None:
     write(known_hosts, "# mine\nrouter ssh-rsa unreadable\nno newline at the end")
     known_hosts.chmod(0o644)
-    await open_with(server, HostKeys("accept_new", str(known_hosts)))
+    await open_with(server, HostKeyOptions("accept_new", str(known_hosts)))
     expected = "# mine\nrouter ssh-rsa unreadable\nno newline at the end\n" + server.known_hosts_line
     assert known_hosts.read_text() == expected
     assert stat.S_IMODE(known_hosts.stat().st_mode) == 0o644
@@ -135,13 +136,13 @@ async def test_accept_new_without_a_file_to_record_to_is_strict(server: InProces
     config = tmp_path / "config"
     machines_file = tmp_path / "global"
     config.write_text(f"UserKnownHostsFile none\nGlobalKnownHostsFile {machines_file}\n")
-    error = await refused(server, HostKeys("accept_new"), config_path=str(config), use_openssh_config=True)
+    error = await refused(server, HostKeyOptions("accept_new"), config_path=str(config), use_openssh_config=True)
     assert error.details["reason"] == "unknown"
     assert not machines_file.exists()
 
 
 async def test_many_that_accept_at_once_record_once(server: InProcessSsh, known_hosts: Path) -> None:
-    await asyncio.gather(*(open_with(server, HostKeys("accept_new", str(known_hosts))) for _ in range(5)))
+    await asyncio.gather(*(open_with(server, HostKeyOptions("accept_new", str(known_hosts))) for _ in range(5)))
     assert known_hosts.read_text() == server.known_hosts_line
 
 
@@ -158,7 +159,7 @@ async def test_a_key_that_changes_while_it_is_accepted_is_refused(tmp_path: Path
         acceptor = await asyncssh.listen(HOST, 0, server_factory=Late, server_host_keys=[server.host_key], gss_host=None)
         late = InProcessSsh(acceptor.get_port(), server.host_key, LOGIN)
         text = f"[{HOST}]:{late.port} {other_key()}\n"
-        error = await refused(late, HostKeys("accept_new", str(known_hosts)))
+        error = await refused(late, HostKeyOptions("accept_new", str(known_hosts)))
         acceptor.close()
         await acceptor.wait_closed()
     assert error.details["reason"] == "changed"
@@ -168,37 +169,38 @@ async def test_a_key_that_changes_while_it_is_accepted_is_refused(tmp_path: Path
 async def test_accept_new_that_cannot_write_says_so(server: InProcessSsh, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "known_hosts"
-    with pytest.raises(ConnectFailed, match="known_hosts_path") as caught:
-        await open_with(server, HostKeys("accept_new", str(path)))
+    with pytest.raises(ConnectFailed, match="cannot record the host key") as caught:
+        await open_with(server, HostKeyOptions("accept_new", str(path)))
     assert str(path) in caught.value.message
+    assert "known_hosts_path" in (caught.value.hint or "")
     assert not server.attempts
 
 
 async def test_a_file_that_cannot_be_read_is_told(server: InProcessSsh, tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="known_hosts file"):
-        await open_with(server, HostKeys("accept_new", str(tmp_path)))
+        await open_with(server, HostKeyOptions("accept_new", str(tmp_path)))
 
 
 async def test_disabled_takes_any_key_and_records_none(server: InProcessSsh, known_hosts: Path) -> None:
-    await open_with(server, HostKeys("disabled", str(known_hosts)))
+    await open_with(server, HostKeyOptions("disabled", str(known_hosts)))
     assert not known_hosts.exists()
     await open_with(
-        server, HostKeys("disabled", write(known_hosts, f"[{HOST}]:{server.port} {other_key()}\n").known_hosts_path)
+        server, HostKeyOptions("disabled", write(known_hosts, f"[{HOST}]:{server.port} {other_key()}\n").known_hosts_path)
     )
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept_new", "disabled"])
 async def test_a_pinned_fingerprint_is_enough(server: InProcessSsh, known_hosts: Path, policy: HostKeyPolicy) -> None:
     write(known_hosts, f"[{HOST}]:{server.port} {other_key()}\n")
-    await open_with(server, HostKeys(policy, str(known_hosts), server.host_key.get_fingerprint()))
-    await open_with(server, HostKeys(policy, str(known_hosts), server.host_key.get_fingerprint() + "="))
+    await open_with(server, HostKeyOptions(policy, str(known_hosts), server.host_key.get_fingerprint()))
+    await open_with(server, HostKeyOptions(policy, str(known_hosts), server.host_key.get_fingerprint() + "="))
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept_new", "disabled"])
 async def test_a_pinned_fingerprint_wins(server: InProcessSsh, known_hosts: Path, policy: HostKeyPolicy) -> None:
     write(known_hosts, server.known_hosts_line)
     pinned = "SHA256:" + "A" * 43
-    error = await refused(server, HostKeys(policy, str(known_hosts), pinned))
+    error = await refused(server, HostKeyOptions(policy, str(known_hosts), pinned))
     assert error.details["reason"] == "fingerprint"
     assert error.details["fingerprint"] == server.host_key.get_fingerprint()
     assert error.details["expected"] == [pinned]
@@ -219,14 +221,14 @@ async def test_any_key_of_a_server_with_several_may_be_pinned() -> None:
     keys = several_keys()
     async with server_with(keys) as server:
         for key in keys:
-            await open_with(server, HostKeys(fingerprint=key.get_fingerprint()))
+            await open_with(server, HostKeyOptions(fingerprint=key.get_fingerprint()))
         error = await _pinned_to_none(server)
     assert all(key.get_fingerprint() in error.message for key in keys)
 
 
 async def _pinned_to_none(server: InProcessSsh) -> HostKeyMismatch:
     with pytest.raises(HostKeyMismatch) as caught:
-        await open_with(server, HostKeys(fingerprint="SHA256:" + "A" * 43))
+        await open_with(server, HostKeyOptions(fingerprint="SHA256:" + "A" * 43))
     return caught.value
 
 
@@ -265,7 +267,7 @@ async def test_another_key_of_the_host_itself_says_nothing_of_its_other_ports(se
     """A console server has its own key at port 22 and others behind its other ports."""
     error = await refused(server, write(known_hosts, f"{HOST} {other_key()}\n"))
     assert error.details["reason"] == "unknown"
-    await open_with(server, HostKeys("accept_new", str(known_hosts)))
+    await open_with(server, HostKeyOptions("accept_new", str(known_hosts)))
 
 
 async def test_names_are_matched_as_ssh_does(server: InProcessSsh, known_hosts: Path) -> None:
@@ -276,16 +278,16 @@ async def test_names_are_matched_as_ssh_does(server: InProcessSsh, known_hosts: 
 async def test_the_configuration_names_the_files_and_the_alias(server: InProcessSsh, tmp_path: Path) -> None:
     known, config = tmp_path / "known", tmp_path / "config"
     config.write_text(f"UserKnownHostsFile {known}\nGlobalKnownHostsFile none\nHostKeyAlias rack\n")
-    await open_with(server, HostKeys("accept_new"), config_path=str(config), use_openssh_config=True)
+    await open_with(server, HostKeyOptions("accept_new"), config_path=str(config), use_openssh_config=True)
     assert known.read_text() == "rack " + server.known_hosts_line.split(" ", 1)[1]
-    await open_with(server, HostKeys("strict"), config_path=str(config), use_openssh_config=True)
+    await open_with(server, HostKeyOptions("strict"), config_path=str(config), use_openssh_config=True)
 
 
 async def test_an_alias_whose_key_changed(server: InProcessSsh, tmp_path: Path) -> None:
     known, config = tmp_path / "known", tmp_path / "config"
     known.write_text(f"rack {other_key()}\n")
     config.write_text(f"UserKnownHostsFile /nowhere {known}\nHostKeyAlias rack\n")
-    error = await refused(server, HostKeys("accept_new"), config_path=str(config), use_openssh_config=True)
+    error = await refused(server, HostKeyOptions("accept_new"), config_path=str(config), use_openssh_config=True)
     assert error.details["reason"] == "changed"
     assert error.details["known_hosts_path"] == str(known)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from transports import open_files
+from transports import process
 from transports.channel import Pty
 from transports.local import LocalChannel, LocalOptions
 from transports.receiver import QueueReceiver
@@ -17,15 +17,15 @@ from transports.receiver import QueueReceiver
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A soft limit below the hard one."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    monkeypatch.setattr(open_files, "_before", [])
+    monkeypatch.setattr(process, "_original_file_limits", [])
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] - 1, before[1]))
     yield before[1] - 1
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_a_program_has_the_limit_that_we_had(few: int) -> None:
-    open_files.allow_many()
-    open_files.allow_many()  # a second time changes nothing
+    process.raise_open_file_limit()
+    process.raise_open_file_limit()  # a second time changes nothing
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == few + 1
     program = ("sh", "-c", "read line; echo =$(ulimit -S -n)=")
     channel, receiver = LocalChannel(LocalOptions(argv=program), Pty()), QueueReceiver()

@@ -25,7 +25,7 @@ from transports.errors import (
     ConnectTimeout,
     Unsupported,
 )
-from transports.ssh import Auth, HostKeys, SshChannel, SshOptions
+from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
 
 PASSWORD = Login(password="pw")
 #: Short, and yet long enough for a busy machine to reach the stage that hangs.
@@ -99,7 +99,7 @@ async def test_a_server_that_accepts_and_says_nothing() -> None:
         with pytest.raises(ConnectTimeout) as caught:
             await SshChannel(options_for(port, connect_timeout_s=0.1)).open(Recorder())
     assert caught.value.details["stage"] == "version"
-    assert "check that the port is that of an SSH server" in caught.value.message
+    assert "check that the port is that of an SSH server" in (caught.value.hint or "")
     assert "0.1 s" in caught.value.message
 
 
@@ -168,8 +168,9 @@ async def test_random_bytes_for_a_key_exchange(data: bytes) -> None:
 
 async def test_a_server_without_terminals() -> None:
     async with running_ssh_server(PASSWORD, allow_pty=False) as server:
-        with pytest.raises(Unsupported, match=r"pty\.enabled false"):
+        with pytest.raises(Unsupported, match="refused to allocate a terminal") as caught:
             await SshChannel(options_for(server.port)).open(Recorder())
+        assert "pty.enabled false" in (caught.value.hint or "")
         async with opened(options_for(server.port, pty=None)):
             pass
 
@@ -260,7 +261,7 @@ async def test_without_the_configuration_nothing_of_the_home_is_read(
     async with running_ssh_server(PASSWORD) as server:
         _opened_files = []
         try:
-            options = SshOptions(HOST, server.port, USER, Auth("auto", "pw"), host_keys=HostKeys("disabled"))
+            options = SshConnectOptions(HOST, server.port, USER, SshAuth("auto", "pw"), host_keys=HostKeyOptions("disabled"))
             if hermetic:
                 options = options_for(server.port)
             channel = SshChannel(options)

@@ -17,7 +17,7 @@ from fixtures.ssh import Recorder
 from fixtures.telnet import BINARY, BRK, DM, DO, DONT, ECHO, IAC, NAWS, SB, SE, TM, WILL, WONT, telnet_line
 from transports.channel import Pty
 from transports.errors import ChannelEnded, ConnectFailed, ConnectTimeout, InvalidOption, Unsupported
-from transports.telnet import LineEnding, TelnetChannel, TelnetOptions
+from transports.telnet import LineEnding, TelnetChannel, TelnetConnectOptions
 
 # Opening
 
@@ -26,7 +26,7 @@ from transports.telnet import LineEnding, TelnetChannel, TelnetOptions
 async def opening_to_a_peer() -> AsyncIterator[tuple[asyncio.Task[None], TelnetChannel, Recorder, Peer]]:
     """A channel whose open still goes on."""
     async with listening() as listener:
-        channel, receiver = TelnetChannel(TelnetOptions(listener.host, listener.port), Pty()), Recorder()
+        channel, receiver = TelnetChannel(TelnetConnectOptions(listener.host, listener.port), Pty()), Recorder()
         opening = asyncio.create_task(channel.open(receiver))
         yield opening, channel, receiver, await listener.accept()
         await channel.close()
@@ -78,7 +78,7 @@ async def test_a_cancelled_open_leaves_no_connection() -> None:
 async def test_a_refused_connection_is_named() -> None:
     port = free_port()
     with pytest.raises(ConnectFailed, match=f"127.0.0.1:{port}: Connection refused"):
-        await TelnetChannel(TelnetOptions("127.0.0.1", port), Pty()).open(Recorder())
+        await TelnetChannel(TelnetConnectOptions("127.0.0.1", port), Pty()).open(Recorder())
 
 
 @pytest.mark.parametrize("host", ["console.invalid", "x" * 64])
@@ -89,7 +89,7 @@ async def test_a_name_that_is_no_host_is_named(host: str, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
     with pytest.raises(ConnectFailed, match=f"cannot connect to {host}:23: "):
-        await TelnetChannel(TelnetOptions(host), Pty()).open(Recorder())
+        await TelnetChannel(TelnetConnectOptions(host), Pty()).open(Recorder())
 
 
 async def test_a_host_that_does_not_answer_times_out() -> None:
@@ -99,7 +99,7 @@ async def test_a_host_that_does_not_answer_times_out() -> None:
             waiting = sockets.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
-        options = TelnetOptions("127.0.0.1", full.getsockname()[1], connect_timeout_s=0.2)
+        options = TelnetConnectOptions("127.0.0.1", full.getsockname()[1], connect_timeout_s=0.2)
         with pytest.raises(ConnectTimeout, match=r"did not answer within 0\.2 s"):
             await TelnetChannel(options, Pty()).open(Recorder())
 
@@ -120,13 +120,13 @@ async def test_a_host_that_does_not_answer_times_out() -> None:
     ],
 )
 async def test_an_option_that_cannot_be_is_refused(changed: dict[str, object], pty: Pty) -> None:
-    options = replace(TelnetOptions("127.0.0.1"), **changed)  # type: ignore[arg-type]
+    options = replace(TelnetConnectOptions("127.0.0.1"), **changed)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption):
         await TelnetChannel(options, pty).open(Recorder())
 
 
 async def test_cleartext_is_warned_of() -> None:
-    assert "cleartext" in (TelnetChannel(TelnetOptions("127.0.0.1"), Pty()).security_warning or "")
+    assert "cleartext" in (TelnetChannel(TelnetConnectOptions("127.0.0.1"), Pty()).security_warning or "")
 
 
 # Enter, the terminal, BREAK

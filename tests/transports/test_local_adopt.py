@@ -27,7 +27,7 @@ async def main():
     channel = LocalChannel(LocalOptions(argv=("sh", "-c", sys.argv[2])), Pty())
     await channel.open(QueueReceiver())
     link = socket.socket(fileno=int(sys.argv[1]))
-    socket.send_fds(link, [str(channel.pid).encode()], [channel.terminal])
+    socket.send_fds(link, [str(channel.pid).encode()], [channel.terminal_fd])
     await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -71,7 +71,7 @@ async def everything(receiver: QueueReceiver) -> tuple[bytes, ChannelError]:
 
 async def test_it_reads_writes_resizes_and_ends() -> None:
     master, pid = orphan("echo begun; read line; echo got $line; stty size; read line; exit 3")
-    channel, receiver = LocalChannel.going_on(master, Pty()), QueueReceiver()
+    channel, receiver = LocalChannel.adopt(master, Pty()), QueueReceiver()
     await channel.open(receiver)
     assert channel.pid == pid
     channel.resize(100, 30)
@@ -91,7 +91,7 @@ async def test_one_that_has_ended_meanwhile_still_shows_what_it_said() -> None:
     os.write(master, b"\r")
     assert select.select([ended], [], [], 20)[0]
     os.close(ended)
-    channel, receiver = LocalChannel.going_on(master, Pty()), QueueReceiver()
+    channel, receiver = LocalChannel.adopt(master, Pty()), QueueReceiver()
     await channel.open(receiver)
     seen, reason = await everything(receiver)
     assert seen.endswith(b"the last words\r\n")
@@ -102,7 +102,7 @@ async def test_one_that_has_ended_meanwhile_still_shows_what_it_said() -> None:
 @pytest.mark.parametrize("force", [True, False])
 async def test_close_ends_it(force: bool) -> None:
     master, pid = orphan("echo begun; exec sleep 600")
-    channel = LocalChannel.going_on(master, Pty())
+    channel = LocalChannel.adopt(master, Pty())
     await channel.open(QueueReceiver())
     await channel.close(force=force)
     assert not alive(pid)

@@ -14,7 +14,7 @@ from fixtures.ssh import Recorder
 from fixtures.telnet import DO, ECHO, IAC, NAWS, SB, SE, SGA, TM, TTYPE, WILL, TelnetLine, fill, telnet_line
 from transports.channel import Pty
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError
-from transports.telnet import TelnetChannel, TelnetOptions
+from transports.telnet import TelnetChannel, TelnetConnectOptions
 from transports.telnet.connection import UNSENT_BYTES, WRITE_BYTES
 
 
@@ -64,7 +64,7 @@ async def test_close_sends_what_was_written_and_ends_once() -> None:
 
 
 async def test_a_channel_that_is_not_open_takes_nothing() -> None:
-    channel = TelnetChannel(TelnetOptions("127.0.0.1"), Pty())
+    channel = TelnetChannel(TelnetConnectOptions("127.0.0.1"), Pty())
     with pytest.raises(ChannelClosed, match="not open"):
         channel.write(b"x")
     await channel.close()
@@ -130,7 +130,7 @@ async def _echo_server(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 async def _converse(port: int, number: int) -> None:
-    channel, receiver = TelnetChannel(TelnetOptions("127.0.0.1", port), Pty(80, 24)), Recorder()
+    channel, receiver = TelnetChannel(TelnetConnectOptions("127.0.0.1", port), Pty(80, 24)), Recorder()
     await channel.open(receiver)
     chance = random.Random(number)
     said = [f"{number}:{line}:".encode() + chance.randbytes(300).translate(None, b"\r\n\0") for line in range(20)]

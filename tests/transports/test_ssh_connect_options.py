@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from transports.channel import Pty
 from transports.errors import InvalidOption
-from transports.ssh import Auth, Hop, HostKeys, SshOptions, parse_jump
+from transports.ssh import HostKeyOptions, SshAuth, SshConnectOptions, SshJumpHost, parse_jump_hosts
 from transports.ssh.algorithms import host_key_algorithms, transport_algorithms
 from transports.ssh.endpoint import resolve
 
@@ -24,20 +24,20 @@ PORTS = st.none() | st.integers(1, 65535)
 USERS = st.none() | NAMES | st.tuples(NAMES, NAMES).map("@".join)
 
 
-@given(st.lists(st.builds(Hop, HOSTS, PORTS, USERS), min_size=1, max_size=4))
-def test_a_chain_of_jump_hosts_is_read_as_it_was_written(hops: list[Hop]) -> None:
-    def write(hop: Hop) -> str:
+@given(st.lists(st.builds(SshJumpHost, HOSTS, PORTS, USERS), min_size=1, max_size=4))
+def test_a_chain_of_jump_hosts_is_read_as_it_was_written(hops: list[SshJumpHost]) -> None:
+    def write(hop: SshJumpHost) -> str:
         user = "" if hop.username is None else f"{hop.username}@"
         host = f"[{hop.host}]" if ":" in hop.host else hop.host
         return user + host + ("" if hop.port is None else f":{hop.port}")
 
-    assert parse_jump(",".join(map(write, hops))) == tuple(hops)
+    assert parse_jump_hosts(",".join(map(write, hops))) == tuple(hops)
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_jump_hosts_or_an_invalid_option(text: str) -> None:
     try:
-        hops = parse_jump(text)
+        hops = parse_jump_hosts(text)
     except InvalidOption:
         return
     assert all(hop.host for hop in hops)
@@ -47,21 +47,21 @@ def test_any_text_is_jump_hosts_or_an_invalid_option(text: str) -> None:
     ("text", "hops"),
     [
         ("none", ()),
-        ("a , b:22", (Hop("a"), Hop("b", 22))),
-        ("ssh://u@a:2222/", (Hop("a", 2222, "u"),)),
-        ("me@corp.example@a", (Hop("a", None, "me@corp.example"),)),
-        ("::1", (Hop("::1"),)),
-        ("u@[fe80::1]:22", (Hop("fe80::1", 22, "u"),)),
+        ("a , b:22", (SshJumpHost("a"), SshJumpHost("b", 22))),
+        ("ssh://u@a:2222/", (SshJumpHost("a", 2222, "u"),)),
+        ("me@corp.example@a", (SshJumpHost("a", None, "me@corp.example"),)),
+        ("::1", (SshJumpHost("::1"),)),
+        ("u@[fe80::1]:22", (SshJumpHost("fe80::1", 22, "u"),)),
     ],
 )
-def test_jump_hosts_are_written_as_for_ssh(text: str, hops: tuple[Hop, ...]) -> None:
-    assert parse_jump(text) == hops
+def test_jump_hosts_are_written_as_for_ssh(text: str, hops: tuple[SshJumpHost, ...]) -> None:
+    assert parse_jump_hosts(text) == hops
 
 
 @pytest.mark.parametrize("text", ["", "a,,b", "a:port", "a:0", "a:70000", "u@", "[::1", "a b"])
 def test_what_is_no_jump_host_is_named(text: str) -> None:
     with pytest.raises(InvalidOption):
-        parse_jump(text)
+        parse_jump_hosts(text)
 
 
 @pytest.mark.parametrize(
@@ -83,25 +83,25 @@ def test_what_is_no_jump_host_is_named(text: str) -> None:
         {"env": {"": "x"}},
         {"pty": Pty(rows=65536)},
         {"use_openssh_config": False, "config_path": "/x"},
-        {"use_openssh_config": False, "host_keys": HostKeys("accept_new")},
+        {"use_openssh_config": False, "host_keys": HostKeyOptions("accept_new")},
     ],
 )
 def test_options_that_cannot_be_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
-        SshOptions(**{"host": "h", **fields})
+        SshConnectOptions(**{"host": "h", **fields})
 
 
 def test_credentials_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidOption, match="not both"):
-        Auth(private_key_pem="x", private_key_path="y")
+        SshAuth(private_key_pem="x", private_key_path="y")
     with pytest.raises(InvalidOption, match="needs password"):
-        Auth("password")
+        SshAuth("password")
     with pytest.raises(InvalidOption, match="SHA256"):
-        HostKeys(fingerprint="MD5:aa:bb")
+        HostKeyOptions(fingerprint="MD5:aa:bb")
 
 
 def test_no_secret_is_printed() -> None:
-    options = SshOptions("h", auth=Auth("auto", "s3cret-1", "s3cret-2", None, "s3cret-3"), use_openssh_config=False)
+    options = SshConnectOptions("h", auth=SshAuth("auto", "s3cret-1", "s3cret-2", None, "s3cret-3"), use_openssh_config=False)
     assert "s3cret" not in repr(options)
     assert "s3cret" not in repr(resolve(options))
 
@@ -120,7 +120,7 @@ def write_config(home: Path, text: str) -> None:
 
 def test_the_configuration_says_where_and_who(home: Path) -> None:
     write_config(home, "Host sw1\n HostName 192.0.2.7\n Port 2022\n User noc\n IdentityFile ~/keys/noc\n HostKeyAlias rack\n")
-    (endpoint,) = resolve(SshOptions("sw1"))
+    (endpoint,) = resolve(SshConnectOptions("sw1"))
     assert (endpoint.host, endpoint.port, endpoint.username) == ("192.0.2.7", 2022, "noc")
     assert endpoint.identity_files == (str(home / "keys/noc"),)
     assert endpoint.host_key_alias == "rack"
@@ -129,7 +129,7 @@ def test_the_configuration_says_where_and_who(home: Path) -> None:
 
 def test_what_is_given_wins_over_the_configuration(home: Path) -> None:
     write_config(home, "Host *\n Port 2022\n User noc\n ProxyJump gate\n")
-    (endpoint,) = resolve(SshOptions("sw1", 22, "me", jump=()))
+    (endpoint,) = resolve(SshConnectOptions("sw1", 22, "me", jump=()))
     assert (endpoint.host, endpoint.port, endpoint.username) == ("sw1", 22, "me")
 
 
@@ -137,13 +137,13 @@ def test_another_configuration_file_may_be_named(home: Path, tmp_path: Path) -> 
     write_config(home, "Host *\n Port 1\n")
     other = tmp_path / "other"
     other.write_text("Host *\n Port 2\n")
-    assert resolve(SshOptions("sw1", config_path=str(other)))[0].port == 2
+    assert resolve(SshConnectOptions("sw1", config_path=str(other)))[0].port == 2
 
 
 def test_without_the_configuration_nothing_of_the_home_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_config(home, "Host *\n Port 2022\n ProxyJump gate\n")
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
-    (endpoint,) = resolve(SshOptions("sw1", username="me", use_openssh_config=False))
+    (endpoint,) = resolve(SshConnectOptions("sw1", username="me", use_openssh_config=False))
     assert endpoint.port == 22
     assert endpoint.known_hosts == endpoint.identity_files == endpoint.config == ()
     assert endpoint.agent_path == "/run/agent"
@@ -153,40 +153,40 @@ def test_without_the_configuration_nothing_of_the_home_is_named(home: Path, monk
 def test_a_configuration_that_cannot_be_read_is_an_invalid_option(home: Path, text: str) -> None:
     write_config(home, text + "\n")
     with pytest.raises(InvalidOption):
-        resolve(SshOptions("sw1"))
+        resolve(SshConnectOptions("sw1"))
 
 
 def test_a_configuration_that_is_missing_is_an_invalid_option() -> None:
     with pytest.raises(InvalidOption, match="/nowhere/config"):
-        resolve(SshOptions("sw1", config_path="/nowhere/config"))
+        resolve(SshConnectOptions("sw1", config_path="/nowhere/config"))
 
 
 def test_no_known_hosts_file_does_not_mean_that_any_key_will_do(home: Path) -> None:
     write_config(home, "Host *\n UserKnownHostsFile none\n GlobalKnownHostsFile none\n")
-    (endpoint,) = resolve(SshOptions("sw1"))
+    (endpoint,) = resolve(SshConnectOptions("sw1"))
     assert endpoint.known_hosts == ()
     assert endpoint.host_keys.policy == "strict"
 
 
 def test_new_keys_are_recorded_in_the_users_own_file(home: Path) -> None:
-    (endpoint,) = resolve(SshOptions("sw1"))
+    (endpoint,) = resolve(SshConnectOptions("sw1"))
     assert endpoint.record_to == str(home / ".ssh/known_hosts")
     assert endpoint.known_hosts[-1].startswith("/etc/ssh/")
     write_config(home, "Host *\n UserKnownHostsFile none\n")
-    (endpoint,) = resolve(SshOptions("sw1"))
+    (endpoint,) = resolve(SshConnectOptions("sw1"))
     assert endpoint.record_to is None
 
 
 def test_no_agent_may_be_configured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
-    assert resolve(SshOptions("sw1"))[0].agent_path == "/run/agent"
+    assert resolve(SshConnectOptions("sw1"))[0].agent_path == "/run/agent"
     write_config(home, "IdentityAgent none\n")
-    assert resolve(SshOptions("sw1"))[0].agent_path is None
+    assert resolve(SshConnectOptions("sw1"))[0].agent_path is None
     write_config(home, "IdentityAgent ~/agent\n")
-    assert resolve(SshOptions("sw1"))[0].agent_path == str(home / "agent")
+    assert resolve(SshConnectOptions("sw1"))[0].agent_path == str(home / "agent")
 
 
-def hosts(options: SshOptions) -> list[str]:
+def hosts(options: SshConnectOptions) -> list[str]:
     return [f"{endpoint.username}@{endpoint.host}:{endpoint.port}" for endpoint in resolve(options)]
 
 
@@ -197,33 +197,33 @@ def test_each_hop_has_its_own_entry(home: Path) -> None:
         "Host outer\n HostName out.example\n User o\n Port 2001\n"
         "Host inner\n HostName in.example\n User i\n",
     )
-    assert hosts(SshOptions("sw1")) == ["o@out.example:2001", "i@in.example:22", "admin@sw1:22"]
-    assert hosts(SshOptions("sw1", jump=parse_jump("x@inner:9"))) == ["x@in.example:9", "admin@sw1:22"]
+    assert hosts(SshConnectOptions("sw1")) == ["o@out.example:2001", "i@in.example:22", "admin@sw1:22"]
+    assert hosts(SshConnectOptions("sw1", jump=parse_jump_hosts("x@inner:9"))) == ["x@in.example:9", "admin@sw1:22"]
 
 
 def test_the_first_hop_may_need_hops_of_its_own(home: Path) -> None:
     write_config(home, "User u\nHost sw1\n ProxyJump b\nHost b\n ProxyJump a\n")
-    assert hosts(SshOptions("sw1")) == ["u@a:22", "u@b:22", "u@sw1:22"]
-    assert hosts(SshOptions("x", jump=parse_jump("b"))) == ["u@a:22", "u@b:22", "u@x:22"]
+    assert hosts(SshConnectOptions("sw1")) == ["u@a:22", "u@b:22", "u@sw1:22"]
+    assert hosts(SshConnectOptions("x", jump=parse_jump_hosts("b"))) == ["u@a:22", "u@b:22", "u@x:22"]
 
 
 def test_a_jump_host_for_all_hosts_is_not_gone_through_to_itself(home: Path) -> None:
     write_config(home, "Host *\n User u\n ProxyJump gate\n")
-    assert hosts(SshOptions("sw1")) == ["u@gate:22", "u@sw1:22"]
-    assert hosts(SshOptions("gate")) == ["u@gate:22"]
+    assert hosts(SshConnectOptions("sw1")) == ["u@gate:22", "u@sw1:22"]
+    assert hosts(SshConnectOptions("gate")) == ["u@gate:22"]
 
 
 def test_a_circle_of_jump_hosts_ends(home: Path) -> None:
     write_config(home, "User u\nHost a\n ProxyJump b\nHost b\n ProxyJump a\n")
-    assert hosts(SshOptions("a")) == ["u@b:22", "u@a:22"]
+    assert hosts(SshConnectOptions("a")) == ["u@b:22", "u@a:22"]
 
 
 def test_the_password_and_the_pinned_key_are_the_targets_alone() -> None:
-    options = SshOptions(
+    options = SshConnectOptions(
         "sw1",
-        auth=Auth("password", "secret"),
-        host_keys=HostKeys(fingerprint="SHA256:" + "A" * 43),
-        jump=(Hop("a"), Hop("b", auth=Auth("password", "other"))),
+        auth=SshAuth("password", "secret"),
+        host_keys=HostKeyOptions(fingerprint="SHA256:" + "A" * 43),
+        jump=(SshJumpHost("a"), SshJumpHost("b", auth=SshAuth("password", "other"))),
         legacy_algorithms=True,
         use_openssh_config=False,
     )
@@ -234,7 +234,9 @@ def test_the_password_and_the_pinned_key_are_the_targets_alone() -> None:
 
 
 def test_keys_of_the_target_are_tried_at_the_jump_host() -> None:
-    options = SshOptions("t", auth=Auth("private_key", private_key_path="k"), jump=(Hop("a"),), use_openssh_config=False)
+    options = SshConnectOptions(
+        "t", auth=SshAuth("private_key", private_key_path="k"), jump=(SshJumpHost("a"),), use_openssh_config=False
+    )
     assert resolve(options)[0].auth == options.auth
 
 

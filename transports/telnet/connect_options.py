@@ -1,4 +1,4 @@
-"""What a Telnet channel can be asked for, checked before anything is tried."""
+"""The parameters of a Telnet channel, and their validation."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from transports.errors import InvalidOption
 LineEnding = Literal["auto", "cr", "crlf", "lf", "pass_through"]
 Keepalive = Literal["nop", "ayt"]
 
-#: Shorter than the time after which firewalls forget a line.
+#: Default interval between keepalives, seconds; shorter than the idle timeout of common firewalls.
 KEEPALIVE_S = 60.0
 
 MAX_PORT = 65535
-MAX_CELLS = 65535  # RFC 1073: NAWS has 16 bits for each direction
+MAX_CELLS = 65535  # NAWS has 16 bits for each dimension (RFC 1073)
 MAX_TERM_CHARS = 40  # RFC 1091
 
 
 @dataclass(frozen=True, slots=True)
-class TelnetOptions:
-    """Where to connect to, and how.
+class TelnetConnectOptions:
+    """The peer to connect to, and how.
 
     Args:
-        host: a name or an address.
-        port: TCP, 1 to 65535.
-        line_ending: what one press of Enter sends. `auto` is right for every peer that keeps RFC 854: CR while we send
-            BINARY, CR NUL otherwise. `cr`, `crlf` and `lf` are for those that do not. `pass_through` is for bytes that
-            hold their ends of line already: a line feed goes out as it is.
-        binary: True asks for BINARY (RFC 856) both ways, False refuses it, None leaves it to the far end.
-        connect_timeout_s: seconds until the TCP connection must stand, name resolution included.
-        term: the name told to the far end, where it is not to be the `term` of the `Pty`.
-        keepalive: what is sent each `keepalive_s` seconds, so that nothing on the way takes the line for unused: NOP, which
-            does nothing, or AYT, which a peer answers by printing something (RFC 854). None sends nothing: TCP's own
-            keepalives find a dead peer all the same.
+        host: a host name or an address.
+        port: TCP port, 1 to 65535.
+        line_ending: the bytes of the Enter key. `auto` conforms to RFC 854: CR while BINARY is on in our direction, CR NUL
+            otherwise. `cr`, `crlf` and `lf` serve peers that deviate. `pass_through` sends a line feed, for data that already
+            contains its line endings.
+        binary: True requests BINARY (RFC 856) in both directions, False refuses it, None accepts it if the peer requests it.
+        connect_timeout_s: limit for name resolution and the TCP connection, seconds.
+        term: the terminal type to report instead of the `term` of the `Pty`.
+        keepalive: the command sent every `keepalive_s` seconds so that no device on the path drops the connection as idle:
+            NOP, which has no effect, or AYT, to which a peer responds with visible output (RFC 854). None sends nothing; TCP
+            keepalives detect a dead peer in any case.
     """
 
     host: str
@@ -47,11 +47,11 @@ class TelnetOptions:
     keepalive_s: float = KEEPALIVE_S
 
 
-def check(options: TelnetOptions, pty: Pty | None) -> None:
-    """Refuses what cannot be.
+def check_options(options: TelnetConnectOptions, pty: Pty | None) -> None:
+    """Validate the options.
 
     Raises:
-        InvalidOption: names the option, and what it may be.
+        InvalidOption: names the invalid option and the permitted values.
     """
     if not options.host or not options.host.isprintable():
         raise InvalidOption("host must be a name or an address", option="host")
@@ -60,7 +60,7 @@ def check(options: TelnetOptions, pty: Pty | None) -> None:
     if options.line_ending not in get_args(LineEnding):
         raise InvalidOption(f"line_ending must be one of {', '.join(get_args(LineEnding))}", option="line_ending")
     if not options.keepalive_s > 0:
-        raise InvalidOption("keepalive_s must be more than 0 seconds; leave keepalive out for none", option="keepalive_s")
+        raise InvalidOption("keepalive_s must be more than 0 seconds", hint="omit keepalive to send none", option="keepalive_s")
     if not options.connect_timeout_s > 0:
         raise InvalidOption("connect_timeout_s must be more than 0 seconds", option="connect_timeout_s")
     if pty is not None:
@@ -69,20 +69,20 @@ def check(options: TelnetOptions, pty: Pty | None) -> None:
 
 
 def check_size(cols: int, rows: int) -> None:
-    """Refuses a window that NAWS cannot tell of (RFC 1073).
+    """Validate a window size for NAWS (RFC 1073).
 
     Raises:
-        InvalidOption: a direction is not within 1 to 65535 characters.
+        InvalidOption: a dimension is not within 1 to 65535 characters.
     """
     if not (1 <= cols <= MAX_CELLS and 1 <= rows <= MAX_CELLS):
         raise InvalidOption(f"a window of {cols} x {rows} is not within 1 x 1 to {MAX_CELLS} x {MAX_CELLS}", option="pty")
 
 
 def check_term(term: str) -> None:
-    """Refuses a name that TTYPE cannot carry (RFC 1091: 1 to 40 characters of NVT ASCII).
+    """Validate a terminal type for TTYPE (RFC 1091: 1 to 40 characters of NVT ASCII).
 
     Raises:
-        InvalidOption: too long, empty, or not printable ASCII.
+        InvalidOption: it is empty, too long, or not printable ASCII.
     """
     if not (1 <= len(term) <= MAX_TERM_CHARS and term.isascii() and term.isprintable() and " " not in term):
         raise InvalidOption(f"term must be 1 to {MAX_TERM_CHARS} printable ASCII characters, without spaces", option="term")

@@ -1,0 +1,103 @@
+"""Local processes: start a program on a new PTY, and manage the limit on open files."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import shutil
+import signal
+import struct
+import termios
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+#: termios IUTF8 (Linux): the line discipline erases whole UTF-8 characters. Python defines no name for it.
+_IUTF8 = 0o40000
+#: Signals reset to their default action: Python ignores SIGPIPE, and nohup(1) makes its children ignore SIGHUP.
+_DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
+
+#: RLIMIT_NOFILE before `raise_open_file_limit`.
+_original_file_limits: list[tuple[int, int]] = []
+
+
+def start_process(
+    argv: Sequence[str], cwd: str | None, env: Mapping[str, str], cols: int, rows: int, umask: int | None = None
+) -> tuple[int, int]:
+    """Start a program as the leader of a new session on a new PTY; return its pid and the PTY master.
+
+    The master is non-blocking and close-on-exec: a program that inherited it would keep this terminal open.
+    Uses posix_spawn, which is safe with threads and, unlike fork, reports why exec failed.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    program = _find_program(argv[0], env)
+    if cwd is not None or umask is not None:
+        argv = _shell_wrapper(cwd or ".", umask, program, argv[1:])
+        program = argv[0]
+    master, slave = os.openpty()
+    try:
+        os.set_blocking(master, False)
+        set_window_size(master, cols, rows)
+        attributes = termios.tcgetattr(slave)
+        attributes[0] |= _IUTF8
+        termios.tcsetattr(slave, termios.TCSANOW, attributes)
+        pid = os.posix_spawn(
+            program,
+            list(argv),
+            env,
+            setsid=True,
+            # Opening a terminal makes it the controlling terminal of a session leader without one (Linux; optional in POSIX).
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.ttyname(slave), os.O_RDWR, 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, 0, 2),
+            ],
+            setsigmask=(),
+            setsigdef=_DEFAULT_SIGNALS,
+        )
+    except BaseException:
+        os.close(master)
+        raise
+    finally:
+        os.close(slave)
+    _restore_open_file_limit(pid)
+    return pid, master
+
+
+def _shell_wrapper(cwd: str, umask: int | None, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the argv of a shell that sets directory and umask, which posix_spawn cannot, and then execs the program."""
+    set_umask = "" if umask is None else f"umask {umask:04o} && "
+    return ("/bin/sh", "-c", set_umask + 'cd -- "$0" && exec "$@"', cwd, program, *arguments)
+
+
+def set_window_size(fd: int, cols: int, rows: int) -> None:
+    """Set the window size (TIOCSWINSZ); the kernel sends SIGWINCH to the foreground group if it has changed."""
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+
+def _find_program(name: str, env: Mapping[str, str]) -> str:
+    found = shutil.which(name, path=env.get("PATH"))
+    if found is not None:
+        return found
+    exists = os.path.lexists(name) if os.sep in name else False
+    raise OSError(errno.EACCES if exists else errno.ENOENT, os.strerror(errno.EACCES if exists else errno.ENOENT), name)
+
+
+def raise_open_file_limit() -> None:
+    """Raise the soft limit on open files (RLIMIT_NOFILE) of this process to the hard limit.
+
+    A session holds several files: the usual soft limit of 1024 is enough for about 200 sessions.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _original_file_limits[:] = _original_file_limits or [(soft, hard)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _restore_open_file_limit(pid: int) -> None:
+    """Give a started program the original limit: some programs allocate or close every descriptor up to it."""
+    with suppress(OSError):  # the program has ended already
+        for limits in _original_file_limits:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
