@@ -1,23 +1,47 @@
-"""The command line. It translates and holds no logic; heavy parts are imported by the command that needs them."""
+"""The command line: a client of the daemon that parses arguments, calls the Controller protocol and prints replies.
+
+Start in `app.py`, which lists the commands. Each command group has a module (`*_command.py`, `*_commands.py`); `attach/` and
+`demo/` are folders. `client.py` connects to the daemon, `output.py` prints, `errors.py` prints errors and chooses exit codes.
+
+This package may import everything else in `ptyctl`. Modules that are slow to import (controller, inventory, MCP SDK, rich)
+are imported in the function that uses them.
+"""
 
 import os
 import sys
 
 
 def main() -> None:
-    """The console script's entry. Each start of an MCP client comes by here, and may wait for nothing that it does not need."""
-    _open_what_is_closed()
+    """Run the `ptyctl` console script.
+
+    `ptyctl mcp` is handled before the other commands are imported, because an MCP client waits for its start.
+    """
+    _reopen_standard_files()
     match sys.argv[1:]:
         case ["mcp"]:
-            _shim("core")
+            _run_shim("core")
         case ["mcp", "--toolsets", toolsets]:
-            _shim(toolsets)
+            _run_shim(toolsets)
         case arguments:
             sys.exit(run(arguments or ["--help"]))
 
 
-def _open_what_is_closed() -> None:
-    """Standard input, output and error, where whoever started us has closed them: nothing else may get their numbers."""
+def run(arguments: list[str]) -> int:
+    """Run the command with these arguments and return its exit code."""
+    try:
+        return _run(arguments)
+    except SystemExit:
+        raise
+    except KeyboardInterrupt:  # can also arrive during imports
+        return 130
+    except _reported_errors() as error:
+        from .errors import report_error
+
+        return report_error(error)
+
+
+def _reopen_standard_files() -> None:
+    """Open /dev/null for standard files that the parent process closed, so that no other file gets descriptor 0, 1 or 2."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -28,46 +52,32 @@ def _open_what_is_closed() -> None:
     )
 
 
-def run(arguments: list[str]) -> int:
-    """The exit code of a command."""
-    try:
-        return _run(arguments)
-    except SystemExit:
-        raise
-    except KeyboardInterrupt:  # also one that comes while modules are imported
-        return 130
-    except _failures() as error:
-        from .failing import told
-
-        return told(error)
-
-
 def _run(arguments: list[str]) -> int:
-    """A list of sessions is asked for often, and needs nothing of what makes the other commands."""
+    """Run one command. `sessions` is used often and skips the imports of all other commands."""
     match arguments:
         case ["sessions", *options] if {*options} <= {"--all", "-a", "--json"}:
-            from .listing import show
+            from .session_list import print_sessions
 
-            show(everything=not {"--all", "-a"}.isdisjoint(options), as_json="--json" in options)
+            print_sessions(include_ended=not {"--all", "-a"}.isdisjoint(options), as_json="--json" in options)
             sys.stdout.flush()
             return 0
         case ["--version"]:
             arguments = ["version"]
-    from .main import app
+    from .app import app
 
     code = app(arguments, prog_name="ptyctl", standalone_mode=False)
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
 
-def _failures() -> tuple[type[Exception], ...]:
-    """They take long to import, and are looked at only when something was raised."""
-    from .failing import FAILURES
+def _reported_errors() -> tuple[type[Exception], ...]:
+    """Return `errors.REPORTED_ERRORS`; the import is slow and only needed after an exception."""
+    from .errors import REPORTED_ERRORS
 
-    return FAILURES
+    return REPORTED_ERRORS
 
 
-def _shim(toolsets: str) -> None:
+def _run_shim(toolsets: str) -> None:
     from ptyctl.daemon.shim import run
 
     sys.exit(run(toolsets))

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, by the same name everywhere."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 
-def _known(incomplete: str) -> list[str]:
-    """Completes the name of a session, as far as a daemon is up."""
+def _complete_session(incomplete: str) -> list[str]:
+    """Return the names of open sessions that start with `incomplete`; does not start a daemon."""
     from ptyctl.daemon.asking import Refused, ask
     from ptyctl.daemon.hello import HelloRefused
     from ptyctl.daemon.place import NoPlace, Place
@@ -25,11 +25,12 @@ SessionName = Annotated[
     str,
     typer.Argument(
         metavar="SESSION",
-        help="An id, a part of one that no other has, or a console's or device's name.",
-        autocompletion=_known,
+        help="A session id, a unique part of one, or the name of a console or device.",
+        autocompletion=_complete_session,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Task = Annotated[
-    str | None, typer.Option("--task", metavar="NAME", envvar="PTYCTL_TASK", help="Who types; this terminal, unless given.")
+    str | None,
+    typer.Option("--task", metavar="NAME", envvar="PTYCTL_TASK", help="Name of the task that types; default: this terminal."),
 ]

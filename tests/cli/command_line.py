@@ -1,21 +1,27 @@
-"""Commands as they are given, in this process: what they print, and their exit code."""
+"""Runs ptyctl commands in this process and captures their output and exit code."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ptyctl.cli import run
 
 BASH = ("--", "bash", "--norc", "--noprofile")
+#: Start of the command lines that run `ptyctl` in another process.
+PROGRAM = (sys.executable, "-c", "from ptyctl.cli import main; main()")
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CommandResult:
     code: int
     out: str
     err: str
@@ -25,24 +31,50 @@ class Ran:
         return json.loads(self.out)
 
 
-def ptyctl(*arguments: str) -> Ran:
+def ptyctl(*arguments: str) -> CommandResult:
+    """Run a command in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
     with redirect_stdout(out), redirect_stderr(err):
         try:
             code = run(list(arguments))
-        except SystemExit as left:
-            code = left.code if isinstance(left.code, int) else 1
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else 1
     out.flush()
     err.flush()
-    return Ran(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+    return CommandResult(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
 
 
-def opened(*options: str, command: tuple[str, ...] = BASH) -> str:
-    """A local session's id."""
-    ran = ptyctl("open", "local", *options, *command)
-    assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}\n", ran.out), ran
-    return ran.out.strip()
+def open_local(*options: str, command: tuple[str, ...] = BASH) -> str:
+    """Open a local session and return its id."""
+    result = ptyctl("open", "local", *options, *command)
+    assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}\n", result.out), result
+    return result.out.strip()
+
+
+def screen_rows(session_id: str) -> list[str]:
+    """Return the rows of a session's screen."""
+    rows: list[str] = ptyctl("screen", session_id, "--json").json["rows"]
+    return rows
 
 
 def is_one_line(text: str) -> bool:
+    """Return whether `text` is one error message of ptyctl."""
     return text.startswith("ptyctl: ") and text.count("\n") == 1
+
+
+def terminal_environment() -> dict[str, str]:
+    """Return the variables that a command in another terminal needs to find this test's daemon."""
+    return {name: value for name, value in os.environ.items() if name.startswith("PTYCTL_") or name == "HOME"}
+
+
+def attach_pid(argument: str) -> int:
+    """Return the process id of the `ptyctl attach` that has this argument."""
+    for pid, words in _command_lines():
+        if b"attach" in words and argument.encode() in words and words[0] == sys.executable.encode():
+            return pid
+    raise AssertionError(f"no ptyctl attach has the argument {argument}")
+
+
+def _command_lines() -> Iterator[tuple[int, list[bytes]]]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        yield int(path.parent.name), path.read_bytes().split(b"\0")

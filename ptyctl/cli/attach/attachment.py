@@ -1,4 +1,4 @@
-"""One terminal on one session, from the present screen to the end."""
+"""A session in this terminal: watches it, draws its screen, types input, and keeps the lock."""
 
 from __future__ import annotations
 
@@ -16,227 +16,240 @@ from ptyctl.api.watch import Watched, WatchRequest
 from ptyctl.core.escape_commands import EscapeCommand, EscapeCommandReader
 from ptyctl.core.screen import ScreenModel
 
-from . import status
-from .holding import Holding
+from . import status_row
 from .keyboard import Keyboard
-from .terminal import Terminal
+from .lease import AttachLease
+from .local_terminal import LocalTerminal
 
-#: What comes within this time is drawn together.
-_FRAME_S = 0.01
-#: A terminal that takes nothing for so long was stopped (XOFF).
-_STOPPED_S = 1.0
-#: A lower terminal has no row to spare: the title tells who types.
-_LOWEST_WITH_STATUS = 4
-_ENDED = {"eof": "the far end has ended", "lost": "the connection is lost", "closed": "the session was closed"}
-#: What was done in vain is told for so long; then the row tells again who types.
-_TOLD_S = 5.0
-#: What other events tell comes with the output, or with the terminal's state.
-_ANOTHER_TERMINAL = ("session_reset", "session_restarted")
+#: Minimum time between two frames.
+_FRAME_INTERVAL_S = 0.01
+#: How long the end waits for the last frame; a terminal that takes longer is stopped (XOFF).
+_LAST_FRAME_TIMEOUT_S = 1.0
+#: Terminals with fewer rows show the status in the title.
+_MIN_ROWS_WITH_STATUS = 4
+#: How long an error or a hint replaces the status.
+_MESSAGE_S = 5.0
+_END_REASONS = {"eof": "the far end closed", "lost": "the connection was lost", "closed": "the session was closed"}
+#: Events after which the session has a new terminal, so that the watch has to start again.
+_NEW_TERMINAL_EVENTS = ("session_reset", "session_restarted")
 
 
 class Attachment:
-    """`run` ends when the person leaves or the session ends. `row` is whether one tells who types."""
+    """One session, shown in one terminal. With `status`, the last row shows the lock holder and messages."""
 
-    def __init__(self, controller: Controller, holding: Holding, name: str, terminal: Terminal, *, row: bool) -> None:
-        self.holding = holding
+    def __init__(self, controller: Controller, lease: AttachLease, name: str, terminal: LocalTerminal, *, status: bool) -> None:
         self._controller = controller
-        self._who = {"session_id": holding.session_id, "task_id": holding.task_id}
+        self._lease = lease
+        self._target = {"session_id": lease.session_id, "task_id": lease.task_id}
         self._name = name
         self._terminal = terminal
-        self._row = row
-        self._keyboard = Keyboard(controller, self._who, self._refused)
+        self._status = status
+        self._keyboard = Keyboard(controller, self._target, self._show_error)
         self._escapes = EscapeCommandReader()
         self._model = ScreenModel(1, 1, scrollback=0)
         self._state: Watched | None = None
         self._message = ""
-        self._until_untold: asyncio.TimerHandle | None = None
+        self._message_timer: asyncio.TimerHandle | None = None
         self._dirty = asyncio.Event()
-        self._left = asyncio.Event()
-        self._others: set[asyncio.Task[None]] = set()
+        self._detached = asyncio.Event()
+        self._calls: set[asyncio.Task[None]] = set()
 
-    async def run(self, *, wait: bool = False) -> str:
-        """Why it is over, for the person.
+    @property
+    def has_lock(self) -> bool:
+        return self._lease.held
+
+    async def take_lock(self) -> None:
+        """Take the lock, or raise PtyctlError LOCKED."""
+        await self._lease.acquire()
+
+    async def take_over_lock(self, reason: str) -> None:
+        """Take the lock from its holder."""
+        await self._lease.take_over(reason)
+
+    async def run(self, *, wait_for_lock: bool = False) -> str:
+        """Run until the user detaches or the session ends, release the lock, and return the reason for the end.
 
         Raises:
-            PtyctlError: the session cannot be watched (any more).
+            PtyctlError: the session cannot be watched, or not any more.
         """
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._terminal.input, self._terminal.read, self._typed)
-        if wait:
-            self._beside(self.holding.wait())
-        self.holding.on_change = self._lock_changed
-        if self.holding.held:
-            self._beside(self._fit())
-        follow = asyncio.create_task(self._follow())
-        tasks = [
-            follow,
-            asyncio.create_task(self._left.wait()),
-            *map(asyncio.create_task, (self._draw(), self._keyboard.run(), self.holding.keep())),
-        ]
+        self._terminal.start_reading(self._handle_input)
+        if wait_for_lock:
+            self._start_call(self._lease.wait())
+        self._lease.subscribe(self._handle_lock_change)
+        if self._lease.held:
+            self._start_call(self._resize_session())
+        work = (self._watch(), self._detached.wait(), self._draw(), self._keyboard.run(), self._lease.keep_alive())
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in work]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            loop.remove_reader(self._terminal.input)
-            for task in [*tasks, *self._others]:
+            self._terminal.stop_reading()
+            for task in [*tasks, *self._calls]:
                 task.cancel()
-            await asyncio.gather(*tasks, *self._others, return_exceptions=True)
-        reason = next((task.result() for task in tasks if not task.cancelled()), None)
-        await self.holding.release()
-        return reason if isinstance(reason, str) else "detached"
+            await asyncio.gather(*tasks, *self._calls, return_exceptions=True)
+        result = next((task.result() for task in tasks if not task.cancelled()), None)
+        await self._lease.release()
+        return result if isinstance(result, str) else "detached"
 
-    def tell(self, message: str, for_s: float | None = None) -> None:
-        """In the row, until something is typed, or for so long."""
-        if self._until_untold is not None:
-            self._until_untold.cancel()
-        self._until_untold = asyncio.get_running_loop().call_later(for_s, self.tell, "") if for_s is not None else None
+    def detach(self) -> None:
+        """End `run`; the session continues."""
+        self._detached.set()
+
+    def handle_resize(self) -> None:
+        """Handle SIGWINCH: redraw, and resize the session if this task holds the lock."""
+        self._terminal.redraw()
+        self._handle_lock_change()
+
+    def handle_continue(self) -> None:
+        """Handle SIGCONT: the shell has used the terminal since the stop (`fg`)."""
+        self._terminal.enter_raw_mode()
+        self.handle_resize()
+
+    def show_message(self, message: str, duration_s: float | None = None) -> None:
+        """Show `message` instead of the status until the next input, or for `duration_s`."""
+        if self._message_timer is not None:
+            self._message_timer.cancel()
+            self._message_timer = None
+        if duration_s is not None:
+            self._message_timer = asyncio.get_running_loop().call_later(duration_s, self.show_message, "")
         self._message = message
         self._dirty.set()
 
-    def _refused(self, error: PtyctlError) -> None:
-        """What happened: the next step is one for callers of the tools."""
-        self.tell(error.message.partition("; ")[0], _TOLD_S)
+    def _show_error(self, error: PtyctlError) -> None:
+        self.show_message(error.message, _MESSAGE_S)
 
-    def leave(self) -> None:
-        self._left.set()
-
-    def resized(self) -> None:
-        """The terminal has another size; the session follows while we type."""
-        self._terminal.view.forget()
-        self._lock_changed()
-
-    def resumed(self) -> None:
-        """We were stopped, and the shell had the terminal meanwhile (`fg`)."""
-        self._terminal.take()
-        self.resized()
-
-    async def _follow(self) -> str:
-        """Feeds the model, which begins anew with each other size or channel. Returns how the session ended."""
+    async def _watch(self) -> str:
+        """Feed the screen model until the session ends, and return the reason. A new size or channel starts a new watch."""
         while True:
-            watched = self._controller.watch(WatchRequest.of(self._who))
-            async with aclosing(watched):
-                async for item in watched:
-                    if not self._take(item):
+            items = self._controller.watch(WatchRequest.of(self._target))
+            async with aclosing(items):
+                async for item in items:
+                    if not self._handle_item(item):
                         break
             assert self._state is not None
-            if self._state.state in _ENDED:
-                return _ENDED[self._state.state]
+            if self._state.state in _END_REASONS:
+                return _END_REASONS[self._state.state]
 
-    def _take(self, item: Watched) -> bool:
-        """Whether the watch goes on with what we have."""
+    def _handle_item(self, item: Watched) -> bool:
+        """Handle output, an event or a state; return whether the watch can continue."""
         self._dirty.set()
         if item.kind == "output":
             self._model.feed(b64decode(item.data_b64 or ""))
-            self._model.responses.clear()  # the session answers
+            self._model.responses.clear()  # the session itself answers queries
             return True
         if item.kind == "event":
-            return self._heard(item.event or {})
+            return self._handle_event(item.event or {})
         if item.kind == "end":
             self._state = item.model_copy(update={"state": "closed"})
             return False
-        before, self._state = self._state, item
-        if self.holding.held and item.lock_holder != self.holding.task_id:
-            self._beside(self.holding.beat())  # what is told may be older than our lock
+        previous, self._state = self._state, item
+        if self._lease.held and item.lock_holder != self._lease.task_id:
+            self._start_call(self._lease.renew())  # ask: this state can be older than our lock
         if item.kind == "begin":
             self._model = ScreenModel(item.cols or 1, item.rows or 1, scrollback=0)
             self._model.feed(b64decode(item.data_b64 or ""))
-            return item.state not in _ENDED
-        assert before is not None
-        return (before.cols, before.rows, before.state) == (item.cols, item.rows, item.state)
+            return item.state not in _END_REASONS
+        assert previous is not None
+        return (previous.cols, previous.rows, previous.state) == (item.cols, item.rows, item.state)
 
-    def _heard(self, event: dict[str, Any]) -> bool:
-        if event.get("type") == "lock_taken_over" and event.get("from_task_id") == self.holding.task_id:
-            self.tell(f"{event['task_id']} types, and took the lock from you: {event.get('reason') or 'no reason was given'}")
-        return event.get("type") not in _ANOTHER_TERMINAL
+    def _handle_event(self, event: dict[str, Any]) -> bool:
+        if event.get("type") == "lock_taken_over" and event.get("from_task_id") == self._lease.task_id:
+            self.show_message(f"{event['task_id']} took the lock from you: {event.get('reason') or 'no reason given'}")
+        return event.get("type") not in _NEW_TERMINAL_EVENTS
 
-    def _typed(self, data: bytes) -> None:
+    def _handle_input(self, data: bytes) -> None:
+        """Handle typed bytes; no bytes mean that the terminal has closed."""
         if not data:
-            self.leave()
+            self.detach()
             return
-        self.tell("")
+        self.show_message("")
         for item in self._escapes.feed(data):
             if isinstance(item, bytes):
                 self._type(item)
             else:
-                self._obey(item)
+                self._run_command(item)
 
     def _type(self, data: bytes) -> None:
-        if self.holding.held:
+        if self._lease.held:
             self._keyboard.type(data)
         else:
             self._escapes.restart_line()
-            self.tell("you only look on: ~w takes the lock, ~. detaches", _TOLD_S)
+            self.show_message("you only watch: ~w takes the lock, ~. detaches", _MESSAGE_S)
 
-    def _obey(self, command: EscapeCommand) -> None:
+    def _run_command(self, command: EscapeCommand) -> None:
         if command == "detach":
-            self.leave()
+            self.detach()
         elif command == "help":
-            self.tell(status.HELP, 2 * _TOLD_S)
+            self.show_message(status_row.HELP, 2 * _MESSAGE_S)
         elif command == "lock":
-            self._beside(self.holding.release() if self.holding.held else self.holding.take())
-        elif self.holding.held:
+            self._start_call(self._lease.release() if self._lease.held else self._lease.acquire())
+        elif self._lease.held:
             self._keyboard.press("break")
 
-    def _lock_changed(self) -> None:
+    def _handle_lock_change(self) -> None:
         self._dirty.set()
-        if self.holding.held:
-            self.tell("")
-            self._beside(self._fit())
+        if self._lease.held:
+            self.show_message("")
+            self._start_call(self._resize_session())
 
-    async def _fit(self) -> None:
-        """The session gets our size."""
-        cols, rows = self._room()
-        await self._controller.config(ConfigRequest.of({**self._who, "action": "resize", "cols": cols, "rows": rows}))
+    async def _resize_session(self) -> None:
+        """Give the session the size of this terminal without the status row."""
+        cols, rows = self._visible_size()
+        await self._controller.config(ConfigRequest.of({**self._target, "action": "resize", "cols": cols, "rows": rows}))
 
-    def _room(self) -> tuple[int, int]:
+    def _visible_size(self) -> tuple[int, int]:
         cols, rows = self._terminal.size()
-        return cols, rows - self._has_row(rows)
+        return cols, rows - self._has_status_row(rows)
 
-    def _has_row(self, rows: int) -> bool:
-        return self._row and rows >= _LOWEST_WITH_STATUS
+    def _has_status_row(self, rows: int) -> bool:
+        return self._status and rows >= _MIN_ROWS_WITH_STATUS
 
-    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """What takes a call is done beside the rest; a refusal is told."""
+    def _start_call(self, call: Coroutine[Any, Any, None]) -> None:
+        """Run `call` in a task and show its error."""
 
-        async def done() -> None:
+        async def run() -> None:
             try:
-                await work
+                await call
             except PtyctlError as error:
-                self._refused(error)
+                self._show_error(error)
 
-        task = asyncio.create_task(done())
-        self._others.add(task)
-        task.add_done_callback(self._others.discard)
+        task = asyncio.create_task(run())
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
 
     async def _draw(self) -> None:
+        """Draw a frame after each change; runs until cancelled."""
         while True:
             await self._dirty.wait()
             self._dirty.clear()
             if self._state is not None:
-                await self._whole(asyncio.to_thread(self._terminal.write, self._drawn(self._state)))
-                await asyncio.sleep(_FRAME_S)
+                await self._write_frame(self._render(self._state))
+                await asyncio.sleep(_FRAME_INTERVAL_S)
 
-    async def _whole(self, writing: Coroutine[Any, Any, None]) -> None:
-        """A frame is not left half drawn, unless the terminal is stopped."""
-        task = asyncio.ensure_future(writing)
+    async def _write_frame(self, frame: bytes) -> None:
+        """Write a frame in a thread. A cancellation waits for its end, so that no escape sequence is cut."""
+        task = asyncio.ensure_future(asyncio.to_thread(self._terminal.write, frame))
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task], timeout=_STOPPED_S)
+            await asyncio.wait([task], timeout=_LAST_FRAME_TIMEOUT_S)
             raise
 
-    def _drawn(self, state: Watched) -> bytes:
-        cols, rows = self._room()
+    def _render(self, state: Watched) -> bytes:
+        cols, rows = self._visible_size()
         frame = self._model.frame(cols, rows)
-        situation = status.Situation(
-            name=self._name,
-            holder=state.lock_holder,
-            ours=self.holding.held,
-            waiting=self.holding.waiting,
-            size=(self._model.cols, self._model.rows),
-            shown=(cols, rows),
-            message=self._message,
+        text = status_row.format_status(
+            status_row.AttachStatus(
+                name=self._name,
+                lock_holder=state.lock_holder,
+                has_lock=self._lease.held,
+                waiting=self._lease.waiting,
+                session_size=(self._model.cols, self._model.rows),
+                visible_size=(cols, rows),
+                message=self._message,
+            )
         )
-        row = status.row(status.told(situation), cols) if self._has_row(self._terminal.size()[1]) else None
-        if self._row and row is None:
-            frame = dataclasses.replace(frame, title=status.told(situation))
-        return self._terminal.view.draw(frame, row, takes_input=self.holding.held)
+        row = status_row.render_row(text, cols) if self._has_status_row(self._terminal.size()[1]) else None
+        if self._status and row is None:
+            frame = dataclasses.replace(frame, title=text)
+        return self._terminal.render(frame, row, takes_input=self._lease.held)

@@ -1,4 +1,4 @@
-"""Types what the person types, in order, while they go on typing."""
+"""Keyboard input of an attached terminal: queued, and written to the session in order."""
 
 from __future__ import annotations
 
@@ -17,44 +17,47 @@ _INTERRUPT = re.compile(rb"(\x03)")
 
 
 class Keyboard:
-    """`on_refusal` is told why something was not typed."""
+    """A queue of input to the session `target`; calls `on_error` for each write that is refused."""
 
-    def __init__(self, controller: Controller, who: dict[str, str], on_refusal: Callable[[PtyctlError], None]) -> None:
+    def __init__(self, controller: Controller, target: dict[str, str], on_error: Callable[[PtyctlError], None]) -> None:
         self._controller = controller
-        self._who = who
-        self._on_refusal = on_refusal
-        self._typed: asyncio.Queue[bytes | str] = asyncio.Queue()
+        self._target = target
+        self._on_error = on_error
+        self._queue: asyncio.Queue[bytes | str] = asyncio.Queue()
 
     def type(self, data: bytes) -> None:
-        self._typed.put_nowait(data)
+        """Queue bytes that were typed or pasted."""
+        self._queue.put_nowait(data)
 
     def press(self, key: str) -> None:
-        self._typed.put_nowait(key)
+        """Queue a named key."""
+        self._queue.put_nowait(key)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Write queued input; runs until cancelled."""
         while True:
-            typed = await self._typed.get()
-            for what in [{"key": typed}] if isinstance(typed, str) else writes(typed):
+            item = await self._queue.get()
+            for fields in [{"key": item}] if isinstance(item, str) else split_writes(item):
                 try:
-                    await self._controller.io(IoRequest.of({**self._who, "action": "write", **what}))
+                    await self._controller.io(IoRequest.of({**self._target, "action": "write", **fields}))
                 except PtyctlError as error:
-                    self._on_refusal(error)
+                    self._on_error(error)
 
 
-def writes(data: bytes) -> Iterator[dict[str, Any]]:
-    """As text, for Enter is not the same everywhere; as bytes, what is none. An interrupt overtakes what was pasted."""
-    for piece in _INTERRUPT.split(data):
-        if piece == ETX:
+def split_writes(data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the fields of the writes for `data`. Ctrl-C is a key, because that overtakes pasted text."""
+    for part in _INTERRUPT.split(data):
+        if part == ETX:
             yield {"key": "ctrl_c"}
-        elif piece:
-            yield _write(piece)
+        elif part:
+            yield _write_fields(part)
 
 
-def _write(piece: bytes) -> dict[str, Any]:
+def _write_fields(part: bytes) -> dict[str, Any]:
+    """Return text if possible, since the meaning of Enter depends on the session; bytes for LF (Ctrl-J) and partial UTF-8."""
     try:
-        if LF not in piece:  # Enter is CR, and LF is Ctrl-J, a key of its own
-            return {"data": piece.decode()}
-    except UnicodeDecodeError:  # a character that was cut, or none
+        if LF not in part:
+            return {"data": part.decode()}
+    except UnicodeDecodeError:
         pass
-    return {"data": base64.b64encode(piece).decode(), "encoding": "base64"}
+    return {"data": base64.b64encode(part).decode(), "encoding": "base64"}

@@ -1,0 +1,92 @@
+"""The `ptyctl` application: all commands in the order and groups of `ptyctl --help`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ptyctl.version import __version__
+
+from . import (
+    device_commands,
+    history_commands,
+    input_commands,
+    lock_commands,
+    open_command,
+    recording_commands,
+    server_commands,
+    session_commands,
+)
+from .attach import command as attach_command
+from .errors import report_error
+
+
+class _CommandGroup(TyperGroup):
+    """Top-level group that reports a broken pipe; typer would exit with 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise typer.Exit(report_error(error)) from None
+
+
+app = typer.Typer(
+    cls=_CommandGroup,
+    help="A session controller for terminals: agents and people share consoles, SSH hosts and shells.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_SESSIONS, _INPUT, _HISTORY = "Sessions", "Input and locks", "History (needs no lock)"
+_DEVICES, _SERVERS = "Devices", "Servers"
+
+app.command(rich_help_panel=_SESSIONS)(session_commands.sessions)
+app.add_typer(open_command.app, name="open", rich_help_panel=_SESSIONS)
+app.command(rich_help_panel=_SESSIONS)(attach_command.attach)
+app.command(rich_help_panel=_SESSIONS)(session_commands.close)
+app.command(rich_help_panel=_SESSIONS)(session_commands.gc)
+app.command("exec", rich_help_panel=_INPUT)(input_commands.exec_)
+app.command(rich_help_panel=_INPUT)(input_commands.send)
+app.command(rich_help_panel=_INPUT)(lock_commands.lock)
+app.command(rich_help_panel=_INPUT)(lock_commands.unlock)
+app.command(rich_help_panel=_INPUT)(lock_commands.takeover)
+app.command(rich_help_panel=_HISTORY)(history_commands.tail)
+app.command(rich_help_panel=_HISTORY)(history_commands.screen)
+app.command(rich_help_panel=_HISTORY)(history_commands.blocks)
+app.command(rich_help_panel=_HISTORY)(history_commands.search)
+app.command(rich_help_panel=_HISTORY)(history_commands.log)
+app.command(rich_help_panel=_HISTORY)(recording_commands.export)
+app.command(rich_help_panel=_HISTORY)(recording_commands.replay)
+app.command(rich_help_panel=_DEVICES)(device_commands.devices)
+app.command(rich_help_panel=_DEVICES)(device_commands.doctor)
+app.command(rich_help_panel=_DEVICES)(device_commands.platforms)
+app.add_typer(server_commands.app, name="daemon", rich_help_panel=_SERVERS)
+app.command(rich_help_panel=_SERVERS)(server_commands.mcp)
+app.command(rich_help_panel=_SERVERS)(server_commands.serve)
+
+
+@app.command()
+def demo(
+    telnet: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Use this device instead of the simulated switch.")
+    ] = None,
+    username: Annotated[str | None, typer.Option(help="User name, if the device asks for one.")] = None,
+    password: Annotated[str | None, typer.Option(help="Login password.", envvar="PTYCTL_DEMO_PASSWORD")] = None,
+    enable: Annotated[str | None, typer.Option(help="Enable password.", envvar="PTYCTL_DEMO_ENABLE")] = None,
+    switch: Annotated[bool, typer.Option("--switch", help="Only run the simulated switch.")] = False,
+) -> None:
+    """Watch two agents share the console of a simulated switch, or of a device."""
+    from .demo import run, serve_switch
+
+    if switch:
+        raise typer.Exit(serve_switch())
+    raise typer.Exit(run(telnet, username, password, enable))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"ptyctl {__version__}")

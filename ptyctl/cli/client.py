@@ -1,0 +1,123 @@
+"""Connects to the daemon, resolves session and task names, and waits for locks."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import re
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from ptyctl.api.controller import Controller
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
+from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
+from ptyctl.daemon import control
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.place import Place
+
+T = TypeVar("T")
+
+#: Timeout of one waiting call. A longer wait repeats the call; the lock queue keeps the task's place in between.
+MAX_CALL_MS = 50_000
+
+_SESSION_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+_POLL_S = 0.05
+
+
+def call_daemon(work: Callable[[RemoteController], Awaitable[T]]) -> T:
+    """Run `work` with a connection to this user's daemon, which is started if necessary."""
+
+    async def connected() -> T:
+        async with await RemoteController.connect() as controller:
+            return await work(controller)
+
+    return asyncio.run(connected())
+
+
+async def connect_successor(session_id: str) -> RemoteController | None:
+    """Connect to the daemon that follows one that ended.
+
+    Returns None, and starts no daemon, if the old daemon closed the session before it ended.
+    """
+    from ptyctl.controller.settings import load_settings
+    from ptyctl.session.transcript.kept_sessions import was_closed
+
+    place = Place()
+    while await asyncio.to_thread(control.look, place) is None:
+        if not control.is_ending(place):
+            if was_closed(load_settings().state_dir / "sessions" / session_id):
+                return None
+            break
+        await asyncio.sleep(_POLL_S)
+    return await RemoteController.connect(place)
+
+
+async def session_action(controller: Controller, action: str, **fields: object) -> SessionReply:
+    """Call the `session` method with the fields that are not None."""
+    return await controller.session(SessionRequest.of({"action": action, **without_none(fields)}))
+
+
+async def resolve_session(controller: Controller, name: str) -> str:
+    """Return the id of the session that `name` denotes. A complete id is returned unchanged, also of an ended session.
+
+    Raises:
+        PtyctlError: NOT_FOUND; INVALID_ARGUMENT if the name is ambiguous.
+    """
+    if _SESSION_ID.fullmatch(name):
+        return name
+    return match_session((await session_action(controller, "list")).sessions or [], name)
+
+
+def match_session(entries: list[SessionEntry], name: str) -> str:
+    """Return the id of the only session with this name, or else with this part of an id. Raises as `resolve_session`."""
+    exact = [entry.session_id for entry in entries if name in (entry.session_id, entry.device_id, entry.device)]
+    ids = exact or [entry.session_id for entry in entries if name and name in entry.session_id]
+    if len(ids) > 1:
+        raise invalid(f"{name} matches {len(ids)} sessions: {', '.join(ids)}", hint="give more of the id")
+    if not ids:
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {name} is open", {"session_id": name}, hint=NextStep.LIST_SESSIONS)
+    return ids[0]
+
+
+async def wait_for_lock(
+    controller: Controller, session_id: str, task_id: str, ttl_ms: int, wait_s: float | None
+) -> SessionReply:
+    """Take the lock, and wait in the queue for up to `wait_s`, or without a limit if that is None.
+
+    Raises:
+        PtyctlError: LOCKED
+    """
+    loop = asyncio.get_running_loop()
+    deadline = None if wait_s is None else loop.time() + wait_s
+    while True:
+        remaining_ms = MAX_CALL_MS if deadline is None else max((deadline - loop.time()) * 1000, 0)
+        wait_ms = round(min(remaining_ms, MAX_CALL_MS)) or None
+        try:
+            return await session_action(
+                controller, "lock", session_id=session_id, task_id=task_id, lock_ttl_ms=ttl_ms, wait_ms=wait_ms
+            )
+        except PtyctlError as error:
+            if error.code is not ErrorCode.LOCKED or (deadline is not None and remaining_ms <= MAX_CALL_MS):
+                raise
+
+
+def resolve_task(given: str | None) -> str:
+    """Return the task name: `given`, or `user@host:terminal`, with the process session's id where there is no terminal.
+
+    Commands in one terminal, or in one script, are one task.
+    """
+    if given is not None:
+        return given
+    try:
+        place = os.ttyname(sys.stdin.fileno()).removeprefix("/dev/")
+    except (OSError, ValueError):
+        place = f"sid{os.getsid(0)}"
+    return f"{getpass.getuser()}@{socket.gethostname()}:{place}"
+
+
+def without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}

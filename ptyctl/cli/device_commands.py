@@ -1,0 +1,114 @@
+"""`ptyctl devices`, `doctor` and `platforms`: the inventory, connection checks, and the device families."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ptyctl.api.errors import PtyctlError
+
+from .errors import EXIT_FAILED, format_error, print_message
+from .options import AsJson
+from .output import print_json, print_table, replace_controls
+
+if TYPE_CHECKING:
+    from ptyctl.controller.doctor import Step
+    from ptyctl.inventory import Device
+    from ptyctl.platforms import Platforms
+
+_DEVICE_HEADS = ("device", "address", "platform", "session", "username", "password")
+_PLATFORM_HEADS = ("family", "file", "verified against", "devices", "modes")
+
+
+def devices(as_json: AsJson = False) -> None:
+    """List the devices of the inventory. Secrets are shown as references to where they are stored."""
+    from ptyctl.controller.settings import load_settings
+    from ptyctl.inventory import Inventory
+
+    listed = asyncio.run(Inventory(load_settings().devices_file).devices())
+    if as_json:
+        print_json([{"device": name, **_device_fields(device)} for name, device in listed.items()])
+    else:
+        print_table(_DEVICE_HEADS, [_device_row(*entry) for entry in listed.items()])
+
+
+def doctor(
+    device: Annotated[str, typer.Argument(help="Name of a device of the inventory.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check step by step whether a device can be opened. Exit code 1 if a step fails."""
+    from ptyctl.controller.doctor import Doctor
+    from ptyctl.controller.settings import load_settings
+
+    async def check() -> list[Step]:
+        steps = []
+        async for step in Doctor(load_settings(), device).steps():
+            steps.append(step)
+            if not as_json:
+                typer.echo(f"{'ok  ' if step.ok else 'FAIL'}  {step.name:<11}  {replace_controls(step.told)}")
+        return steps
+
+    steps = asyncio.run(check())
+    if as_json:
+        print_json([{"step": step.name, "ok": step.ok, "told": step.told} for step in steps])
+    raise typer.Exit(0 if all(step.ok for step in steps) else EXIT_FAILED)
+
+
+def platforms(as_json: AsJson = False) -> None:
+    """List the device families and check their files. Exit code 1 if a file has errors."""
+    from ptyctl.controller.settings import load_settings
+    from ptyctl.platforms import Platforms
+
+    known = Platforms(load_settings().platforms_dir)
+    faults = known.faults()
+    if as_json:
+        print_json([_platform_fields(name, known, faults.get(name)) for name in known.names()])
+    else:
+        print_table(_PLATFORM_HEADS, [_platform_row(name, known) for name in known.names() if name not in faults])
+        for fault in faults.values():
+            print_message(format_error(fault))
+    raise typer.Exit(EXIT_FAILED if faults else 0)
+
+
+def _device_row(name: str, device: Device) -> tuple[str, ...]:
+    fields = _device_fields(device)
+    return (
+        name,
+        fields.get("console") or f"{fields['protocol']} {fields['host']}{f':{device.port}' if device.port else ''}",
+        fields.get("platform", ""),
+        fields.get("session_type", "normal"),
+        fields.get("username", ""),
+        fields.get("password", ""),
+    )
+
+
+def _device_fields(device: Device) -> dict[str, Any]:
+    """Return the fields that are set; a secret as the reference to where it is stored."""
+    fields: dict[str, Any] = {}
+    for name in ("protocol", "host", "port", "platform", "session_type", "device_id", "username", "jump", "groups"):
+        if (value := getattr(device, name)) is not None:
+            fields[name] = value
+    if device.console is not None:
+        fields["console"] = f"line {device.console.port} of {device.console.server}"
+        fields["session_type"] = "console"
+    for name in ("password", "passphrase", "enable_secret"):
+        if (reference := getattr(device, name)) is not None:
+            fields[name] = str(reference)
+    return fields
+
+
+def _platform_row(name: str, platforms: Platforms) -> tuple[str, ...]:
+    platform = platforms.get(name)
+    file = "yours" if platforms.is_users(name) else "built in"
+    return name, file, platform.verified or "no", platform.title, " ".join(platform.modes)
+
+
+def _platform_fields(name: str, platforms: Platforms, fault: PtyctlError | None) -> dict[str, Any]:
+    """Return the fields of a family, or the fault of its file."""
+    fields = {"family": name, "own": platforms.is_users(name)}
+    if fault is not None:
+        return {**fields, "fault": fault.message}
+    platform = platforms.get(name)
+    return {**fields, "title": platform.title, "verified": platform.verified, "modes": list(platform.modes)}

@@ -1,0 +1,124 @@
+"""Error messages on stderr, one line each, and the exit codes of all commands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from typer import BadParameter
+from typer.exceptions import Abort, TyperException
+
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.daemon.asking import Refused
+from ptyctl.daemon.control import NotEnded
+from ptyctl.daemon.hello import HelloRefused
+from ptyctl.daemon.place import NoPlace
+from ptyctl.daemon.starting import NotStarted
+
+from .output import replace_controls
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOT_FOUND = 3
+EXIT_LOCKED = 4
+EXIT_TIMED_OUT = 5
+EXIT_NO_CONNECTION = 6
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+#: The reader of our output closed the pipe (`ptyctl log sw1 | head`).
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+#: `exec` exits with the command's own exit code, and adds this offset to ptyctl's.
+EXEC_OFFSET = 100
+
+#: The exceptions that a command reports; any other one is a bug and ends with a traceback.
+REPORTED_ERRORS = (PtyctlError, NoPlace, NotStarted, HelloRefused, NotEnded, Refused, TyperException, Abort, OSError)
+
+_EXIT_CODES = {
+    ErrorCode.INVALID_ARGUMENT: EXIT_USAGE,
+    ErrorCode.UNSUPPORTED: EXIT_USAGE,
+    ErrorCode.NOT_FOUND: EXIT_NOT_FOUND,
+    ErrorCode.ALREADY_CLOSED: EXIT_NOT_FOUND,
+    ErrorCode.LOCKED: EXIT_LOCKED,
+    ErrorCode.LOCK_REQUIRED: EXIT_LOCKED,
+    ErrorCode.LOCK_LOST: EXIT_LOCKED,
+    ErrorCode.BUSY: EXIT_LOCKED,
+    ErrorCode.CONNECT_TIMEOUT: EXIT_TIMED_OUT,
+    ErrorCode.CONNECT_FAILED: EXIT_NO_CONNECTION,
+    ErrorCode.AUTH_FAILED: EXIT_NO_CONNECTION,
+    ErrorCode.HOSTKEY_MISMATCH: EXIT_NO_CONNECTION,
+    ErrorCode.REMOTE_CLOSED: EXIT_NO_CONNECTION,
+    ErrorCode.IO_ERROR: EXIT_NO_CONNECTION,
+}
+
+#: Next steps as commands. A step without an entry has no command of its own and is shown in its neutral wording.
+_NEXT_STEPS: dict[str, str] = {
+    NextStep.TAKE_LOCK: "take the lock with: ptyctl lock",
+    NextStep.WAIT_FOR_LOCK: "watch with: ptyctl attach; or wait: ptyctl lock --wait",
+    NextStep.INTERRUPT_OR_WAIT: "watch with: ptyctl attach; or interrupt it: ptyctl send --key ctrl_c",
+    NextStep.ANSWER_OR_INTERRUPT: "answer with: ptyctl send; or interrupt it: ptyctl send --key ctrl_c",
+    NextStep.WAIT_FOR_PROMPT: "watch with: ptyctl attach",
+    NextStep.RUN_WITH_RESPONSES: "run the device's own command with: ptyctl attach --write",
+    NextStep.SEND_ENTER: "send Enter alone with: ptyctl send --key enter",
+    NextStep.RESET_TERMINAL: "close it with: ptyctl close --force; then open a new one",
+    NextStep.READ_OUTPUT: "read it with: ptyctl tail",
+    NextStep.READ_SCREEN: "look at it with: ptyctl screen",
+    NextStep.READ_STATE: "see its state with: ptyctl sessions",
+    NextStep.LIST_SESSIONS: "list the sessions with: ptyctl sessions --all",
+    NextStep.LIST_BLOCKS: "list the blocks with: ptyctl blocks",
+    NextStep.LIST_DEVICES: "list the devices with: ptyctl devices",
+    NextStep.OPEN_SESSION: "open a new session with: ptyctl open; read this one with: ptyctl log",
+    NextStep.CLOSE_SESSIONS: "list them with: ptyctl sessions; then: ptyctl close",
+}
+
+#: Next steps of errors that have no hint, by error code.
+_DEFAULT_STEPS = {
+    ErrorCode.LOCKED: NextStep.WAIT_FOR_LOCK,
+    ErrorCode.LOCK_REQUIRED: NextStep.TAKE_LOCK,
+    ErrorCode.LOCK_LOST: NextStep.TAKE_LOCK,
+}
+
+
+def report_error(error: BaseException) -> int:
+    """Print `error` on stderr in one line and return the exit code. A broken pipe is not printed."""
+    match error:
+        case PtyctlError():
+            print_message(format_error(error))
+            return _EXIT_CODES.get(error.code, EXIT_FAILED)
+        case TyperException():
+            print_message(_format_usage_error(error))
+            return EXIT_USAGE
+        case Abort():
+            print_message("interrupted")
+            return EXIT_INTERRUPTED
+        case BrokenPipeError():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes stdout at exit, which would fail again
+            return EXIT_BROKEN_PIPE
+        case OSError():
+            print_message(f"{error.filename}: {error.strerror}; name another path" if error.filename else str(error))
+            return EXIT_FAILED
+        case _:
+            print_message(str(error))
+            return EXIT_FAILED if isinstance(error, NotEnded | Refused) else EXIT_NO_CONNECTION
+
+
+def format_error(error: PtyctlError) -> str:
+    """Return the message and, after a semicolon, the next step as a command."""
+    hint = error.hint or _DEFAULT_STEPS.get(error.code)
+    return f"{error.message}; {_NEXT_STEPS.get(hint, hint)}" if hint else error.message
+
+
+def print_message(text: str) -> None:
+    """Print `text` on stderr as one line with the program's name."""
+    print(f"ptyctl: {replace_controls(' '.join(text.split()))}", file=sys.stderr, flush=True)
+
+
+def _format_usage_error(error: TyperException) -> str:
+    """Return what is wrong with the command line, and the command that prints the help for it."""
+    parameter: Any = getattr(error, "param", None) or getattr(error, "param_hint", None)
+    plain = isinstance(error, BadParameter) and parameter is None
+    message = (error.message if plain else error.format_message()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "ptyctl"
+    return f"{message}{' S' if message.endswith('?') else '; s'}ee: {command} --help"

@@ -1,0 +1,208 @@
+"""Serves a controller to MCP clients over stdio, HTTP or both, until stdin ends or a signal arrives.
+
+The MCP SDK takes half a second to import. Options are checked before that import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ptyctl.api.errors import PtyctlError
+
+from .errors import EXIT_INTERRUPTED, EXIT_USAGE, format_error, print_message
+
+if TYPE_CHECKING:
+    from ptyctl.api import Controller
+    from ptyctl.mcp.tool import Tool
+
+Transport = Literal["stdio", "http", "both"]
+
+DEFAULT_LISTEN = "127.0.0.1:8765"
+TOKEN_VARIABLE = "PTYCTL_TOKEN"
+
+#: Opens the controller that all clients share; it is closed on exit of the context manager.
+OpenController = Callable[[], AbstractAsyncContextManager["Controller"]]
+
+
+@dataclass(frozen=True, slots=True)
+class _HttpPlan:
+    """Listening socket and bearer token for HTTP clients; `generated`: the token is new and has to be shown."""
+
+    listener: socket.socket
+    url: str
+    token: str
+    generated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The checked options."""
+
+    tools: Sequence[Tool]
+    stdio: bool
+    http: _HttpPlan | None
+
+
+def run(
+    transport: Transport = "stdio",
+    listen: str = DEFAULT_LISTEN,
+    toolsets: str = "core",
+    token_file: Path | None = None,
+    open_controller: OpenController | None = None,
+) -> int:
+    """Serve until stdin ends (stdio, both), or until SIGTERM or SIGINT. Errors are printed on stderr in one line.
+
+    Args:
+        listen: HOST:PORT on loopback; port 0 selects a free one.
+        toolsets: names separated by commas, or `all`.
+        token_file: holds the bearer token. The default is PTYCTL_TOKEN, or a new token that is printed.
+        open_controller: opens the controller to serve; by default a LocalController in this process.
+
+    Returns:
+        The exit code: 0 after a clean end, 2 for invalid options, 130 after a second SIGINT.
+    """
+    from ptyctl.mcp.access import AccessError
+    from transports.process import raise_open_file_limit
+
+    raise_open_file_limit()
+    try:
+        plan = _make_plan(transport, listen, toolsets, token_file)
+        with plan.http.listener if plan.http else nullcontext():
+            asyncio.run(_serve(plan, open_controller or _open_local_controller))
+    except AccessError as error:
+        return _refuse(str(error))
+    except PtyctlError as error:
+        return _refuse(f"{error.code}: {format_error(error)}")
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def run_with_daemon(listen: str, toolsets: str, token_file: Path | None) -> int:
+    """Run the daemon in this process and also serve its sessions over HTTP. Returns the exit code as `run` does."""
+    from ptyctl.daemon.main import run as run_daemon
+    from ptyctl.mcp.access import AccessError
+    from ptyctl.mcp.http import serve_http
+    from ptyctl.mcp.server import build_server
+
+    try:
+        plan = _make_plan("http", listen, toolsets, token_file)
+    except AccessError as error:
+        return _refuse(str(error))
+    http = plan.http
+    assert http is not None
+
+    async def serve_clients(controller: Controller) -> None:
+        _announce(http)
+        await serve_http(build_server(controller, plan.tools), http.listener, http.token)
+
+    with http.listener:
+        return run_daemon(serve_clients)
+
+
+def _refuse(reason: str) -> int:
+    print_message(reason)
+    return EXIT_USAGE
+
+
+def _make_plan(transport: Transport, listen: str, toolsets: str, token_file: Path | None) -> _Plan:
+    """Check the options and open the listening socket.
+
+    Raises:
+        AccessError: an option is invalid, or the port is in use.
+    """
+    from ptyctl.mcp import access
+    from ptyctl.mcp.toolsets import choose
+
+    # Sessions opened here inherit the environment, and an agent could print it.
+    environment_token = os.environ.pop(TOKEN_VARIABLE, None)
+    try:
+        tools = choose(toolsets)
+    except ValueError as error:
+        raise access.AccessError(str(error)) from None
+    if transport == "stdio":
+        return _Plan(tools, stdio=True, http=None)
+    address, token = access.parse_listen(listen), access.find_token(token_file, environment_token)
+    listener = access.open_listener(address)
+    url = f"http://{access.Address(address.host, listener.getsockname()[1])}/mcp"
+    http = _HttpPlan(listener, url, token or access.make_token(), generated=token is None)
+    return _Plan(tools, stdio=transport == "both", http=http)
+
+
+def _open_local_controller() -> AbstractAsyncContextManager[Controller]:
+    from ptyctl.controller import LocalController
+
+    return LocalController(lasting=True)
+
+
+async def _serve(plan: _Plan, open_controller: OpenController) -> None:
+    """Serve until a signal arrives, stdin ends or a transport fails, then close the controller."""
+    from ptyctl.mcp.logs import log_to_stderr
+    from ptyctl.mcp.server import build_server
+
+    log_to_stderr()
+    with _stop_signals() as stopped:
+        async with open_controller() as controller:
+            server = build_server(controller, plan.tools)
+            services: list[Coroutine[Any, Any, object]] = [stopped.wait()]
+            if plan.http is not None:
+                from ptyctl.mcp.http import serve_http
+
+                _announce(plan.http)
+                services.append(serve_http(server, plan.http.listener, plan.http.token))
+            if plan.stdio:
+                from ptyctl.mcp.stdio import serve_stdio
+
+                services.append(serve_stdio(server))
+            await _run_until_first_ends(services)
+
+
+def _announce(http: _HttpPlan) -> None:
+    print_message(f"serving MCP at {http.url}")
+    if http.generated:
+        print_message(f"bearer token, shown only now: {http.token}")
+
+
+async def _run_until_first_ends(services: Sequence[Coroutine[Any, Any, object]]) -> None:
+    """Run all services until one ends, then cancel the others.
+
+    Raises:
+        Exception: the exception of the service that ended.
+    """
+    tasks = [asyncio.create_task(service) for service in services]
+    done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[asyncio.Event]:
+    """Yield an event that the first SIGTERM or SIGINT sets. A second one ends the process at once."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+    handled = (signal.SIGTERM, signal.SIGINT)
+
+    def restore() -> None:
+        for number in handled:
+            loop.remove_signal_handler(number)
+
+    def on_signal() -> None:
+        event.set()
+        restore()
+
+    for number in handled:
+        loop.add_signal_handler(number, on_signal)
+    try:
+        yield event
+    finally:
+        restore()

@@ -1,0 +1,75 @@
+"""`ptyctl export` and `replay`: read a session's recording from its files, without a daemon."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import SessionName
+from .output import print_text, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ptyctl.core.recording import Recording
+
+
+class _Format(StrEnum):
+    ASCIICAST = "asciicast"
+    TEXT = "text"
+    HTML = "html"
+
+
+def export(
+    name: SessionName,
+    as_asciicast: Annotated[
+        bool, typer.Option("--asciicast", help="Timed recording, for asciinema and other players.")
+    ] = False,
+    as_text: Annotated[bool, typer.Option("--text", help="Plain text.")] = False,
+    as_html: Annotated[bool, typer.Option("--html", help="Last screen in colours, with the scrollback.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not stdout.")] = None,
+) -> None:
+    """Export a session's recording as asciicast, text or HTML."""
+    chosen = [kind for kind, wanted in zip(_Format, (as_asciicast, as_text, as_html), strict=True) if wanted]
+    if len(chosen) != 1:
+        raise typer.BadParameter("give one of --asciicast, --text and --html")
+    chunks = _render(_load_recording(name), chosen[0])
+    if output is None:
+        for chunk in chunks:
+            print_text(chunk)
+        return
+    with output.open("w", encoding="utf-8") as file, progress(f"writing {output.name}"):
+        file.writelines(chunks)
+
+
+def replay(
+    name: SessionName,
+    speed: Annotated[float, typer.Option(metavar="FACTOR", min=0.001, help="Playback speed; 2 is twice as fast.")] = 1.0,
+    max_pause: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Shorten pauses to this length.")] = 3.0,
+) -> None:
+    """Play a session's recording in this terminal. Ctrl-C stops."""
+    from .player import play
+
+    raise typer.Exit(play(_load_recording(name), speed, max_pause))
+
+
+def _load_recording(name: str) -> Recording:
+    from ptyctl.controller.kept_folders import kept_folder
+    from ptyctl.controller.settings import load_settings
+    from ptyctl.session.transcript.recorded import recorded
+
+    return recorded(kept_folder(load_settings().state_dir / "sessions", name))
+
+
+def _render(recording: Recording, kind: _Format) -> Iterator[str]:
+    from ptyctl.core.recording import asciicast, html, plain_text
+
+    if kind is _Format.ASCIICAST:
+        yield from (f"{line}\n" for line in asciicast(recording))
+    elif kind is _Format.TEXT:
+        yield plain_text(recording)
+    else:
+        yield html(recording)

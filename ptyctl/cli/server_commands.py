@@ -1,0 +1,116 @@
+"""`ptyctl daemon`, `mcp` and `serve`: run and control the daemon, and serve MCP clients."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ptyctl.daemon import control
+from ptyctl.daemon.place import Place
+
+from . import mcp_server
+from .errors import EXIT_NOT_FOUND
+from .mcp_server import DEFAULT_LISTEN
+from .options import AsJson
+from .output import print_json
+
+app = typer.Typer(no_args_is_help=False)
+
+_Listen = Annotated[str, typer.Option(help="HOST:PORT of the HTTP server, on loopback.")]
+_Toolsets = Annotated[str, typer.Option(help="Names of toolsets, separated by commas, or all.")]
+_TokenFile = Annotated[
+    Path | None, typer.Option(help="File with the bearer token, mode 0600. Default: PTYCTL_TOKEN, or a new token.")
+]
+
+
+class Transport(StrEnum):
+    """How MCP clients connect to the server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+    BOTH = "both"
+
+
+@app.callback(invoke_without_command=True)
+def run(context: typer.Context) -> None:
+    """Run the daemon that owns this user's sessions in the foreground, or control the running one.
+
+    Commands that need the daemon start it.
+    """
+    if context.invoked_subcommand is None:
+        from ptyctl.daemon.main import run as run_daemon
+
+        raise typer.Exit(run_daemon())
+
+
+@app.command()
+def status(as_json: AsJson = False) -> None:
+    """Print whether the daemon is running. Exit code 3 if it is not."""
+    place = Place()
+    up = control.look(place)
+    if as_json:
+        process = {"pid": up.pid, "version": up.version} if up else {}
+        print_json({"up": up is not None, "runtime_dir": str(place.folder), **process})
+    else:
+        typer.echo(f"{_running(up)}, {place.socket}" if up else f"not up: {place.folder}")
+    raise typer.Exit(0 if up else EXIT_NOT_FOUND)
+
+
+@app.command()
+def start() -> None:
+    """Start the daemon if it is not running."""
+    typer.echo(_running(control.start(Place())))
+
+
+@app.command()
+def stop() -> None:
+    """Stop the daemon and close all its sessions. Their history stays on disk."""
+    typer.echo(_ended(control.stop(Place())))
+
+
+@app.command()
+def restart() -> None:
+    """Replace the daemon, for example by a new version.
+
+    Local programs keep running and consoles reconnect; other SSH and Telnet sessions are lost.
+    """
+    place = Place()
+    print(_ended(control.hand_over(place)), file=sys.stderr)
+    typer.echo(_running(control.start(place)))
+
+
+def mcp(
+    transport: Annotated[Transport, typer.Option(help="How clients connect.")] = Transport.STDIO,
+    listen: _Listen = DEFAULT_LISTEN,
+    toolsets: _Toolsets = "core",
+    token_file: _TokenFile = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="Keep the sessions in this process, without the daemon; they end with it.")
+    ] = False,
+) -> None:
+    """Serve the tools to MCP clients over stdin and stdout, or over HTTP at /mcp.
+
+    With stdio the sessions are those of the daemon. With HTTP or --standalone they are in this process and end with it.
+    """
+    if transport is Transport.STDIO and not standalone:
+        from ptyctl.daemon.shim import run as run_shim
+
+        raise typer.Exit(run_shim(toolsets))
+    raise typer.Exit(mcp_server.run(transport.value, listen, toolsets, token_file))
+
+
+def serve(listen: _Listen = DEFAULT_LISTEN, toolsets: _Toolsets = "core", token_file: _TokenFile = None) -> None:
+    """Run the daemon in the foreground, and serve its sessions to MCP clients over HTTP at /mcp."""
+    raise typer.Exit(mcp_server.run_with_daemon(listen, toolsets, token_file))
+
+
+def _running(up: control.Up) -> str:
+    return f"up: process {up.pid}, ptyctl {up.version}"
+
+
+def _ended(daemon: control.Up | None) -> str:
+    return f"stopped: process {daemon.pid}" if daemon else "the daemon was not up"

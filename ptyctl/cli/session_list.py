@@ -1,0 +1,84 @@
+"""`ptyctl sessions` without the imports that other commands need: no models, event loop or command line parser."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .output import format_age, format_size, print_json, print_table
+
+#: Fields of meta.json that a row of the list does not have, or that have no meaning after the session's end.
+_FIELDS_OF_OPEN_SESSIONS = ("spec", "fence", "lock_holder", "lock_expires_at", "mode", "observers")
+_HEADS = ("session", "target", "state", "size", "lock", "viewers", "used", "disk")
+
+
+def print_sessions(*, include_ended: bool, as_json: bool) -> None:
+    """List open sessions, and with `include_ended` also the ended ones on disk."""
+    entries = _open_sessions()
+    ended = _ended_sessions({entry["session_id"] for entry in entries or []}) if include_ended else []
+    total = sum(entry["disk_bytes"] for entry in [*(entries or []), *ended])
+    if as_json:
+        print_json({"up": entries is not None, "sessions": entries or [], "ended": ended, "disk_bytes": total})
+        return
+    if entries is None:
+        print("no daemon is running, so no session is open; ptyctl open starts one", file=sys.stderr)
+    if entries or ended:
+        print_table(_HEADS, [_row(entry) for entry in [*(entries or []), *ended]])
+        counts = f"{len(entries or [])} open, {len(ended)} ended" if include_ended else f"{len(entries or [])} open"
+        print(f"{counts}, {format_size(total)} on disk")
+    elif entries is not None:
+        print("no session is open", file=sys.stderr)
+
+
+def _open_sessions() -> list[dict[str, Any]] | None:
+    """Return the open sessions, or None without a daemon. After a killed daemon a new one is started for its local shells."""
+    from ptyctl.daemon.asking import ask
+    from ptyctl.daemon.place import Place
+
+    place = Place()
+    reply = ask(place, "ptyctl_session", {"action": "list"}, start=place.goes_on)
+    return None if reply is None else reply["sessions"]
+
+
+def _ended_sessions(open_ids: set[str]) -> list[dict[str, Any]]:
+    """Return the sessions on disk that are not open. One without an orderly close was lost with its daemon."""
+    from ptyctl.controller.settings import load_settings
+    from ptyctl.session.transcript.kept_sessions import kept_sessions
+
+    return [
+        {
+            **{name: value for name, value in kept.meta.items() if name not in _FIELDS_OF_OPEN_SESSIONS},
+            "session_id": kept.session_id,
+            "state": "closed" if kept.closed else "lost",
+            "disk_bytes": kept.disk_bytes,
+            "last_activity_at": kept.last_used_at,
+        }
+        for kept in kept_sessions(load_settings().state_dir / "sessions")
+        if kept.session_id not in open_ids
+    ]
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    pty = entry.get("pty") or {}
+    state = entry["state"]
+    if state == "open" and entry.get("mode", "idle") != "idle":
+        state = "running" if entry["mode"] == "block_running" else "interactive"
+    return (
+        entry["session_id"],
+        _target(entry),
+        state,
+        f"{pty['cols']}x{pty['rows']}" if pty else "",
+        entry.get("lock_holder") or "",
+        str(entry["observers"]) if entry.get("observers") else "",
+        format_age(entry["last_activity_at"]),
+        format_size(entry["disk_bytes"]),
+    )
+
+
+def _target(entry: dict[str, Any]) -> str:
+    """Return the protocol and address, after the name of the console or device if it has one."""
+    user, port = entry.get("username"), entry.get("port")
+    host = f"{f'{user}@' if user else ''}{entry.get('host') or ''}{f':{port}' if port else ''}"
+    address = f"{entry.get('protocol', '')} {host}".strip()
+    name = entry.get("device_id") or entry.get("device") or entry.get("conversation_id")
+    return f"{name} ({address})" if name else address

@@ -1,0 +1,112 @@
+"""`ptyctl exec` and `send`: exit codes, output, and what is typed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from ptyctl.api import ExecReply
+from ptyctl.daemon.place import Place
+from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
+
+
+@pytest.fixture
+def shell(place: Place) -> str:
+    return open_local()
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 77])
+def test_exec_exits_with_code_of_command(shell: str, code: int) -> None:
+    result = ptyctl("exec", shell, "--", "echo", "hi;", f"(exit {code})")
+    assert (result.code, result.out, result.err) == (code, "hi\n", "")
+
+
+def test_exec_json_is_exec_reply(shell: str) -> None:
+    result = ptyctl("exec", shell, "--json", "--", "false")
+    reply = ExecReply.model_validate(result.json)
+    assert (result.code, reply.exit_code, reply.done_reason) == (1, 1, "marks")
+
+
+def test_exec_long_output_is_complete(shell: str) -> None:
+    assert ptyctl("exec", shell, "--", "seq 50000").out == "".join(f"{number}\n" for number in range(1, 50_001))
+
+
+def test_exec_truncated_output_names_command_for_complete_output(shell: str) -> None:
+    result = ptyctl("exec", shell, "--", "seq 1 2500000")
+    assert len(result.out) < 17_000_000
+    words = result.err.split("complete output: ptyctl ")[1].split()
+    assert ptyctl(*words).out == "".join(f"{number}\n" for number in range(1, 2_500_001))
+
+
+def test_exec_timeout_leaves_command_running(shell: str) -> None:
+    result = ptyctl("exec", shell, "--timeout", "0.2", "--", "read line; echo got $line")
+    assert result.code == 105
+    assert is_one_line(result.err)
+    assert "still running as block" in result.err
+    busy = ptyctl("exec", shell, "--", "true")
+    assert busy.code == 104
+    assert is_one_line(busy.err)
+    assert ptyctl("send", shell, "answer").code == 0
+    assert ptyctl("exec", open_local(), "--", "true").code == 0
+
+
+def test_exec_session_errors_exit_above_100(shell: str) -> None:
+    ptyctl("lock", shell, "--task", "another")
+    for name, code in ((shell, 104), ("nobody", 103)):
+        result = ptyctl("exec", name, "--task", "me", "--", "true")
+        assert result.code == code
+        assert is_one_line(result.err)
+    ptyctl("close", shell, "--force")
+    assert ptyctl("exec", shell, "--", "true").code == 103
+
+
+def test_exec_of_exit_exits_with_its_code(shell: str) -> None:
+    assert ptyctl("exec", shell, "--", "exit 9").code == 9
+
+
+def test_exec_infinite_timeout_waits_for_command(shell: str) -> None:
+    assert ptyctl("exec", shell, "--timeout", "inf", "--", "exit 3").code == 3
+
+
+def test_exec_ctrl_c_interrupts_command(shell: str) -> None:
+    caller = subprocess.Popen([*PROGRAM, "exec", shell, "--", "echo begun; cat"], env=dict(os.environ), stdout=subprocess.PIPE)
+    viewer = subprocess.Popen([*PROGRAM, "tail", "-f", shell], env=dict(os.environ), stdout=subprocess.PIPE, text=True)
+    assert viewer.stdout is not None
+    while viewer.stdout.readline() != "begun\n":
+        pass
+    caller.send_signal(signal.SIGINT)
+    out, _ = caller.communicate(timeout=60)
+    assert (caller.returncode, out) == (130, b"begun\n^C\n")
+    viewer.kill()
+    viewer.communicate()
+    assert ptyctl("exec", shell, "--", "echo", "free").out == "free\n"
+
+
+def test_send_types_text_and_keys(shell: str) -> None:
+    reply = ptyctl("send", shell, "echo one", "--json").json
+    assert reply["bytes_written"] == 9
+    ptyctl("send", shell, "echo two", "--no-enter", "--key", "ctrl_u")
+    ptyctl("send", shell, "typed", "--no-enter", "--key", "ctrl_a")
+    ptyctl("send", shell, "text=")
+    assert ptyctl("exec", shell, "--", "echo $text").out == "typed\n"
+
+
+def test_send_sensitive_text_is_not_recorded(shell: str) -> None:
+    ptyctl("send", shell, "Correct-Horse-7", "--no-enter", "--sensitive", "--key", "ctrl_u")
+    ptyctl("exec", shell, "--", "true")
+    assert "Correct" not in ptyctl("export", shell, "--text").out
+
+
+def test_send_nothing_or_unknown_key_is_usage_error(shell: str) -> None:
+    for arguments in (("send", shell), ("send", shell, "--key", "hyper")):
+        result = ptyctl(*arguments)
+        assert result.code == 2
+        assert is_one_line(result.err)
+
+
+def test_send_dash_types_standard_input(shell: str) -> None:
+    subprocess.run([*PROGRAM, "send", shell, "-"], env=dict(os.environ), input="x=piped\n", text=True, check=True)
+    assert ptyctl("exec", shell, "--", "echo $x").out == "piped\n"
