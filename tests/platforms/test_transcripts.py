@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.receiver import RecordingReceiver
 from fixtures.servers.replay import pieces, replayed
-from fixtures.ssh import Recorder
 from fixtures.transcripts.device import TranscriptDevice
 from fixtures.transcripts.transcript import names, transcript
 from ptyctl.platforms import Detection, ModeGraph, Platforms
@@ -135,7 +135,7 @@ class TestTours:
         assert received == TelnetCodec.greeting() + TelnetCodec.encode(tour.text.encode())
 
     async def test_our_telnet_channel_gets_all_of_it(self, name: str) -> None:
-        tour, receiver = Tour(transcript(name)).whole(), Recorder()
+        tour, receiver = Tour(transcript(name)).whole(), RecordingReceiver()
         async with replayed(name, seed=3, max_delay_s=0.0005) as address:
             channel = TelnetChannel(TelnetConnectOptions(address.host, address.port), Pty(80, 24))
             await channel.open(receiver)

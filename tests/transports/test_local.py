@@ -42,7 +42,7 @@ async def everything(receiver: QueueReceiver) -> tuple[bytes, ChannelError]:
             return seen, reason
 
 
-async def test_output_then_end_then_status(start: Start) -> None:
+async def test_local_exit_reports_output_then_end_with_exit_code(start: Start) -> None:
     channel, receiver = await start("sh", "-c", "printf 'a\\nb'; exit 3")
     output, reason = await everything(receiver)
     assert output == b"a\r\nb"
@@ -51,20 +51,20 @@ async def test_output_then_end_then_status(start: Start) -> None:
     assert "exited with 3" in reason.message
 
 
-async def test_everything_is_drained_before_the_end(start: Start) -> None:
+async def test_local_output_is_complete_before_end(start: Start) -> None:
     _, receiver = await start("sh", "-c", "seq 1 20000")
     output, _ = await everything(receiver)
     assert output.split() == [str(number).encode() for number in range(1, 20001)]
 
 
-async def test_death_by_signal(start: Start) -> None:
+async def test_local_death_by_signal_reports_signal_status(start: Start) -> None:
     channel, receiver = await start("sh", "-c", "kill -9 $$")
     await everything(receiver)
     assert channel.exit_status == ExitStatus(signal="KILL")
     assert channel.exit_status.shell_code == 137
 
 
-async def test_it_leads_a_session_and_has_a_controlling_terminal_of_that_size(start: Start) -> None:
+async def test_local_program_leads_session_with_controlling_terminal_of_requested_size(start: Start) -> None:
     channel, receiver = await start("sh", "-c", "ps -o pid=,sid=,tty= -p $$; stty size; cat </dev/tty", pty=Pty(91, 17))
     output = await receiver.receive_until(b"17 91")
     pid, sid, tty = output.split()[:3]
@@ -73,19 +73,19 @@ async def test_it_leads_a_session_and_has_a_controlling_terminal_of_that_size(st
     assert os.getsid(channel.pid) == channel.pid
 
 
-async def test_resize_is_seen_and_signalled(start: Start) -> None:
+async def test_local_resize_changes_size_and_sends_sigwinch(start: Start) -> None:
     channel, receiver = await start("bash", "-c", "trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done")
     await receiver.receive_until(b"ready")
     channel.resize(77, 33)
     assert b"33 77" in await receiver.receive_until(b"33 77")
 
 
-async def test_cwd_and_env(start: Start) -> None:
+async def test_local_program_has_requested_cwd_env_and_term(start: Start) -> None:
     _, receiver = await start("sh", "-c", "pwd; echo $EXTRA-$TERM", cwd="/usr", env={"EXTRA": "ü"}, pty=Pty(term="vt100"))
     assert (await everything(receiver))[0] == "/usr\r\nü-vt100\r\n".encode()
 
 
-async def test_the_master_is_not_inherited(start: Start) -> None:
+async def test_local_master_is_not_inherited_by_other_programs(start: Start) -> None:
     first, receiver = await start("cat")
     _, other = await start("sh", "-c", "ls -l /proc/$$/fd; echo done")
     assert b"ptmx" not in await other.receive_until(b"done")
@@ -94,17 +94,17 @@ async def test_the_master_is_not_inherited(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("argv", "why"), [(("/nonexistent/x",), "No such file"), (("/etc/passwd",), "Permission denied")])
-async def test_a_program_that_cannot_start_says_why(start: Start, argv: tuple[str, ...], why: str) -> None:
+async def test_local_open_of_unstartable_program_raises_reason(start: Start, argv: tuple[str, ...], why: str) -> None:
     with pytest.raises(ConnectFailed, match=why):
         await start(*argv)
 
 
-async def test_a_cwd_that_is_none(start: Start) -> None:
+async def test_local_open_with_missing_cwd_raises_invalid_option(start: Start) -> None:
     with pytest.raises(InvalidOption, match="no directory"):
         await start("sh", cwd="/nonexistent")
 
 
-async def test_writing_never_blocks_and_drain_waits_for_room(start: Start) -> None:
+async def test_local_write_to_full_pty_returns_and_drain_waits(start: Start) -> None:
     channel, receiver = await start("sh", "-c", "stty raw -echo; echo ready; read -r _ </dev/null; sleep 0.2; cat")
     await receiver.receive_until(b"ready")
     written = 0
@@ -115,7 +115,7 @@ async def test_writing_never_blocks_and_drain_waits_for_room(start: Start) -> No
     assert (await receiver.receive_until(b"end")).count(b"x") == written
 
 
-async def test_hangup_then_kill(start: Start) -> None:
+async def test_local_close_kills_program_that_ignores_hangup(start: Start) -> None:
     channel, receiver = await start("bash", "-c", "trap '' HUP; echo ready; while :; do read -r line || sleep 0.1; done")
     await receiver.receive_until(b"ready")
     await channel.close()
@@ -123,7 +123,7 @@ async def test_hangup_then_kill(start: Start) -> None:
     assert not Path(f"/proc/{channel.pid}").exists()
 
 
-async def test_a_second_close_and_writes_after_it(start: Start) -> None:
+async def test_local_operations_after_close_raise_channel_closed(start: Start) -> None:
     channel, _ = await start("cat")
     await asyncio.gather(channel.close(), channel.close())
     channel.resize(10, 10)
@@ -133,7 +133,7 @@ async def test_a_second_close_and_writes_after_it(start: Start) -> None:
         await channel.drain()
 
 
-async def test_echo_off_is_told(start: Start) -> None:
+async def test_local_echo_off_follows_termios(start: Start) -> None:
     channel, receiver = await start("sh", "-c", "echo one; read -r _; stty -echo; echo two; cat")
     await receiver.receive_until(b"one")
     assert not channel.echo_off
@@ -142,14 +142,14 @@ async def test_echo_off_is_told(start: Start) -> None:
     assert channel.echo_off
 
 
-async def test_a_program_that_closes_its_terminal_and_lives_on_has_ended(start: Start) -> None:
+async def test_local_program_that_closes_its_terminal_ends_channel(start: Start) -> None:
     _, receiver = await start("bash", "-c", "exec </dev/null >/dev/null 2>&1; sleep 60")
     _, reason = await everything(receiver)
     assert isinstance(reason, ChannelEnded)
     assert "closed its terminal" in reason.message
 
 
-async def test_a_hundred_at_once_without_crosstalk(start: Start) -> None:
+async def test_local_hundred_channels_do_not_mix_data(start: Start) -> None:
     channels = await asyncio.gather(*(start("cat") for _ in range(100)))
     for number, (channel, _) in enumerate(channels):
         await channel.send(b"%d\r" % number)
@@ -157,7 +157,7 @@ async def test_a_hundred_at_once_without_crosstalk(start: Start) -> None:
         assert await receiver.receive_until(b"\r\n") in (b"%d\r\n" % number, b"%d\r\n%d\r\n" % (number, number))
 
 
-async def test_modes_of_a_terminal_that_has_ended(start: Start) -> None:
+async def test_local_terminal_modes_after_close_are_off(start: Start) -> None:
     channel, _ = await start("cat")
     await channel.close(force=True)
     assert (channel.canonical, channel.echo_off) == (False, False)

@@ -69,7 +69,7 @@ async def everything(receiver: QueueReceiver) -> tuple[bytes, ChannelError]:
             return seen, reason
 
 
-async def test_it_reads_writes_resizes_and_ends() -> None:
+async def test_adopted_channel_reads_writes_resizes_and_ends() -> None:
     master, pid = orphan("echo begun; read line; echo got $line; stty size; read line; exit 3")
     channel, receiver = LocalChannel.adopt(master, Pty()), QueueReceiver()
     await channel.open(receiver)
@@ -85,7 +85,7 @@ async def test_it_reads_writes_resizes_and_ends() -> None:
     await channel.close()
 
 
-async def test_one_that_has_ended_meanwhile_still_shows_what_it_said() -> None:
+async def test_adopted_channel_of_ended_program_delivers_remaining_output() -> None:
     master, pid = orphan("stty -echo; echo begun; read line; echo the last words")
     ended = os.pidfd_open(pid)
     os.write(master, b"\r")
@@ -100,7 +100,7 @@ async def test_one_that_has_ended_meanwhile_still_shows_what_it_said() -> None:
 
 
 @pytest.mark.parametrize("force", [True, False])
-async def test_close_ends_it(force: bool) -> None:
+async def test_adopted_channel_close_ends_program(force: bool) -> None:
     master, pid = orphan("echo begun; exec sleep 600")
     channel = LocalChannel.adopt(master, Pty())
     await channel.open(QueueReceiver())

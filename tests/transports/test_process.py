@@ -23,7 +23,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def test_a_program_has_the_limit_that_we_had(few: int) -> None:
+async def test_started_program_has_original_open_file_limit(few: int) -> None:
     process.raise_open_file_limit()
     process.raise_open_file_limit()  # a second time changes nothing
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == few + 1

@@ -8,8 +8,8 @@ from typing import Any
 import asyncssh
 import pytest
 
-from fixtures.servers.inprocess_ssh import USER, InProcessSsh, Login, running_ssh_server
-from fixtures.ssh import opened, options_for
+from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, running_ssh_server
+from fixtures.ssh import open_channel, options_for
 from transports.errors import AuthFailed, ConnectFailed
 from transports.ssh import SshAuth
 
@@ -19,22 +19,22 @@ def key() -> asyncssh.SSHKey:
     return asyncssh.generate_private_key("ssh-ed25519")
 
 
-async def refused(server: InProcessSsh, auth: SshAuth, **more: Any) -> AuthFailed:
+async def refused(server: FakeSshd, auth: SshAuth, **more: Any) -> AuthFailed:
     with pytest.raises(AuthFailed) as caught:
-        async with opened(options_for(server.port, auth=auth, **more)):
+        async with open_channel(options_for(server.port, auth=auth, **more)):
             pass
     return caught.value
 
 
-async def test_a_password(tmp_path: Path) -> None:
-    async with running_ssh_server(Login(password="pw")) as server:
+async def test_login_with_password_succeeds(tmp_path: Path) -> None:
+    async with running_ssh_server(LoginPolicy(password="pw")) as server:
         for method in ("password", "auto"):
-            async with opened(options_for(server.port, auth=SshAuth(method, "pw"))):
+            async with open_channel(options_for(server.port, auth=SshAuth(method, "pw"))):
                 assert server.attempts.pop() == ("password", "pw")
 
 
-async def test_a_wrong_password_says_what_the_server_offers(key: asyncssh.SSHKey) -> None:
-    async with running_ssh_server(Login(password="pw", key=key)) as server:
+async def test_login_with_wrong_password_reports_offered_methods(key: asyncssh.SSHKey) -> None:
+    async with running_ssh_server(LoginPolicy(password="pw", key=key)) as server:
         error = await refused(server, SshAuth("password", "wr0ng"))
     assert error.details["offered"] == ["publickey", "password"]
     assert error.details["tried"] == ["password"]
@@ -44,23 +44,23 @@ async def test_a_wrong_password_says_what_the_server_offers(key: asyncssh.SSHKey
     assert server.attempts == [("password", "wr0ng")]
 
 
-async def test_a_wrong_password_is_sent_once() -> None:
+async def test_login_sends_wrong_password_once() -> None:
     """A server with both methods would count two failures, and some lock the account at the third."""
-    async with running_ssh_server(Login(password="pw", rounds=[["Password: "]], answers=["pw"])) as server:
+    async with running_ssh_server(LoginPolicy(password="pw", rounds=[["Password: "]], answers=["pw"])) as server:
         error = await refused(server, SshAuth("password", "wrong"))
         assert server.attempts == [("keyboard-interactive", "wrong")]
     assert error.details["tried"] == ["keyboard-interactive"]
     assert not error.details["prompts"]
 
 
-async def test_a_server_that_drops_the_line_at_a_wrong_password() -> None:
-    async with running_ssh_server(Login(password="pw", drops_line=True)) as server:
+async def test_login_with_connection_dropped_at_wrong_password_raises_auth_failed() -> None:
+    async with running_ssh_server(LoginPolicy(password="pw", drops_line=True)) as server:
         error = await refused(server, SshAuth("password", "wrong"))
     assert error.details["tried"] == ["password"]
 
 
-async def test_nothing_to_log_in_with_says_what_to_give(key: asyncssh.SSHKey) -> None:
-    async with running_ssh_server(Login(password="pw", key=key)) as server:
+async def test_login_without_credentials_hints_what_to_give(key: asyncssh.SSHKey) -> None:
+    async with running_ssh_server(LoginPolicy(password="pw", key=key)) as server:
         error = await refused(server, SshAuth())
     assert error.hint is not None
     assert "private_key_path" in error.hint
@@ -78,11 +78,11 @@ async def test_nothing_to_log_in_with_says_what_to_give(key: asyncssh.SSHKey) ->
         [[], ["Password:"], []],
     ],
 )
-async def test_prompts_for_the_password_are_answered(rounds: list[list[str]]) -> None:
+async def test_login_answers_password_prompts(rounds: list[list[str]]) -> None:
     answers = ["pw" for prompts in rounds for _ in prompts]
     async with (
-        running_ssh_server(Login(rounds=rounds, answers=answers)) as server,
-        opened(options_for(server.port, auth=SshAuth("password", "pw"))),
+        running_ssh_server(LoginPolicy(rounds=rounds, answers=answers)) as server,
+        open_channel(options_for(server.port, auth=SshAuth("password", "pw"))),
     ):
         assert [answer for _, answer in server.attempts] == answers
 
@@ -97,61 +97,61 @@ async def test_prompts_for_the_password_are_answered(rounds: list[list[str]]) ->
         ([["x" * 500]], ["x" * 79 + "…"]),
     ],
 )
-async def test_other_prompts_are_named(rounds: list[list[str]], asked: list[str]) -> None:
-    async with running_ssh_server(Login(rounds=rounds, answers=["?"])) as server:
+async def test_login_reports_prompts_it_cannot_answer(rounds: list[list[str]], asked: list[str]) -> None:
+    async with running_ssh_server(LoginPolicy(rounds=rounds, answers=["?"])) as server:
         error = await refused(server, SshAuth("auto", "pw"))
     assert error.details["prompts"] == asked
     assert all(f'"{prompt}"' in error.message for prompt in asked)
 
 
-async def test_questions_are_named_even_without_a_password() -> None:
-    async with running_ssh_server(Login(rounds=[["Token:"]], answers=["?"])) as server:
+async def test_login_without_password_reports_prompts() -> None:
+    async with running_ssh_server(LoginPolicy(rounds=[["Token:"]], answers=["?"])) as server:
         assert (await refused(server, SshAuth())).details["prompts"] == ["Token:"]
 
 
-async def test_after_a_question_that_cannot_be_answered_the_password_is_tried() -> None:
+async def test_login_tries_password_after_unanswerable_prompt() -> None:
     async with (
-        running_ssh_server(Login(password="pw", rounds=[["Token:"]], answers=["?"])) as server,
-        opened(options_for(server.port, auth=SshAuth("auto", "pw"))),
+        running_ssh_server(LoginPolicy(password="pw", rounds=[["Token:"]], answers=["?"])) as server,
+        open_channel(options_for(server.port, auth=SshAuth("auto", "pw"))),
     ):
         assert server.attempts == [("password", "pw")]
 
 
-async def test_what_is_given_is_used_whatever_the_configuration_prefers(tmp_path: Path) -> None:
+async def test_login_uses_given_password_despite_configuration(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("PreferredAuthentications publickey\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n")
     fields = {"use_openssh_config": True, "config_path": str(config)}
-    async with running_ssh_server(Login(password="pw")) as server:
+    async with running_ssh_server(LoginPolicy(password="pw")) as server:
         for auth in (SshAuth("password", "pw"), SshAuth("auto", "pw")):
-            async with opened(options_for(server.port, auth=auth, **fields)):
+            async with open_channel(options_for(server.port, auth=auth, **fields)):
                 pass
 
 
-async def test_the_banner_tells_version_and_greeting() -> None:
-    login = Login(password="pw", banner="Authorised\r\nusers only\r\n")
+async def test_login_banner_contains_version_and_greeting() -> None:
+    login = LoginPolicy(password="pw", banner="Authorised\r\nusers only\r\n")
     async with (
         running_ssh_server(login, server_version="Switch_1.0") as server,
-        opened(options_for(server.port, auth=SshAuth("password", "pw"))) as (channel, _),
+        open_channel(options_for(server.port, auth=SshAuth("password", "pw"))) as (channel, _),
     ):
         assert channel.server_banner == "SSH-2.0-Switch_1.0\nAuthorised\nusers only"
 
 
-async def test_a_banner_in_another_encoding_is_no_reason_to_fail() -> None:
-    login = Login(password="pw", banner="Zugriff für Befugte".encode("latin-1"))
+async def test_login_banner_in_other_encoding_is_decoded_with_replacement() -> None:
+    login = LoginPolicy(password="pw", banner="Zugriff für Befugte".encode("latin-1"))
     async with (
         running_ssh_server(login) as server,
-        opened(options_for(server.port, auth=SshAuth("password", "pw"))) as (channel, _),
+        open_channel(options_for(server.port, auth=SshAuth("password", "pw"))) as (channel, _),
     ):
         assert "Zugriff f\ufffdr Befugte" in (channel.server_banner or "")
 
 
-async def test_nothing_is_compressed_whatever_the_configuration_says(tmp_path: Path) -> None:
+async def test_connection_is_never_compressed(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("Compression yes\n")
     fields = {"use_openssh_config": True, "config_path": str(config)}
     async with (
-        running_ssh_server(Login(password="pw")) as server,
-        opened(options_for(server.port, auth=SshAuth("password", "pw"), **fields)),
+        running_ssh_server(LoginPolicy(password="pw")) as server,
+        open_channel(options_for(server.port, auth=SshAuth("password", "pw"), **fields)),
     ):
         (connection,) = server.live
         assert connection.get_extra_info("send_compression") == "none"
@@ -160,7 +160,7 @@ async def test_nothing_is_compressed_whatever_the_configuration_says(tmp_path: P
 
 # cryptography warns of finite-field Diffie-Hellman, which is all that such a device has.
 @pytest.mark.filterwarnings("ignore:Diffie-Hellman over finite fields")
-async def test_old_algorithms_are_for_those_who_ask() -> None:
+async def test_legacy_server_needs_legacy_algorithms_option() -> None:
     rsa = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
     old: dict[str, Any] = {
         "server_host_keys": [rsa],
@@ -169,10 +169,10 @@ async def test_old_algorithms_are_for_those_who_ask() -> None:
         "mac_algs": ["hmac-md5"],
         "signature_algs": ["ssh-rsa"],
     }
-    async with running_ssh_server(Login(password="pw"), **old) as server:
+    async with running_ssh_server(LoginPolicy(password="pw"), **old) as server:
         with pytest.raises(ConnectFailed, match=r"no key exchange .* offers diffie-hellman-group1-sha1") as caught:
-            async with opened(options_for(server.port, auth=SshAuth("password", "pw"))):
+            async with open_channel(options_for(server.port, auth=SshAuth("password", "pw"))):
                 pass
         assert "legacy_algorithms" in (caught.value.hint or "")
-        async with opened(options_for(server.port, auth=SshAuth("password", "pw"), legacy_algorithms=True)):
+        async with open_channel(options_for(server.port, auth=SshAuth("password", "pw"), legacy_algorithms=True)):
             pass

@@ -9,38 +9,39 @@ from typing import Any
 import asyncssh
 import pytest
 
-from fixtures.servers.inprocess_ssh import HOST, USER, InProcessSsh, Login, running_ssh_server
+from fixtures.receiver import RecordingReceiver
+from fixtures.servers.inprocess_ssh import HOST, USER, FakeSshd, LoginPolicy, running_ssh_server
 from fixtures.servers.relay import Relay
-from fixtures.ssh import Recorder, opened, options_for
+from fixtures.ssh import open_channel, options_for
 from transports.errors import AuthFailed, ChannelBroken, ChannelClosed, ChannelEnded, ConnectTimeout
 from transports.ssh import SshAuth, SshChannel, SshConnectionPool, SshConnectOptions, SshJumpHost
 
-PASSWORD = Login(password="pw")
+PASSWORD = LoginPolicy(password="pw")
 AUTH = SshAuth("password", "pw")
 
 
 @pytest.fixture
-async def gate() -> AsyncIterator[InProcessSsh]:
+async def gate() -> AsyncIterator[FakeSshd]:
     """A jump host."""
     async with running_ssh_server(PASSWORD) as server:
         yield server
 
 
 @pytest.fixture
-async def target() -> AsyncIterator[InProcessSsh]:
+async def target() -> AsyncIterator[FakeSshd]:
     async with running_ssh_server(PASSWORD) as server:
         yield server
 
 
-def hop(server: InProcessSsh, auth: SshAuth | None = AUTH) -> SshJumpHost:
+def hop(server: FakeSshd, auth: SshAuth | None = AUTH) -> SshJumpHost:
     return SshJumpHost(HOST, server.port, USER, auth)
 
 
-def through(target: InProcessSsh, *hops: SshJumpHost, **more: Any) -> SshConnectOptions:
+def through(target: FakeSshd, *hops: SshJumpHost, **more: Any) -> SshConnectOptions:
     return options_for(target.port, jump=hops, **more)
 
 
-async def gone(server: InProcessSsh, left: int = 0) -> None:
+async def gone(server: FakeSshd, left: int = 0) -> None:
     """Waits until the server has seen its connections end."""
     await server.wait_until(lambda: len(server.live) == left)
 
@@ -51,20 +52,20 @@ async def nothing_is_left() -> None:
         await asyncio.wait(others)
 
 
-async def test_a_failed_jump_host_fails_all_who_wait_and_may_be_tried_again(gate: InProcessSsh, target: InProcessSsh) -> None:
+async def test_bastion_failure_fails_all_waiting_opens_and_allows_retry(gate: FakeSshd, target: FakeSshd) -> None:
     connections = SshConnectionPool()
-    gate.login = Login(password="later")
+    gate.login = LoginPolicy(password="later")
     options = through(target, hop(gate))
-    opens = [SshChannel(options, connections).open(Recorder()) for _ in range(3)]
+    opens = [SshChannel(options, connections).open(RecordingReceiver()) for _ in range(3)]
     errors = await asyncio.gather(*opens, return_exceptions=True)
     assert [type(error) for error in errors] == [AuthFailed] * 3
     assert gate.connections == 1
     gate.login = PASSWORD
-    async with opened(options, connections):
+    async with open_channel(options, connections):
         assert gate.connections == 2
 
 
-async def test_a_jump_host_that_says_nothing(target: InProcessSsh) -> None:
+async def test_bastion_that_is_silent_raises_connect_timeout(target: FakeSshd) -> None:
     held: list[asyncio.StreamWriter] = []
 
     async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,7 +75,7 @@ async def test_a_jump_host_that_says_nothing(target: InProcessSsh) -> None:
         port = silent.sockets[0].getsockname()[1]
         options = through(target, SshJumpHost(HOST, port, USER, AUTH), connect_timeout_s=0.2)
         connections = SshConnectionPool()
-        opens = [SshChannel(options, connections).open(Recorder()) for _ in range(2)]
+        opens = [SshChannel(options, connections).open(RecordingReceiver()) for _ in range(2)]
         errors = await asyncio.gather(*opens, return_exceptions=True)
         for writer in held:
             writer.close()
@@ -83,13 +84,13 @@ async def test_a_jump_host_that_says_nothing(target: InProcessSsh) -> None:
     await nothing_is_left()
 
 
-async def test_one_who_gives_up_does_not_disturb_the_others(gate: InProcessSsh, target: InProcessSsh) -> None:
+async def test_bastion_cancelled_open_does_not_affect_other_opens(gate: FakeSshd, target: FakeSshd) -> None:
     async with Relay(gate.port) as relay:
         relay.freeze()
         connections = SshConnectionPool()
         options = through(target, SshJumpHost(HOST, relay.port, USER, AUTH))
         channels = [SshChannel(options, connections) for _ in range(2)]
-        opens = [asyncio.ensure_future(channel.open(Recorder())) for channel in channels]
+        opens = [asyncio.ensure_future(channel.open(RecordingReceiver())) for channel in channels]
         await gate.wait_until(lambda: gate.connections == 1)
         opens[0].cancel()
         await asyncio.wait(opens[:1])
@@ -102,12 +103,12 @@ async def test_one_who_gives_up_does_not_disturb_the_others(gate: InProcessSsh, 
         await gone(gate)
 
 
-async def test_when_all_give_up_nothing_is_left(gate: InProcessSsh, target: InProcessSsh) -> None:
+async def test_bastion_with_all_opens_cancelled_releases_everything(gate: FakeSshd, target: FakeSshd) -> None:
     async with Relay(gate.port) as relay:
         relay.freeze()
         connections = SshConnectionPool()
         options = through(target, SshJumpHost(HOST, relay.port, USER, AUTH), hop(gate))
-        opens = [asyncio.ensure_future(SshChannel(options, connections).open(Recorder())) for _ in range(2)]
+        opens = [asyncio.ensure_future(SshChannel(options, connections).open(RecordingReceiver())) for _ in range(2)]
         await gate.wait_until(lambda: gate.connections == 1)
         for one in opens:
             one.cancel()
@@ -118,7 +119,7 @@ async def test_when_all_give_up_nothing_is_left(gate: InProcessSsh, target: InPr
     await nothing_is_left()
 
 
-async def test_a_channel_through_the_jump_host_that_comes_too_late_is_closed(target: InProcessSsh) -> None:
+async def test_bastion_channel_granted_after_cancel_is_closed(target: FakeSshd) -> None:
     """asyncssh forgets the request of a cancelled open, and the jump host would keep its connection to the target."""
     asked, granted = asyncio.Event(), asyncio.Event()
 
@@ -143,10 +144,10 @@ async def test_a_channel_through_the_jump_host_that_comes_too_late_is_closed(tar
     acceptor = await asyncssh.listen(HOST, 0, server_factory=SlowGate, server_host_keys=[key], gss_host=None, config=None)
     connections = SshConnectionPool()
     options = through(target, SshJumpHost(HOST, acceptor.get_port(), USER, AUTH))
-    async with opened(options, connections):
+    async with open_channel(options, connections):
         granted.clear()
         asked.clear()
-        late = asyncio.ensure_future(SshChannel(options, connections).open(Recorder()))
+        late = asyncio.ensure_future(SshChannel(options, connections).open(RecordingReceiver()))
         await asked.wait()
         late.cancel()
         await asyncio.wait([late])
@@ -160,23 +161,23 @@ async def test_a_channel_through_the_jump_host_that_comes_too_late_is_closed(tar
         await conn.wait_closed()
 
 
-async def test_a_jump_host_that_breaks_is_made_anew(gate: InProcessSsh, target: InProcessSsh) -> None:
+async def test_bastion_reset_breaks_sessions_and_next_open_reconnects(gate: FakeSshd, target: FakeSshd) -> None:
     async with Relay(gate.port) as relay:
         connections = SshConnectionPool()
         options = through(target, SshJumpHost(HOST, relay.port, USER, AUTH))
-        async with opened(options, connections) as (_, receiver):
+        async with open_channel(options, connections) as (_, receiver):
             relay.reset()
             with pytest.raises(ChannelBroken):
                 await receiver.receive()
-            async with opened(options, connections) as (channel, again):
+            async with open_channel(options, connections) as (channel, again):
                 await channel.send(b"x")
                 assert await again.receive() == b"x"
                 assert gate.connections == 2
 
 
-async def test_a_pool_that_is_closed_closes_its_jump_hosts(gate: InProcessSsh, target: InProcessSsh) -> None:
+async def test_bastion_pool_close_ends_sessions_and_pending_opens(gate: FakeSshd, target: FakeSshd) -> None:
     connections = SshConnectionPool()
-    async with opened(through(target, hop(gate)), connections) as (_, receiver):
+    async with open_channel(through(target, hop(gate)), connections) as (_, receiver):
         await connections.aclose()
         await gone(gate)
         with pytest.raises((ChannelEnded, ChannelBroken)):
@@ -184,7 +185,7 @@ async def test_a_pool_that_is_closed_closes_its_jump_hosts(gate: InProcessSsh, t
     async with Relay(gate.port) as relay:
         relay.freeze()
         late = SshChannel(through(target, SshJumpHost(HOST, relay.port, USER, AUTH)), connections)
-        opening = asyncio.ensure_future(late.open(Recorder()))
+        opening = asyncio.ensure_future(late.open(RecordingReceiver()))
         await gate.wait_until(lambda: gate.connections == 2)
         await connections.aclose()
         with pytest.raises(ChannelClosed):

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from fixtures.receiver import RecordingReceiver
 from fixtures.servers.openssh import OpenSshServer, running_sshd
-from fixtures.ssh import Recorder, opened, options_for_sshd
+from fixtures.ssh import open_channel, options_for_sshd
 from transports.channel import ExitStatus, Pty
 from transports.errors import ChannelClosed, ChannelEnded, InvalidOption, Unsupported
 from transports.ssh import SshChannel, SshConnectionPool
@@ -24,8 +25,8 @@ def sshd() -> Iterator[OpenSshServer]:
         yield server
 
 
-async def test_a_login_shell_in_a_terminal(sshd: OpenSshServer) -> None:
-    async with opened(options_for_sshd(sshd, pty=Pty(132, 50, "vt220"))) as (channel, receiver):
+async def test_sshd_login_shell_has_requested_terminal(sshd: OpenSshServer) -> None:
+    async with open_channel(options_for_sshd(sshd, pty=Pty(132, 50, "vt220"))) as (channel, receiver):
         assert channel.pty_enabled
         assert channel.enter == b"\r"
         assert channel.server_banner is not None
@@ -34,9 +35,9 @@ async def test_a_login_shell_in_a_terminal(sshd: OpenSshServer) -> None:
         assert b"vt220 50 132 end" in await receiver.receive_until(b"end")
 
 
-async def test_a_resize_is_seen_at_once(sshd: OpenSshServer) -> None:
+async def test_sshd_resize_changes_size(sshd: OpenSshServer) -> None:
     script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done"
-    async with opened(options_for_sshd(sshd, command=f"bash -c {script!r}")) as (channel, receiver):
+    async with open_channel(options_for_sshd(sshd, command=f"bash -c {script!r}")) as (channel, receiver):
         await receiver.receive_until(b"40 120")
         channel.resize(200, 61)
         await receiver.receive_until(b"61 200")
@@ -47,8 +48,8 @@ async def test_a_resize_is_seen_at_once(sshd: OpenSshServer) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 127, 255])
-async def test_the_exit_code(sshd: OpenSshServer, code: int) -> None:
-    async with opened(options_for_sshd(sshd, command=f"echo last; exit {code}")) as (channel, receiver):
+async def test_sshd_exit_code_is_reported(sshd: OpenSshServer, code: int) -> None:
+    async with open_channel(options_for_sshd(sshd, command=f"echo last; exit {code}")) as (channel, receiver):
         assert await receiver.receive_all() == b"last\r\n"
         assert channel.exit_status == ExitStatus(code=code)
         (reason,) = receiver.ends
@@ -56,16 +57,16 @@ async def test_the_exit_code(sshd: OpenSshServer, code: int) -> None:
         assert f"exit code {code}" in reason.message
 
 
-async def test_a_death_by_signal(sshd: OpenSshServer) -> None:
-    async with opened(options_for_sshd(sshd, command="exec bash -c 'kill -TERM $$'")) as (channel, receiver):
+async def test_sshd_death_by_signal_is_reported(sshd: OpenSshServer) -> None:
+    async with open_channel(options_for_sshd(sshd, command="exec bash -c 'kill -TERM $$'")) as (channel, receiver):
         await receiver.receive_all()
         assert channel.exit_status == ExitStatus(signal="TERM")
         assert channel.exit_status.shell_code == 143
         assert "signal TERM" in receiver.ends[0].message
 
 
-async def test_after_the_end(sshd: OpenSshServer) -> None:
-    async with opened(options_for_sshd(sshd, command="true")) as (channel, receiver):
+async def test_sshd_operations_after_end_raise_channel_ended(sshd: OpenSshServer) -> None:
+    async with open_channel(options_for_sshd(sshd, command="true")) as (channel, receiver):
         await receiver.receive_all()
         channel.resize(10, 10)
         with pytest.raises(ChannelEnded):
@@ -76,9 +77,9 @@ async def test_after_the_end(sshd: OpenSshServer) -> None:
             await channel.send_break()
 
 
-async def test_close_ends_the_channel_from_this_side(sshd: OpenSshServer) -> None:
+async def test_sshd_operations_after_close_raise_channel_closed(sshd: OpenSshServer) -> None:
     for force in (False, True):
-        async with opened(options_for_sshd(sshd)) as (channel, receiver):
+        async with open_channel(options_for_sshd(sshd)) as (channel, receiver):
             await channel.close(force=force)
             assert isinstance(receiver.ends[0], ChannelClosed)
             await channel.close()
@@ -89,7 +90,7 @@ async def test_close_ends_the_channel_from_this_side(sshd: OpenSshServer) -> Non
                 await channel.drain()
 
 
-async def test_before_it_is_open(sshd: OpenSshServer) -> None:
+async def test_ssh_operations_before_open_raise_channel_closed(sshd: OpenSshServer) -> None:
     channel = SshChannel(options_for_sshd(sshd))
     with pytest.raises(ChannelClosed):
         channel.write(b"x")
@@ -97,18 +98,18 @@ async def test_before_it_is_open(sshd: OpenSshServer) -> None:
         await channel.drain()
     await channel.close()
     with pytest.raises(InvalidOption):
-        await channel.open(Recorder())
+        await channel.open(RecordingReceiver())
 
 
-async def test_it_opens_once(sshd: OpenSshServer) -> None:
-    async with opened(options_for_sshd(sshd)) as (channel, receiver):
+async def test_sshd_second_open_raises_invalid_option(sshd: OpenSshServer) -> None:
+    async with open_channel(options_for_sshd(sshd)) as (channel, receiver):
         with pytest.raises(InvalidOption):
             await channel.open(receiver)
 
 
-async def test_a_plain_channel_merges_stderr(sshd: OpenSshServer) -> None:
+async def test_sshd_channel_without_terminal_merges_stderr(sshd: OpenSshServer) -> None:
     command = "tty; echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three; cat; exit 4"
-    async with opened(options_for_sshd(sshd, pty=None, command=command)) as (channel, receiver):
+    async with open_channel(options_for_sshd(sshd, pty=None, command=command)) as (channel, receiver):
         assert not channel.pty_enabled
         assert channel.enter == b"\n"
         assert await receiver.receive_until(b"three\n") == b"not a tty\none\ntwo\nthree\n"
@@ -120,50 +121,53 @@ async def test_a_plain_channel_merges_stderr(sshd: OpenSshServer) -> None:
             await channel.send_break()
 
 
-async def test_a_plain_channel_may_take_input_after_its_output_ended(sshd: OpenSshServer) -> None:
-    async with opened(options_for_sshd(sshd, pty=None, command="exec >&- 2>&-; read line; exit $line")) as (channel, receiver):
+async def test_sshd_channel_without_terminal_accepts_input_after_output_ended(sshd: OpenSshServer) -> None:
+    async with open_channel(options_for_sshd(sshd, pty=None, command="exec >&- 2>&-; read line; exit $line")) as (
+        channel,
+        receiver,
+    ):
         # Nothing tells us of the end of file but the exit: were the channel closed then, there would be no exit code.
         await channel.send(b"7\n")
         await receiver.receive_all()
         assert channel.exit_status == ExitStatus(code=7)
 
 
-async def test_environment_and_quoted_command(sshd: OpenSshServer) -> None:
+async def test_sshd_receives_environment_and_quoted_command(sshd: OpenSshServer) -> None:
     command = ("printf", "%s|", "a b", "$HOME", "it's")
-    async with opened(options_for_sshd(sshd, pty=None, command=command)) as (_, receiver):
+    async with open_channel(options_for_sshd(sshd, pty=None, command=command)) as (_, receiver):
         assert await receiver.receive_all() == b"a b|$HOME|it's|"
-    async with opened(options_for_sshd(sshd, pty=None, command="echo $GREETING", env={"GREETING": "grüß dich"})) as (
+    async with open_channel(options_for_sshd(sshd, pty=None, command="echo $GREETING", env={"GREETING": "grüß dich"})) as (
         _,
         receiver,
     ):
         assert await receiver.receive_all() == "grüß dich\n".encode()
 
 
-async def test_a_break_reaches_the_terminal(sshd: OpenSshServer) -> None:
+async def test_sshd_break_has_no_side_effect(sshd: OpenSshServer) -> None:
     """sshd hands it to the pseudo-terminal, where Linux knows no BREAK: that nothing else happens is all there is to see."""
-    async with opened(options_for_sshd(sshd, command=SHELL)) as (channel, receiver):
+    async with open_channel(options_for_sshd(sshd, command=SHELL)) as (channel, receiver):
         await receiver.receive_until(READY)
         await channel.send_break()
         await channel.send(b"echo o''k\r")
         await receiver.receive_until(b"ok")
 
 
-async def test_a_paste_of_64_kb_is_echoed_whole(sshd: OpenSshServer) -> None:
+async def test_sshd_paste_of_64_kb_is_echoed_completely(sshd: OpenSshServer) -> None:
     paste = b"".join(b"%06d %s\n" % (number, b"x" * 56) for number in range(1024))
-    async with opened(options_for_sshd(sshd, command="stty raw -echo; echo ready; cat")) as (channel, receiver):
+    async with open_channel(options_for_sshd(sshd, command="stty raw -echo; echo ready; cat")) as (channel, receiver):
         await receiver.receive_until(b"ready\n")
         sending = asyncio.ensure_future(channel.send(paste))
         assert await receiver.receive_until(paste[-64:]) == paste
         await sending
 
 
-async def test_a_flood_is_read_whole_and_in_order(sshd: OpenSshServer) -> None:
-    async with opened(options_for_sshd(sshd, command="stty -opost; seq 1 200000")) as (_, receiver):
+async def test_sshd_flood_is_received_completely_in_order(sshd: OpenSshServer) -> None:
+    async with open_channel(options_for_sshd(sshd, command="stty -opost; seq 1 200000")) as (_, receiver):
         assert await receiver.receive_all() == b"".join(b"%d\n" % number for number in range(1, 200001))
 
 
-async def test_ctrl_c_stops_a_flood_that_nobody_reads(sshd: OpenSshServer) -> None:
-    async with opened(options_for_sshd(sshd, command=SHELL)) as (channel, receiver):
+async def test_sshd_ctrl_c_stops_unread_flood(sshd: OpenSshServer) -> None:
+    async with open_channel(options_for_sshd(sshd, command=SHELL)) as (channel, receiver):
         await receiver.receive_until(READY)
         await channel.send(b"yes\r")
         await receiver.receive_until(b"y\r\ny\r\n")
@@ -173,12 +177,12 @@ async def test_ctrl_c_stops_a_flood_that_nobody_reads(sshd: OpenSshServer) -> No
         await receiver.receive_until(b"130")
 
 
-async def test_a_hundred_at_once_do_not_mix(sshd: OpenSshServer) -> None:
+async def test_sshd_hundred_channels_do_not_mix_data(sshd: OpenSshServer) -> None:
     connections = SshConnectionPool()
 
     async def one(number: int) -> bytes:
         options = options_for_sshd(sshd, pty=None, command=f"read line; echo {number} $line {number}", connect_timeout_s=60)
-        channel, receiver = SshChannel(options, connections), Recorder()
+        channel, receiver = SshChannel(options, connections), RecordingReceiver()
         await channel.open(receiver)
         live.append(channel)
         if len(live) == 100:

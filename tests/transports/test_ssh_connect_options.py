@@ -25,7 +25,7 @@ USERS = st.none() | NAMES | st.tuples(NAMES, NAMES).map("@".join)
 
 
 @given(st.lists(st.builds(SshJumpHost, HOSTS, PORTS, USERS), min_size=1, max_size=4))
-def test_a_chain_of_jump_hosts_is_read_as_it_was_written(hops: list[SshJumpHost]) -> None:
+def test_jump_hosts_written_as_text_parse_to_same_hosts(hops: list[SshJumpHost]) -> None:
     def write(hop: SshJumpHost) -> str:
         user = "" if hop.username is None else f"{hop.username}@"
         host = f"[{hop.host}]" if ":" in hop.host else hop.host
@@ -35,7 +35,7 @@ def test_a_chain_of_jump_hosts_is_read_as_it_was_written(hops: list[SshJumpHost]
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_jump_hosts_or_an_invalid_option(text: str) -> None:
+def test_jump_hosts_from_any_text_parse_or_raise_invalid_option(text: str) -> None:
     try:
         hops = parse_jump_hosts(text)
     except InvalidOption:
@@ -54,12 +54,12 @@ def test_any_text_is_jump_hosts_or_an_invalid_option(text: str) -> None:
         ("u@[fe80::1]:22", (SshJumpHost("fe80::1", 22, "u"),)),
     ],
 )
-def test_jump_hosts_are_written_as_for_ssh(text: str, hops: tuple[SshJumpHost, ...]) -> None:
+def test_jump_hosts_have_syntax_of_ssh(text: str, hops: tuple[SshJumpHost, ...]) -> None:
     assert parse_jump_hosts(text) == hops
 
 
 @pytest.mark.parametrize("text", ["", "a,,b", "a:port", "a:0", "a:70000", "u@", "[::1", "a b"])
-def test_what_is_no_jump_host_is_named(text: str) -> None:
+def test_jump_hosts_with_invalid_text_raise_invalid_option(text: str) -> None:
     with pytest.raises(InvalidOption):
         parse_jump_hosts(text)
 
@@ -86,12 +86,12 @@ def test_what_is_no_jump_host_is_named(text: str) -> None:
         {"use_openssh_config": False, "host_keys": HostKeyOptions("accept_new")},
     ],
 )
-def test_options_that_cannot_be_are_refused(fields: dict[str, Any]) -> None:
+def test_ssh_invalid_options_raise_invalid_option(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
         SshConnectOptions(**{"host": "h", **fields})
 
 
-def test_credentials_that_cannot_be_are_refused() -> None:
+def test_ssh_invalid_credentials_raise_invalid_option() -> None:
     with pytest.raises(InvalidOption, match="not both"):
         SshAuth(private_key_pem="x", private_key_path="y")
     with pytest.raises(InvalidOption, match="needs password"):
@@ -100,7 +100,7 @@ def test_credentials_that_cannot_be_are_refused() -> None:
         HostKeyOptions(fingerprint="MD5:aa:bb")
 
 
-def test_no_secret_is_printed() -> None:
+def test_ssh_options_repr_contains_no_secret() -> None:
     options = SshConnectOptions("h", auth=SshAuth("auto", "s3cret-1", "s3cret-2", None, "s3cret-3"), use_openssh_config=False)
     assert "s3cret" not in repr(options)
     assert "s3cret" not in repr(resolve(options))
@@ -118,7 +118,7 @@ def write_config(home: Path, text: str) -> None:
     (home / ".ssh" / "config").write_text(text)
 
 
-def test_the_configuration_says_where_and_who(home: Path) -> None:
+def test_resolve_applies_openssh_configuration(home: Path) -> None:
     write_config(home, "Host sw1\n HostName 192.0.2.7\n Port 2022\n User noc\n IdentityFile ~/keys/noc\n HostKeyAlias rack\n")
     (endpoint,) = resolve(SshConnectOptions("sw1"))
     assert (endpoint.host, endpoint.port, endpoint.username) == ("192.0.2.7", 2022, "noc")
@@ -127,20 +127,20 @@ def test_the_configuration_says_where_and_who(home: Path) -> None:
     assert endpoint.known_hosts[0] == str(home / ".ssh/known_hosts")
 
 
-def test_what_is_given_wins_over_the_configuration(home: Path) -> None:
+def test_resolve_options_override_configuration(home: Path) -> None:
     write_config(home, "Host *\n Port 2022\n User noc\n ProxyJump gate\n")
     (endpoint,) = resolve(SshConnectOptions("sw1", 22, "me", jump=()))
     assert (endpoint.host, endpoint.port, endpoint.username) == ("sw1", 22, "me")
 
 
-def test_another_configuration_file_may_be_named(home: Path, tmp_path: Path) -> None:
+def test_resolve_reads_named_configuration_file(home: Path, tmp_path: Path) -> None:
     write_config(home, "Host *\n Port 1\n")
     other = tmp_path / "other"
     other.write_text("Host *\n Port 2\n")
     assert resolve(SshConnectOptions("sw1", config_path=str(other)))[0].port == 2
 
 
-def test_without_the_configuration_nothing_of_the_home_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resolve_without_configuration_uses_no_file_in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_config(home, "Host *\n Port 2022\n ProxyJump gate\n")
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
     (endpoint,) = resolve(SshConnectOptions("sw1", username="me", use_openssh_config=False))
@@ -150,25 +150,25 @@ def test_without_the_configuration_nothing_of_the_home_is_named(home: Path, monk
 
 
 @pytest.mark.parametrize("text", ["Port none", "Host sw1\n ProxyJump a,,b", "Match nothing x", 'User "'])
-def test_a_configuration_that_cannot_be_read_is_an_invalid_option(home: Path, text: str) -> None:
+def test_resolve_invalid_configuration_raises_invalid_option(home: Path, text: str) -> None:
     write_config(home, text + "\n")
     with pytest.raises(InvalidOption):
         resolve(SshConnectOptions("sw1"))
 
 
-def test_a_configuration_that_is_missing_is_an_invalid_option() -> None:
+def test_resolve_missing_named_configuration_raises_invalid_option() -> None:
     with pytest.raises(InvalidOption, match="/nowhere/config"):
         resolve(SshConnectOptions("sw1", config_path="/nowhere/config"))
 
 
-def test_no_known_hosts_file_does_not_mean_that_any_key_will_do(home: Path) -> None:
+def test_resolve_known_hosts_none_keeps_strict_policy(home: Path) -> None:
     write_config(home, "Host *\n UserKnownHostsFile none\n GlobalKnownHostsFile none\n")
     (endpoint,) = resolve(SshConnectOptions("sw1"))
     assert endpoint.known_hosts == ()
     assert endpoint.host_keys.policy == "strict"
 
 
-def test_new_keys_are_recorded_in_the_users_own_file(home: Path) -> None:
+def test_resolve_records_new_keys_in_user_file_only(home: Path) -> None:
     (endpoint,) = resolve(SshConnectOptions("sw1"))
     assert endpoint.record_to == str(home / ".ssh/known_hosts")
     assert endpoint.known_hosts[-1].startswith("/etc/ssh/")
@@ -177,7 +177,7 @@ def test_new_keys_are_recorded_in_the_users_own_file(home: Path) -> None:
     assert endpoint.record_to is None
 
 
-def test_no_agent_may_be_configured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resolve_agent_follows_identity_agent_setting(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
     assert resolve(SshConnectOptions("sw1"))[0].agent_path == "/run/agent"
     write_config(home, "IdentityAgent none\n")
@@ -190,7 +190,7 @@ def hosts(options: SshConnectOptions) -> list[str]:
     return [f"{endpoint.username}@{endpoint.host}:{endpoint.port}" for endpoint in resolve(options)]
 
 
-def test_each_hop_has_its_own_entry(home: Path) -> None:
+def test_resolve_applies_configuration_to_each_jump_host(home: Path) -> None:
     write_config(
         home,
         "Host sw1\n ProxyJump outer,inner\n User admin\n"
@@ -201,24 +201,24 @@ def test_each_hop_has_its_own_entry(home: Path) -> None:
     assert hosts(SshConnectOptions("sw1", jump=parse_jump_hosts("x@inner:9"))) == ["x@in.example:9", "admin@sw1:22"]
 
 
-def test_the_first_hop_may_need_hops_of_its_own(home: Path) -> None:
+def test_resolve_adds_jump_hosts_of_first_jump_host(home: Path) -> None:
     write_config(home, "User u\nHost sw1\n ProxyJump b\nHost b\n ProxyJump a\n")
     assert hosts(SshConnectOptions("sw1")) == ["u@a:22", "u@b:22", "u@sw1:22"]
     assert hosts(SshConnectOptions("x", jump=parse_jump_hosts("b"))) == ["u@a:22", "u@b:22", "u@x:22"]
 
 
-def test_a_jump_host_for_all_hosts_is_not_gone_through_to_itself(home: Path) -> None:
+def test_resolve_jump_host_for_all_hosts_skips_itself(home: Path) -> None:
     write_config(home, "Host *\n User u\n ProxyJump gate\n")
     assert hosts(SshConnectOptions("sw1")) == ["u@gate:22", "u@sw1:22"]
     assert hosts(SshConnectOptions("gate")) == ["u@gate:22"]
 
 
-def test_a_circle_of_jump_hosts_ends(home: Path) -> None:
+def test_resolve_circular_jump_hosts_terminates(home: Path) -> None:
     write_config(home, "User u\nHost a\n ProxyJump b\nHost b\n ProxyJump a\n")
     assert hosts(SshConnectOptions("a")) == ["u@b:22", "u@a:22"]
 
 
-def test_the_password_and_the_pinned_key_are_the_targets_alone() -> None:
+def test_resolve_password_and_pinned_key_apply_to_target_only() -> None:
     options = SshConnectOptions(
         "sw1",
         auth=SshAuth("password", "secret"),
@@ -233,27 +233,27 @@ def test_the_password_and_the_pinned_key_are_the_targets_alone() -> None:
     assert (a.legacy_algorithms, target.legacy_algorithms) == (False, True)
 
 
-def test_keys_of_the_target_are_tried_at_the_jump_host() -> None:
+def test_resolve_jump_host_uses_target_keys() -> None:
     options = SshConnectOptions(
         "t", auth=SshAuth("private_key", private_key_path="k"), jump=(SshJumpHost("a"),), use_openssh_config=False
     )
     assert resolve(options)[0].auth == options.auth
 
 
-def test_known_key_types_are_asked_for_first() -> None:
+def test_host_key_algorithms_prefer_known_types() -> None:
     asked = host_key_algorithms(False, ["ssh-rsa"], certificates=False)
     assert asked[:2] == ["rsa-sha2-512", "rsa-sha2-256"]
     assert "ssh-ed25519" in asked
     assert "ssh-rsa" not in asked
 
 
-def test_certificates_are_asked_for_where_an_authority_is_known() -> None:
+def test_host_key_algorithms_prefer_certificates_of_known_authority() -> None:
     asked = host_key_algorithms(False, [], certificates=True)
     assert asked[0] == "ssh-ed25519-cert-v01@openssh.com"
     assert asked[-1] == "rsa-sha2-256"
 
 
-def test_old_algorithms_are_offered_on_request_only() -> None:
+def test_legacy_algorithms_are_offered_on_request_only() -> None:
     assert {"ssh-rsa", "ssh-dss"} <= set(host_key_algorithms(True, [], certificates=False))
     modern = transport_algorithms(False, ())
     assert modern["kex_algs"] == "-diffie-hellman-group14-sha1"
@@ -262,5 +262,5 @@ def test_old_algorithms_are_offered_on_request_only() -> None:
     assert "diffie-hellman-group1-sha1" in transport_algorithms(True, ["KexAlgorithms"])["kex_algs"]
 
 
-def test_the_home_of_the_tests_has_no_ssh_folder() -> None:
+def test_home_of_the_test_run_has_no_ssh_directory() -> None:
     assert not Path(os.environ["HOME"], ".ssh").exists()

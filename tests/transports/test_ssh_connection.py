@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 
-from fixtures.servers.inprocess_ssh import Login, Shell, running_ssh_server
+from fixtures.servers.inprocess_ssh import LoginPolicy, Shell, running_ssh_server
 from fixtures.servers.relay import Relay
-from fixtures.ssh import opened, options_for
+from fixtures.ssh import open_channel, options_for
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded
 
-PASSWORD = Login(password="pw")
+PASSWORD = LoginPolicy(password="pw")
 
 
-async def test_a_line_that_is_reset_is_broken() -> None:
+async def test_ssh_connection_reset_breaks_channel() -> None:
     async with (
         running_ssh_server(PASSWORD) as server,
         Relay(server.port) as relay,
-        opened(options_for(relay.port)) as (channel, receiver),
+        open_channel(options_for(relay.port)) as (channel, receiver),
     ):
         await channel.send(b"before")
         await receiver.receive_until(b"before")
@@ -33,40 +33,40 @@ async def test_a_line_that_is_reset_is_broken() -> None:
         assert receiver.ends[0].retryable
 
 
-async def test_a_line_that_is_closed_has_ended() -> None:
+async def test_ssh_connection_closed_by_fin_ends_channel() -> None:
     """Many devices close the TCP connection at exit, and nothing else."""
     async with (
         running_ssh_server(PASSWORD) as server,
         Relay(server.port) as relay,
-        opened(options_for(relay.port)) as (_, receiver),
+        open_channel(options_for(relay.port)) as (_, receiver),
     ):
         relay.close()
         with pytest.raises(ChannelEnded):
             await receiver.receive()
 
 
-async def test_a_server_that_disconnects_has_ended_the_channel() -> None:
-    async with running_ssh_server(PASSWORD) as server, opened(options_for(server.port)) as (_, receiver):
+async def test_ssh_server_disconnect_ends_channel() -> None:
+    async with running_ssh_server(PASSWORD) as server, open_channel(options_for(server.port)) as (_, receiver):
         server.live[0].close()
         with pytest.raises(ChannelEnded):
             await receiver.receive()
 
 
-async def test_a_dead_line_is_noticed_by_keepalives() -> None:
+async def test_ssh_unanswered_keepalives_break_channel() -> None:
     async with (
         running_ssh_server(PASSWORD) as server,
         Relay(server.port) as relay,
-        opened(options_for(relay.port, keepalive_s=0.02)) as (_, receiver),
+        open_channel(options_for(relay.port, keepalive_s=0.02)) as (_, receiver),
     ):
         relay.freeze()
         with pytest.raises(ChannelBroken, match="keepalive"):
             await receiver.receive()
 
 
-async def test_a_quiet_line_is_kept_by_keepalives() -> None:
+async def test_ssh_answered_keepalives_keep_idle_channel() -> None:
     async with (
         running_ssh_server(PASSWORD) as server,
-        opened(options_for(server.port, keepalive_s=0.02)) as (channel, receiver),
+        open_channel(options_for(server.port, keepalive_s=0.02)) as (channel, receiver),
     ):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(receiver.receive(), 0.3)
@@ -74,11 +74,11 @@ async def test_a_quiet_line_is_kept_by_keepalives() -> None:
         await receiver.receive_until(b"still here")
 
 
-async def test_without_keepalives_nothing_is_sent() -> None:
+async def test_ssh_dead_connection_without_keepalives_stays_open() -> None:
     async with (
         running_ssh_server(PASSWORD) as server,
         Relay(server.port) as relay,
-        opened(options_for(relay.port, keepalive_s=0)) as (channel, receiver),
+        open_channel(options_for(relay.port, keepalive_s=0)) as (channel, receiver),
     ):
         relay.freeze()
         with pytest.raises(TimeoutError):
@@ -93,8 +93,11 @@ def finish_at_once(shell: Shell) -> None:
     shell.channel.exit(9)
 
 
-async def test_an_end_before_open_returned_comes_after_the_last_byte() -> None:
-    async with running_ssh_server(PASSWORD, finish_at_once) as server, opened(options_for(server.port)) as (channel, receiver):
+async def test_ssh_exit_during_open_is_reported_after_last_byte() -> None:
+    async with (
+        running_ssh_server(PASSWORD, finish_at_once) as server,
+        open_channel(options_for(server.port)) as (channel, receiver),
+    ):
         assert len(await receiver.receive_until(b"last")) == 100_004
         with pytest.raises(ChannelEnded, match="exit code 9"):
             await receiver.receive()
@@ -102,8 +105,8 @@ async def test_an_end_before_open_returned_comes_after_the_last_byte() -> None:
         assert channel.exit_status.code == 9
 
 
-async def test_breaks_and_sizes_reach_the_server() -> None:
-    async with running_ssh_server(PASSWORD) as server, opened(options_for(server.port)) as (channel, _):
+async def test_ssh_breaks_and_resizes_reach_server() -> None:
+    async with running_ssh_server(PASSWORD) as server, open_channel(options_for(server.port)) as (channel, _):
         await channel.send_break()
         await channel.send_break(700)
         channel.resize(65535, 1)

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fixtures.servers.inprocess_ssh import HOST, USER, Login, running_ssh_server
+from fixtures.receiver import RecordingReceiver
+from fixtures.servers.inprocess_ssh import HOST, USER, LoginPolicy, running_ssh_server
 from fixtures.servers.programs import free_port
 from fixtures.servers.relay import Relay
-from fixtures.ssh import Recorder, opened, options_for
+from fixtures.ssh import open_channel, options_for
 from transports.errors import (
     ChannelClosed,
     ChannelError,
@@ -27,7 +28,7 @@ from transports.errors import (
 )
 from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
 
-PASSWORD = Login(password="pw")
+PASSWORD = LoginPolicy(password="pw")
 #: Short, and yet long enough for a busy machine to reach the stage that hangs.
 TIMEOUT_S = 0.5
 
@@ -35,7 +36,7 @@ TIMEOUT_S = 0.5
 async def failure(port: int, **more: Any) -> ChannelError:
     """The error of an open that must fail, and must leave nothing behind."""
     before = asyncio.all_tasks()
-    receiver = Recorder()
+    receiver = RecordingReceiver()
     with pytest.raises(ChannelError) as caught:
         await SshChannel(options_for(port, **more)).open(receiver)
     assert not receiver.ends
@@ -81,32 +82,32 @@ def saying(data: bytes, then: Callable[[asyncio.StreamWriter], None] = lambda _:
     return talk
 
 
-async def test_a_port_where_nobody_listens() -> None:
+async def test_ssh_open_to_closed_port_raises_connect_failed() -> None:
     error = await failure(free_port())
     assert isinstance(error, ConnectFailed)
     assert "refused" in error.message
     assert error.details["host"] == HOST
 
 
-async def test_a_name_that_nobody_has() -> None:
+async def test_ssh_open_to_unknown_host_raises_connect_failed() -> None:
     error = await failure(22, host="no-such-host.invalid")
     assert isinstance(error, ConnectFailed)
     assert "resolve" in error.message
 
 
-async def test_a_server_that_accepts_and_says_nothing() -> None:
+async def test_ssh_open_to_silent_server_raises_connect_timeout_with_hint() -> None:
     async with tcp_server(saying(b"")) as port:
         with pytest.raises(ConnectTimeout) as caught:
-            await SshChannel(options_for(port, connect_timeout_s=0.1)).open(Recorder())
+            await SshChannel(options_for(port, connect_timeout_s=0.1)).open(RecordingReceiver())
     assert caught.value.details["stage"] == "version"
     assert "check that the port is that of an SSH server" in (caught.value.hint or "")
     assert "0.1 s" in caught.value.message
 
 
-async def test_a_server_that_stops_after_its_version() -> None:
+async def test_ssh_open_to_server_silent_after_version_raises_connect_timeout() -> None:
     async with tcp_server(saying(b"SSH-2.0-Slow_1\r\n")) as port:
         with pytest.raises(ConnectTimeout, match="exchanging keys"):
-            await SshChannel(options_for(port, connect_timeout_s=0.1)).open(Recorder())
+            await SshChannel(options_for(port, connect_timeout_s=0.1)).open(RecordingReceiver())
 
 
 class Stalling(asyncssh.SSHServer):
@@ -125,13 +126,13 @@ class Stalling(asyncssh.SSHServer):
 
 
 @pytest.mark.parametrize("stage", ["login", "session"])
-async def test_a_server_that_stops_later(stage: str) -> None:
+async def test_ssh_open_to_server_silent_at_stage_names_stage(stage: str) -> None:
     key = asyncssh.generate_private_key("ssh-ed25519")
     async with await asyncssh.listen(
         HOST, 0, server_factory=lambda: Stalling(stage), server_host_keys=[key], gss_host=None, config=None
     ) as server:
         with pytest.raises(ConnectTimeout) as caught:
-            await SshChannel(options_for(server.get_port(), connect_timeout_s=TIMEOUT_S)).open(Recorder())
+            await SshChannel(options_for(server.get_port(), connect_timeout_s=TIMEOUT_S)).open(RecordingReceiver())
     assert caught.value.details["stage"] == stage
 
 
@@ -152,37 +153,37 @@ def abort(writer: asyncio.StreamWriter) -> None:
         saying(b"SSH-2.0-x\r\n\xff\xff\xff\xff" + b"x" * 100),
     ],
 )
-async def test_a_server_that_does_not_speak_ssh(talk: Talk) -> None:
+async def test_ssh_open_to_non_ssh_server_raises_connect_failed(talk: Talk) -> None:
     async with tcp_server(talk) as port:
         with pytest.raises(ConnectFailed):
-            await SshChannel(options_for(port)).open(Recorder())
+            await SshChannel(options_for(port)).open(RecordingReceiver())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.binary(max_size=300))
-async def test_random_bytes_for_a_key_exchange(data: bytes) -> None:
+async def test_ssh_open_with_random_key_exchange_raises_connect_failed(data: bytes) -> None:
     async with tcp_server(saying(b"SSH-2.0-x\r\n" + data, lambda writer: writer.write_eof())) as port:
         with pytest.raises(ConnectFailed):
-            await SshChannel(options_for(port)).open(Recorder())
+            await SshChannel(options_for(port)).open(RecordingReceiver())
 
 
-async def test_a_server_without_terminals() -> None:
+async def test_ssh_open_without_server_terminals_raises_unsupported() -> None:
     async with running_ssh_server(PASSWORD, allow_pty=False) as server:
         with pytest.raises(Unsupported, match="refused to allocate a terminal") as caught:
-            await SshChannel(options_for(server.port)).open(Recorder())
+            await SshChannel(options_for(server.port)).open(RecordingReceiver())
         assert "pty.enabled false" in (caught.value.hint or "")
-        async with opened(options_for(server.port, pty=None)):
+        async with open_channel(options_for(server.port, pty=None)):
             pass
 
 
-async def test_a_server_without_shells() -> None:
+async def test_ssh_open_with_refused_command_raises_connect_failed() -> None:
     async with running_ssh_server(PASSWORD, takes_commands=False) as server:
         with pytest.raises(ConnectFailed, match="refused the session"):
-            await SshChannel(options_for(server.port, command="ls")).open(Recorder())
+            await SshChannel(options_for(server.port, command="ls")).open(RecordingReceiver())
         await server.wait_until(lambda: not server.live)
 
 
-async def test_a_server_that_goes_away_instead_of_giving_a_session() -> None:
+async def test_ssh_open_with_connection_lost_at_session_raises_connect_failed() -> None:
     class Leaving(asyncssh.SSHServer):
         def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
             self._connection = conn
@@ -199,15 +200,15 @@ async def test_a_server_that_goes_away_instead_of_giving_a_session() -> None:
         HOST, 0, server_factory=Leaving, server_host_keys=[key], gss_host=None, config=None
     ) as server:
         with pytest.raises(ConnectFailed, match="closed the connection"):
-            await SshChannel(options_for(server.get_port())).open(Recorder())
+            await SshChannel(options_for(server.get_port())).open(RecordingReceiver())
 
 
 @pytest.mark.parametrize("bytes_through", [0, 30, 1000, 2000, 3000, 10_000])
-async def test_an_open_that_is_cancelled_leaves_nothing(bytes_through: int) -> None:
+async def test_ssh_cancelled_open_leaves_no_connection_and_no_task(bytes_through: int) -> None:
     """Cancelled at several points: the line goes dead after so many bytes from the server."""
     async with running_ssh_server(PASSWORD) as server, Relay(server.port, bytes_through) as relay:
         before = asyncio.all_tasks()
-        receiver = Recorder()
+        receiver = RecordingReceiver()
         channel = SshChannel(options_for(relay.port))
         opening = asyncio.ensure_future(channel.open(receiver))
         stuck = asyncio.ensure_future(relay.stuck.wait())
@@ -223,9 +224,9 @@ async def test_an_open_that_is_cancelled_leaves_nothing(bytes_through: int) -> N
         assert {task for task in asyncio.all_tasks() - before if "transports" in repr(task.get_coro())} == set()
 
 
-async def test_a_close_ends_an_open_that_is_under_way() -> None:
+async def test_ssh_close_during_open_raises_channel_closed() -> None:
     async with tcp_server(saying(b"SSH-2.0-Slow_1\r\n")) as port:
-        receiver = Recorder()
+        receiver = RecordingReceiver()
         channel = SshChannel(options_for(port))
         opening = asyncio.ensure_future(channel.open(receiver))
         await asyncio.sleep(0)
@@ -248,7 +249,7 @@ sys.addaudithook(_note_opened_files)
 
 
 @pytest.mark.parametrize("hermetic", [True, False])
-async def test_without_the_configuration_nothing_of_the_home_is_read(
+async def test_ssh_open_without_configuration_reads_no_file_in_home(
     hermetic: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     global _opened_files
@@ -265,7 +266,7 @@ async def test_without_the_configuration_nothing_of_the_home_is_read(
             if hermetic:
                 options = options_for(server.port)
             channel = SshChannel(options)
-            await channel.open(Recorder())
+            await channel.open(RecordingReceiver())
             await channel.close()
             of_home = {path for path in _opened_files if path.startswith(str(tmp_path))}
         finally:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fixtures.servers.inprocess_ssh import USER, InProcessSsh, Login, Shell, running_ssh_server
+from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, Shell, running_ssh_server
 from transports.errors import ChannelClosed, ChannelEnded
 from transports.receiver import QueueReceiver
 from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
@@ -17,13 +17,13 @@ from transports.ssh.channel import WRITE_BYTES, SshClientSession, WriteGate
 WINDOW = 8192
 
 
-async def test_an_open_gate_lets_pass() -> None:
+async def test_write_gate_open_returns_at_once() -> None:
     gate = WriteGate()
     await gate.wait()
     assert not gate.paused
 
 
-async def test_waiters_pass_first_come_first_served() -> None:
+async def test_write_gate_releases_waiters_in_order() -> None:
     gate = WriteGate()
     turns: asyncio.Queue[str] = asyncio.Queue()
 
@@ -44,7 +44,7 @@ async def test_waiters_pass_first_come_first_served() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_a_waiter_that_is_cancelled_holds_up_nobody() -> None:
+async def test_write_gate_cancelled_waiter_does_not_block_others() -> None:
     gate = WriteGate()
     gate.pause()
     tasks = [asyncio.ensure_future(gate.wait()) for _ in range(4)]
@@ -56,7 +56,7 @@ async def test_a_waiter_that_is_cancelled_holds_up_nobody() -> None:
     assert tasks[0].cancelled()
 
 
-async def test_all_waiters_get_the_reason() -> None:
+async def test_write_gate_finish_raises_reason_in_all_waiters() -> None:
     gate = WriteGate()
     gate.pause()
     tasks = [asyncio.ensure_future(gate.wait()) for _ in range(3)]
@@ -76,14 +76,14 @@ def read_nothing(shell: Shell) -> None:
 
 
 @pytest.fixture
-async def deaf() -> AsyncIterator[InProcessSsh]:
+async def deaf() -> AsyncIterator[FakeSshd]:
     """A server that takes a window's bytes and no more until it is told to."""
-    async with running_ssh_server(Login(password="pw"), read_nothing, window=WINDOW) as server:
+    async with running_ssh_server(LoginPolicy(password="pw"), read_nothing, window=WINDOW) as server:
         yield server
 
 
 @pytest.fixture
-async def channel(deaf: InProcessSsh) -> AsyncIterator[SshChannel]:
+async def channel(deaf: FakeSshd) -> AsyncIterator[SshChannel]:
     options = SshConnectOptions(
         deaf.host, deaf.port, USER, SshAuth("password", "pw"), host_keys=HostKeyOptions("disabled"), use_openssh_config=False
     )
@@ -101,7 +101,7 @@ async def fill(channel: SshChannel) -> int:
     return total
 
 
-async def test_a_full_window_takes_nothing_more(deaf: InProcessSsh, channel: SshChannel) -> None:
+async def test_ssh_write_with_full_window_accepts_nothing(deaf: FakeSshd, channel: SshChannel) -> None:
     total = await fill(channel)
     assert WINDOW < total <= WINDOW + WRITE_BYTES
     assert channel.write(b"") == 0
@@ -109,7 +109,7 @@ async def test_a_full_window_takes_nothing_more(deaf: InProcessSsh, channel: Ssh
         await asyncio.wait_for(channel.drain(), 0.02)
 
 
-async def test_a_ctrl_c_overtakes_a_long_paste(deaf: InProcessSsh, channel: SshChannel) -> None:
+async def test_ssh_ctrl_c_overtakes_long_paste(deaf: FakeSshd, channel: SshChannel) -> None:
     filled = await fill(channel)
     sending = [asyncio.ensure_future(channel.send(data)) for data in (b"p" * 500_000, b"\x03")]
     await asyncio.sleep(0)
@@ -122,7 +122,7 @@ async def test_a_ctrl_c_overtakes_a_long_paste(deaf: InProcessSsh, channel: SshC
     assert WRITE_BYTES <= WINDOW
 
 
-async def test_a_paste_that_nobody_waits_behind_goes_whole(deaf: InProcessSsh, channel: SshChannel) -> None:
+async def test_ssh_paste_without_other_writers_is_sent_completely(deaf: FakeSshd, channel: SshChannel) -> None:
     paste = bytes(range(256)) * 1000
     sending = asyncio.ensure_future(channel.send(paste))
     await deaf.wait_until(lambda: bool(deaf.shells))
@@ -135,7 +135,7 @@ async def test_a_paste_that_nobody_waits_behind_goes_whole(deaf: InProcessSsh, c
 
 
 @pytest.mark.parametrize("end", ["close", "abort"])
-async def test_those_who_wait_learn_of_the_end(deaf: InProcessSsh, channel: SshChannel, end: str) -> None:
+async def test_ssh_end_wakes_waiting_writers(deaf: FakeSshd, channel: SshChannel, end: str) -> None:
     await fill(channel)
     waiting = [asyncio.ensure_future(channel.drain()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -145,7 +145,7 @@ async def test_those_who_wait_learn_of_the_end(deaf: InProcessSsh, channel: SshC
     assert [type(result) for result in results] == [ChannelEnded] * 3
 
 
-async def test_those_who_wait_learn_of_a_close(deaf: InProcessSsh, channel: SshChannel) -> None:
+async def test_ssh_close_wakes_waiting_writers(deaf: FakeSshd, channel: SshChannel) -> None:
     await fill(channel)
     waiting = asyncio.ensure_future(channel.send(b"more"))
     await asyncio.sleep(0)
@@ -154,7 +154,7 @@ async def test_those_who_wait_learn_of_a_close(deaf: InProcessSsh, channel: SshC
         await waiting
 
 
-def test_a_plain_channel_may_take_input_after_the_end_of_its_output() -> None:
+def test_ssh_session_stays_open_after_eof_without_terminal() -> None:
     for has_pty in (False, True):
         session = SshClientSession(QueueReceiver(), WriteGate(), has_pty, lambda *_: None)
         assert session.eof_received() is not has_pty

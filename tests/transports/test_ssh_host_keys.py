@@ -12,17 +12,17 @@ from typing import Any
 import asyncssh
 import pytest
 
-from fixtures.servers.inprocess_ssh import HOST, USER, InProcessSsh, Login, running_ssh_server
+from fixtures.servers.inprocess_ssh import HOST, USER, FakeSshd, LoginPolicy, running_ssh_server
 from transports.errors import ConnectFailed, HostKeyMismatch, InvalidOption
 from transports.receiver import QueueReceiver
 from transports.ssh import HostKeyOptions, HostKeyPolicy, SshAuth, SshChannel, SshConnectOptions
 from transports.ssh.known_hosts import format_key, host_name
 
-LOGIN = Login(password="pw")
+LOGIN = LoginPolicy(password="pw")
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[InProcessSsh]:
+async def server() -> AsyncIterator[FakeSshd]:
     async with running_ssh_server(LOGIN) as server:
         yield server
 
@@ -32,7 +32,7 @@ def known_hosts(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "known_hosts"
 
 
-async def open_with(server: InProcessSsh, host_keys: HostKeyOptions, host: str = HOST, **more: Any) -> None:
+async def open_with(server: FakeSshd, host_keys: HostKeyOptions, host: str = HOST, **more: Any) -> None:
     """Opens and closes a channel."""
     options = SshConnectOptions(
         host, server.port, USER, SshAuth("password", "pw"), host_keys=host_keys, **{"use_openssh_config": False, **more}
@@ -44,7 +44,7 @@ async def open_with(server: InProcessSsh, host_keys: HostKeyOptions, host: str =
         await channel.close()
 
 
-async def refused(server: InProcessSsh, host_keys: HostKeyOptions, **more: Any) -> HostKeyMismatch:
+async def refused(server: FakeSshd, host_keys: HostKeyOptions, **more: Any) -> HostKeyMismatch:
     """The error of an open that must fail, before any password was sent."""
     with pytest.raises(HostKeyMismatch) as caught:
         await open_with(server, host_keys, **more)
@@ -63,11 +63,11 @@ def write(path: Path, text: str) -> HostKeyOptions:
     return HostKeyOptions(known_hosts_path=str(path))
 
 
-async def test_strict_takes_a_known_key(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_strict_accepts_known_key(server: FakeSshd, known_hosts: Path) -> None:
     await open_with(server, write(known_hosts, server.known_hosts_line))
 
 
-async def test_strict_refuses_an_unknown_host(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_strict_rejects_unknown_host(server: FakeSshd, known_hosts: Path) -> None:
     error = await refused(server, HostKeyOptions(known_hosts_path=str(known_hosts)))
     fingerprint = server.host_key.get_fingerprint()
     assert error.details == {
@@ -85,14 +85,14 @@ async def test_strict_refuses_an_unknown_host(server: InProcessSsh, known_hosts:
     assert not known_hosts.exists()
 
 
-async def test_strict_without_any_file_says_so(server: InProcessSsh) -> None:
+async def test_host_key_strict_without_known_hosts_file_rejects(server: FakeSshd) -> None:
     error = await refused(server, HostKeyOptions())
     assert error.details["known_hosts_path"] is None
     assert "no known_hosts file" in error.message
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept_new"])
-async def test_a_changed_key_is_refused(server: InProcessSsh, known_hosts: Path, policy: HostKeyPolicy) -> None:
+async def test_host_key_changed_is_rejected(server: FakeSshd, known_hosts: Path, policy: HostKeyPolicy) -> None:
     old = asyncssh.generate_private_key("ssh-ed25519")
     text = f"[{HOST}]:{server.port} {format_key(old)}\n"
     write(known_hosts, text)
@@ -105,7 +105,7 @@ async def test_a_changed_key_is_refused(server: InProcessSsh, known_hosts: Path,
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept_new"])
-async def test_a_key_of_another_type_is_a_changed_key(tmp_path: Path, policy: HostKeyPolicy) -> None:
+async def test_host_key_of_other_type_counts_as_changed(tmp_path: Path, policy: HostKeyPolicy) -> None:
     rsa = asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_public_key("openssh").decode()
     async with running_ssh_server(LOGIN) as server:
         host_keys = write(tmp_path / "known", f"[{HOST}]:{server.port} {rsa}")
@@ -113,7 +113,7 @@ async def test_a_key_of_another_type_is_a_changed_key(tmp_path: Path, policy: Ho
     assert error.details["reason"] == "changed"
 
 
-async def test_accept_new_records_the_key(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_accept_new_records_key(server: FakeSshd, known_hosts: Path) -> None:
     await open_with(server, HostKeyOptions("accept_new", str(known_hosts)))
     assert known_hosts.read_text() == server.known_hosts_line
     assert stat.S_IMODE(known_hosts.stat().st_mode) == 0o600
@@ -123,7 +123,7 @@ async def test_accept_new_records_the_key(server: InProcessSsh, known_hosts: Pat
     assert known_hosts.read_text() == server.known_hosts_line
 
 
-async def test_accept_new_keeps_what_is_in_the_file(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_accept_new_keeps_existing_lines(server: FakeSshd, known_hosts: Path) -> None:
     write(known_hosts, "# mine\nrouter ssh-rsa unreadable\nno newline at the end")
     known_hosts.chmod(0o644)
     await open_with(server, HostKeyOptions("accept_new", str(known_hosts)))
@@ -132,7 +132,7 @@ async def test_accept_new_keeps_what_is_in_the_file(server: InProcessSsh, known_
     assert stat.S_IMODE(known_hosts.stat().st_mode) == 0o644
 
 
-async def test_accept_new_without_a_file_to_record_to_is_strict(server: InProcessSsh, tmp_path: Path) -> None:
+async def test_host_key_accept_new_without_user_file_is_strict(server: FakeSshd, tmp_path: Path) -> None:
     config = tmp_path / "config"
     machines_file = tmp_path / "global"
     config.write_text(f"UserKnownHostsFile none\nGlobalKnownHostsFile {machines_file}\n")
@@ -141,12 +141,12 @@ async def test_accept_new_without_a_file_to_record_to_is_strict(server: InProces
     assert not machines_file.exists()
 
 
-async def test_many_that_accept_at_once_record_once(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_concurrent_accept_new_records_once(server: FakeSshd, known_hosts: Path) -> None:
     await asyncio.gather(*(open_with(server, HostKeyOptions("accept_new", str(known_hosts))) for _ in range(5)))
     assert known_hosts.read_text() == server.known_hosts_line
 
 
-async def test_a_key_that_changes_while_it_is_accepted_is_refused(tmp_path: Path) -> None:
+async def test_host_key_recorded_differently_during_connect_is_rejected(tmp_path: Path) -> None:
     """The file is read before the connection is made, and another session may record another key meanwhile."""
     known_hosts = tmp_path / "known"
     async with running_ssh_server(LOGIN) as server:
@@ -157,7 +157,7 @@ async def test_a_key_that_changes_while_it_is_accepted_is_refused(tmp_path: Path
                 known_hosts.write_text(text)
 
         acceptor = await asyncssh.listen(HOST, 0, server_factory=Late, server_host_keys=[server.host_key], gss_host=None)
-        late = InProcessSsh(acceptor.get_port(), server.host_key, LOGIN)
+        late = FakeSshd(acceptor.get_port(), server.host_key, LOGIN)
         text = f"[{HOST}]:{late.port} {other_key()}\n"
         error = await refused(late, HostKeyOptions("accept_new", str(known_hosts)))
         acceptor.close()
@@ -166,7 +166,7 @@ async def test_a_key_that_changes_while_it_is_accepted_is_refused(tmp_path: Path
     assert known_hosts.read_text() == text
 
 
-async def test_accept_new_that_cannot_write_says_so(server: InProcessSsh, tmp_path: Path) -> None:
+async def test_host_key_accept_new_with_unwritable_file_raises_connect_failed(server: FakeSshd, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "known_hosts"
     with pytest.raises(ConnectFailed, match="cannot record the host key") as caught:
@@ -176,12 +176,12 @@ async def test_accept_new_that_cannot_write_says_so(server: InProcessSsh, tmp_pa
     assert not server.attempts
 
 
-async def test_a_file_that_cannot_be_read_is_told(server: InProcessSsh, tmp_path: Path) -> None:
+async def test_host_key_with_unreadable_known_hosts_raises_invalid_option(server: FakeSshd, tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="known_hosts file"):
         await open_with(server, HostKeyOptions("accept_new", str(tmp_path)))
 
 
-async def test_disabled_takes_any_key_and_records_none(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_disabled_accepts_any_key_and_records_none(server: FakeSshd, known_hosts: Path) -> None:
     await open_with(server, HostKeyOptions("disabled", str(known_hosts)))
     assert not known_hosts.exists()
     await open_with(
@@ -190,14 +190,18 @@ async def test_disabled_takes_any_key_and_records_none(server: InProcessSsh, kno
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept_new", "disabled"])
-async def test_a_pinned_fingerprint_is_enough(server: InProcessSsh, known_hosts: Path, policy: HostKeyPolicy) -> None:
+async def test_host_key_matching_pinned_fingerprint_is_accepted(
+    server: FakeSshd, known_hosts: Path, policy: HostKeyPolicy
+) -> None:
     write(known_hosts, f"[{HOST}]:{server.port} {other_key()}\n")
     await open_with(server, HostKeyOptions(policy, str(known_hosts), server.host_key.get_fingerprint()))
     await open_with(server, HostKeyOptions(policy, str(known_hosts), server.host_key.get_fingerprint() + "="))
 
 
 @pytest.mark.parametrize("policy", ["strict", "accept_new", "disabled"])
-async def test_a_pinned_fingerprint_wins(server: InProcessSsh, known_hosts: Path, policy: HostKeyPolicy) -> None:
+async def test_host_key_different_from_pinned_fingerprint_is_rejected(
+    server: FakeSshd, known_hosts: Path, policy: HostKeyPolicy
+) -> None:
     write(known_hosts, server.known_hosts_line)
     pinned = "SHA256:" + "A" * 43
     error = await refused(server, HostKeyOptions(policy, str(known_hosts), pinned))
@@ -212,12 +216,12 @@ def several_keys() -> list[asyncssh.SSHKey]:
 
 
 @asynccontextmanager
-async def server_with(keys: list[asyncssh.SSHKey]) -> AsyncIterator[InProcessSsh]:
+async def server_with(keys: list[asyncssh.SSHKey]) -> AsyncIterator[FakeSshd]:
     async with running_ssh_server(LOGIN, server_host_keys=keys) as server:
         yield server
 
 
-async def test_any_key_of_a_server_with_several_may_be_pinned() -> None:
+async def test_host_key_pinned_may_be_any_of_several() -> None:
     keys = several_keys()
     async with server_with(keys) as server:
         for key in keys:
@@ -226,13 +230,13 @@ async def test_any_key_of_a_server_with_several_may_be_pinned() -> None:
     assert all(key.get_fingerprint() in error.message for key in keys)
 
 
-async def _pinned_to_none(server: InProcessSsh) -> HostKeyMismatch:
+async def _pinned_to_none(server: FakeSshd) -> HostKeyMismatch:
     with pytest.raises(HostKeyMismatch) as caught:
         await open_with(server, HostKeyOptions(fingerprint="SHA256:" + "A" * 43))
     return caught.value
 
 
-async def test_the_known_key_of_a_server_with_several_is_asked_for(tmp_path: Path) -> None:
+async def test_host_key_known_one_of_several_is_requested(tmp_path: Path) -> None:
     keys = several_keys()
     async with server_with(keys) as server:
         for key in keys:
@@ -240,13 +244,13 @@ async def test_the_known_key_of_a_server_with_several_is_asked_for(tmp_path: Pat
             await open_with(server, write(tmp_path / "known", f"[{HOST}]:{server.port} {data}"))
 
 
-async def test_a_revoked_key_is_refused(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_revoked_is_rejected(server: FakeSshd, known_hosts: Path) -> None:
     error = await refused(server, write(known_hosts, server.known_hosts_line + "@revoked " + server.known_hosts_line))
     assert error.details["reason"] == "changed"
     assert "revoked" in error.message
 
 
-async def test_a_certificate_of_a_known_authority_is_taken(tmp_path: Path) -> None:
+async def test_host_key_certificate_of_known_authority_is_accepted(tmp_path: Path) -> None:
     authority, key = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
     certificate = authority.generate_host_certificate(key, "host", principals=[HOST])
     data = authority.export_public_key("openssh").decode()
@@ -258,24 +262,24 @@ async def test_a_certificate_of_a_known_authority_is_taken(tmp_path: Path) -> No
     assert error.details["reason"] == "unknown"
 
 
-async def test_the_key_of_the_host_itself_is_good_for_its_other_ports(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_of_port_22_is_accepted_on_other_ports(server: FakeSshd, known_hosts: Path) -> None:
     data = server.known_hosts_line.split(" ", 1)[1]
     await open_with(server, write(known_hosts, f"{HOST} {data}"))
 
 
-async def test_another_key_of_the_host_itself_says_nothing_of_its_other_ports(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_of_port_22_does_not_make_other_ports_changed(server: FakeSshd, known_hosts: Path) -> None:
     """A console server has its own key at port 22 and others behind its other ports."""
     error = await refused(server, write(known_hosts, f"{HOST} {other_key()}\n"))
     assert error.details["reason"] == "unknown"
     await open_with(server, HostKeyOptions("accept_new", str(known_hosts)))
 
 
-async def test_names_are_matched_as_ssh_does(server: InProcessSsh, known_hosts: Path) -> None:
+async def test_host_key_names_match_case_insensitively(server: FakeSshd, known_hosts: Path) -> None:
     data = server.known_hosts_line.split(" ", 1)[1]
     await open_with(server, write(known_hosts, f"[LOCALHOST]:1,[localhost]:{server.port} {data}"), host="LocalHost")
 
 
-async def test_the_configuration_names_the_files_and_the_alias(server: InProcessSsh, tmp_path: Path) -> None:
+async def test_host_key_files_and_alias_come_from_configuration(server: FakeSshd, tmp_path: Path) -> None:
     known, config = tmp_path / "known", tmp_path / "config"
     config.write_text(f"UserKnownHostsFile {known}\nGlobalKnownHostsFile none\nHostKeyAlias rack\n")
     await open_with(server, HostKeyOptions("accept_new"), config_path=str(config), use_openssh_config=True)
@@ -283,7 +287,7 @@ async def test_the_configuration_names_the_files_and_the_alias(server: InProcess
     await open_with(server, HostKeyOptions("strict"), config_path=str(config), use_openssh_config=True)
 
 
-async def test_an_alias_whose_key_changed(server: InProcessSsh, tmp_path: Path) -> None:
+async def test_host_key_changed_for_alias_is_rejected(server: FakeSshd, tmp_path: Path) -> None:
     known, config = tmp_path / "known", tmp_path / "config"
     known.write_text(f"rack {other_key()}\n")
     config.write_text(f"UserKnownHostsFile /nowhere {known}\nHostKeyAlias rack\n")
@@ -292,6 +296,6 @@ async def test_an_alias_whose_key_changed(server: InProcessSsh, tmp_path: Path) 
     assert error.details["known_hosts_path"] == str(known)
 
 
-def test_a_host_at_the_default_port_stands_by_its_name() -> None:
+def test_host_name_with_default_port_has_no_brackets() -> None:
     assert host_name("Host", 22) == "host"
     assert host_name("Host", 2022) == "[host]:2022"

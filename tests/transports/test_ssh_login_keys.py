@@ -13,10 +13,11 @@ from typing import Any
 import asyncssh
 import pytest
 
-from fixtures.servers.inprocess_ssh import USER, InProcessSsh, Login, running_ssh_server
+from fixtures.receiver import RecordingReceiver
+from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, running_ssh_server
 from fixtures.servers.openssh import running_sshd
 from fixtures.servers.programs import require_program
-from fixtures.ssh import Recorder, opened, options_for, options_for_sshd
+from fixtures.ssh import open_channel, options_for, options_for_sshd
 from transports.errors import AuthFailed, InvalidOption
 from transports.ssh import SshAuth, SshChannel
 
@@ -28,9 +29,9 @@ def key() -> asyncssh.SSHKey:
     return asyncssh.generate_private_key("ssh-ed25519")
 
 
-async def refused(server: InProcessSsh, auth: SshAuth, **more: Any) -> AuthFailed:
+async def refused(server: FakeSshd, auth: SshAuth, **more: Any) -> AuthFailed:
     with pytest.raises(AuthFailed) as caught:
-        async with opened(options_for(server.port, auth=auth, **more)):
+        async with open_channel(options_for(server.port, auth=auth, **more)):
             pass
     return caught.value
 
@@ -45,23 +46,23 @@ def write_key(path: Path, key: asyncssh.SSHKey, passphrase: str | None = None, f
 
 @pytest.mark.parametrize("file_format", ["openssh", "pkcs8-pem"])
 @pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
-async def test_a_key(tmp_path: Path, key: asyncssh.SSHKey, file_format: str, passphrase: str | None) -> None:
+async def test_login_with_key_succeeds(tmp_path: Path, key: asyncssh.SSHKey, file_format: str, passphrase: str | None) -> None:
     path = write_key(tmp_path / "key", key, passphrase, file_format)
     pem = Path(path).read_text()
-    async with running_ssh_server(Login(key=key)) as server:
+    async with running_ssh_server(LoginPolicy(key=key)) as server:
         for auth in (
             SshAuth("private_key", private_key_path=path, passphrase=passphrase),
             SshAuth("private_key", private_key_pem=pem, passphrase=passphrase),
             SshAuth("auto", private_key_pem=pem.rstrip(), passphrase=passphrase),
         ):
-            async with opened(options_for(server.port, auth=auth)):
+            async with open_channel(options_for(server.port, auth=auth)):
                 pass
 
 
 @pytest.mark.parametrize("file_format", ["openssh", "pkcs8-pem"])
-async def test_an_encrypted_key_needs_its_passphrase(tmp_path: Path, key: asyncssh.SSHKey, file_format: str) -> None:
+async def test_login_with_encrypted_key_needs_passphrase(tmp_path: Path, key: asyncssh.SSHKey, file_format: str) -> None:
     path = write_key(tmp_path / "key", key, PASSPHRASE, file_format)
-    async with running_ssh_server(Login(key=key)) as server:
+    async with running_ssh_server(LoginPolicy(key=key)) as server:
         error = await refused(server, SshAuth("private_key", private_key_path=path))
         assert "is encrypted" in error.message
         assert "give its passphrase" in (error.hint or "")
@@ -81,22 +82,22 @@ async def test_an_encrypted_key_needs_its_passphrase(tmp_path: Path, key: asyncs
         SshAuth("private_key"),
     ],
 )
-async def test_what_is_no_key_is_an_invalid_option(auth: SshAuth) -> None:
-    async with running_ssh_server(Login(password="pw")) as server:
+async def test_login_with_invalid_key_raises_invalid_option(auth: SshAuth) -> None:
+    async with running_ssh_server(LoginPolicy(password="pw")) as server:
         with pytest.raises(InvalidOption) as caught:
-            async with opened(options_for(server.port, auth=auth)):
+            async with open_channel(options_for(server.port, auth=auth)):
                 pass
     assert "no key" not in caught.value.message
 
 
-async def test_a_key_that_is_not_authorised(key: asyncssh.SSHKey) -> None:
+async def test_login_with_unauthorised_key_falls_back_only_in_auto(key: asyncssh.SSHKey) -> None:
     other = asyncssh.generate_private_key("ssh-ed25519")
-    async with running_ssh_server(Login(key=other, password="pw")) as server:
+    async with running_ssh_server(LoginPolicy(key=other, password="pw")) as server:
         pem = key.export_private_key().decode()
         error = await refused(server, SshAuth("private_key", "pw", pem))
         assert error.details["tried"] == ["publickey"]
         assert not server.attempts
-        async with opened(options_for(server.port, auth=SshAuth("auto", "pw", pem))):
+        async with open_channel(options_for(server.port, auth=SshAuth("auto", "pw", pem))):
             assert server.attempts == [("password", "pw")]
 
 
@@ -120,49 +121,51 @@ def agent(tmp_path: Path, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch)
         process.communicate()
 
 
-async def test_the_agent(agent: str, key: asyncssh.SSHKey) -> None:
-    async with running_ssh_server(Login(key=key)) as server:
+async def test_login_with_agent_succeeds(agent: str, key: asyncssh.SSHKey) -> None:
+    async with running_ssh_server(LoginPolicy(key=key)) as server:
         for auth in (SshAuth(), SshAuth("agent")):
-            async with opened(options_for(server.port, auth=auth)):
+            async with open_channel(options_for(server.port, auth=auth)):
                 pass
-            async with opened(options_for(server.port, auth=auth, use_openssh_config=True)):
+            async with open_channel(options_for(server.port, auth=auth, use_openssh_config=True)):
                 pass
 
 
-async def test_the_agent_is_left_alone_by_the_other_methods(agent: str, key: asyncssh.SSHKey) -> None:
+async def test_login_with_other_methods_does_not_use_agent(agent: str, key: asyncssh.SSHKey) -> None:
     other = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
-    async with running_ssh_server(Login(key=key, password="pw")) as server:
+    async with running_ssh_server(LoginPolicy(key=key, password="pw")) as server:
         assert (await refused(server, SshAuth("password", "wrong"))).details["tried"] == ["password"]
         await refused(server, SshAuth("private_key", private_key_pem=other))
 
 
-async def test_the_agent_method_uses_the_agent_alone(agent: str, tmp_path: Path) -> None:
+async def test_login_with_agent_method_uses_agent_only(agent: str, tmp_path: Path) -> None:
     only_in_file = asyncssh.generate_private_key("ssh-ed25519")
     path = write_key(tmp_path / "key", only_in_file)
-    async with running_ssh_server(Login(key=only_in_file, password="pw")) as server:
+    async with running_ssh_server(LoginPolicy(key=only_in_file, password="pw")) as server:
         await refused(server, SshAuth("agent", "pw", private_key_path=path))
         assert not server.attempts
 
 
 @pytest.mark.parametrize("path", [None, "/nowhere/agent"])
-async def test_no_agent(path: str | None, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_login_without_agent_fails_for_agent_method_only(
+    path: str | None, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if path is not None:
         monkeypatch.setenv("SSH_AUTH_SOCK", path)
-    async with running_ssh_server(Login(key=key, password="pw")) as server:
+    async with running_ssh_server(LoginPolicy(key=key, password="pw")) as server:
         assert "ssh-add" in ((await refused(server, SshAuth("agent"))).hint or "")
-        async with opened(options_for(server.port, auth=SshAuth("auto", "pw"))):
+        async with open_channel(options_for(server.port, auth=SshAuth("auto", "pw"))):
             pass
 
 
-async def test_the_agent_of_the_configuration_and_only_its_identities(
+async def test_login_with_configured_agent_uses_configured_identities_only(
     agent: str, key: asyncssh.SSHKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSH_AUTH_SOCK")
     config, public = tmp_path / "config", tmp_path / "id.pub"
     key.write_public_key(public)
-    async with running_ssh_server(Login(key=key)) as server:
+    async with running_ssh_server(LoginPolicy(key=key)) as server:
         config.write_text(f"IdentityAgent {agent}\nIdentitiesOnly yes\nIdentityFile {tmp_path}/id\n")
-        async with opened(options_for(server.port, auth=SshAuth(), use_openssh_config=True, config_path=str(config))):
+        async with open_channel(options_for(server.port, auth=SshAuth(), use_openssh_config=True, config_path=str(config))):
             pass
         asyncssh.generate_private_key("ssh-ed25519").write_public_key(public)
         await refused(server, SshAuth(), use_openssh_config=True, config_path=str(config))
@@ -177,49 +180,52 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_keys_of_the_home_are_used_with_the_configuration_only(home: Path, key: asyncssh.SSHKey) -> None:
+async def test_login_uses_default_keys_and_skips_unusable_ones(home: Path, key: asyncssh.SSHKey) -> None:
     write_key(home / ".ssh" / "id_rsa", asyncssh.generate_private_key("ssh-ed25519"), PASSPHRASE)
     (home / ".ssh" / "id_ecdsa").write_text("broken")
     write_key(home / ".ssh" / "id_ed25519", key)
-    async with running_ssh_server(Login(key=key)) as server:
+    async with running_ssh_server(LoginPolicy(key=key)) as server:
         for auth in (SshAuth(), SshAuth("private_key")):
-            async with opened(options_for(server.port, auth=auth, use_openssh_config=True)):
+            async with open_channel(options_for(server.port, auth=auth, use_openssh_config=True)):
                 pass
         assert (await refused(server, SshAuth())).details["tried"] == []
 
 
-def test_too_many_keys_for_the_server(home: Path) -> None:
+def test_login_with_too_many_keys_hints_to_select_one(home: Path) -> None:
     for name in ("id_rsa", "id_ecdsa", "id_ed25519"):
         write_key(home / ".ssh" / name, asyncssh.generate_private_key("ssh-ed25519"))
     with running_sshd("MaxAuthTries 2") as sshd:
         options = options_for_sshd(sshd, auth=SshAuth(), use_openssh_config=True)
         with pytest.raises(AuthFailed, match="Too many authentication failures") as caught:
-            asyncio.run(SshChannel(options).open(Recorder()))
+            asyncio.run(SshChannel(options).open(RecordingReceiver()))
     assert "if there are many keys, select one" in (caught.value.hint or "")
 
 
-async def test_a_certificate_of_the_configuration(home: Path, key: asyncssh.SSHKey) -> None:
+async def test_login_with_configured_certificate_succeeds(home: Path, key: asyncssh.SSHKey) -> None:
     authority = asyncssh.generate_private_key("ssh-ed25519")
     write_key(home / "key", key)
     certificate = authority.generate_user_certificate(key, "user", principals=[USER])
     certificate.write_certificate(home / "certificate")
     (home / ".ssh" / "config").write_text("IdentityFile ~/key\nCertificateFile /nowhere\nCertificateFile ~/certificate\n")
-    login = Login(authority=authority)
-    async with running_ssh_server(login) as server, opened(options_for(server.port, auth=SshAuth(), use_openssh_config=True)):
+    login = LoginPolicy(authority=authority)
+    async with (
+        running_ssh_server(login) as server,
+        open_channel(options_for(server.port, auth=SshAuth(), use_openssh_config=True)),
+    ):
         pass
 
 
-async def test_a_named_key_is_the_only_one_tried(home: Path, key: asyncssh.SSHKey) -> None:
+async def test_login_with_named_key_tries_no_other_key(home: Path, key: asyncssh.SSHKey) -> None:
     write_key(home / ".ssh" / "id_ed25519", key)
     other = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
-    async with running_ssh_server(Login(key=key)) as server:
+    async with running_ssh_server(LoginPolicy(key=key)) as server:
         await refused(server, SshAuth(private_key_pem=other), use_openssh_config=True)
 
 
-async def test_a_path_may_start_in_the_home(home: Path, key: asyncssh.SSHKey) -> None:
+async def test_login_key_path_expands_home(home: Path, key: asyncssh.SSHKey) -> None:
     write_key(home / "key", key)
     async with (
-        running_ssh_server(Login(key=key)) as server,
-        opened(options_for(server.port, auth=SshAuth("private_key", private_key_path="~/key"))),
+        running_ssh_server(LoginPolicy(key=key)) as server,
+        open_channel(options_for(server.port, auth=SshAuth("private_key", private_key_path="~/key"))),
     ):
         pass

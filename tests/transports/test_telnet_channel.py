@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
+from fixtures.receiver import RecordingReceiver
 from fixtures.servers.programs import free_port
-from fixtures.servers.scripted import Peer, listening
-from fixtures.ssh import Recorder
+from fixtures.servers.tcp_peer import TcpPeer, listening
 from fixtures.telnet import BINARY, BRK, DM, DO, DONT, ECHO, IAC, NAWS, SB, SE, TM, WILL, WONT, telnet_line
 from transports.channel import Pty
 from transports.errors import ChannelEnded, ConnectFailed, ConnectTimeout, InvalidOption, Unsupported
@@ -23,22 +23,22 @@ from transports.telnet import LineEnding, TelnetChannel, TelnetConnectOptions
 
 
 @asynccontextmanager
-async def opening_to_a_peer() -> AsyncIterator[tuple[asyncio.Task[None], TelnetChannel, Recorder, Peer]]:
+async def opening_to_a_peer() -> AsyncIterator[tuple[asyncio.Task[None], TelnetChannel, RecordingReceiver, TcpPeer]]:
     """A channel whose open still goes on."""
     async with listening() as listener:
-        channel, receiver = TelnetChannel(TelnetConnectOptions(listener.host, listener.port), Pty()), Recorder()
+        channel, receiver = TelnetChannel(TelnetConnectOptions(listener.host, listener.port), Pty()), RecordingReceiver()
         opening = asyncio.create_task(channel.open(receiver))
         yield opening, channel, receiver, await listener.accept()
         await channel.close()
 
 
-async def test_a_host_that_says_nothing_is_open() -> None:
+async def test_telnet_open_to_silent_host_succeeds() -> None:
     async with telnet_line(b"") as line:
         await line.channel.send(line.channel.enter)
         assert await line.peer.receive_until(b"\r\0") == b"\r\0"
 
 
-async def test_open_waits_for_options_that_the_peer_has_begun_with() -> None:
+async def test_telnet_open_waits_for_negotiation_that_peer_started() -> None:
     async with opening_to_a_peer() as (opening, channel, _, peer):
         peer.send(IAC + DO + NAWS)
         await peer.receive_until(IAC + SE)
@@ -47,7 +47,7 @@ async def test_open_waits_for_options_that_the_peer_has_begun_with() -> None:
         assert channel.enter == b"\r"
 
 
-async def test_a_peer_that_negotiates_for_ever_is_open_all_the_same() -> None:
+async def test_telnet_open_to_endlessly_negotiating_peer_succeeds() -> None:
     async with opening_to_a_peer() as (opening, _, _, peer):
         while not opening.done():
             peer.send(IAC + DO + TM)
@@ -55,7 +55,7 @@ async def test_a_peer_that_negotiates_for_ever_is_open_all_the_same() -> None:
         await opening
 
 
-async def test_a_peer_that_ends_at_once_is_read_to_its_end() -> None:
+async def test_telnet_open_to_peer_that_ends_at_once_delivers_all_output() -> None:
     async with opening_to_a_peer() as (opening, _, receiver, peer):
         peer.send(b"All lines are in use\r\n")
         peer.finish()
@@ -64,7 +64,7 @@ async def test_a_peer_that_ends_at_once_is_read_to_its_end() -> None:
         assert [type(reason) for reason in receiver.ends] == [ChannelEnded]
 
 
-async def test_a_cancelled_open_leaves_no_connection() -> None:
+async def test_telnet_cancelled_open_closes_connection() -> None:
     async with opening_to_a_peer() as (opening, _, receiver, peer):
         peer.send(IAC + DO + NAWS)
         await peer.receive_until(IAC + SE)
@@ -75,24 +75,24 @@ async def test_a_cancelled_open_leaves_no_connection() -> None:
         assert receiver.ends == []
 
 
-async def test_a_refused_connection_is_named() -> None:
+async def test_telnet_open_to_closed_port_raises_connect_failed() -> None:
     port = free_port()
     with pytest.raises(ConnectFailed, match=f"127.0.0.1:{port}: Connection refused"):
-        await TelnetChannel(TelnetConnectOptions("127.0.0.1", port), Pty()).open(Recorder())
+        await TelnetChannel(TelnetConnectOptions("127.0.0.1", port), Pty()).open(RecordingReceiver())
 
 
 @pytest.mark.parametrize("host", ["console.invalid", "x" * 64])
-async def test_a_name_that_is_no_host_is_named(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_telnet_open_to_unknown_host_raises_connect_failed(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def unknown(name: str, *_: object, **__: object) -> object:
         name.encode("idna")
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
     with pytest.raises(ConnectFailed, match=f"cannot connect to {host}:23: "):
-        await TelnetChannel(TelnetConnectOptions(host), Pty()).open(Recorder())
+        await TelnetChannel(TelnetConnectOptions(host), Pty()).open(RecordingReceiver())
 
 
-async def test_a_host_that_does_not_answer_times_out() -> None:
+async def test_telnet_open_without_answer_raises_connect_timeout() -> None:
     with contextlib.ExitStack() as sockets:
         full = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):  # Linux drops what does not fit into the queue of a listener that never accepts
@@ -101,7 +101,7 @@ async def test_a_host_that_does_not_answer_times_out() -> None:
             waiting.connect_ex(full.getsockname())
         options = TelnetConnectOptions("127.0.0.1", full.getsockname()[1], connect_timeout_s=0.2)
         with pytest.raises(ConnectTimeout, match=r"did not answer within 0\.2 s"):
-            await TelnetChannel(options, Pty()).open(Recorder())
+            await TelnetChannel(options, Pty()).open(RecordingReceiver())
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ async def test_a_host_that_does_not_answer_times_out() -> None:
         ({}, Pty(rows=65536)),
     ],
 )
-async def test_an_option_that_cannot_be_is_refused(changed: dict[str, object], pty: Pty) -> None:
+async def test_telnet_invalid_options_raise_invalid_option(changed: dict[str, object], pty: Pty) -> None:
     options = replace(TelnetConnectOptions("127.0.0.1"), **changed)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption):
-        await TelnetChannel(options, pty).open(Recorder())
+        await TelnetChannel(options, pty).open(RecordingReceiver())
 
 
-async def test_cleartext_is_warned_of() -> None:
+async def test_telnet_channel_warns_of_cleartext() -> None:
     assert "cleartext" in (TelnetChannel(TelnetConnectOptions("127.0.0.1"), Pty()).security_warning or "")
 
 
@@ -142,7 +142,7 @@ async def test_cleartext_is_warned_of() -> None:
         ("pass_through", b"\n", b"\n"),
     ],
 )
-async def test_enter_follows_the_negotiation(line_ending: LineEnding, plain: bytes, in_binary: bytes) -> None:
+async def test_telnet_enter_depends_on_line_ending_and_binary(line_ending: LineEnding, plain: bytes, in_binary: bytes) -> None:
     async with telnet_line(line_ending=line_ending) as line:
         assert line.channel.enter == plain
         await line.answer(IAC + WILL + BINARY)
@@ -153,13 +153,13 @@ async def test_enter_follows_the_negotiation(line_ending: LineEnding, plain: byt
         assert line.channel.enter == plain
 
 
-async def test_binary_that_is_refused_leaves_enter_as_it_was() -> None:
+async def test_telnet_enter_after_refused_binary_is_cr_nul() -> None:
     async with telnet_line(binary=False) as line:
         assert await line.answer(IAC + DO + BINARY + IAC + WILL + BINARY) == IAC + WONT + BINARY + IAC + DONT + BINARY
         assert line.channel.enter == b"\r\0"
 
 
-async def test_a_resize_is_told_at_once() -> None:
+async def test_telnet_resize_sends_naws() -> None:
     async with telnet_line(pty=Pty(80, 24)) as line:
         line.channel.resize(132, 50)
         assert await line.answer(IAC + DO + NAWS) == IAC + WILL + NAWS + IAC + SB + NAWS + b"\0\x84\0\x32" + IAC + SE
@@ -171,7 +171,7 @@ async def test_a_resize_is_told_at_once() -> None:
         line.channel.resize(80, 24)
 
 
-async def test_without_a_terminal_there_is_no_size() -> None:
+async def test_telnet_resize_without_terminal_raises_unsupported() -> None:
     async with telnet_line(pty=None) as line:
         assert line.channel.pty_enabled is False
         assert await line.answer(IAC + DO + NAWS) == IAC + WONT + NAWS
@@ -179,7 +179,7 @@ async def test_without_a_terminal_there_is_no_size() -> None:
             line.channel.resize(80, 24)
 
 
-async def test_break_and_iac_in_data() -> None:
+async def test_telnet_break_is_sent_and_iac_in_data_is_doubled() -> None:
     async with telnet_line() as line:
         await line.channel.send_break()
         assert await line.peer.receive_until(BRK) == IAC + BRK
@@ -187,14 +187,14 @@ async def test_break_and_iac_in_data() -> None:
         assert await line.peer.receive_until(b"end") == bytes(range(255)) + IAC + IAC + b"end"
 
 
-async def test_echo_is_not_taken_for_a_secret() -> None:
+async def test_telnet_echo_option_does_not_set_echo_off() -> None:
     async with telnet_line() as line:
         for asked in (IAC + WILL + ECHO, IAC + WONT + ECHO):
             await line.answer(asked)
             assert line.channel.echo_off is False
 
 
-async def test_a_synch_loses_no_byte() -> None:
+async def test_telnet_synch_loses_no_byte() -> None:
     async with telnet_line(b"") as line:
         line.peer.send(b"before" + IAC + DM, socket.MSG_OOB)  # RFC 854: DM is TCP's urgent byte
         line.peer.send(b"after")
@@ -202,11 +202,11 @@ async def test_a_synch_loses_no_byte() -> None:
 
 
 @pytest.mark.parametrize(("keepalive", "sent"), [("nop", b"\xf1"), ("ayt", b"\xf6")])
-async def test_a_keepalive_goes_out_again_and_again(keepalive: str, sent: bytes) -> None:
+async def test_telnet_keepalive_is_sent_repeatedly(keepalive: str, sent: bytes) -> None:
     async with telnet_line(keepalive=keepalive, keepalive_s=0.01) as line:
         assert await line.peer.receive_until((IAC + sent) * 3) == (IAC + sent) * 3
 
 
-async def test_without_one_a_raw_console_gets_no_byte() -> None:
+async def test_telnet_without_keepalive_sends_no_byte() -> None:
     async with telnet_line() as line:
         assert await line.answer(b"") == b""

@@ -117,12 +117,12 @@ BINARY_PART = b"\0a\r\0" + IAC + WILL + BINARY + b"\0b\r\0" + IAC + IAC + IAC + 
 
 
 @pytest.mark.parametrize("cut", range(len(PADDED) + 1))
-def test_padding_and_iac_are_gone_at_every_cut(cut: int) -> None:
+def test_nul_padding_and_iac_are_removed_at_any_chunk_boundary(cut: int) -> None:
     assert exchange([PADDED[:cut], PADDED[cut:]]) == (b"login\r\n\xff\r\nend\r", IAC + WILL + TTYPE)
 
 
 @pytest.mark.parametrize("cut", range(len(BINARY_PART) + 1))
-def test_nul_is_data_while_the_peer_sends_binary(cut: int) -> None:
+def test_nul_is_data_while_peer_sends_binary(cut: int) -> None:
     data, answers = exchange([BINARY_PART[:cut], BINARY_PART[cut:]])
     assert data == b"a\r" + b"\0b\r\0\xff" + b"c\r"
     assert answers == IAC + DO + BINARY + IAC + DONT + BINARY
@@ -144,14 +144,14 @@ dialogues = st.lists(st.one_of(text, negotiations, commands, subnegotiations, st
 
 
 @given(dialogues, st.lists(st.integers(0, 200)))
-def test_no_way_to_cut_changes_data_or_answers(stream: bytes, cuts: list[int]) -> None:
+def test_data_and_responses_are_independent_of_chunk_boundaries(stream: bytes, cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     pieces = [stream[start:end] for start, end in itertools.pairwise(edges) if start < end]
     assert exchange(pieces) == exchange([stream] if stream else [])
 
 
 @given(st.binary(max_size=300), st.booleans())
-def test_sent_data_comes_out_of_a_peer_as_it_went_in(data: bytes, binary: bool) -> None:
+def test_sent_data_has_iac_doubled_only(data: bytes, binary: bool) -> None:
     line = Line(binary=binary)
     before = len(line.wire.written)
     assert line.connection.write(data) == len(data)
@@ -160,7 +160,7 @@ def test_sent_data_comes_out_of_a_peer_as_it_went_in(data: bytes, binary: bool) 
 
 @pytest.mark.parametrize("binary", [None, True, False])
 @pytest.mark.parametrize("pty", [None, Pty(80, 24)])
-def test_each_option_is_answered_once(pty: Pty | None, binary: bool | None) -> None:
+def test_each_option_request_gets_one_response(pty: Pty | None, binary: bool | None) -> None:
     for option in ALL_OPTIONS:
         line = Line(pty=pty, binary=binary)
         asked = binary is True and option == BINARY
@@ -180,14 +180,14 @@ def test_each_option_is_answered_once(pty: Pty | None, binary: bool | None) -> N
         (None, None, {BINARY, SGA}, {BINARY, SGA, ECHO}),
     ],
 )
-def test_what_is_not_needed_is_refused(pty: Pty | None, binary: bool | None, ours: set[bytes], theirs: set[bytes]) -> None:
+def test_unsupported_options_are_refused(pty: Pty | None, binary: bool | None, ours: set[bytes], theirs: set[bytes]) -> None:
     for option in ALL_OPTIONS:
         line = Line(pty=pty, binary=binary)
         assert line.say(IAC + DO + option).startswith(IAC + (WILL if option in ours else WONT) + option)
         assert line.say(IAC + WILL + option) == IAC + (DO if option in theirs else DONT) + option
 
 
-def test_an_option_that_is_withdrawn_is_confirmed_and_may_come_again() -> None:
+def test_option_withdrawal_is_acknowledged_and_option_may_return() -> None:
     line = Line(pty=Pty(80, 24))
     for _ in range(3):
         assert line.say(IAC + WILL + ECHO) == IAC + DO + ECHO
@@ -199,7 +199,7 @@ def test_an_option_that_is_withdrawn_is_confirmed_and_may_come_again() -> None:
 
 
 @pytest.mark.parametrize("loop", [IAC + DO + NAWS + IAC + DONT + NAWS, IAC + DO + TM, IAC + WILL + ECHO + IAC + WONT + ECHO])
-def test_a_loop_of_changes_ends(loop: bytes) -> None:
+def test_negotiation_loop_is_stopped(loop: bytes) -> None:
     line = Line(pty=Pty(80, 24))
     assert len(line.say(*[loop] * 1000)) <= MAX_CHANGES_WITHOUT_DATA * len(
         IAC + WILL + NAWS + IAC + SB + NAWS + b"1234" + IAC + SE
@@ -208,7 +208,7 @@ def test_a_loop_of_changes_ends(loop: bytes) -> None:
     assert line.say(b"$ " + IAC + DO + TM) == IAC + WONT + TM
 
 
-def test_naws_tells_the_size_and_doubles_iac() -> None:
+def test_naws_sends_size_with_iac_doubled() -> None:
     line = Line(pty=Pty(255, 24))
     line.connection.negotiation.resize(Pty(80, 25))  # before it is asked for: kept
     assert line.say(IAC + DO + NAWS) == IAC + WILL + NAWS + IAC + SB + NAWS + b"\0\x50\0\x19" + IAC + SE
@@ -219,7 +219,7 @@ def test_naws_tells_the_size_and_doubles_iac() -> None:
     assert line.wire.written.endswith(IAC + WONT + NAWS)
 
 
-def test_ttype_and_environment_tell_the_terminal_only() -> None:
+def test_ttype_and_new_environ_send_terminal_type_only() -> None:
     line = Line(pty=Pty())
     send, all_of_them = b"\x01", b""
     assert line.say(IAC + SB + TTYPE + send + IAC + SE) == b""  # not agreed yet
@@ -238,14 +238,14 @@ def test_ttype_and_environment_tell_the_terminal_only() -> None:
 @pytest.mark.parametrize(
     "payload", [b"", TTYPE, TTYPE + b"\0IS", TTYPE + b"\x07", NEW_ENVIRON + b"\x02", b"\0", b"\x22\x01", b"\xfe"]
 )
-def test_garbage_between_sb_and_se_is_ignored(payload: bytes) -> None:
+def test_invalid_subnegotiation_is_ignored(payload: bytes) -> None:
     line = Line(pty=Pty())
     line.say(IAC + DO + TTYPE + IAC + DO + NEW_ENVIRON)
     assert line.say(IAC + SB + payload + IAC + SE + b"text") == b""
     assert line.heard.data == b"text"
 
 
-def test_compression_is_refused_and_not_begun_unasked() -> None:
+def test_compression_is_refused_and_never_started() -> None:
     line = Line(pty=Pty())
     offer = b"".join(IAC + WILL + option for option in (MCCP1, MCCP2, MCCP3))
     assert line.say(offer) == offer.replace(WILL, DONT)
@@ -256,7 +256,7 @@ def test_compression_is_refused_and_not_begun_unasked() -> None:
     assert line.wire.written.endswith(b"plain")
 
 
-def test_binary_is_asked_for_where_it_is_wanted() -> None:
+def test_binary_option_requests_both_directions() -> None:
     line = Line(binary=True)
     assert line.wire.written == IAC + WILL + BINARY + IAC + DO + BINARY
     assert (line.connection.negotiation.sends_binary, line.connection.negotiation.receives_binary) == (False, False)

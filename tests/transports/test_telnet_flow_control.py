@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from fixtures.servers.scripted import Peer
-from fixtures.ssh import Recorder
+from fixtures.receiver import RecordingReceiver
+from fixtures.servers.tcp_peer import TcpPeer
 from fixtures.telnet import DO, ECHO, IAC, NAWS, SB, SE, SGA, TM, TTYPE, WILL, TelnetLine, fill, telnet_line
 from transports.channel import Pty
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError
@@ -18,15 +18,15 @@ from transports.telnet import TelnetChannel, TelnetConnectOptions
 from transports.telnet.connection import UNSENT_BYTES, WRITE_BYTES
 
 
-def kinds(receiver: Recorder) -> list[type[ChannelError]]:
+def kinds(receiver: RecordingReceiver) -> list[type[ChannelError]]:
     return [type(reason) for reason in receiver.ends]
 
 
 # Ending
 
 
-@pytest.mark.parametrize(("end", "reason"), [(Peer.finish, ChannelEnded), (Peer.reset, ChannelBroken)])
-async def test_the_end_comes_once_and_after_the_last_byte(end: Callable[[Peer], None], reason: type[ChannelError]) -> None:
+@pytest.mark.parametrize(("end", "reason"), [(TcpPeer.finish, ChannelEnded), (TcpPeer.reset, ChannelBroken)])
+async def test_telnet_end_is_reported_once_after_last_byte(end: Callable[[TcpPeer], None], reason: type[ChannelError]) -> None:
     async with telnet_line() as line:
         line.peer.send(b"x" * 30000 + IAC + DO + TM + b"last")
         end(line.peer)
@@ -43,7 +43,7 @@ async def test_the_end_comes_once_and_after_the_last_byte(end: Callable[[Peer], 
         line.channel.resize(80, 24)
 
 
-async def test_a_write_that_meets_a_reset_first_loses_nothing() -> None:
+async def test_telnet_write_that_detects_reset_loses_no_received_byte() -> None:
     async with telnet_line() as line:
         line.peer.send(b"last words")
         line.peer.reset()
@@ -52,7 +52,7 @@ async def test_a_write_that_meets_a_reset_first_loses_nothing() -> None:
         assert kinds(line.receiver) == [ChannelBroken]
 
 
-async def test_close_sends_what_was_written_and_ends_once() -> None:
+async def test_telnet_close_sends_pending_output_and_ends_once() -> None:
     async with telnet_line() as line:
         await line.channel.send(b"exit\r\0")
         await line.channel.close()
@@ -63,7 +63,7 @@ async def test_close_sends_what_was_written_and_ends_once() -> None:
             line.channel.write(b"x")
 
 
-async def test_a_channel_that_is_not_open_takes_nothing() -> None:
+async def test_telnet_write_before_open_raises_channel_closed() -> None:
     channel = TelnetChannel(TelnetConnectOptions("127.0.0.1"), Pty())
     with pytest.raises(ChannelClosed, match="not open"):
         channel.write(b"x")
@@ -79,7 +79,7 @@ async def stuck() -> AsyncIterator[TelnetLine]:
         yield line
 
 
-async def test_little_waits_before_a_key(stuck: TelnetLine) -> None:
+async def test_telnet_unread_output_before_key_is_bounded(stuck: TelnetLine) -> None:
     taken = await fill(stuck)
     assert stuck.channel.write(b"\x03") == 0
     # In the peer's kernel, in ours unsent, in ours on the way, in the process.
@@ -90,10 +90,10 @@ async def test_little_waits_before_a_key(stuck: TelnetLine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "reason"), [(Peer.reset, ChannelBroken), (Peer.finish_sending, ChannelEnded), (None, ChannelClosed)]
+    ("end", "reason"), [(TcpPeer.reset, ChannelBroken), (TcpPeer.finish_sending, ChannelEnded), (None, ChannelClosed)]
 )
-async def test_all_who_wait_to_write_hear_of_the_end(
-    stuck: TelnetLine, end: Callable[[Peer], None] | None, reason: type[ChannelError]
+async def test_telnet_end_wakes_all_waiting_writers(
+    stuck: TelnetLine, end: Callable[[TcpPeer], None] | None, reason: type[ChannelError]
 ) -> None:
     await fill(stuck)
     waiting = [asyncio.create_task(stuck.channel.drain()) for _ in range(10)]
@@ -107,7 +107,7 @@ async def test_all_who_wait_to_write_hear_of_the_end(
     assert kinds(stuck.receiver) == [reason]
 
 
-async def test_a_peer_that_reads_no_answer_is_left(stuck: TelnetLine) -> None:
+async def test_telnet_peer_that_never_reads_responses_breaks_channel(stuck: TelnetLine) -> None:
     await fill(stuck)
     await stuck.peer.send_all(IAC + DO + TTYPE)
     with contextlib.suppress(ConnectionError):
@@ -130,7 +130,7 @@ async def _echo_server(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 async def _converse(port: int, number: int) -> None:
-    channel, receiver = TelnetChannel(TelnetConnectOptions("127.0.0.1", port), Pty(80, 24)), Recorder()
+    channel, receiver = TelnetChannel(TelnetConnectOptions("127.0.0.1", port), Pty(80, 24)), RecordingReceiver()
     await channel.open(receiver)
     chance = random.Random(number)
     said = [f"{number}:{line}:".encode() + chance.randbytes(300).translate(None, b"\r\n\0") for line in range(20)]
@@ -144,7 +144,7 @@ async def _converse(port: int, number: int) -> None:
     await channel.close()
 
 
-async def test_a_hundred_at_once_do_not_mix() -> None:
+async def test_telnet_hundred_channels_do_not_mix_data() -> None:
     server = await asyncio.start_server(_echo_server, "127.0.0.1", 0, backlog=128)
     async with server:
         port = server.sockets[0].getsockname()[1]

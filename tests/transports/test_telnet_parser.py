@@ -76,7 +76,7 @@ streams = st.one_of(
 
 
 @given(streams, st.lists(st.integers(0, 300)))
-def test_every_way_to_cut_gives_the_same(stream: bytes, cuts: list[int]) -> None:
+def test_parser_result_is_independent_of_chunk_boundaries(stream: bytes, cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     pieces = [stream[start:end] for start, end in itertools.pairwise(edges)]
     assert scan(pieces) == scan([stream]) == byte_by_byte(stream)
@@ -90,7 +90,7 @@ RECORDED = (
 
 
 @pytest.mark.parametrize("cut", range(len(RECORDED) + 1))
-def test_a_recorded_negotiation_at_every_cut(cut: int) -> None:
+def test_parser_recorded_negotiation_split_anywhere_gives_same_events(cut: int) -> None:
     assert scan([RECORDED[:cut], RECORDED[cut:]]) == [
         b"a\xffb",
         TelnetCommand(DO, TTYPE),
@@ -104,20 +104,20 @@ def test_a_recorded_negotiation_at_every_cut(cut: int) -> None:
 
 @pytest.mark.parametrize("size", [MAX_SUBNEGOTIATION - 1, MAX_SUBNEGOTIATION, MAX_SUBNEGOTIATION + 1, 3 * MAX_SUBNEGOTIATION])
 @pytest.mark.parametrize("step", [1, 1000, 1 << 20])
-def test_a_long_subnegotiation_is_whole_or_left_out(size: int, step: int) -> None:
+def test_parser_overlong_subnegotiation_is_dropped_entirely(size: int, step: int) -> None:
     stream = IAC + SB + b"x" * size + IAC + SE + b"text"
     kept = [Subnegotiation(b"x" * size)] if size <= MAX_SUBNEGOTIATION else []
     assert scan(stream[start : start + step] for start in range(0, len(stream), step)) == [*kept, b"text"]
 
 
 @pytest.mark.parametrize("end", [IAC + SE + b"text", IAC + NOP + b"text"])
-def test_an_overlong_subnegotiation_ends_at_every_cut(end: bytes) -> None:
+def test_parser_overlong_subnegotiation_split_anywhere_ends(end: bytes) -> None:
     stream = IAC + SB + b"x" * 3 * MAX_SUBNEGOTIATION + IAC + IAC + end
     for cut in range(len(stream) - len(end) - 3, len(stream) + 1):
         assert scan([stream[:cut], stream[cut:]]) == [b"text"]
 
 
-def test_a_subnegotiation_that_never_ends_takes_no_memory() -> None:
+def test_parser_endless_subnegotiation_uses_bounded_memory() -> None:
     scanner = TelnetParser()
     scanner.feed(IAC + SB + TTYPE)
     piece = b"\0garbage" * 8192

@@ -71,7 +71,7 @@ async def telnetd(tmp_path: Path) -> AsyncIterator[Telnetd]:
         yield server
 
 
-async def test_telnetd_has_the_size_now_and_after_a_resize(telnetd: Telnetd) -> None:
+async def test_telnetd_has_window_size_before_and_after_resize(telnetd: Telnetd) -> None:
     async with terminal(telnetd) as shell:
         await shell.until(b"$ ")
         assert await shell.run(b"stty size", b"$ ") == b"24 80\r\n"
@@ -80,14 +80,14 @@ async def test_telnetd_has_the_size_now_and_after_a_resize(telnetd: Telnetd) -> 
             assert await shell.run(b"stty size", b"$ ") == f"{rows} {cols}\r\n".encode()
 
 
-async def test_telnetd_knows_the_terminal_and_nothing_else_of_us(telnetd: Telnetd, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_telnetd_receives_terminal_type_and_no_other_variable(telnetd: Telnetd, monkeypatch: pytest.MonkeyPatch) -> None:
     async with terminal(telnetd, Pty(80, 24, "vt220")) as shell:
         await shell.until(b"$ ")
         assert await shell.run(b"echo $TERM $LANG $USER $COLORTERM", b"$ ") == b"vt220\r\n"
 
 
 @pytest.mark.parametrize("binary", [None, True, False])
-async def test_one_enter_makes_one_prompt_on_telnetd(telnetd: Telnetd, binary: bool | None) -> None:
+async def test_telnetd_enter_gives_one_prompt(telnetd: Telnetd, binary: bool | None) -> None:
     async with terminal(telnetd, binary=binary) as shell:
         await shell.until(b"$ ")
         assert shell.channel.enter == (b"\r\0" if binary is False else b"\r")
@@ -98,7 +98,7 @@ async def test_one_enter_makes_one_prompt_on_telnetd(telnetd: Telnetd, binary: b
 
 
 @pytest.mark.parametrize("binary", [None, True, False])
-async def test_every_byte_passes_telnetd(telnetd: Telnetd, binary: bool | None) -> None:
+async def test_telnetd_transfers_all_bytes_in_both_directions(telnetd: Telnetd, binary: bool | None) -> None:
     """Both ways; telnetd pads a CR with NUL where it does not send BINARY."""
     async with terminal(telnetd, binary=binary) as shell:
         await shell.until(b"$ ")
@@ -110,7 +110,7 @@ async def test_every_byte_passes_telnetd(telnetd: Telnetd, binary: bool | None) 
         assert output.endswith(b"<\xff\xff\rx\r\n>$ ")
 
 
-async def test_break_is_the_quit_character_on_telnetd(telnetd: Telnetd) -> None:
+async def test_telnetd_receives_break_as_quit_character(telnetd: Telnetd) -> None:
     async with terminal(telnetd) as shell:
         await shell.until(b"$ ")
         # As a character: as a signal it could come before there is a program to get it.
@@ -120,7 +120,7 @@ async def test_break_is_the_quit_character_on_telnetd(telnetd: Telnetd) -> None:
         assert await shell.until(b"$ ") == b" 1c\r\n$ "
 
 
-async def test_telnetd_ends_with_its_shell(telnetd: Telnetd) -> None:
+async def test_telnetd_shell_exit_ends_channel(telnetd: Telnetd) -> None:
     async with terminal(telnetd) as shell:
         await shell.until(b"$ ")
         await shell.enter(b"echo bye; exit")
@@ -128,14 +128,14 @@ async def test_telnetd_ends_with_its_shell(telnetd: Telnetd) -> None:
             await shell.until(b"never")
 
 
-async def test_a_flood_from_telnetd_arrives_in_full(telnetd: Telnetd) -> None:
+async def test_telnetd_flood_is_received_completely(telnetd: Telnetd) -> None:
     async with terminal(telnetd) as shell:
         await shell.until(b"$ ")
         output = await shell.run(b"seq 100000", b"$ ")
         assert output == b"".join(b"%d\r\n" % number for number in range(1, 100001))
 
 
-async def test_without_a_terminal_telnetd_serves_too(telnetd: Telnetd) -> None:
+async def test_telnetd_without_terminal_works(telnetd: Telnetd) -> None:
     async with terminal(telnetd, pty=None) as shell:
         await shell.until(b"$ ")
         assert await shell.run(b"stty size", b"$ ") == b"0 0\r\n"
@@ -159,7 +159,7 @@ async def logged_in(zebra: Zebra, pty: Pty | None) -> AsyncIterator[Terminal]:
         yield router
 
 
-async def test_login_and_enable_on_zebra(zebra: Zebra) -> None:
+async def test_zebra_login_and_enable(zebra: Zebra) -> None:
     async with logged_in(zebra, Pty(80, 24)) as router:
         await router.enter(b"enable")
         await router.until(b"Password: ")
@@ -169,7 +169,7 @@ async def test_login_and_enable_on_zebra(zebra: Zebra) -> None:
 
 
 @pytest.mark.parametrize("line_ending", ["auto", "cr", "crlf", "lf"])
-async def test_one_enter_makes_one_prompt_on_zebra(zebra: Zebra, line_ending: str) -> None:
+async def test_zebra_enter_gives_one_prompt(zebra: Zebra, line_ending: str) -> None:
     async with terminal(zebra, line_ending=line_ending) as router:
         await router.until(b"Password: ")
         await router.enter(zebra.password.encode())
@@ -181,7 +181,7 @@ async def test_one_enter_makes_one_prompt_on_zebra(zebra: Zebra, line_ending: st
 
 
 @pytest.mark.parametrize("rows", [10, 5])
-async def test_the_size_we_tell_decides_how_zebra_pages(zebra: Zebra, rows: int) -> None:
+async def test_zebra_page_length_follows_window_size(zebra: Zebra, rows: int) -> None:
     async with logged_in(zebra, Pty(80, rows)) as router:
         await router.enter(b"list")
         page = await router.until(b" --More-- ")
@@ -195,12 +195,12 @@ async def test_the_size_we_tell_decides_how_zebra_pages(zebra: Zebra, rows: int)
         assert (await router.until(b" --More-- ")).count(b"\r\n") == 2 * rows
 
 
-async def test_without_a_size_zebra_does_not_page(zebra: Zebra) -> None:
+async def test_zebra_without_window_size_does_not_page(zebra: Zebra) -> None:
     async with logged_in(zebra, None) as router:
         assert b"--More--" not in await router.run(b"list", b"R1> ")
 
 
-async def test_three_wrong_passwords_end_the_line(zebra: Zebra) -> None:
+async def test_zebra_three_wrong_passwords_end_channel(zebra: Zebra) -> None:
     async with terminal(zebra) as router:
         for _ in range(3):
             await router.until(b"Password: ")
@@ -209,7 +209,7 @@ async def test_three_wrong_passwords_end_the_line(zebra: Zebra) -> None:
             await router.until(b"Password: ")
 
 
-async def test_many_lines_of_one_telnetd(telnetd: Telnetd) -> None:
+async def test_telnetd_serves_many_channels(telnetd: Telnetd) -> None:
     async def converse(name: str) -> None:
         async with terminal(telnetd) as shell:
             await shell.until(b"$ ")

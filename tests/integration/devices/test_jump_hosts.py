@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from fixtures.servers.inprocess_ssh import USER, InProcessSsh, Login, running_ssh_server
+from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, running_ssh_server
 from ptyctl import LocalController
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
@@ -39,10 +39,10 @@ ssh_options = {{ host_key_policy = "accept_new", known_hosts_path = "{known}", u
 
 
 @pytest.fixture
-async def hops(inventory: SwitchInventory) -> AsyncIterator[list[InProcessSsh]]:
+async def hops(inventory: SwitchInventory) -> AsyncIterator[list[FakeSshd]]:
     """Two jump hosts, and a device that is reached through both."""
     async with AsyncExitStack() as stack:
-        servers = [await stack.enter_async_context(running_ssh_server(Login(password=HOP_PASSWORD))) for _ in range(2)]
+        servers = [await stack.enter_async_context(running_ssh_server(LoginPolicy(password=HOP_PASSWORD))) for _ in range(2)]
         first, second = (server.port for server in servers)
         behind = _BEHIND.format(
             first=first, second=second, user=USER, ssh=inventory.switch.ssh_port, known=inventory.folder / "known_hosts"
@@ -52,7 +52,7 @@ async def hops(inventory: SwitchInventory) -> AsyncIterator[list[InProcessSsh]]:
         yield servers
 
 
-async def test_a_device_behind_two_jump_hosts(controller: LocalController, hops: list[InProcessSsh]) -> None:
+async def test_a_device_behind_two_jump_hosts(controller: LocalController, hops: list[FakeSshd]) -> None:
     one = await SessionHandle.open(controller, device="sw-behind")
     assert "switch-001" in (await one.exec("show version")).stdout
     assert [len(server.live) for server in hops] == [1, 1]
@@ -62,7 +62,7 @@ async def test_a_device_behind_two_jump_hosts(controller: LocalController, hops:
 
 
 async def test_a_jump_host_that_refuses_is_named(
-    controller: LocalController, inventory: SwitchInventory, hops: list[InProcessSsh]
+    controller: LocalController, inventory: SwitchInventory, hops: list[FakeSshd]
 ) -> None:
     inventory.keep("hop", "not-the-one")
     with refused(ErrorCode.AUTH_FAILED, str(hops[0].port)) as caught:
