@@ -1,51 +1,57 @@
-"""The Python library: a session of one's own in one line, or the sessions that everybody shares."""
+"""The Python library: a session in this process, or the daemon's shared sessions."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Unpack
 
 from .api.controller import Controller
-from .api.handle import SessionHandle
-from .api.session import SessionEntry, SessionRequest
+from .api.handle import OpenOptions, SessionHandle
+from .api.session import ListReply, SessionEntry, SessionRequest
 
 
 class Connection:
-    """This user's daemon: its sessions are those of the command line and of all MCP clients, and stay when we go.
+    """Connection to this user's daemon, whose sessions the command line and all MCP clients share. They outlive the connection.
 
-    All methods raise PtyctlError. `controller` takes what they do not.
+    All methods raise PtyctlError.
+
+    Attributes:
+        controller: for calls that have no method here.
     """
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
 
-    async def open(self, **fields: Any) -> SessionHandle:
-        """Opens a session, or finds the one that a console has; `fields` are those of `ptyctl_session` with action=open.
+    async def open(self, **options: Unpack[OpenOptions]) -> SessionHandle:
+        """Open a session, or return the open session of a console.
 
-        It stays open, unless the handle is used with `async with`, or closed.
+        The session stays open until it is closed: by `close`, or at the end of `async with` on the handle.
         """
-        return await SessionHandle.open(self.controller, **fields)
+        return await SessionHandle.open(self.controller, **options)
 
     async def session(self, session_id: str, task_id: str | None = None) -> SessionHandle:
-        """A session that is open; `task_id` is who writes."""
-        return await SessionHandle.of(self.controller, session_id, task_id)
+        """Return a handle of an open session. `task_id` names the task that writes."""
+        return await SessionHandle.attach(self.controller, session_id, task_id)
 
     async def sessions(self) -> list[SessionEntry]:
-        """All that are open."""
-        return (await self.controller.session(SessionRequest.of({"action": "list"}))).sessions or []
+        """Return all open sessions."""
+        return ListReply.of(await self.controller.session(SessionRequest.of({"action": "list"}))).sessions
 
 
 @asynccontextmanager
 async def connect(*, start: bool = True) -> AsyncIterator[Connection]:
-    """Connects to this user's daemon, and starts it if need be and `start` says so.
+    """Connect to this user's daemon.
 
         async with connect() as daemon:
             session = await daemon.open(protocol="local", task_id="me")
             print((await session.exec("uname -a")).stdout)
 
+    Args:
+        start: whether to start the daemon if it is not running.
+
     Raises:
-        PtyctlError: CONNECT_FAILED, with what to do.
+        PtyctlError: CONNECT_FAILED.
     """
     from .daemon.client import RemoteController
 
@@ -54,18 +60,16 @@ async def connect(*, start: bool = True) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def open_session(**fields: Any) -> AsyncIterator[SessionHandle]:
-    """Opens a session in this process, and closes it at the end of the block.
+async def open_session(**options: Unpack[OpenOptions]) -> AsyncIterator[SessionHandle]:
+    """Open a session in this process, and close it at the end of the block.
 
         async with open_session(protocol="ssh", host="192.0.2.10", username="admin") as session:
             print((await session.exec("uname -a")).stdout)
 
-    `fields` are those of the tool `ptyctl_session` with action=open.
-
     Raises:
-        PtyctlError: what kept it from opening.
+        PtyctlError: the session could not be opened.
     """
     from .controller import LocalController
 
-    async with LocalController() as controller, await SessionHandle.open(controller, **fields) as session:
+    async with LocalController() as controller, await SessionHandle.open(controller, **options) as session:
         yield session

@@ -1,17 +1,21 @@
-"""Requests, replies, errors, and the Controller protocol that every door speaks. Values only: nothing here waits or opens."""
+"""The public contract: requests, replies, error codes, and the Controller protocol.
 
+Start with `controller.py`, which has a method for each tool. One module for each tool defines its request and reply:
+`session`, `exec`, `io`, `config`, `pty`, `blocks`, `screen`, and `operator` for calls without a tool. `handle` is the client
+class for Python programs. docs/contracts.md lists every field.
+
+Contains values only: nothing here waits, opens a file or connects. Imports nothing else of ptyctl.
+"""
+
+from .blocks import BlocksReply
 from .config import ConfigReply, ConfigRequest
 from .controller import Controller, Progress
 from .errors import ErrorCode, PtyctlError
 from .exec import ExecReply, ExecRequest
-from .gc import GcReply, GcRequest
 from .io import IoReply, IoRequest
-from .log import LogLine, LogReply, LogRequest
-from .notify import NotifyReply, NotifyRequest
-from .pty import PtyRequest
-from .pty_replies import BlocksReply, PtyReply
+from .operator import GcReply, GcRequest, LogLine, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from .pty import PtyReply, PtyRequest
 from .session import SessionReply, SessionRequest
-from .watch import Watched, WatchRequest
 
 __all__ = [
     "BlocksReply",
@@ -36,6 +40,6 @@ __all__ = [
     "PtyctlError",
     "SessionReply",
     "SessionRequest",
+    "WatchItem",
     "WatchRequest",
-    "Watched",
 ]

@@ -1,20 +1,26 @@
-"""blocks_*: what ran in a session, from its begin to its end (CONTRACTS, blocks)."""
+"""Blocks: the record of each command that ran in a session, and the blocks_* requests and reply."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from .model import Reply
+from pydantic import Field
+
+from .model import Id, Reply, Text
+from .pty import PtyReplyBase, PtyRequest
 
 BlockOrigin = Literal["exec", "interactive", "typed"]
 BlockStatus = Literal["running", "interactive", "completed", "failed", "cancelled"]
 
 
 class Block(Reply):
-    """Offsets are bytes into output.raw and the spool; times are epoch ms. `reason` says why it was cancelled or failed.
+    """One command from begin to end. Offsets are bytes into output.raw and the spool; times are epoch ms.
 
-    Where no mark told the begin, the raw bytes hold the prompt and the echo of the command in front of the output
-    (`prompt_before`), and the prompt that ended it behind (`prompt_after`). `device`: it ran on a device's command line.
+    Attributes:
+        reason: why the block was cancelled or failed.
+        prompt_before: the prompt in front of the echoed command, if the raw bytes contain it because no mark gave the begin.
+        prompt_after: the prompt that ended the block, if the raw bytes contain it.
+        device: true if the command ran on a device's command line.
     """
 
     block_id: str
@@ -40,5 +46,70 @@ class Block(Reply):
     device: bool | None = None
 
     def json_bytes(self) -> bytes:
-        """One line of JSON, without the fields that are not known yet."""
+        """Return one line of JSON, without fields that are None."""
         return self.model_dump_json(exclude_none=True).encode()
+
+
+class BlocksSince(PtyRequest):
+    """blocks_since: blocks that began or ended since a cursor."""
+
+    TOOL = "blocks_since"
+    cursor: int = Field(0, ge=0)
+    limit: int = Field(50, ge=1, le=1000)
+
+
+class BlocksGet(PtyRequest):
+    """blocks_get: one block."""
+
+    TOOL = "blocks_get"
+    block_id: Id
+
+
+class BlocksRead(PtyRequest):
+    """blocks_read: the output of one block."""
+
+    TOOL = "blocks_read"
+    block_id: Id
+    offset: int = Field(0, ge=0)
+    max_bytes: int = Field(65_536, ge=1, le=4_194_304)
+    format: Literal["text", "raw"] = "text"
+
+
+class BlocksSearch(PtyRequest):
+    """blocks_search: lines of the blocks' output that match."""
+
+    TOOL = "blocks_search"
+    query: Text = Field(min_length=1)
+    regex: bool = False
+    block_id: Id | None = None
+    cmd: Text | None = Field(None, description="a part of the command")
+    status: BlockStatus | None = None
+    since_ts: int | None = None
+    until_ts: int | None = None
+    limit: int = Field(50, ge=1, le=1000)
+
+
+class Hit(Reply):
+    """A matching line. `line` counts from 1 within the block; `offset` is the match's byte offset in the spool."""
+
+    block_id: str
+    seq: int
+    line: int
+    offset: int
+    text: str
+
+
+class BlocksReply(PtyReplyBase):
+    """Reply of every blocks_* tool. Each tool fills the fields that docs/contracts.md lists for it."""
+
+    items: list[Block] | None = None
+    block: Block | None = None
+    data: str | None = None
+    data_b64: str | None = None
+    offset: int | None = None
+    resume_offset: int | None = None
+    size: int | None = None
+    complete: bool | None = None
+    hits: list[Hit] | None = None
+    truncated: bool | None = None
+    resume_cursor: int | None = None

@@ -1,4 +1,4 @@
-"""ptyctl_session_config: resize, expect, get, mode, save, pace (CONTRACTS, ptyctl_session_config)."""
+"""ptyctl_session_config: size, patterns, mode and pace of a session (docs/contracts.md, ptyctl_session_config)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .fields import check_fields, fields
-from .model import Id, Reply, Request
-from .session import Columns, Expect, Pace
+from .model import Id, Reply, Request, check_fields, fields
+from .session import Dimension, Expect, Pace
 
 Action = Literal["resize", "expect", "get", "mode", "save", "pace"]
 _ACTIONS = {
@@ -23,10 +22,12 @@ _COMMON = frozenset({"action", "session_id", "task_id"})
 
 
 class ConfigRequest(Request):
+    """Change one setting of a session, or get them all."""
+
     session_id: Id
     action: Action
-    cols: Columns | None = None
-    rows: Columns | None = None
+    cols: Dimension | None = None
+    rows: Dimension | None = None
     expect: Expect | None = None
     mode: Id | None = None
     chars_per_s: float | None = Field(None, gt=0)
@@ -34,13 +35,13 @@ class ConfigRequest(Request):
     task_id: Id | None = None
 
     @model_validator(mode="after")
-    def _coupled(self) -> Self:
+    def _check_action(self) -> Self:
         check_fields(self, _ACTIONS, _COMMON)
         return self
 
 
 class ConfigReply(Reply):
-    """`mode` is the one that the device is in now; `stdout` is what it said to `save`."""
+    """Current settings. `mode` is the device's current mode; `stdout` is the device's output of `save`."""
 
     action: Action
     expect: Expect | None = None
@@ -50,4 +51,12 @@ class ConfigReply(Reply):
     mode: str | None = None
     stdout: str | None = None
     pace: Pace | None = None
+    notices: list[str] | None = None
+
+
+class ResizeReply(Reply):
+    """Reply of `resize`: the new size."""
+
+    cols: int
+    rows: int
     notices: list[str] | None = None

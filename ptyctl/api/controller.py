@@ -1,4 +1,4 @@
-"""The Controller protocol: what every door speaks, whether the sessions live in this process or in another."""
+"""The Controller protocol, which every interface uses, whether the sessions are in this process or in the daemon."""
 
 from __future__ import annotations
 
@@ -7,63 +7,58 @@ from typing import Protocol
 
 from .config import ConfigReply, ConfigRequest
 from .exec import ExecReply, ExecRequest
-from .gc import GcReply, GcRequest
 from .io import IoReply, IoRequest
-from .log import LogReply, LogRequest
-from .notify import NotifyReply, NotifyRequest
-from .pty import PtyRequest
-from .pty_replies import BlocksReply, PtyReply
-from .screen import ScreenAnswer
+from .operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from .pty import PtyReplyBase, PtyRequest
 from .session import SessionReply, SessionRequest
-from .watch import Watched, WatchRequest
 
-#: Told during a long wait: bytes received since the call began, and seconds passed.
+#: Called during a long wait with the number of bytes received since the call began, and the seconds elapsed.
 Progress = Callable[[int, float], None]
 
 
 class Controller(Protocol):
     """Opens, finds, lists, drives and closes sessions.
 
-    Every method raises PtyctlError and nothing else. Cancelling a call stops only the waiting: what was sent is sent, and a
-    run goes on in its session.
+    Every method raises PtyctlError and nothing else. Cancelling a call stops only the wait: bytes that were sent stay sent,
+    and a run continues in its session.
     """
 
     async def session(self, request: SessionRequest) -> SessionReply:
-        """ptyctl_session."""
+        """Perform ptyctl_session."""
         ...
 
     async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
-        """ptyctl_session_io."""
+        """Perform ptyctl_session_io."""
         ...
 
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
-        """ptyctl_session_exec."""
+        """Perform ptyctl_session_exec."""
         ...
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
-        """ptyctl_session_config."""
+        """Perform ptyctl_session_config."""
         ...
 
-    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
-        """pty_*, blocks_* and the screen's, by the type of the request. Here a PtyctlError is a reply too, with `ok` false."""
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReplyBase:
+        """Perform a pty_*, blocks_* or screen tool, given by the request's type. An error is a reply with `ok` false."""
         ...
 
-    def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
-        """What happens in a session from now on, or from an offset. A slow reader gets it late, and misses nothing."""
+    def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
+        """Follow a session from now on, or from an offset. A slow reader gets items late, and misses none."""
         ...
 
     async def notify(self, request: NotifyRequest) -> NotifyReply:
-        """A message to all who use a session."""
+        """Send a message to all users of a session."""
         ...
 
     async def log(self, request: LogRequest) -> LogReply:
-        """What a session has printed, line by line with times."""
+        """Return a session's output line by line with times."""
         ...
 
     async def gc(self, request: GcRequest) -> GcReply:
-        """Removes transcripts that are too old or too much, never one of a live session."""
+        """Delete transcripts beyond the limits of age and size, never one of a live session."""
         ...
 
     async def aclose(self) -> None:
-        """Ends the use of this controller; the local one closes its sessions."""
+        """Release the controller. The local one closes its sessions."""
         ...

@@ -1,4 +1,4 @@
-"""ptyctl_session_exec: run a command, or wait again for one (CONTRACTS, ptyctl_session_exec)."""
+"""ptyctl_session_exec: run a command, or wait again for a running one (docs/contracts.md, ptyctl_session_exec)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .io import MAX_WAIT_MS
-from .model import Id, Reply, Request, Text, Value, Word
+from .model import Id, Reply, Request, SystemText, Text, Value
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -19,7 +19,7 @@ DoneReason = Literal[
 
 
 class RcMode(Value):
-    """Exit codes by a marker. `auto`: wherever a POSIX shell was shown to be."""
+    """Whether a printed marker gives the exit code. `auto`: if the far end was detected to be a POSIX shell."""
 
     enabled: Literal["auto", True, False] = "auto"
     marker_prefix: str | None = Field(None, min_length=1, max_length=64)
@@ -27,7 +27,7 @@ class RcMode(Value):
 
 
 class Response(Value):
-    """An answer that is sent once each time `match` appears while the run waits."""
+    """An automatic answer: `send` is typed each time the output matches `match`."""
 
     match: str = Field(min_length=1)
     send: Text
@@ -35,10 +35,12 @@ class Response(Value):
 
 
 class ExecRequest(Request):
+    """Run `cmd`, or the configuration lines `lines`, or wait again for the run `block_id`."""
+
     session_id: Id
-    cmd: Word | None = None
-    lines: tuple[Word, ...] | None = Field(None, min_length=1, description="config lines, each checked")
-    block_id: Id | None = Field(None, description="wait again for a run that goes on")
+    cmd: SystemText | None = None
+    lines: tuple[SystemText, ...] | None = Field(None, min_length=1, description="config lines, each checked")
+    block_id: Id | None = Field(None, description="wait again for a running command")
     timeout_ms: int = Field(DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"of this call, at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(None, ge=1)
     until_regex: str | None = None
@@ -53,7 +55,7 @@ class ExecRequest(Request):
     task_id: Id | None = None
 
     @model_validator(mode="after")
-    def _coupled(self) -> Self:
+    def _check_fields(self) -> Self:
         given = [name for name in ("cmd", "lines", "block_id") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give exactly one of cmd, lines and block_id, not {' and '.join(given) or 'none'}")
@@ -67,7 +69,7 @@ class ExecRequest(Request):
 
 
 class FailedLine(Reply):
-    """A line that the device refused: the first is number 1; `said` are the lines that say so."""
+    """A configuration line that the device rejected. Numbers count from 1; `said` are the device's error lines."""
 
     number: int
     line: str
@@ -75,7 +77,13 @@ class FailedLine(Reply):
 
 
 class ExecReply(Reply):
-    """`cursor` and `next_cursor` enclose the run's text in the spool; `duration_ms` counts from the send."""
+    """Result of a run, or its state at the timeout.
+
+    Attributes:
+        cursor: begin of the run's text in the spool; `next_cursor` is its end.
+        duration_ms: time since the command was sent.
+        timed_out: the run continues; wait again with `block_id`.
+    """
 
     stdout: str
     stderr: str = ""
@@ -102,5 +110,5 @@ class ExecReply(Reply):
     notices: list[str] | None = None
 
     def payload(self) -> dict[str, object]:
-        """As every reply, but `exit_code` is sent as null where there is none: the spec names it."""
+        """Return the reply as a JSON object; `exit_code` is always present, and null if there is none."""
         return {"exit_code": None, **super().payload()}

@@ -1,51 +1,138 @@
-"""A session in the hands of a Python program: the four tools as methods, over any Controller."""
+"""`SessionHandle`: one session as a Python object with typed methods, over any Controller."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
-from .asking import asked, every_block
-from .blocks import Block
-from .config import ConfigReply, ConfigRequest
+from .blocks import Block, BlocksReply, BlocksSearch, BlocksSince, BlockStatus, Hit
+from .config import ConfigRequest, ResizeReply
 from .controller import Controller
-from .exec import ExecReply, ExecRequest
-from .io import IoReply, IoRequest
-from .pty import BlocksSearch
-from .pty_replies import BlocksReply, Hit
-from .session import SessionReply, SessionRequest
-from .watch import Watched, WatchRequest
+from .exec import DEFAULT_EXEC_TIMEOUT_MS, DEFAULT_MAX_OUTPUT_BYTES, ExecReply, ExecRequest, RcMode, Response
+from .io import Encoding, InputHints, IoRequest, ReadReply, ScreenReadReply, WriteReply
+from .model import Request
+from .operator import WatchItem, WatchRequest
+from .pty import PtyReplyBase, PtyRequest, decode_error
+from .session import (
+    Auth,
+    CloseReply,
+    Expect,
+    LockReply,
+    OpenReply,
+    ProtocolName,
+    PtyOptions,
+    SessionRequest,
+    SessionType,
+    SshOptions,
+    StatusReply,
+    TelnetOptions,
+    Timeouts,
+    UnlockReply,
+)
+
+PtyReplyT = TypeVar("PtyReplyT", bound=PtyReplyBase)
+RequestT = TypeVar("RequestT", bound=Request)
+
+_BLOCKS_PER_PAGE = 1000
+
+
+class OpenOptions(TypedDict, total=False):
+    """Keyword parameters of an open. Either `protocol` or `device` is required; docs/transports.md explains each one."""
+
+    protocol: ProtocolName
+    """`local`, `ssh` or `telnet`."""
+    device: str
+    """Name of a device in the inventory."""
+    host: str
+    """Host name or address, for `ssh` and `telnet`."""
+    port: int
+    """TCP port; the protocol's own unless given."""
+    username: str
+    """User to log in as."""
+    auth: Auth
+    """Credentials."""
+    pty: PtyOptions
+    """Size and type of the terminal."""
+    timeouts: Timeouts
+    """Time limits of the connection attempt and of an unused session."""
+    ssh_options: SshOptions
+    """Host key policy, jump hosts, keepalive."""
+    telnet_options: TelnetOptions
+    """Line ending, keepalive."""
+    command: str | Sequence[str]
+    """Program to run instead of the login shell, as a command line or as argv."""
+    cwd: str
+    """Working directory of a local program."""
+    env: Mapping[str, str]
+    """Environment variables to add."""
+    expect: Expect
+    """Patterns of the device's prompt, pager and errors."""
+    platform: str
+    """Device family, or `auto` to detect it."""
+    session_type: SessionType
+    """`console` for a session that all clients share by `device_id`."""
+    device_id: str
+    """Name of the console."""
+    acquire_lock: bool
+    """Whether to lock the session for `task_id`."""
+    lock_ttl_ms: int
+    """Lifetime of the lock."""
+    task_id: str
+    """Name of the caller's task, which owns locks and writes."""
+    shell_integration: Literal["auto", "off"]
+    """Whether a remote shell may be set up to report the begin and end of each command."""
 
 
 class SessionHandle:
-    """One open session. Leaving `async with` closes it. All methods raise PtyctlError, and take the tools' fields as keywords.
+    """One open session. Leaving `async with` closes it. All methods raise PtyctlError.
 
-    `task_id` is who writes, in every call; `cursor` is where the next `read` goes on.
+    Attributes:
+        session_id: id of the session.
+        task_id: name of the task that writes, sent with every call.
+        cursor: where the next `read` continues.
     """
 
-    def __init__(self, controller: Controller, opened: SessionReply, task_id: str | None = None) -> None:
-        assert opened.session_id is not None
+    def __init__(
+        self,
+        controller: Controller,
+        session_id: str,
+        task_id: str | None = None,
+        *,
+        cursor: str = "0",
+        opened: OpenReply | None = None,
+    ) -> None:
         self.controller = controller
-        self.session_id = opened.session_id
-        self.opened = opened
+        self.session_id = session_id
         self.task_id = task_id
-        self.cursor = opened.next_cursor or "0"
+        self.cursor = cursor
+        self._opened = opened
 
     @classmethod
-    async def open(cls, controller: Controller, **fields: Any) -> Self:
-        """Opens a session with the fields of `ptyctl_session` action=open."""
-        request = SessionRequest.of({"action": "open", **fields})
-        return cls(controller, await controller.session(request), request.task_id)
+    async def open(cls, controller: Controller, **options: Unpack[OpenOptions]) -> Self:
+        """Open a session, or return the open session of a console."""
+        request = SessionRequest.of({"action": "open", **options})
+        opened = OpenReply.of(await controller.session(request))
+        return cls(controller, opened.session_id, request.task_id, cursor=opened.next_cursor, opened=opened)
 
     @classmethod
-    async def of(cls, controller: Controller, session_id: str, task_id: str | None = None) -> Self:
-        """A session that is open already; its `read` begins with what comes from now on."""
-        status = await controller.session(SessionRequest.of({"action": "status", "session_id": session_id}))
+    async def attach(cls, controller: Controller, session_id: str, task_id: str | None = None) -> Self:
+        """Return a handle of a session that is open already. Its first `read` returns output from now on."""
+        await controller.session(SessionRequest.of({"action": "status", "session_id": session_id}))
         read = IoRequest.of({"action": "read", "session_id": session_id, "timeout_ms": 0})
-        now = (await controller.io(read)).next_cursor
-        return cls(controller, status.model_copy(update={"next_cursor": now}), task_id)
+        return cls(controller, session_id, task_id, cursor=ReadReply.of(await controller.io(read)).next_cursor)
+
+    @property
+    def opened(self) -> OpenReply:
+        """The reply of `open`.
+
+        Raises:
+            AttributeError: the session was not opened by this handle.
+        """
+        if self._opened is None:
+            raise AttributeError("this handle did not open its session")
+        return self._opened
 
     async def __aenter__(self) -> Self:
         return self
@@ -55,73 +142,292 @@ class SessionHandle:
     ) -> None:
         await self.close()
 
-    async def exec(self, cmd: str, **fields: Any) -> ExecReply:
-        """Runs a command and waits for its end, or for `timeout_ms`."""
-        return await self.controller.exec(ExecRequest.of({**self._who(), "cmd": cmd, **fields}))
+    async def exec(
+        self,
+        cmd: str,
+        *,
+        timeout_ms: int = DEFAULT_EXEC_TIMEOUT_MS,
+        until_idle_ms: int | None = None,
+        until_regex: str | None = None,
+        rc_mode: RcMode | None = None,
+        expect: Expect | None = None,
+        responses: Sequence[Response] | None = None,
+        mode: str | None = None,
+        parse: bool | None = None,
+        max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
+        cancel_after_ms: int | None = None,
+        task_id: str | None = None,
+    ) -> ExecReply:
+        """Run a command and wait until it ends or `timeout_ms` has passed.
 
-    async def wait(self, block_id: str, **fields: Any) -> ExecReply:
-        """Waits again for a run that goes on."""
-        return await self.controller.exec(ExecRequest.of({**self._who(), "block_id": block_id, **fields}))
+        Args:
+            cmd: the command as it would be typed.
+            timeout_ms: maximum wait of this call; the command continues after it.
+            until_idle_ms: also return if there is no output for this time.
+            until_regex: also return if the output matches this RE2 pattern.
+            rc_mode: whether a printed marker gives the exit code.
+            expect: patterns of prompt, pager and errors for this command.
+            responses: automatic answers to questions.
+            mode: device mode to enter first.
+            parse: return the output as objects too, in `parsed`.
+            max_output_bytes: longer output is cut in the middle.
+            cancel_after_ms: interrupt the command after this time.
+            task_id: replaces the handle's task for this call.
+        """
+        return await self._exec(
+            cmd=cmd,
+            timeout_ms=timeout_ms,
+            until_idle_ms=until_idle_ms,
+            until_regex=until_regex,
+            rc_mode=rc_mode,
+            expect=expect,
+            responses=responses,
+            mode=mode,
+            parse=parse,
+            max_output_bytes=max_output_bytes,
+            cancel_after_ms=cancel_after_ms,
+            task_id=task_id,
+        )
 
-    async def write(self, data: str, **fields: Any) -> IoReply:
-        """Types; a newline is Enter."""
-        return await self.controller.io(IoRequest.of({**self._who(), "action": "write", "data": data, **fields}))
+    async def wait(
+        self,
+        block_id: str,
+        *,
+        timeout_ms: int = DEFAULT_EXEC_TIMEOUT_MS,
+        until_idle_ms: int | None = None,
+        until_regex: str | None = None,
+        max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
+        cancel_after_ms: int | None = None,
+        task_id: str | None = None,
+    ) -> ExecReply:
+        """Wait again for a running command; see `exec` for the parameters."""
+        return await self._exec(
+            block_id=block_id,
+            timeout_ms=timeout_ms,
+            until_idle_ms=until_idle_ms,
+            until_regex=until_regex,
+            max_output_bytes=max_output_bytes,
+            cancel_after_ms=cancel_after_ms,
+            task_id=task_id,
+        )
 
-    async def key(self, key: str, **fields: Any) -> IoReply:
-        """Presses a key: enter, ctrl_c, up, f1 ..."""
-        return await self.controller.io(IoRequest.of({**self._who(), "action": "write", "key": key, **fields}))
+    async def write(
+        self, data: str, *, encoding: Encoding | None = None, sensitive: bool | None = None, task_id: str | None = None
+    ) -> WriteReply:
+        """Type text; a newline is Enter. The transcript keeps only the length of `sensitive` input."""
+        return await self._write(data=data, encoding=encoding, sensitive=sensitive, task_id=task_id)
 
-    async def read(self, **fields: Any) -> IoReply:
-        """Reads on from where the last read ended, or from `cursor`, or the `tail`. For the screen see `screen`."""
-        place = {} if fields.get("mode") == "tail" else {"cursor": self.cursor}
-        reply = await self.controller.io(IoRequest.of({**self._who(), "action": "read", **place, **fields}))
-        self.cursor = reply.next_cursor or self.cursor
-        return reply
+    async def key(self, key: str, *, task_id: str | None = None) -> WriteReply:
+        """Press a key by name: enter, ctrl_c, up, f1 ..."""
+        return await self._write(key=key, task_id=task_id)
 
-    async def screen(self, **fields: Any) -> IoReply:
-        """What stands on the screen, now or when it matches `until_regex` or is still for `until_idle_ms`."""
-        return await self.controller.io(IoRequest.of({**self._who(), "action": "read", "mode": "screen", **fields}))
+    async def read(
+        self,
+        *,
+        mode: Literal["cursor", "tail"] | None = None,
+        cursor: str | None = None,
+        timeout_ms: int | None = None,
+        max_bytes: int | None = None,
+        max_lines: int | None = None,
+        until_regex: str | None = None,
+        include_match: bool | None = None,
+        until_idle_ms: int | None = None,
+        input_hints: InputHints | None = None,
+        encoding: Encoding | None = None,
+    ) -> ReadReply:
+        """Read output from where the last read ended, and wait for it if a condition is given.
 
-    def watch(self, **fields: Any) -> AsyncGenerator[Watched, None]:
-        """What happens: the present screen, then every byte, change and event; or all from the raw offset `from_offset` on."""
-        return self.controller.watch(WatchRequest.of({**self._who(), **fields}))
+        Args:
+            mode: `tail` returns the end of the output at once.
+            cursor: read from this position instead.
+            timeout_ms: maximum wait.
+            max_bytes: maximum size of the chunk.
+            max_lines: maximum number of lines, with mode `tail`.
+            until_regex: wait for this RE2 pattern.
+            include_match: whether the chunk includes the match.
+            until_idle_ms: wait until there is no output for this time.
+            input_hints: patterns of questions, for `waiting_for_input`.
+            encoding: `base64` returns bytes unchanged.
+        """
+        reply = await self.controller.io(
+            self._request(
+                IoRequest,
+                action="read",
+                mode=mode,
+                cursor=self.cursor if cursor is None and mode != "tail" else cursor,
+                timeout_ms=timeout_ms,
+                max_bytes=max_bytes,
+                max_lines=max_lines,
+                until_regex=until_regex,
+                include_match=include_match,
+                until_idle_ms=until_idle_ms,
+                input_hints=input_hints,
+                encoding=encoding,
+            )
+        )
+        read = ReadReply.of(reply)
+        self.cursor = read.next_cursor
+        return read
+
+    async def screen(
+        self,
+        *,
+        until_regex: str | None = None,
+        until_idle_ms: int | None = None,
+        timeout_ms: int | None = None,
+        input_hints: InputHints | None = None,
+    ) -> ScreenReadReply:
+        """Return the screen, now or when it matches `until_regex` or has not changed for `until_idle_ms`."""
+        request = self._request(
+            IoRequest,
+            action="read",
+            mode="screen",
+            until_regex=until_regex,
+            until_idle_ms=until_idle_ms,
+            timeout_ms=timeout_ms,
+            input_hints=input_hints,
+        )
+        return ScreenReadReply.of(await self.controller.io(request))
+
+    def watch(self, *, from_offset: int | None = None) -> AsyncGenerator[WatchItem, None]:
+        """Follow the session: the current screen, or all output from the raw offset `from_offset`; then each change."""
+        return self.controller.watch(self._request(WatchRequest, from_offset=from_offset))
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Blocks that begin and end, locks taken over, resets: each a row of events.jsonl, until the session is closed."""
-        async with aclosing(self.watch()) as watched:
-            async for item in watched:
+        """Yield rows of events.jsonl as they are written (blocks, locks taken over, resets), until the session is closed."""
+        async with aclosing(self.watch()) as items:
+            async for item in items:
                 if item.event is not None:
                     yield item.event
 
     async def blocks(self) -> list[Block]:
-        """What ran, the oldest first."""
-        return await every_block(self.controller, self.session_id)
+        """Return all blocks, oldest first."""
+        return await fetch_blocks(self.controller, self.session_id)
 
-    async def search(self, query: str, **fields: Any) -> list[Hit]:
-        """Lines of the blocks' output that hold `query`, or match it with `regex=True`."""
-        request = BlocksSearch.of({"session_id": self.session_id, "query": query, **fields})
-        return (await asked(self.controller, request, BlocksReply)).hits or []
+    async def search(
+        self,
+        query: str,
+        *,
+        regex: bool = False,
+        block_id: str | None = None,
+        cmd: str | None = None,
+        status: BlockStatus | None = None,
+        since_ts: int | None = None,
+        until_ts: int | None = None,
+        limit: int = 50,
+    ) -> list[Hit]:
+        """Return lines of the blocks' output that contain `query`, or match it as an RE2 pattern.
 
-    async def lock(self, **fields: Any) -> SessionReply:
-        return await self._session("lock", **fields)
+        Args:
+            query: the text or pattern.
+            regex: whether `query` is a pattern.
+            block_id: search one block only.
+            cmd: search blocks whose command contains this text.
+            status: search blocks of this status.
+            since_ts: search blocks that ran after this time (epoch ms).
+            until_ts: search blocks that ran before this time (epoch ms).
+            limit: maximum number of lines.
+        """
+        request = BlocksSearch.of(
+            _given(
+                session_id=self.session_id,
+                query=query,
+                regex=regex,
+                block_id=block_id,
+                cmd=cmd,
+                status=status,
+                since_ts=since_ts,
+                until_ts=until_ts,
+                limit=limit,
+            )
+        )
+        return (await call_pty(self.controller, request, BlocksReply)).hits or []
 
-    async def unlock(self, **fields: Any) -> SessionReply:
-        return await self._session("unlock", **fields)
+    async def lock(
+        self,
+        *,
+        lock_ttl_ms: int | None = None,
+        wait_ms: int | None = None,
+        force: bool | None = None,
+        reason: str | None = None,
+        task_id: str | None = None,
+    ) -> LockReply:
+        """Take or extend the lock.
 
-    async def heartbeat(self, **fields: Any) -> SessionReply:
-        return await self._session("heartbeat", **fields)
+        Args:
+            lock_ttl_ms: lifetime of the lock.
+            wait_ms: maximum time to wait in the queue.
+            force: take the lock from its holder.
+            reason: shown to the other users when the lock is taken by force.
+            task_id: replaces the handle's task for this call.
+        """
+        request = self._request(
+            SessionRequest,
+            action="lock",
+            lock_ttl_ms=lock_ttl_ms,
+            wait_ms=wait_ms,
+            force=force,
+            reason=reason,
+            task_id=task_id,
+        )
+        return LockReply.of(await self.controller.session(request))
 
-    async def status(self) -> SessionReply:
-        return await self._session("status")
+    async def unlock(self, *, task_id: str | None = None) -> UnlockReply:
+        """Release the lock, or leave the queue."""
+        return UnlockReply.of(await self.controller.session(self._request(SessionRequest, action="unlock", task_id=task_id)))
 
-    async def resize(self, cols: int, rows: int) -> ConfigReply:
-        return await self.controller.config(ConfigRequest.of({**self._who(), "action": "resize", "cols": cols, "rows": rows}))
+    async def heartbeat(self, *, lock_ttl_ms: int | None = None, task_id: str | None = None) -> LockReply:
+        """Extend the lock."""
+        request = self._request(SessionRequest, action="heartbeat", lock_ttl_ms=lock_ttl_ms, task_id=task_id)
+        return LockReply.of(await self.controller.session(request))
 
-    async def close(self, *, force: bool = False) -> None:
-        await self._session("close", **({"force": True} if force else {}))
+    async def status(self) -> StatusReply:
+        """Return state, mode, lock holder, queue and observers."""
+        return StatusReply.of(await self.controller.session(self._request(SessionRequest, action="status")))
 
-    async def _session(self, action: str, **fields: Any) -> SessionReply:
-        return await self.controller.session(SessionRequest.of({**self._who(), "action": action, **fields}))
+    async def resize(self, cols: int, rows: int) -> ResizeReply:
+        """Change the terminal's size."""
+        request = self._request(ConfigRequest, action="resize", cols=cols, rows=rows)
+        return ResizeReply.of(await self.controller.config(request))
 
-    def _who(self) -> dict[str, str]:
-        return {"session_id": self.session_id, **({"task_id": self.task_id} if self.task_id else {})}
+    async def close(self, *, force: bool = False) -> CloseReply:
+        """Close the session. With `force` also while another task holds the lock. Its transcript stays readable."""
+        return CloseReply.of(await self.controller.session(self._request(SessionRequest, action="close", force=force or None)))
+
+    async def _exec(self, **fields: Any) -> ExecReply:
+        return await self.controller.exec(self._request(ExecRequest, **fields))
+
+    async def _write(self, **fields: Any) -> WriteReply:
+        return WriteReply.of(await self.controller.io(self._request(IoRequest, action="write", **fields)))
+
+    def _request(self, kind: type[RequestT], **fields: Any) -> RequestT:
+        return kind.of({"session_id": self.session_id, **_given(task_id=self.task_id), **_given(**fields)})
+
+
+async def call_pty(controller: Controller, request: PtyRequest, kind: type[PtyReplyT]) -> PtyReplyT:
+    """Perform a pty_*, blocks_* or screen tool and return its reply, which has the type `kind`.
+
+    Raises:
+        PtyctlError: the error of a reply with `ok` false.
+    """
+    reply = await controller.pty(request)
+    if not reply.ok:
+        raise decode_error(reply)
+    assert isinstance(reply, kind)
+    return reply
+
+
+async def fetch_blocks(controller: Controller, session_id: str) -> list[Block]:
+    """Return all blocks of a session in their current state, oldest first."""
+    blocks: dict[int, Block] = {}
+    cursor, items = 0, True
+    while items:
+        request = BlocksSince.of({"session_id": session_id, "cursor": cursor, "limit": _BLOCKS_PER_PAGE})
+        reply = await call_pty(controller, request, BlocksReply)
+        items, cursor = bool(reply.items), reply.resume_cursor or 0
+        blocks |= {block.seq: block for block in reply.items or ()}
+    return [blocks[seq] for seq in sorted(blocks)]
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

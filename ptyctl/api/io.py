@@ -1,4 +1,4 @@
-"""ptyctl_session_io: write and read (CONTRACTS, ptyctl_session_io)."""
+"""ptyctl_session_io: write input and read output (docs/contracts.md, ptyctl_session_io)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .fields import check_fields, fields
-from .model import Id, Reply, Request, Text, Value
+from .model import Id, Reply, Request, Text, Value, check_fields, fields
 
 Encoding = Literal["utf-8", "base64"]
 
-#: Many MCP clients give a call up after 60 s: no call waits longer than this (design, section 6).
+#: Longest wait of any call. Many MCP clients abandon a call after 60 s.
 MAX_WAIT_MS = 55_000
 DEFAULT_READ_BYTES = 65_536
 
@@ -26,12 +25,14 @@ _COMMON = frozenset({"action", "session_id", "task_id"})
 
 
 class InputHints(Value):
-    """RE2 patterns that, at the end of a chunk, mean that the far end waits for an answer."""
+    """RE2 patterns that indicate a question if they match at the end of a chunk."""
 
     wait_for_regexes: tuple[str, ...] = ()
 
 
 class IoRequest(Request):
+    """Write `data` or `key`, or read output."""
+
     session_id: Id
     action: Literal["write", "read"]
     data: Text | None = Field(None, description="\\n is Enter")
@@ -50,7 +51,7 @@ class IoRequest(Request):
     task_id: Id | None = None
 
     @model_validator(mode="after")
-    def _coupled(self) -> Self:
+    def _check_action(self) -> Self:
         check_fields(self, _ACTIONS, _COMMON)
         if self.action == "write" and (self.data is None) == (self.key is None):
             raise ValueError("write needs exactly one of data and key")
@@ -70,6 +71,8 @@ class IoRequest(Request):
 
 
 class IoReply(Reply):
+    """Reply of the tool ptyctl_session_io: the fields of `WriteReply`, `ReadReply` and `ScreenReadReply`."""
+
     action: Literal["write", "read"]
     notices: list[str] | None = None
     bytes_written: int | None = None
@@ -94,3 +97,58 @@ class IoReply(Reply):
     alt_screen: bool | None = None
     cols: int | None = None
     rows_count: int | None = None
+
+
+class WriteReply(Reply):
+    """Reply of `write`. `next_cursor` is the end of the output before the write: the answer can be read from there."""
+
+    bytes_written: int
+    next_cursor: str
+    notices: list[str] | None = None
+
+
+class ReadResult(Reply):
+    """Base of the replies of `read`: where to continue, and which conditions ended the wait.
+
+    Attributes:
+        next_cursor: the cursor for the next read.
+        eof: the far end has ended, and there is no more output.
+        waiting_for_input: whether one of the given `input_hints` matches; None without hints.
+    """
+
+    next_cursor: str
+    matched: bool
+    idle_reached: bool
+    timed_out: bool
+    eof: bool
+    waiting_for_input: bool | None = None
+    notices: list[str] | None = None
+
+
+class ReadReply(ReadResult):
+    """Reply of `read` with mode `cursor` or `tail`.
+
+    Attributes:
+        truncated: the cursor was older than the buffer; `dropped_bytes` are missing in front of `chunk`.
+    """
+
+    chunk: str
+    encoding: Encoding
+    buffer_start_cursor: str
+    buffer_end_cursor: str
+    truncated: bool
+    dropped_bytes: int
+    buffered_bytes: int
+    buffer_limit_bytes: int
+
+
+class ScreenReadReply(ReadResult):
+    """Reply of `read` with mode `screen`: `rows_count` rows without trailing blanks; positions count from 0."""
+
+    rows: list[str]
+    cursor_row: int
+    cursor_col: int
+    title: str
+    alt_screen: bool
+    cols: int
+    rows_count: int

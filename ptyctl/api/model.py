@@ -1,8 +1,10 @@
-"""The two bases of all requests and replies, and how a request that is wrong is told so."""
+"""Base classes of all requests and replies, their string types, and the check of fields per action."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -10,93 +12,130 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from .errors import PtyctlError, invalid
 
 
-def _is_text(text: str) -> str:
-    """JSON can hold half of a surrogate pair (RFC 8259, 8.2), UTF-8 cannot."""
+def _check_encodable(text: str) -> str:
+    """Reject a lone surrogate: JSON can hold one (RFC 8259, section 8.2), UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("holds half of a surrogate pair, which is no text") from None
+        raise ValueError("contains a lone surrogate, which UTF-8 cannot encode") from None
     return text
 
 
-def _is_word(text: str) -> str:
+def _check_no_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError("holds a NUL, which no program can be given")
-    return _is_text(text)
+        raise ValueError("contains a NUL character, which the operating system does not accept")
+    return _check_encodable(text)
 
 
-def _is_name(text: str) -> str:
+def _check_variable_name(text: str) -> str:
     if not text or "=" in text:
-        raise ValueError("is no name of an environment variable")
-    return _is_word(text)
+        raise ValueError("is not a valid name of an environment variable")
+    return _check_no_nul(text)
 
 
-#: What is typed: any text.
-Text = Annotated[str, AfterValidator(_is_text)]
-#: What the system is given, which ends it at a NUL (execve(2), open(2)).
-Word = Annotated[str, AfterValidator(_is_word)]
-Name = Annotated[str, AfterValidator(_is_name)]
-#: What something is called: short enough to be repeated in an error.
+#: Any text that UTF-8 can encode, such as input for a terminal.
+Text = Annotated[str, AfterValidator(_check_encodable)]
+#: Text without NUL: arguments, paths and host names (execve(2), open(2)).
+SystemText = Annotated[str, AfterValidator(_check_no_nul)]
+#: The name of an environment variable.
+VariableName = Annotated[str, AfterValidator(_check_variable_name)]
+#: An identifier, short enough to be repeated in an error message.
 Id = Annotated[Text, Field(min_length=1, max_length=256)]
 
 
 class Value(BaseModel):
-    """A part of a request: unknown fields are refused by name, and a rejected value is never repeated."""
+    """Immutable part of a request. Unknown fields are errors, and validation errors never contain the rejected value."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Request(Value):
-    """A call's arguments."""
+    """Arguments of one call."""
 
     @classmethod
     def of(cls, arguments: Any) -> Self:
-        """The request that `arguments` (a JSON object) describe.
+        """Validate a JSON object.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT, naming each wrong field and what it should be, never its value.
+            PtyctlError: INVALID_ARGUMENT. Names each wrong field and the expected value, never the rejected value.
         """
         try:
             return cls.model_validate(arguments)
         except ValidationError as error:
-            raise _explain(error) from None
+            raise _invalid_request(error) from None
 
 
 class Reply(BaseModel):
-    """A call's result. Fields that are None are not sent."""
+    """Result of one call."""
 
     model_config = ConfigDict(extra="forbid")
 
     def payload(self) -> dict[str, Any]:
-        """The reply as every door sends it."""
+        """Return the reply as a JSON object, without fields that are None."""
         return self.model_dump(mode="json", exclude_none=True)
 
+    @classmethod
+    def of(cls, wire: Reply) -> Self:
+        """Build a reply of one action from the reply of its tool, which has the fields of all actions."""
+        return cls.model_validate({name: getattr(wire, name) for name in cls.model_fields})
 
-#: What pydantic says in the words of Python, for a caller who sends JSON.
-_PROBLEMS = {
+
+@dataclass(frozen=True, slots=True)
+class ActionFields:
+    """Fields that belong to one action of a request."""
+
+    required: frozenset[str]
+    optional: frozenset[str]
+
+
+def fields(required: str = "", optional: str = "") -> ActionFields:
+    """Build `ActionFields` from two space-separated lists of names."""
+    return ActionFields(frozenset(required.split()), frozenset(optional.split()))
+
+
+def check_fields(request: BaseModel, table: Mapping[str, ActionFields], common: frozenset[str]) -> None:
+    """Check the given fields of a request with an `action` against the action's row in the table.
+
+    Raises:
+        ValueError: names the fields that are missing, or that belong to another action.
+    """
+    action: str = request.action  # type: ignore[attr-defined]
+    row = table[action]
+    given = {name for name in request.model_fields_set if getattr(request, name) != type(request).model_fields[name].default}
+    missing = sorted(row.required - given)
+    if missing:
+        raise ValueError(f'action "{action}" needs {", ".join(missing)}')
+    surplus = sorted(given - row.required - row.optional - common)
+    if surplus:
+        raise ValueError(f'action "{action}" takes no {", ".join(surplus)}')
+
+
+#: Pydantic's messages that use Python's names of types, in JSON's names.
+_JSON_MESSAGES = {
     "dict_type": "Input should be an object",
     "model_type": "Input should be an object",
     "tuple_type": "Input should be an array",
     "too_short": "should not be empty",
 }
-#: Of a list that is wrong throughout, so many items are enough.
-_MOST_TOLD = 10
-#: How pydantic names an alternative, in the place of a fault in a field that takes more than one type.
-_ALTERNATIVE = re.compile(r"(constrained-)?(str|int)|(tuple|function-after)\[.*")
+_MAX_REPORTED_FAULTS = 10
+#: Pydantic's name of a union member, which it adds to the location of a fault in a field of more than one type.
+_UNION_MEMBER = re.compile(r"(constrained-)?(str|int)|(tuple|function-after)\[.*")
 
 
-def _field(location: tuple[int | str, ...]) -> str:
-    return ".".join(part for part in map(str, location) if not _ALTERNATIVE.fullmatch(part))
+def _field_path(location: tuple[int | str, ...]) -> str:
+    return ".".join(part for part in map(str, location) if not _UNION_MEMBER.fullmatch(part))
 
 
-def _explain(error: ValidationError) -> PtyctlError:
+def _invalid_request(error: ValidationError) -> PtyctlError:
     faults = [
         {
-            "field": _field(fault["loc"]),
-            "problem": _PROBLEMS.get(fault["type"], fault["msg"].removeprefix("Value error, ")),
+            "field": _field_path(fault["loc"]),
+            "problem": _JSON_MESSAGES.get(fault["type"], fault["msg"].removeprefix("Value error, ")),
         }
         for fault in error.errors(include_input=False, include_url=False, include_context=False)
     ]
-    told = [f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in faults[:_MOST_TOLD]]
-    more = [f"and {len(faults) - _MOST_TOLD} more"] if len(faults) > _MOST_TOLD else []
-    return invalid("; ".join([*told, *more]), fields=faults[:_MOST_TOLD])
+    reported = faults[:_MAX_REPORTED_FAULTS]
+    problems = [f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in reported]
+    if len(faults) > len(reported):
+        problems.append(f"and {len(faults) - len(reported)} more")
+    return invalid("; ".join(problems), fields=reported)

@@ -1,26 +1,27 @@
-"""pty_* and blocks_*: requests of the deterministic terminal model, and of its screen (CONTRACTS, pty_*, blocks_*, Screen)."""
+"""The pty_* requests and reply: a terminal for each conversation, driven by one cursor (docs/contracts.md, pty_*)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .blocks import BlockStatus
+from .errors import ErrorCode, PtyctlError
 from .io import MAX_WAIT_MS
-from .model import Id, Request, Text, Value, Word
-from .session import Columns
+from .model import Id, Reply, Request, SystemText, Text, Value
+from .session import Dimension
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
 ExpectType = Literal["substring", "regex", "prompt"]
+ExitReason = Literal["prompt", "step_timeout", "eof", "cancelled"]
 Timeout = Annotated[int, Field(ge=0, description=f"how long this call waits, at most {MAX_WAIT_MS}")]
 Offset = Annotated[int, Field(ge=0, description="a byte offset into the spool: a resume_cursor, or 0 for all")]
 
 DEFAULT_WAIT_MS = 15_000
-#: Tools that make a conversation's terminal on first use; to all others an unknown one is not_found.
+#: Tools that create a conversation's terminal on first use. For all others an unknown conversation is not_found.
 CREATING = frozenset({"pty_exec_block", "pty_exec_interactive", "pty_exec_interactive_expect", "pty_send"})
 
-#: Tools that only look. Those of them that look at what was work on a closed terminal too.
+#: Tools that only read.
 READING = frozenset(
     {
         "pty_wait_for", "pty_wait_prompt", "pty_read_spool", "pty_status", "blocks_since", "blocks_get", "blocks_read",
@@ -28,12 +29,12 @@ READING = frozenset(
         "pty_read_scrollback",
     }
 )  # fmt: skip
-#: Tools that a closed terminal answers: reads of its history, and one more close.
+#: Tools that also work on a closed terminal: reads of its history, and a repeated close.
 HISTORY = (READING - {"pty_status"}) | {"pty_close"}
 
 
 class PtyRequest(Request):
-    """Which terminal: a conversation's own, or any open session. `task_id` is who writes."""
+    """Base of the pty_*, blocks_* and screen requests: names a conversation's own terminal, or any open session."""
 
     TOOL: ClassVar[str]
 
@@ -43,26 +44,30 @@ class PtyRequest(Request):
     task_id: Id | None = None
 
     @model_validator(mode="after")
-    def _addressed(self) -> Self:
+    def _check_address(self) -> Self:
         if (self.conversation_id is None) == (self.session_id is None):
             raise ValueError("give conversation_id (a terminal of your own) or session_id (an open session), not both")
         return self
 
 
 class PtyExecBlock(PtyRequest):
+    """pty_exec_block: start a command."""
+
     TOOL = "pty_exec_block"
-    cmd: Word
-    cwd: Word | None = None
+    cmd: SystemText
+    cwd: SystemText | None = None
 
 
 class PtyExecInteractive(PtyRequest):
+    """pty_exec_interactive: start an interactive program."""
+
     TOOL = "pty_exec_interactive"
-    cmd: Word
-    cwd: Word | None = None
+    cmd: SystemText
+    cwd: SystemText | None = None
 
 
-class Step(Value):
-    """Waits for `expect`, then sends `send` at once."""
+class ExpectStep(Value):
+    """One step of a dialogue: wait for `expect`, then send `send` at once."""
 
     expect: Text
     expect_type: ExpectType = "substring"
@@ -72,14 +77,18 @@ class Step(Value):
 
 
 class PtyExecInteractiveExpect(PtyRequest):
+    """pty_exec_interactive_expect: start a program and run a whole dialogue with it."""
+
     TOOL = "pty_exec_interactive_expect"
-    cmd: Word
-    cwd: Word | None = None
-    steps: tuple[Step, ...] = Field(max_length=100)
+    cmd: SystemText
+    cwd: SystemText | None = None
+    steps: tuple[ExpectStep, ...] = Field(max_length=100)
     timeout_ms: Timeout = DEFAULT_WAIT_MS
 
 
 class PtyWaitFor(PtyRequest):
+    """pty_wait_for: wait for output."""
+
     TOOL = "pty_wait_for"
     match: Text | None = None
     match_type: MatchType = "substring"
@@ -87,19 +96,23 @@ class PtyWaitFor(PtyRequest):
     timeout_ms: Timeout = DEFAULT_WAIT_MS
 
     @model_validator(mode="after")
-    def _matches_something(self) -> Self:
+    def _check_match(self) -> Self:
         if self.match_type in ("substring", "regex") and not self.match:
             raise ValueError(f'match_type "{self.match_type}" needs match, and it must not be empty')
         return self
 
 
 class PtyWaitPrompt(PtyRequest):
+    """pty_wait_prompt: wait until the shell shows its prompt and is idle."""
+
     TOOL = "pty_wait_prompt"
     from_cursor: Offset
     timeout_ms: Timeout = DEFAULT_WAIT_MS
 
 
 class PtyExpectSend(PtyRequest):
+    """pty_expect_send: wait for output, then send an answer in the same step."""
+
     TOOL = "pty_expect_send"
     expect: Text = Field(min_length=1)
     send: Text
@@ -110,143 +123,163 @@ class PtyExpectSend(PtyRequest):
 
 
 class PtySend(PtyRequest):
+    """pty_send: type into the terminal."""
+
     TOOL = "pty_send"
     data: Text
     sensitive: bool = False
 
 
 class PtyCtrlC(PtyRequest):
+    """pty_ctrl_c: press Ctrl-C."""
+
     TOOL = "pty_ctrl_c"
 
 
 class PtyCtrlD(PtyRequest):
+    """pty_ctrl_d: press Ctrl-D."""
+
     TOOL = "pty_ctrl_d"
 
 
 class PtyEnter(PtyRequest):
+    """pty_enter: press Enter."""
+
     TOOL = "pty_enter"
 
 
 class PtyReadSpool(PtyRequest):
+    """pty_read_spool: read text from a cursor."""
+
     TOOL = "pty_read_spool"
     from_cursor: Offset
     max_bytes: int = Field(65_536, ge=1, le=4_194_304)
 
 
 class PtyStatus(PtyRequest):
+    """pty_status: mode, active block and cursor of the terminal."""
+
     TOOL = "pty_status"
 
 
 class PtyEndSession(PtyRequest):
+    """pty_end_session: end the interactive program, by force if asked for."""
+
     TOOL = "pty_end_session"
     force: bool = False
 
 
 class PtyReset(PtyRequest):
+    """pty_reset: replace the shell by a new one in the same session."""
+
     TOOL = "pty_reset"
 
 
 class PtyResize(PtyRequest):
+    """pty_resize: change the terminal's size."""
+
     TOOL = "pty_resize"
-    cols: Columns
-    rows: Columns
+    cols: Dimension
+    rows: Dimension
 
 
 class PtyClose(PtyRequest):
+    """pty_close: close the terminal. Its history stays readable."""
+
     TOOL = "pty_close"
     force: bool = False
 
 
-class BlocksSince(PtyRequest):
-    TOOL = "blocks_since"
-    cursor: int = Field(0, ge=0)
-    limit: int = Field(50, ge=1, le=1000)
+PtyErrorCode = Literal[
+    "busy", "timeout", "not_found", "invalid_argument", "locked", "lock_required", "eof", "unsupported", "io_error", "closed"
+]
 
-
-class BlocksGet(PtyRequest):
-    TOOL = "blocks_get"
-    block_id: Id
-
-
-class BlocksRead(PtyRequest):
-    TOOL = "blocks_read"
-    block_id: Id
-    offset: int = Field(0, ge=0)
-    max_bytes: int = Field(65_536, ge=1, le=4_194_304)
-    format: Literal["text", "raw"] = "text"
-
-
-class BlocksSearch(PtyRequest):
-    TOOL = "blocks_search"
-    query: Text = Field(min_length=1)
-    regex: bool = False
-    block_id: Id | None = None
-    cmd: Text | None = Field(None, description="a part of the command")
-    status: BlockStatus | None = None
-    since_ts: int | None = None
-    until_ts: int | None = None
-    limit: int = Field(50, ge=1, le=1000)
-
-
-class PtyReadRaw(PtyRequest):
-    TOOL = "pty_read_raw"
-    from_offset: int = Field(0, ge=0, description="a byte offset into the raw output: a resume_offset, or 0")
-    max_bytes: int = Field(65_536, ge=1, le=4_194_304)
-
-
-class PtyReadScreen(PtyRequest):
-    TOOL = "pty_read_screen"
-    at: Annotated[int, Field(ge=0)] | Annotated[Id, Field(pattern=r"\D")] | None = Field(
-        None, description="as it was: a raw_offset, or the end of a block_id"
-    )
-    attributes: bool = Field(False, description="also colours, bold, reverse ... of each row, in runs of columns")
-
-
-class PtyReadScreenDeltas(PtyRequest):
-    TOOL = "pty_read_screen_deltas"
-    cursor: int = Field(0, ge=0, description="the resume_cursor of the last answer, or 0")
-    limit: int = Field(50, ge=1, le=1000)
-
-
-class PtyScreenStatus(PtyRequest):
-    TOOL = "pty_screen_status"
-
-
-class PtyReadScrollback(PtyRequest):
-    TOOL = "pty_read_scrollback"
-    limit: int = Field(100, ge=1, le=1000, description="so many lines, the newest")
-
-
-#: Every tool of the surface and its request.
-PTY_REQUESTS: dict[str, type[PtyRequest]] = {
-    request.TOOL: request
-    for request in (
-        PtyExecBlock,
-        PtyExecInteractive,
-        PtyExecInteractiveExpect,
-        PtyWaitFor,
-        PtyWaitPrompt,
-        PtyExpectSend,
-        PtySend,
-        PtyCtrlC,
-        PtyCtrlD,
-        PtyEnter,
-        PtyReadSpool,
-        PtyStatus,
-        PtyEndSession,
-        PtyReset,
-        PtyResize,
-        PtyClose,
-        BlocksSince,
-        BlocksGet,
-        BlocksRead,
-        BlocksSearch,
-        PtyReadRaw,
-        PtyReadScreen,
-        PtyReadScreenDeltas,
-        PtyScreenStatus,
-        PtyReadScrollback,
-    )
+#: Names of the error codes in the pty_*, blocks_* and screen tools. Codes that are not in the table are io_error.
+_PTY_CODES: dict[ErrorCode, PtyErrorCode] = {
+    ErrorCode.BUSY: "busy",
+    ErrorCode.NOT_FOUND: "not_found",
+    ErrorCode.INVALID_ARGUMENT: "invalid_argument",
+    ErrorCode.LOCKED: "locked",
+    ErrorCode.LOCK_REQUIRED: "lock_required",
+    ErrorCode.LOCK_LOST: "locked",
+    ErrorCode.REMOTE_CLOSED: "eof",
+    ErrorCode.UNSUPPORTED: "unsupported",
+    ErrorCode.ALREADY_CLOSED: "closed",
 }
 
-Payload = dict[str, Any]
+
+class PtyReplyBase(Reply):
+    """Base of the replies of the pty_*, blocks_* and screen tools, in which an error is a reply with `ok` false."""
+
+    ok: bool = True
+    error: PtyErrorCode | None = None
+    message: str | None = None
+    hint: str | None = None
+
+
+class MatchSpan(Reply):
+    """Byte offsets of a match in the spool; `end` is exclusive."""
+
+    start: int
+    end: int
+
+
+class PromptExtra(Reply):
+    """Values that a shell reported with its prompt."""
+
+    cwd: str | None = None
+    ts: int | None = None
+    exit_code: int | None = None
+
+
+class PtyReply(PtyReplyBase):
+    """Reply of every pty_* tool. Each tool fills the fields that docs/contracts.md lists for it."""
+
+    notices: list[str] | None = None
+    session_id: str | None = None
+    block_id: str | None = None
+    seq: int | None = None
+    ts: int | None = None
+    ts_begin: int | None = None
+    exit_reason: ExitReason | None = None
+    failed_step: int | None = None
+    exit_code: int | None = None
+    matched: bool | None = None
+    match_text: str | None = None
+    match_cursor: int | None = None
+    match_span: MatchSpan | None = None
+    extra: PromptExtra | None = None
+    sent: bool | None = None
+    data: str | None = None
+    data_b64: str | None = None
+    cursor: int | None = None
+    mode: str | None = None
+    active_session_id: str | None = None
+    active_block_id: str | None = None
+    shell_id: str | None = None
+    ended: Literal["prompt", "forced", "already_idle"] | None = None
+    incarnation: int | None = None
+    cols: int | None = None
+    rows: int | None = None
+    screen: str | None = None
+    lock_holder: str | None = None
+    resume_cursor: int | None = None
+
+
+_ERROR_DETAILS = ("mode", "resume_cursor", "lock_holder", "notices", "session_id", "block_id")
+
+
+def encode_error(error: PtyctlError) -> PtyReply:
+    """Convert an error to a reply with `ok` false. Details about mode, cursor, lock and block become fields."""
+    known = {name: value for name, value in error.details.items() if name in _ERROR_DETAILS}
+    if "mode" in known:
+        known["active_block_id"] = known.pop("block_id", None)
+    return PtyReply(ok=False, error=_PTY_CODES.get(error.code, "io_error"), message=error.message, hint=error.hint, **known)
+
+
+def decode_error(reply: PtyReplyBase) -> PtyctlError:
+    """Convert a reply with `ok` false to the error that it reports."""
+    codes = {name: code for code, name in reversed(_PTY_CODES.items())}
+    code = codes.get(reply.error, ErrorCode.IO_ERROR) if reply.error else ErrorCode.IO_ERROR
+    details = {name: value for name, value in reply.payload().items() if name in _ERROR_DETAILS}
+    return PtyctlError(code, reply.message or str(reply.error), details, hint=reply.hint)

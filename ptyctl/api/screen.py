@@ -1,22 +1,63 @@
-"""What the tools of the screen answer (CONTRACTS, Screen): always `ok`; rows and columns count from 0, times are epoch ms."""
+"""The screen requests and replies. Rows and columns count from 0; times are epoch ms (docs/contracts.md, Screen)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from .model import Reply
-from .pty_replies import PtyErrorCode
+from pydantic import Field
+
+from .model import Id, Reply
+from .pty import PtyReplyBase, PtyRequest
+
+
+class PtyReadRaw(PtyRequest):
+    """pty_read_raw: bytes exactly as they were received."""
+
+    TOOL = "pty_read_raw"
+    from_offset: int = Field(0, ge=0, description="a byte offset into the raw output: a resume_offset, or 0")
+    max_bytes: int = Field(65_536, ge=1, le=4_194_304)
+
+
+class PtyReadScreen(PtyRequest):
+    """pty_read_screen: the screen now, or at an earlier point."""
+
+    TOOL = "pty_read_screen"
+    at: Annotated[int, Field(ge=0)] | Annotated[Id, Field(pattern=r"\D")] | None = Field(
+        None, description="as it was: a raw_offset, or the end of a block_id"
+    )
+    attributes: bool = Field(False, description="also colours, bold, reverse ... of each row, in runs of columns")
+
+
+class PtyReadScreenDeltas(PtyRequest):
+    """pty_read_screen_deltas: changes of the screen since a cursor."""
+
+    TOOL = "pty_read_screen_deltas"
+    cursor: int = Field(0, ge=0, description="the resume_cursor of the last answer, or 0")
+    limit: int = Field(50, ge=1, le=1000)
+
+
+class PtyScreenStatus(PtyRequest):
+    """pty_screen_status: title, size and cursor position."""
+
+    TOOL = "pty_screen_status"
+
+
+class PtyReadScrollback(PtyRequest):
+    """pty_read_scrollback: the newest lines that have scrolled off the screen."""
+
+    TOOL = "pty_read_scrollback"
+    limit: int = Field(100, ge=1, le=1000, description="number of lines, newest")
 
 
 class Position(Reply):
-    """The cursor's cell."""
+    """Cell of the cursor."""
 
     row: int
     col: int
 
 
 class AttributeRun(Reply):
-    """Cells of a row from `begin` to before `end` that look alike; what is not told is the terminal's default.
+    """Cells of a row with the same attributes, from `begin` to `end` (exclusive). Absent attributes have their default.
 
     A colour is a name (`red`, `brightred`), one of 256 (`color208`), or `#rrggbb`.
     """
@@ -35,15 +76,8 @@ class AttributeRun(Reply):
     strikethrough: bool | None = None
 
 
-class ScreenAnswer(Reply):
-    ok: bool = True
-    error: PtyErrorCode | None = None
-    message: str | None = None
-    hint: str | None = None
-
-
-class ScreenReply(ScreenAnswer):
-    """What stands on the screen after `raw_offset` bytes: `rows` without trailing blanks, `rows_count` of them."""
+class ScreenReply(PtyReplyBase):
+    """The screen after `raw_offset` bytes: `rows_count` rows, without trailing blanks."""
 
     rows: list[str]
     cursor: Position
@@ -57,8 +91,8 @@ class ScreenReply(ScreenAnswer):
     attributes: list[list[AttributeRun]] | None = None
 
 
-class RawReply(ScreenAnswer):
-    """`data_b64` are the bytes as they came, from `offset` to before `resume_offset`; `raw_size` is how many came so far."""
+class RawReply(PtyReplyBase):
+    """Received bytes from `offset` to `resume_offset` (exclusive) as base64; `raw_size` is the number received so far."""
 
     data_b64: str
     offset: int
@@ -67,13 +101,17 @@ class RawReply(ScreenAnswer):
 
 
 class DeltaRow(Reply):
+    """New text of one row."""
+
     row: int
     text: str
 
 
 class ScreenDelta(Reply):
-    """Rows whose text has changed since the last delta. One with `cols` and `rows_count` has all rows: the first of a
-    recording, and each after a resize."""
+    """Rows whose text changed since the last delta.
+
+    A delta with `cols` and `rows_count` contains all rows: the first of a recording, and the first after each resize.
+    """
 
     type: Literal["screen_delta"] = "screen_delta"
     conversation_id: str
@@ -87,19 +125,20 @@ class ScreenDelta(Reply):
     ts: int
 
     def json_line(self) -> bytes:
+        """Return one line of JSON with its newline."""
         return self.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
-class DeltasReply(ScreenAnswer):
-    """`cursor` and `resume_cursor` are byte offsets into screen.jsonl."""
+class DeltasReply(PtyReplyBase):
+    """Deltas from `cursor`; both cursors are byte offsets into screen.jsonl."""
 
     deltas: list[ScreenDelta]
     cursor: int
     resume_cursor: int
 
 
-class ScreenStatusReply(ScreenAnswer):
-    """`cursor` is the end of the deltas, `position` that of the screen."""
+class ScreenStatusReply(PtyReplyBase):
+    """State of the screen. `cursor` is the end of the deltas, `position` the cell of the terminal's cursor."""
 
     cursor: int
     title: str
@@ -109,7 +148,7 @@ class ScreenStatusReply(ScreenAnswer):
     position: Position
 
 
-class ScrollbackReply(ScreenAnswer):
-    """Lines that have left the main screen at its top, the oldest first."""
+class ScrollbackReply(PtyReplyBase):
+    """Lines that scrolled off the top of the main screen, oldest first."""
 
     lines: list[str]

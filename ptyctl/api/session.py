@@ -1,4 +1,4 @@
-"""ptyctl_session: open, close, list, lock, unlock, heartbeat, status (CONTRACTS, ptyctl_session)."""
+"""ptyctl_session: open, close, list, lock, unlock, heartbeat, status (docs/contracts.md, ptyctl_session)."""
 
 from __future__ import annotations
 
@@ -6,59 +6,62 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from .fields import check_fields, fields
-from .model import Id, Name, Reply, Request, Value, Word
+from .model import Id, Reply, Request, SystemText, Value, VariableName, check_fields, fields
 
-Protocol_ = Literal["local", "ssh", "telnet"]
+ProtocolName = Literal["local", "ssh", "telnet"]
+SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
 SessionType = Literal["normal", "console"]
 State = Literal["opening", "open", "reconnecting", "eof", "lost", "closed"]
 Mode = Literal["idle", "block_running", "interactive"]
-Columns = Annotated[int, Field(ge=1, le=65535)]
-Argv = Annotated[tuple[Word, ...], Field(min_length=1)]
+Dimension = Annotated[int, Field(ge=1, le=65535)]
+Argv = Annotated[tuple[SystemText, ...], Field(min_length=1)]
 
 DEFAULT_LOCK_TTL_MS = 60_000
 
 
 class Auth(Value):
-    """How to log in. `auto` tries what is there: agent, keys, then the password. `enable_secret` is for a device's privileged
-    mode."""
+    """Credentials. `auto` tries the agent, then keys, then the password. `enable_secret` is for a device's privileged mode."""
 
     method: Literal["auto", "password", "private_key", "agent"] = "auto"
     password: SecretStr | None = None
     private_key_pem: SecretStr | None = None
-    private_key_path: Word | None = None
+    private_key_path: SystemText | None = None
     passphrase: SecretStr | None = None
     enable_secret: SecretStr | None = None
 
 
 class PtyOptions(Value):
-    """The terminal asked for; sizes in characters."""
+    """The terminal to request. Sizes are in characters."""
 
     enabled: bool = True
-    cols: Columns = 120
-    rows: Columns = 40
-    term: Word = "xterm-256color"
+    cols: Dimension = 120
+    rows: Dimension = 40
+    term: SystemText = "xterm-256color"
 
 
 class Timeouts(Value):
-    """`idle_timeout_ms` closes a session that nobody used for so long; 0 is never."""
+    """Time limits. A session that is unused for `idle_timeout_ms` is closed; 0 disables this."""
 
     connect_timeout_ms: int = Field(15_000, ge=1)
     idle_timeout_ms: int = Field(0, ge=0)
 
 
 class SshOptions(Value):
+    """Options of the protocol `ssh`."""
+
     host_key_policy: Literal["strict", "accept_new", "disabled"] = "strict"
-    known_hosts_path: Word | None = None
-    host_key_fingerprint: Word | None = Field(None, description="SHA256:..., the only key")
+    known_hosts_path: SystemText | None = None
+    host_key_fingerprint: SystemText | None = Field(None, description="SHA256:..., the only key")
     use_openssh_config: bool = True
-    config_path: Word | None = None
-    jump: Word | None = Field(None, description="[user@]host[:port],...")
+    config_path: SystemText | None = None
+    jump: SystemText | None = Field(None, description="[user@]host[:port],...")
     legacy_algorithms: bool = False
     keepalive_s: float = Field(15, ge=0)
 
 
 class TelnetOptions(Value):
+    """Options of the protocol `telnet`."""
+
     line_ending: Literal["auto", "cr", "crlf", "lf", "pass_through"] = "auto"
     binary: bool | None = None
     keepalive: Literal["nop", "ayt"] | None = None
@@ -66,11 +69,11 @@ class TelnetOptions(Value):
 
 
 class Pace(Value):
-    """How fast a line is typed at: a console of 9600 bit/s takes 960 characters a second, and some lose what comes faster.
+    """Typing speed. A serial console of 9600 bit/s accepts 960 characters per second, and some drop faster input.
 
-    Args:
-        chars_per_s: at most so many bytes a second.
-        line_delay_ms: besides, a rest after each Enter.
+    Attributes:
+        chars_per_s: maximum bytes per second.
+        line_delay_ms: additional pause after each Enter.
     """
 
     chars_per_s: float | None = Field(None, gt=0)
@@ -78,8 +81,12 @@ class Pace(Value):
 
 
 class Expect(Value):
-    """RE2 patterns that tell a device's prompt, pager and errors. `settle_ms`: how long a prompt or a pager must stay the end
-    of the output to be one; without it, the very prompt that was seen before counts at once."""
+    """RE2 patterns of a device's prompt, pager and errors.
+
+    Attributes:
+        settle_ms: time for which a prompt or pager must remain the end of the output to count. Without it, a prompt that is
+            identical to the previous one counts at once.
+    """
 
     prompt_regex: str | None = None
     pager_regexes: tuple[str, ...] | None = None
@@ -101,7 +108,7 @@ _ACTIONS = {
 }
 _COMMON = frozenset({"action", "task_id"})
 
-#: What an open to each protocol cannot take: it would be ignored, and that helps nobody.
+#: Fields of an open that a protocol cannot use. They are rejected instead of ignored.
 _FOREIGN = {
     "local": ["host", "port", "username", "auth", "ssh_options", "telnet_options"],
     "ssh": ["telnet_options", "cwd"],
@@ -110,27 +117,29 @@ _FOREIGN = {
 
 
 class SessionRequest(Request):
-    action: Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
-    protocol: Protocol_ | None = None
+    """Open, close or list sessions, or take and release their locks."""
+
+    action: SessionAction
+    protocol: ProtocolName | None = None
     device: Id | None = Field(None, description="its name in the inventory")
-    host: Word | None = Field(None, min_length=1)
+    host: SystemText | None = Field(None, min_length=1)
     port: int | None = Field(None, ge=1, le=65535)
-    username: Word | None = None
+    username: SystemText | None = None
     auth: Auth | None = None
     pty: PtyOptions | None = None
     timeouts: Timeouts | None = None
     ssh_options: SshOptions | None = None
     telnet_options: TelnetOptions | None = None
-    command: Word | Argv | None = Field(None, description="instead of the login shell")
-    cwd: Word | None = None
-    env: dict[Name, Word] | None = None
+    command: SystemText | Argv | None = Field(None, description="instead of the login shell")
+    cwd: SystemText | None = None
+    env: dict[VariableName, SystemText] | None = None
     expect: Expect | None = None
     platform: Id | None = None
     session_type: SessionType | None = None
     device_id: Id | None = None
     acquire_lock: bool | None = None
     lock_ttl_ms: int | None = Field(None, ge=1, le=86_400_000)
-    task_id: Id | None = Field(None, description="who you are: the same in every call")
+    task_id: Id | None = Field(None, description="names your task: the same in every call")
     shell_integration: Literal["auto", "off"] | None = None
     session_id: Id | None = None
     force: bool | None = None
@@ -138,7 +147,7 @@ class SessionRequest(Request):
     reason: str | None = None
 
     @model_validator(mode="after")
-    def _coupled(self) -> Self:
+    def _check_action(self) -> Self:
         check_fields(self, _ACTIONS, _COMMON)
         if self.action == "open":
             self._check_open()
@@ -161,10 +170,10 @@ class SessionRequest(Request):
 
 
 class SessionEntry(Reply):
-    """One row of `list`. Times are epoch ms, sizes bytes."""
+    """One session in the reply of `list`. Times are epoch ms, sizes are bytes."""
 
     session_id: str
-    protocol: Protocol_
+    protocol: ProtocolName
     host: str | None = None
     port: int | None = None
     username: str | None = None
@@ -190,7 +199,7 @@ class SessionEntry(Reply):
 
 
 class Capabilities(Reply):
-    """What this server can do; the last three by protocol."""
+    """Features of this server; the last three by protocol."""
 
     protocols: list[str]
     toolsets: list[str]
@@ -201,12 +210,14 @@ class Capabilities(Reply):
 
 
 class SessionReply(Reply):
-    action: Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
+    """Reply of the tool ptyctl_session: the fields of all actions. `OpenReply` ... `ListReply` have those of one action."""
+
+    action: SessionAction
     success: bool = True
     message: str | None = None
     notices: list[str] | None = None
     session_id: str | None = None
-    protocol: Protocol_ | None = None
+    protocol: ProtocolName | None = None
     state: State | None = None
     pty_enabled: bool | None = None
     next_cursor: str | None = None
@@ -224,3 +235,79 @@ class SessionReply(Reply):
     mode: Mode | None = None
     observers: list[str] | None = None
     queue: list[str] | None = None
+
+
+class ActionReply(Reply):
+    """Base of the replies of one ptyctl_session action.
+
+    Attributes:
+        notices: messages that the task has not received yet: lock taken over, reset, reconnected, gap, message of a person.
+    """
+
+    action: SessionAction
+    success: bool = True
+    message: str | None = None
+    notices: list[str] | None = None
+
+
+class ListReply(ActionReply):
+    """Reply of `list`."""
+
+    sessions: list[SessionEntry]
+    capabilities: Capabilities
+
+
+class CloseReply(ActionReply):
+    """Reply of `close`."""
+
+    session_id: str
+
+
+class LockReply(ActionReply):
+    """Reply of `lock` and `heartbeat`: `lock_holder` holds the lock until `lock_expires_at` (epoch ms)."""
+
+    session_id: str
+    lock_holder: str
+    lock_expires_at: int
+    fence: int
+
+
+class LockStateReply(ActionReply):
+    """Base of the replies that report the lock if there is one; without a lock its three fields are None."""
+
+    session_id: str
+    lock_holder: str | None = None
+    lock_expires_at: int | None = None
+    fence: int | None = None
+
+
+class OpenReply(LockStateReply):
+    """Reply of `open`. `existing_session_id` is given if the console was open already."""
+
+    protocol: ProtocolName
+    state: State
+    pty_enabled: bool
+    next_cursor: str
+    lock_acquired: bool
+    security_warning: str | None = None
+    server_banner: str | None = None
+    platform: str | None = None
+    existing_session_id: str | None = None
+
+
+class UnlockReply(LockStateReply):
+    """Reply of `unlock`. The lock fields are those of the next holder, if there is one."""
+
+
+class StatusReply(LockStateReply):
+    """Reply of `status`.
+
+    Attributes:
+        observers: tasks that have read within the last minute.
+        queue: tasks that wait for the lock, in order.
+    """
+
+    state: State
+    mode: Mode
+    observers: list[str]
+    queue: list[str]

@@ -11,14 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ptyctl.api.asking import asked, every_block
-from ptyctl.api.blocks import Block
+from ptyctl.api.blocks import Block, BlocksRead, BlocksReply, BlocksSearch
 from ptyctl.api.controller import Controller
+from ptyctl.api.handle import call_pty, fetch_blocks
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.api.log import LogLine, LogRequest
-from ptyctl.api.pty import BlocksRead, BlocksSearch, PtyReadScreen
-from ptyctl.api.pty_replies import BlocksReply
-from ptyctl.api.screen import AttributeRun, ScreenReply
+from ptyctl.api.operator import LogLine, LogRequest
+from ptyctl.api.screen import AttributeRun, PtyReadScreen, ScreenReply
 from ptyctl.daemon.client import DaemonGone
 
 from .client import MAX_CALL_MS, call_daemon, connect_successor, resolve_session
@@ -62,7 +60,9 @@ def screen(
 
     async def read(controller: Controller) -> ScreenReply:
         session_id = await resolve_session(controller, name)
-        return await asked(controller, PtyReadScreen.of({"session_id": session_id, "attributes": True, **moment}), ScreenReply)
+        return await call_pty(
+            controller, PtyReadScreen.of({"session_id": session_id, "attributes": True, **moment}), ScreenReply
+        )
 
     reply = call_daemon(read)
     if as_json:
@@ -127,7 +127,7 @@ def search(
 
     async def run(controller: Controller) -> BlocksReply:
         session_id = await resolve_session(controller, name)
-        return await asked(controller, BlocksSearch.of({"session_id": session_id, **fields}), BlocksReply)
+        return await call_pty(controller, BlocksSearch.of({"session_id": session_id, **fields}), BlocksReply)
 
     reply = call_daemon(run)
     hits = reply.hits or []
@@ -170,14 +170,14 @@ async def _follow(controller: Controller, session_id: str, cursor: str) -> Async
 
 
 async def _list_blocks(controller: Controller, name: str) -> list[Block]:
-    return await every_block(controller, await resolve_session(controller, name))
+    return await fetch_blocks(controller, await resolve_session(controller, name))
 
 
 async def _read_block(controller: Controller, name: str, block_id: str) -> str:
     session_id, text, offset = await resolve_session(controller, name), "", 0
     while True:
         fields = {"session_id": session_id, "block_id": block_id, "offset": offset, "max_bytes": _BLOCK_PAGE_BYTES}
-        reply = await asked(controller, BlocksRead.of(fields), BlocksReply)
+        reply = await call_pty(controller, BlocksRead.of(fields), BlocksReply)
         text += reply.data or ""
         if not reply.data or reply.resume_offset is None:
             return text

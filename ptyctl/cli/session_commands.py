@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ptyctl.api.gc import GcRequest
+from ptyctl.api.operator import GcRequest
 
 from .client import call_daemon, without_none
 from .lock_commands import run_lock_action

@@ -11,15 +11,10 @@ from typing import Self
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.exec import ExecReply, ExecRequest
-from ptyctl.api.gc import GcReply, GcRequest
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.api.log import LogReply, LogRequest
-from ptyctl.api.notify import NotifyReply, NotifyRequest
-from ptyctl.api.pty import PtyRequest
-from ptyctl.api.pty_replies import BlocksReply, PtyReply
-from ptyctl.api.screen import ScreenAnswer
+from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.api.watch import Watched, WatchRequest
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls import ending
@@ -141,14 +136,14 @@ class LocalController:
         with session.usage.in_use(request.task_id):
             return await configure(session, request)
 
-    async def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
+    async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
         session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id, reading=True):
             async with aclosing(watch(session, request.from_offset)) as watched:
                 async for item in watched:
                     yield item
 
-    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReplyBase:
         return await self._pty.answer(request, progress)
 
     async def notify(self, request: NotifyRequest) -> NotifyReply:

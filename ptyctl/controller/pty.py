@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from ptyctl.api import pty
+from ptyctl.api import blocks, pty, screen
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError
-from ptyctl.api.pty_replies import BlocksReply, PtyReply, refused
-from ptyctl.api.screen import ScreenAnswer
+from ptyctl.api.pty import PtyReply, PtyReplyBase, encode_error
 from ptyctl.session.calls import block_reading, dialogue, ending, screen_reading, terminal_model
 from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.line.stream import Stream
@@ -22,7 +21,7 @@ from ptyctl.session.size import resize
 from .conversations import Conversations
 
 T = TypeVar("T")
-Answer = PtyReply | BlocksReply | ScreenAnswer
+Answer = PtyReplyBase
 Does = Callable[[Session, Any], Awaitable[Answer]]
 
 _CTRL_D = b"\x04"
@@ -51,15 +50,15 @@ class PtySurface:
             pty.PtyReset: self._reset,
             pty.PtyResize: _at_once(_resize),
             pty.PtyClose: _close,
-            pty.BlocksSince: _at_once(block_reading.blocks_since),
-            pty.BlocksGet: _at_once(block_reading.blocks_get),
-            pty.BlocksRead: self._reader.read,
-            pty.BlocksSearch: blocks_search,
-            pty.PtyReadRaw: _at_once(screen_reading.read_raw),
-            pty.PtyReadScreen: screen_reading.read_screen,
-            pty.PtyReadScreenDeltas: screen_reading.read_deltas,
-            pty.PtyScreenStatus: screen_reading.status,
-            pty.PtyReadScrollback: screen_reading.read_scrollback,
+            blocks.BlocksSince: _at_once(block_reading.blocks_since),
+            blocks.BlocksGet: _at_once(block_reading.blocks_get),
+            blocks.BlocksRead: self._reader.read,
+            blocks.BlocksSearch: blocks_search,
+            screen.PtyReadRaw: _at_once(screen_reading.read_raw),
+            screen.PtyReadScreen: screen_reading.read_screen,
+            screen.PtyReadScreenDeltas: screen_reading.read_deltas,
+            screen.PtyScreenStatus: screen_reading.status,
+            screen.PtyReadScrollback: screen_reading.read_scrollback,
         }
 
     async def answer(self, request: pty.PtyRequest, progress: Progress | None) -> Answer:
@@ -71,7 +70,7 @@ class PtySurface:
                 session.blocks.write_down()  # whoever is told that a command has ended finds it in the files
                 session.events.flush()
         except PtyctlError as error:
-            return refused(error)
+            return encode_error(error)
         if isinstance(reply, PtyReply):
             reply.notices = session.notices.take(request.task_id)
         return reply

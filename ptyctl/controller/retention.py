@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.api.gc import GcEntry, GcReply, GcRequest
+from ptyctl.api.operator import GcEntry, GcReply, GcRequest
 from ptyctl.session.transcript.kept_sessions import KeptSession, kept_sessions, remove_kept, remove_rest
 
 from .settings import Settings

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ptyctl.api import config, exec, gc, io, log, notify, pty_replies, screen, session
+from ptyctl.api import blocks, config, exec, io, operator, pty, screen, session
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.model import Reply, Request
 
@@ -19,7 +19,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR, REFUSED = -32700
 
 _REPLIES: dict[str, type[Reply]] = {
     name: reply
-    for module in (session, io, exec, config, pty_replies, screen, notify, log, gc)
+    for module in (session, io, exec, config, pty, blocks, screen, operator)
     for name, reply in vars(module).items()
     if isinstance(reply, type) and issubclass(reply, Reply)
 }

@@ -9,21 +9,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from ptyctl.api.calls import GC, LOG, NOTIFY
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
-from ptyctl.api.gc import GcReply, GcRequest
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.api.log import LogReply, LogRequest
+from ptyctl.api.methods import GC, LOG, NOTIFY
 from ptyctl.api.model import Reply, Request
-from ptyctl.api.notify import NotifyReply, NotifyRequest
-from ptyctl.api.pty import PtyRequest
-from ptyctl.api.pty_replies import BlocksReply, PtyReply
-from ptyctl.api.screen import ScreenAnswer
+from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.api.watch import Watched, WatchRequest
 
 from .calls import WATCH, WATCH_WINDOW, params_of, raised, reply_of
 from .hello import HelloRefused, greet, hello
@@ -51,7 +46,7 @@ class RemoteController:
         self._next_id = 0
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
         self._progress: dict[int, Progress] = {}
-        self._watched: dict[int, asyncio.Queue[Watched | PtyctlError | None]] = {}
+        self._watched: dict[int, asyncio.Queue[WatchItem | PtyctlError | None]] = {}
         self._task = asyncio.create_task(self._read(), name="replies of the daemon")
 
     @classmethod
@@ -88,11 +83,11 @@ class RemoteController:
     async def config(self, request: ConfigRequest) -> ConfigReply:
         return await self._call("ptyctl_session_config", request, ConfigReply)
 
-    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReply | BlocksReply | ScreenAnswer:
-        return cast(PtyReply | BlocksReply | ScreenAnswer, await self._call(request.TOOL, request, Reply, progress))
+    async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReplyBase:
+        return cast(PtyReplyBase, await self._call(request.TOOL, request, Reply, progress))
 
-    async def watch(self, request: WatchRequest) -> AsyncGenerator[Watched, None]:
-        number, items = self._number(), asyncio.Queue[Watched | PtyctlError | None]()
+    async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
+        number, items = self._number(), asyncio.Queue[WatchItem | PtyctlError | None]()
         self._watched[number] = items
         taken = 0
         try:
@@ -187,7 +182,7 @@ class RemoteController:
             return
         if message.get("method") == "watched":
             if (items := self._watched.get(message["params"]["id"])) is not None:
-                items.put_nowait(Watched.model_validate(message["params"]["item"]))
+                items.put_nowait(WatchItem.model_validate(message["params"]["item"]))
             return
         if (items := self._watched.get(message["id"])) is not None:
             items.put_nowait(raised(message["error"]) if "error" in message else None)

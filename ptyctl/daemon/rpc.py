@@ -16,10 +16,10 @@ import logging
 from contextlib import aclosing
 from typing import Any
 
-from ptyctl.api.calls import METHODS
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
-from ptyctl.api.watch import WatchRequest
+from ptyctl.api.methods import METHODS
+from ptyctl.api.operator import WatchRequest
 
 from .calls import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, WATCH, WATCH_WINDOW, error_of, result_of
 

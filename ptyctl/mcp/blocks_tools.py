@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ptyctl.api import pty
-from ptyctl.api.pty_replies import BlocksReply
+from ptyctl.api import blocks
+from ptyctl.api.blocks import BlocksReply
 
 from .pty_tool import pty_tool
 
 TOOLS = (
     pty_tool(
-        pty.BlocksSince,
+        blocks.BlocksSince,
         "List what ran",
         "Blocks (one command each: cmd, cwd, status, exit_code, times) that began or ended since cursor, 0 for all; go on from "
         "resume_cursor, which counts blocks, not bytes.",
@@ -17,9 +17,9 @@ TOOLS = (
         reply=BlocksReply,
         read_only=True,
     ),
-    pty_tool(pty.BlocksGet, "One block", "What is known of one block.", "block", reply=BlocksReply, read_only=True),
+    pty_tool(blocks.BlocksGet, "One block", "What is known of one block.", "block", reply=BlocksReply, read_only=True),
     pty_tool(
-        pty.BlocksRead,
+        blocks.BlocksRead,
         "Read a block's output",
         "The output of one command as text, as a terminal would show it in the end: no echo, prompt, colours, redraws; "
         "or format raw. Page with offset = resume_offset until complete. A running block can be read too.",
@@ -28,7 +28,7 @@ TOOLS = (
         read_only=True,
     ),
     pty_tool(
-        pty.BlocksSearch,
+        blocks.BlocksSearch,
         "Search all output",
         "Lines of output that have query (a substring, or with regex an RE2 pattern; ^ and $ are lines), in one block or all; "
         "narrow it by cmd, status and time. A hit names its block, line and offset in the spool (a cursor for pty_read_spool).",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptyctl.api import ConfigReply, ConfigRequest, ExecReply, ExecRequest, IoReply, IoRequest, SessionReply, SessionRequest
-from ptyctl.api.calls import METHODS
+from ptyctl.api.methods import METHODS
 
 from .tool import Tool
 

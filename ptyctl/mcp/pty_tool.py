@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ptyctl.api import PtyReply, PtyRequest
-from ptyctl.api.calls import METHODS
+from ptyctl.api.methods import METHODS
 from ptyctl.api.model import Reply
-from ptyctl.api.pty_replies import refused
+from ptyctl.api.pty import encode_error
 
 from .tool import Tool
 
@@ -39,5 +39,5 @@ def pty_tool(
         destructive=destructive and not read_only,
         idempotent=idempotent or read_only,
         told=tuple(dict.fromkeys((*_COMMON, *told.split(), *extra))),
-        refused=refused,
+        refused=encode_error,
     )

@@ -49,7 +49,7 @@ def output_schema(model: type[BaseModel]) -> Schema:
     return {
         "type": "object",
         "properties": {**_ERROR_PROPERTIES, **small["properties"]},
-        "anyOf": [{"required": small["required"]}, {"required": list(_ERROR_PROPERTIES)}],
+        "anyOf": [{"required": small["required"]}, {"required": [name for name in _ERROR_PROPERTIES if name != "hint"]}],
     }
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ptyctl.api import pty
+from ptyctl.api import screen
 from ptyctl.api.screen import DeltasReply, RawReply, ScreenReply, ScreenStatusReply, ScrollbackReply
 
 from .pty_tool import pty_tool
 
 TOOLS = (
     pty_tool(
-        pty.PtyReadScreen,
+        screen.PtyReadScreen,
         "See the screen",
         "What stands on the terminal's screen now, as rows, with the cursor (0-based), for programs that draw (vim, less). "
         "at: as it was then. To wait for something to appear: ptyctl_session_io read mode=screen with until_regex or "
@@ -19,7 +19,7 @@ TOOLS = (
         read_only=True,
     ),
     pty_tool(
-        pty.PtyReadScreenDeltas,
+        screen.PtyReadScreenDeltas,
         "Watch the screen",
         "The rows that changed since cursor, at most 20 changes a second; go on from resume_cursor. The first call starts the "
         "recording and answers with all rows; it ends a while after the last call.",
@@ -28,7 +28,7 @@ TOOLS = (
         read_only=True,
     ),
     pty_tool(
-        pty.PtyScreenStatus,
+        screen.PtyScreenStatus,
         "Where the screen is",
         "Title, size, the cursor's position, whether a full-screen program is on (alt_screen); cursor: the end of the deltas.",
         "cursor title alt_screen rows cols position",
@@ -36,7 +36,7 @@ TOOLS = (
         read_only=True,
     ),
     pty_tool(
-        pty.PtyReadScrollback,
+        screen.PtyReadScrollback,
         "Scroll back",
         "The newest lines that have left the screen at its top, the oldest first.",
         "lines",
@@ -44,7 +44,7 @@ TOOLS = (
         read_only=True,
     ),
     pty_tool(
-        pty.PtyReadRaw,
+        screen.PtyReadRaw,
         "Read the raw bytes",
         "Every byte as it came, with all escape sequences, for replay and debugging; page with from_offset = resume_offset.",
         "data_b64 offset resume_offset raw_size",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ptyctl.api import PtyctlError
-from ptyctl.api.calls import Call
+from ptyctl.api.methods import Call
 from ptyctl.api.model import Reply, Request
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from ptyctl.api.session import Expect, Protocol_, PtyOptions, SessionType
+from ptyctl.api.session import Expect, ProtocolName, PtyOptions, SessionType
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Spec:
     `device` is its name in the inventory, by which the credentials are found anew: they themselves are nowhere in here.
     A conversation's own terminal names it, and the client that it belongs to."""
 
-    protocol: Protocol_
+    protocol: ProtocolName
     host: str | None = None
     port: int | None = None
     username: str | None = None

@@ -35,7 +35,7 @@ async def session(on_write: Callable[[bytes], bytes] = lambda data: b"") -> Asyn
 
 async def pty(handle: Any, tool: str, **fields: Any) -> Any:
     """Calls a tool of the terminal model on the session."""
-    from ptyctl.api.pty import PTY_REQUESTS
+    from ptyctl.api.methods import PTY_REQUESTS
 
     reply = await handle.controller.pty(PTY_REQUESTS[tool].of({"session_id": handle.session_id, **fields}))
     assert reply.ok, reply

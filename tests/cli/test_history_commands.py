@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.daemons import end_daemon
-from ptyctl.api.blocks import Block
+from ptyctl.api.blocks import Block, Hit
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.pty_replies import Hit
 from ptyctl.api.screen import ScreenReply
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.api.blocks import Block
+from ptyctl.api.blocks import Block, BlocksSince
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.pty import BlocksSince, PtyReadSpool
+from ptyctl.api.pty import PtyReadSpool
 from tests.controller.acting import PATIENCE_MS, read, until
 
 SHELLS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.api import Controller
-from ptyctl.api.pty import PTY_REQUESTS
+from ptyctl.api.methods import PTY_REQUESTS
 
 PATIENCE_MS = 20_000
 #: The least that each tool needs, but for its address.

@@ -88,7 +88,7 @@ async def test_history_is_read_without_holding_the_session(tmp_path: Path, state
         assert refused.value.code is ErrorCode.LIMIT_EXCEEDED
         again = await opened(other)
         assert again.session_id == session_id
-        shell = SessionHandle(other, again)
+        shell = SessionHandle(other, again.session_id)
         assert (await shell.read(cursor=again.next_cursor, timeout_ms=20_000)).chunk
         with pytest.raises(PtyctlError) as refused:
             await tail(reader, session_id)  # what was read before is no longer how it is

@@ -60,7 +60,7 @@ async def test_what_was_typed_there_in_secret_is_masked_in_the_next_daemon_too(
             end_daemon(place, signal.SIGKILL)
         async with await RemoteController.connect(place) as second:
             await until_open(second)
-            one = SessionHandle(second, one.opened, "t")
+            one = SessionHandle(second, one.session_id, "t")
             await one.write("c0rrect-Horse")  # the device shows it
             assert (await one.read(until_regex=r"\*{13}|c0rrect", timeout_ms=20_000)).chunk.endswith("*" * 13)
             await one.close()

@@ -51,7 +51,7 @@ async def test_a_session_outlives_its_client(place: Place) -> None:
         handle = await SessionHandle.open(first, protocol="local", command=BASH)
         await handle.exec("x=kept")
     async with await RemoteController.connect(place) as second:
-        handle = SessionHandle(second, handle.opened)
+        handle = SessionHandle(second, handle.session_id)
         assert (await handle.exec("echo $x")).stdout == "kept\n"
 
 
@@ -85,8 +85,8 @@ async def test_without_sessions_and_clients_it_ends_by_itself(place: Place, monk
     async with await RemoteController.connect(place) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=BASH)
     async with await RemoteController.connect(place) as controller:  # the session kept it
-        assert (await SessionHandle(controller, handle.opened).status()).state == "open"
-        await SessionHandle(controller, handle.opened).close()
+        assert (await SessionHandle(controller, handle.session_id).status()).state == "open"
+        await SessionHandle(controller, handle.session_id).close()
     await until_gone(place)
     assert not place.socket.exists()
 
@@ -168,7 +168,7 @@ async def test_who_starts_it_may_be_killed_before_it_is_up(place: Place) -> None
     starter.kill()
     await starter.wait()
     async with await RemoteController.connect(place) as controller:
-        handle = SessionHandle(controller, handle.opened)
+        handle = SessionHandle(controller, handle.session_id)
         assert (await handle.exec("echo $x")).stdout == "kept\n"
         assert daemons_of(place) == [daemon_pid(place)]
 
@@ -265,5 +265,5 @@ async def test_history_that_was_read_does_not_keep_it(place: Place, monkeypatch:
     end_daemon(place, signal.SIGKILL)  # the shell ends with the last who held its terminal
     monkeypatch.setenv("PTYCTL_DAEMON_IDLE_S", "0.2")
     async with await RemoteController.connect(place) as controller:
-        assert (await SessionHandle(controller, handle.opened).read(timeout_ms=0)).eof
+        assert (await SessionHandle(controller, handle.session_id).read(timeout_ms=0)).eof
     await until_gone(place)

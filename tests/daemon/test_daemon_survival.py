@@ -19,8 +19,8 @@ import pytest
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.pty import PTY_REQUESTS
-from ptyctl.api.pty_replies import PtyReply
+from ptyctl.api.methods import PTY_REQUESTS
+from ptyctl.api.pty import PtyReply
 from ptyctl.api.session import SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.place import Place
@@ -46,7 +46,7 @@ class Life:
         return await SessionHandle.open(await self.connect(), protocol="local", **{"command": BASH, **fields})
 
     async def found(self, handle: SessionHandle) -> SessionHandle:
-        return SessionHandle(await self.connect(), handle.opened, handle.task_id)
+        return SessionHandle(await self.connect(), handle.session_id, handle.task_id)
 
     async def again(self, handle: SessionHandle, number: signal.Signals = signal.SIGKILL) -> SessionHandle:
         """The same session in the next daemon."""
@@ -213,7 +213,7 @@ async def test_thirty_kills_under_load_lose_and_double_nothing(life: Life, tmp_p
     for kill in range(30):
         await asyncio.sleep(chance.random() * 0.1)  # a random moment is what is tested
         flood, shell = await life.again(flood), shell
-        shell = SessionHandle(flood.controller, shell.opened, "one")
+        shell = SessionHandle(flood.controller, shell.session_id, "one")
         counted = await shell.exec("n=$((n+1)); echo $n", timeout_ms=PATIENCE_MS)
         assert counted.stdout == f"{kill + 1}\n"
     assert (await shell.exec("echo $$")).stdout == pid

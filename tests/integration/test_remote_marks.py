@@ -14,8 +14,8 @@ from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.programs import require_program
 from fixtures.servers.telnetd import running_telnetd
 from ptyctl import LocalController, SessionHandle
-from ptyctl.api.blocks import Block
-from ptyctl.api.pty import BlocksSince, PtyExecBlock
+from ptyctl.api.blocks import Block, BlocksSince
+from ptyctl.api.pty import PtyExecBlock
 from tests.controller.acting import PATIENCE_MS, read, write
 
 from .test_sshd import target

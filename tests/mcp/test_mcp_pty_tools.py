@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ptyctl.api import ErrorCode, PtyctlError
-from ptyctl.api.pty_replies import refused
+from ptyctl.api.pty import encode_error
 from ptyctl.mcp.answers import answer
 from ptyctl.mcp.blocks_tools import TOOLS as BLOCKS
 from ptyctl.mcp.pty_tools import TOOLS as PTY
@@ -39,7 +39,7 @@ def test_definitions_are_valid_and_honest(tool: Tool) -> None:
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 @pytest.mark.parametrize("code", ErrorCode)
 def test_an_error_is_an_answer_that_fits(tool: Tool, code: ErrorCode) -> None:
-    payload = refused(PtyctlError(code, "why", {"mode": "idle", "block_id": "1_1", "resume_cursor": 3})).payload()
+    payload = encode_error(PtyctlError(code, "why", {"mode": "idle", "block_id": "1_1", "resume_cursor": 3})).payload()
     Draft202012Validator(definition(tool).output_schema).validate(payload)
     assert payload["ok"] is False
 
@@ -51,15 +51,19 @@ def test_an_error_is_an_answer_that_fits(tool: Tool, code: ErrorCode) -> None:
         ("pty_status", {"conversation_id": "c", "session_id": "s"}, "not both"),
         ("pty_wait_for", {"conversation_id": "c", "match": "", "from_cursor": 0}, "must not be empty"),
         ("pty_wait_for", {"conversation_id": "c", "match": "x", "from_cursor": -1}, "from_cursor"),
-        ("pty_exec_block", {"conversation_id": "c", "cmd": "echo \0x"}, "cmd: holds a NUL"),
-        ("pty_exec_interactive", {"conversation_id": "c", "cmd": "x", "cwd": "/tmp\0"}, "cwd: holds a NUL"),
+        ("pty_exec_block", {"conversation_id": "c", "cmd": "echo \0x"}, "cmd: contains a NUL"),
+        ("pty_exec_interactive", {"conversation_id": "c", "cmd": "x", "cwd": "/tmp\0"}, "cwd: contains a NUL"),
         (
             "pty_exec_interactive_expect",
             {"conversation_id": "c", "cmd": "x", "steps": SECRET},
             "steps: Input should be an array",
         ),
-        ("pty_wait_for", {"conversation_id": "c", "match": "\ud800", "from_cursor": 0}, "match: holds half"),
-        ("pty_expect_send", {"conversation_id": "c", "expect": "x", "send": "\ud800", "from_cursor": 0}, "send: holds half"),
+        ("pty_wait_for", {"conversation_id": "c", "match": "\ud800", "from_cursor": 0}, "match: contains a lone surrogate"),
+        (
+            "pty_expect_send",
+            {"conversation_id": "c", "expect": "x", "send": "\ud800", "from_cursor": 0},
+            "send: contains a lone surrogate",
+        ),
         ("pty_send", {"conversation_id": "c", "data": {"v": SECRET}, "sensitive": True}, "data"),
         ("pty_read_screen", {"conversation_id": "c", "at": -1}, "at"),
         ("pty_read_screen_deltas", {"conversation_id": "c", "limit": 0}, "limit"),

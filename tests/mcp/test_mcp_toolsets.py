@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.api.pty import PTY_REQUESTS
+from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.controller.capabilities import capabilities
 from ptyctl.mcp import blocks_tools, core_tools, pty_tools, screen_tools
 from ptyctl.mcp.toolsets import ALL, DEFAULT, TOOLSETS, choose

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.api.log import LogLine
+from ptyctl.api.operator import LogLine
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.session.calls.console_log import _Log
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
 from fixtures.virtual_clock import run_virtually
+from ptyctl.api.blocks import BlocksRead
 from ptyctl.api.exec import ExecReply
-from ptyctl.api.pty import BlocksRead
 from ptyctl.api.session import Expect
 from ptyctl.session.calls.block_reading import BlockReader
 from ptyctl.session.session import Session

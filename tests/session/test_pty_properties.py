@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.api.pty import PTY_REQUESTS, PtyExpectSend, PtySend, PtyWaitFor
+from ptyctl.api.methods import PTY_REQUESTS
+from ptyctl.api.pty import PtyExpectSend, PtySend, PtyWaitFor
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.core.normaliser import Normaliser

@@ -12,7 +12,7 @@ from typing import Any
 from ptyctl.api.config import ConfigRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
-from ptyctl.api.watch import Watched, WatchRequest
+from ptyctl.api.operator import WatchItem, WatchRequest
 from ptyctl.core.escape_commands import EscapeCommand, EscapeCommandReader
 from ptyctl.core.screen import ScreenModel
 
@@ -47,7 +47,7 @@ class Attachment:
         self._keyboard = Keyboard(controller, self._target, self._show_error)
         self._escapes = EscapeCommandReader()
         self._model = ScreenModel(1, 1, scrollback=0)
-        self._state: Watched | None = None
+        self._state: WatchItem | None = None
         self._message = ""
         self._message_timer: asyncio.TimerHandle | None = None
         self._dirty = asyncio.Event()
@@ -130,7 +130,7 @@ class Attachment:
             if self._state.state in _END_REASONS:
                 return _END_REASONS[self._state.state]
 
-    def _handle_item(self, item: Watched) -> bool:
+    def _handle_item(self, item: WatchItem) -> bool:
         """Handle output, an event or a state; return whether the watch can continue."""
         self._dirty.set()
         if item.kind == "output":
@@ -235,7 +235,7 @@ class Attachment:
             await asyncio.wait([task], timeout=_LAST_FRAME_TIMEOUT_S)
             raise
 
-    def _render(self, state: Watched) -> bytes:
+    def _render(self, state: WatchItem) -> bytes:
         cols, rows = self._visible_size()
         frame = self._model.frame(cols, rows)
         text = status_row.format_status(

@@ -6,10 +6,8 @@ import asyncio
 import base64
 from collections import OrderedDict
 
-from ptyctl.api.blocks import Block
+from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksSince
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
-from ptyctl.api.pty import BlocksGet, BlocksRead, BlocksSince
-from ptyctl.api.pty_replies import BlocksReply
 from ptyctl.core.prompt import strip_echo, strip_prompt
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.runs.output import shown_between

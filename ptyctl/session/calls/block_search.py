@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from ptyctl.api.blocks import Block
-from ptyctl.api.pty import BlocksSearch
-from ptyctl.api.pty_replies import BlocksReply, Hit
+from ptyctl.api.blocks import Block, BlocksReply, BlocksSearch, Hit
 from ptyctl.core.search import LiteralPattern, compile_pattern
 from ptyctl.session.session import Session
 

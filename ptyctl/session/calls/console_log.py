@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from ptyctl.api.log import LogLine, LogReply
+from ptyctl.api.operator import LogLine, LogReply
 from ptyctl.core.renderer import WidthHistory, render
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.steps import Moment, moments

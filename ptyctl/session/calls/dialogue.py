@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from ptyctl.api.errors import PtyctlError, invalid
-from ptyctl.api.pty import PtyExecInteractiveExpect, PtyExpectSend, Step
-from ptyctl.api.pty_replies import PtyReply
+from ptyctl.api.pty import ExpectStep, PtyExecInteractiveExpect, PtyExpectSend, PtyReply
 from ptyctl.core.search import MatchRange
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.runs.run import Run
@@ -81,7 +80,7 @@ class _Dialogue:
         """Whether the program has ended."""
         return self._run.done_reason is not None
 
-    async def step(self, step: Step, want: Wanted) -> bool:
+    async def step(self, step: ExpectStep, want: Wanted) -> bool:
         """Waits for the question and answers it. What the program asked before it ended is answered by nobody: the answer would
         be a command to the shell."""
         left = self._deadline - asyncio.get_running_loop().time()
@@ -96,7 +95,7 @@ class _Dialogue:
             self.cursor = span.end
         return answer.sent
 
-    async def failed(self, number: int, step: Step) -> PtyReply:
+    async def failed(self, number: int, step: ExpectStep) -> PtyReply:
         """Which step, why, and what is on the screen."""
         stream = self._session.stream
         told = f"steps[{number}] waited for {step.expect or 'the prompt'!r}, and "
@@ -133,7 +132,7 @@ class _Dialogue:
         return self._begun.model_copy(update={"exit_reason": reason, "exit_code": code, "resume_cursor": stream.end})
 
 
-def _wanted(step: Step, field: str) -> Wanted:
+def _wanted(step: ExpectStep, field: str) -> Wanted:
     if step.expect_type != "prompt" and not step.expect:
         raise invalid(f"{field} must not be empty", field=field)
     return wanted(step.expect_type, step.expect, field)

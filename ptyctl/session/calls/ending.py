@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
-from ptyctl.api.pty_replies import PtyReply
+from ptyctl.api.pty import PtyReply
 from ptyctl.session.line.gate import Writer
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.session import Session

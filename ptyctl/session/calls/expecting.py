@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptyctl.api.errors import PtyctlError, invalid
-from ptyctl.api.pty_replies import PromptExtra, PtyReply, Span
+from ptyctl.api.pty import MatchSpan, PromptExtra, PtyReply
 from ptyctl.core.marks import read_sentinel
 from ptyctl.core.prompt import render_line
 from ptyctl.core.search import MATCH_LIMIT_BYTES, LiteralPattern, Search, compile_pattern
@@ -159,7 +159,7 @@ def matched(session: Session, span: Found, want: Wanted) -> PtyReply:
         matched=True,
         match_text=text.decode("utf-8", "replace"),
         match_cursor=span.start,
-        match_span=Span(start=span.start, end=span.end),
+        match_span=MatchSpan(start=span.start, end=span.end),
         resume_cursor=span.end,
         extra=_extra(session, span, text) if want.kind == "prompt" else None,
     )

@@ -7,11 +7,15 @@ import dataclasses
 import time
 
 from ptyctl.api.errors import invalid
-from ptyctl.api.pty import PtyReadRaw, PtyReadScreen, PtyReadScreenDeltas, PtyReadScrollback, PtyScreenStatus
 from ptyctl.api.screen import (
     AttributeRun,
     DeltasReply,
     Position,
+    PtyReadRaw,
+    PtyReadScreen,
+    PtyReadScreenDeltas,
+    PtyReadScrollback,
+    PtyScreenStatus,
     RawReply,
     ScreenReply,
     ScreenStatusReply,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ptyctl.api.errors import invalid, unsupported
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.api.pty import PtyExecBlock, PtyExecInteractive, PtyReadSpool, PtySend, PtyWaitFor, PtyWaitPrompt
-from ptyctl.api.pty_replies import PtyReply
+from ptyctl.api.pty import PtyExecBlock, PtyExecInteractive, PtyReadSpool, PtyReply, PtySend, PtyWaitFor, PtyWaitPrompt
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.marker import Marker
 from ptyctl.core.shells import Dialect, shell_dialect

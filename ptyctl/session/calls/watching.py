@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from ptyctl.api.errors import invalid
-from ptyctl.api.watch import Watched
+from ptyctl.api.operator import WatchItem
 from ptyctl.session.meta import epoch_ms
 from ptyctl.session.session import Session
 
@@ -15,8 +15,8 @@ from ptyctl.session.session import Session
 PIECE_BYTES = 64 * 1024
 
 
-async def watch(session: Session, from_offset: int | None = None) -> AsyncGenerator[Watched, None]:
-    """Yields what happens (see Watched), and ends when the session is closed and all was told.
+async def watch(session: Session, from_offset: int | None = None) -> AsyncGenerator[WatchItem, None]:
+    """Yields what happens (see WatchItem), and ends when the session is closed and all was told.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for an offset behind the end; BUSY where the screen is too far behind.
@@ -29,7 +29,7 @@ async def watch(session: Session, from_offset: int | None = None) -> AsyncGenera
             if (item := watcher.next()) is not None:
                 yield item
             elif session.state == "closed":
-                yield Watched(kind="end", raw_offset=session.stream.normaliser.raw)
+                yield WatchItem(kind="end", raw_offset=session.stream.normaliser.raw)
                 return
             else:
                 await session.changes.wait(watcher.due())
@@ -48,7 +48,7 @@ class _Watcher:
         self._waiting: list[dict[str, Any]] = []
         self._told: tuple[object, ...] = ()
 
-    async def begin(self, from_offset: int | None) -> Watched:
+    async def begin(self, from_offset: int | None) -> WatchItem:
         """Where it begins: at an offset, or behind the present screen."""
         if from_offset is None:
             async with self._session.display.screen.looking() as fold:
@@ -58,13 +58,13 @@ class _Watcher:
         else:
             self._raw, painted = from_offset, b""
         self._told = self._state()
-        return Watched(kind="begin", raw_offset=self._raw, data_b64=b64encode(painted).decode(), **self._terminal())
+        return WatchItem(kind="begin", raw_offset=self._raw, data_b64=b64encode(painted).decode(), **self._terminal())
 
-    def next(self) -> Watched | None:
+    def next(self) -> WatchItem | None:
         """What was not told yet, or None."""
         if (state := self._state()) != self._told:
             self._told = state
-            return Watched(kind="terminal", **self._terminal())
+            return WatchItem(kind="terminal", **self._terminal())
         return self._output() or self._happened()
 
     def due(self) -> float | None:
@@ -87,15 +87,15 @@ class _Watcher:
             "lock_expires_at": epoch_ms(lease.expires_at) if lease else None,
         }
 
-    def _output(self) -> Watched | None:
+    def _output(self) -> WatchItem | None:
         end = self._source.end
         if self._raw >= end:
             return None
         data = self._source.read(self._raw, min(end, self._raw + PIECE_BYTES))
         self._raw = self._raw + len(data) if data else self._source.next_from(self._raw)  # what was not kept is not shown
-        return Watched(kind="output", raw_offset=self._raw, data_b64=b64encode(data).decode())
+        return WatchItem(kind="output", raw_offset=self._raw, data_b64=b64encode(data).decode())
 
-    def _happened(self) -> Watched | None:
+    def _happened(self) -> WatchItem | None:
         if not self._waiting:
             self._waiting, self._event = self._session.events.since(self._event)
-        return Watched(kind="event", event=self._waiting.pop(0)) if self._waiting else None
+        return WatchItem(kind="event", event=self._waiting.pop(0)) if self._waiting else None

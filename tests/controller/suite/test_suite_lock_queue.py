@@ -8,7 +8,7 @@ import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.notify import NotifyRequest
+from ptyctl.api.operator import NotifyRequest
 from ptyctl.api.session import SessionReply
 from tests.controller.acting import PATIENCE_MS, execute, read, refused, session, until
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.pty import CREATING, PTY_REQUESTS
+from ptyctl.api.methods import PTY_REQUESTS
+from ptyctl.api.pty import CREATING
 from tests.controller.acting import session
 from tests.controller.pty_acting import LEAST, PATIENCE_MS, Pty, folder_of
 

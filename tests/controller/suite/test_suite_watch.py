@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from ptyctl.api import Controller, ErrorCode, Watched, WatchRequest
+from ptyctl.api import Controller, ErrorCode, WatchItem, WatchRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.screen import ScreenModel
 from tests.controller.acting import PATIENCE_MS, Open, puppet, refused, say, session
 
-Watching = AsyncGenerator[Watched, None]
+Watching = AsyncGenerator[WatchItem, None]
 
 
 def watching(handle: SessionHandle, **fields: object) -> Watching:
     return handle.controller.watch(WatchRequest.of({"session_id": handle.session_id, **fields}))
 
 
-async def following(watch: Watching, kind: str) -> Watched:
+async def following(watch: Watching, kind: str) -> WatchItem:
     """The next item of that kind."""
     async with asyncio.timeout(PATIENCE_MS / 1000):
         async for item in watch:

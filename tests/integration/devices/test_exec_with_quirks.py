@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from ptyctl.api import ErrorCode
+from ptyctl.api.blocks import BlocksRead
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.pty import BlocksRead
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.simulator import Quirks, SimulatedSwitch

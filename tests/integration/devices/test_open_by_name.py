@@ -10,7 +10,7 @@ import pytest
 from ptyctl import LocalController
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from ptyctl.api.pty import PTY_REQUESTS
+from ptyctl.api.methods import PTY_REQUESTS
 from tests.controller.acting import PATIENCE_MS, config, refused, session
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 

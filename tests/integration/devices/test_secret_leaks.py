@@ -15,7 +15,7 @@ import pytest
 from fixtures.servers.relay import Relay
 from ptyctl import LocalController
 from ptyctl.api import ConfigRequest, ExecRequest, IoRequest, LogRequest, PtyctlError, SessionRequest, WatchRequest
-from ptyctl.api.pty import PTY_REQUESTS
+from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.controller.doctor import Doctor
 from ptyctl.simulator import Quirks, SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory

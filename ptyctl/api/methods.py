@@ -1,4 +1,4 @@
-"""Every call of the Controller protocol by its tool's name: what describes it, and how it is made. All doors use this table."""
+"""Table of the Controller's calls by method name. Every interface dispatches through it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,80 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .blocks import BlocksGet, BlocksRead, BlocksSearch, BlocksSince
 from .config import ConfigRequest
 from .controller import Controller, Progress
 from .exec import ExecRequest
-from .gc import GcRequest
 from .io import IoRequest
-from .log import LogRequest
 from .model import Reply, Request
-from .notify import NotifyRequest
-from .pty import PTY_REQUESTS
+from .operator import GcRequest, LogRequest, NotifyRequest
+from .pty import (
+    PtyClose,
+    PtyCtrlC,
+    PtyCtrlD,
+    PtyEndSession,
+    PtyEnter,
+    PtyExecBlock,
+    PtyExecInteractive,
+    PtyExecInteractiveExpect,
+    PtyExpectSend,
+    PtyReadSpool,
+    PtyRequest,
+    PtyReset,
+    PtyResize,
+    PtySend,
+    PtyStatus,
+    PtyWaitFor,
+    PtyWaitPrompt,
+)
+from .screen import PtyReadRaw, PtyReadScreen, PtyReadScreenDeltas, PtyReadScrollback, PtyScreenStatus
 from .session import SessionRequest
 
-#: Methods beside the tools': what a person does.
+#: Names of the methods that are not tools.
 NOTIFY, LOG, GC = "notify", "log", "gc"
-#: Performs a request of its own type; the progress callback is None where nobody wants to hear.
+#: Performs a request of the method's type. The progress callback may be None.
 Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
+    """Request type of a method, and the function that calls the Controller with it."""
+
     request: type[Request]
     call: Call
+
+
+#: Requests of the pty_*, blocks_* and screen tools by tool name.
+PTY_REQUESTS: dict[str, type[PtyRequest]] = {
+    request.TOOL: request
+    for request in (
+        PtyExecBlock,
+        PtyExecInteractive,
+        PtyExecInteractiveExpect,
+        PtyWaitFor,
+        PtyWaitPrompt,
+        PtyExpectSend,
+        PtySend,
+        PtyCtrlC,
+        PtyCtrlD,
+        PtyEnter,
+        PtyReadSpool,
+        PtyStatus,
+        PtyEndSession,
+        PtyReset,
+        PtyResize,
+        PtyClose,
+        BlocksSince,
+        BlocksGet,
+        BlocksRead,
+        BlocksSearch,
+        PtyReadRaw,
+        PtyReadScreen,
+        PtyReadScreenDeltas,
+        PtyScreenStatus,
+        PtyReadScrollback,
+    )
+}
 
 
 async def _session(controller: Controller, request: SessionRequest, _progress: Progress | None) -> Reply:

@@ -1,0 +1,115 @@
+"""Calls for people and their programs that no MCP tool offers: watch, notify, log and gc."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from .model import Id, Reply, Request, Text
+from .session import Mode, State
+
+
+class WatchRequest(Request):
+    """Follow a session. Without `from_offset` the first item paints the current screen."""
+
+    session_id: Id
+    from_offset: int | None = Field(None, ge=0, description="a byte offset into the raw output")
+    task_id: Id | None = None
+
+
+class WatchItem(Reply):
+    """One item of a watch, in order of occurrence.
+
+    Attributes:
+        kind: `begin`: the terminal's current state; `data_b64` paints its screen on a blank terminal.
+            `output`: received bytes; `raw_offset` is the offset after them.
+            `terminal`: size, state, mode or lock changed; all of them are given.
+            `event`: a row of events.jsonl. `end`: the last item.
+    """
+
+    kind: Literal["begin", "output", "terminal", "event", "end"]
+    raw_offset: int | None = None
+    data_b64: str | None = None
+    cols: int | None = None
+    rows: int | None = None
+    state: State | None = None
+    mode: Mode | None = None
+    lock_holder: str | None = None
+    lock_expires_at: int | None = None
+    event: dict[str, Any] | None = None
+
+
+class NotifyRequest(Request):
+    """Send a message to all users of a session, as a notice. `sender` is a display name."""
+
+    session_id: Id
+    message: Text = Field(min_length=1, max_length=2000)
+    sender: Text | None = Field(None, min_length=1, max_length=100)
+    task_id: Id | None = None
+
+
+class NotifyReply(Reply):
+    """Tasks that read now or did so within the last minute. The lock's holder and later users get the notice too."""
+
+    session_id: str
+    observers: list[str]
+
+
+class LogRequest(Request):
+    """Read a session's output line by line. `from_offset` is a byte offset into the raw output: a `resume_offset`, or 0."""
+
+    session_id: Id
+    from_offset: int = Field(0, ge=0)
+    limit: int = Field(1000, ge=1, le=10_000, description="lines")
+    task_id: Id | None = None
+
+
+class LogLine(Reply):
+    """One line with its time.
+
+    Attributes:
+        kind: `line`: a complete line. `open`: the last line, not complete yet.
+            `incarnation`: a new connection begins here, described by `text`.
+        ts: epoch ms; at most 50 ms early.
+    """
+
+    kind: Literal["line", "open", "incarnation"]
+    ts: int
+    text: str
+
+
+class LogReply(Reply):
+    """Lines up to `resume_offset`, which repeats an open line. `complete`: there are no more lines at present."""
+
+    session_id: str
+    lines: list[LogLine]
+    resume_offset: int
+    complete: bool
+
+
+class GcRequest(Request):
+    """Delete old transcripts. Limits that are not given come from the settings; 0 is no limit; `dry_run` deletes nothing."""
+
+    max_age_days: float | None = Field(None, ge=0)
+    max_bytes: int | None = Field(None, ge=0)
+    dry_run: bool = False
+
+
+class GcEntry(Reply):
+    """A deleted session: too old (`age`), or among the oldest when the total was too large (`size`). Times are epoch ms."""
+
+    session_id: str
+    why: Literal["age", "size"]
+    bytes: int
+    last_used_at: int
+
+
+class GcReply(Reply):
+    """Deleted sessions, and the number and size of those that remain, live ones included."""
+
+    removed: list[GcEntry]
+    removed_bytes: int
+    kept: int
+    kept_bytes: int
+    dry_run: bool
