@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fixtures.daemons import daemon_folder
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 
 # A busy machine makes a single example slow, so there is no deadline. CI draws more, at random: it is to find new ones.
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
@@ -63,11 +63,11 @@ def _hermetic_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeDir]:
     """Where no daemon is up yet; whoever connects starts one of the test's own, in a process of its own."""
     with daemon_folder() as folder:
         monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(folder))
-        yield Place(folder)
+        yield RuntimeDir(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

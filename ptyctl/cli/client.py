@@ -16,7 +16,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 
 T = TypeVar("T")
 
@@ -45,14 +45,14 @@ async def connect_successor(session_id: str) -> RemoteController | None:
     from ptyctl.controller.settings import load_settings
     from ptyctl.session.transcript.kept_sessions import was_closed
 
-    place = Place()
-    while await asyncio.to_thread(control.look, place) is None:
-        if not control.is_ending(place):
+    runtime_dir = RuntimeDir()
+    while await asyncio.to_thread(control.find_daemon, runtime_dir) is None:
+        if not control.is_stopping(runtime_dir):
             if was_closed(load_settings().state_dir / "sessions" / session_id):
                 return None
             break
         await asyncio.sleep(_POLL_S)
-    return await RemoteController.connect(place)
+    return await RemoteController.connect(runtime_dir)
 
 
 async def session_action(controller: Controller, action: str, **fields: object) -> SessionReply:

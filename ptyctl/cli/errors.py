@@ -11,11 +11,7 @@ from typer import BadParameter
 from typer.exceptions import Abort, TyperException
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.daemon.asking import Refused
-from ptyctl.daemon.control import NotEnded
-from ptyctl.daemon.hello import HelloRefused
-from ptyctl.daemon.place import NoPlace
-from ptyctl.daemon.starting import NotStarted
+from ptyctl.daemon.errors import DaemonError, RequestError, StopError
 
 from .output import replace_controls
 
@@ -33,7 +29,7 @@ EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 EXEC_OFFSET = 100
 
 #: The exceptions that a command reports; any other one is a bug and ends with a traceback.
-REPORTED_ERRORS = (PtyctlError, NoPlace, NotStarted, HelloRefused, NotEnded, Refused, TyperException, Abort, OSError)
+REPORTED_ERRORS = (PtyctlError, DaemonError, TyperException, Abort, OSError)
 
 _EXIT_CODES = {
     ErrorCode.INVALID_ARGUMENT: EXIT_USAGE,
@@ -100,7 +96,7 @@ def report_error(error: BaseException) -> int:
             return EXIT_FAILED
         case _:
             print_message(str(error))
-            return EXIT_FAILED if isinstance(error, NotEnded | Refused) else EXIT_NO_CONNECTION
+            return EXIT_FAILED if isinstance(error, StopError | RequestError) else EXIT_NO_CONNECTION
 
 
 def format_error(error: PtyctlError) -> str:

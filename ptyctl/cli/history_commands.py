@@ -17,7 +17,7 @@ from ptyctl.api.handle import call_pty, fetch_blocks
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.operator import LogLine, LogRequest
 from ptyctl.api.screen import AttributeRun, PtyReadScreen, ScreenReply
-from ptyctl.daemon.client import DaemonGone
+from ptyctl.daemon.client import DaemonConnectionLost
 
 from .client import MAX_CALL_MS, call_daemon, connect_successor, resolve_session
 from .errors import EXIT_FAILED
@@ -156,7 +156,7 @@ async def _follow(controller: Controller, session_id: str, cursor: str) -> Async
             fields = {"session_id": session_id, "action": "read", "cursor": cursor, "timeout_ms": MAX_CALL_MS}
             try:
                 reply = await controller.io(IoRequest.of(fields))
-            except DaemonGone:
+            except DaemonConnectionLost:
                 successor = await connect_successor(session_id)
                 if successor is None:
                     return

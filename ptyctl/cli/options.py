@@ -9,13 +9,13 @@ import typer
 
 def _complete_session(incomplete: str) -> list[str]:
     """Return the names of open sessions that start with `incomplete`; does not start a daemon."""
-    from ptyctl.daemon.asking import Refused, ask
-    from ptyctl.daemon.hello import HelloRefused
-    from ptyctl.daemon.place import NoPlace, Place
+    from ptyctl.daemon.control import request
+    from ptyctl.daemon.errors import DaemonError
+    from ptyctl.daemon.runtime_dir import RuntimeDir
 
     try:
-        reply = ask(Place(), "ptyctl_session", {"action": "list"}) or {}
-    except (NoPlace, HelloRefused, Refused):
+        reply = request(RuntimeDir(), "ptyctl_session", {"action": "list"}) or {}
+    except DaemonError:
         return []
     names = [entry.get("device_id") or entry.get("device") or entry["session_id"] for entry in reply.get("sessions", [])]
     return [name for name in names if name.startswith(incomplete)]

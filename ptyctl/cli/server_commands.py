@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ptyctl.daemon import control
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from . import mcp_server
 from .errors import EXIT_NOT_FOUND
@@ -50,26 +50,26 @@ def run(context: typer.Context) -> None:
 @app.command()
 def status(as_json: AsJson = False) -> None:
     """Print whether the daemon is running. Exit code 3 if it is not."""
-    place = Place()
-    up = control.look(place)
+    runtime_dir = RuntimeDir()
+    up = control.find_daemon(runtime_dir)
     if as_json:
         process = {"pid": up.pid, "version": up.version} if up else {}
-        print_json({"up": up is not None, "runtime_dir": str(place.folder), **process})
+        print_json({"up": up is not None, "runtime_dir": str(runtime_dir.path), **process})
     else:
-        typer.echo(f"{_running(up)}, {place.socket}" if up else f"not up: {place.folder}")
+        typer.echo(f"{_running(up)}, {runtime_dir.socket}" if up else f"not up: {runtime_dir.path}")
     raise typer.Exit(0 if up else EXIT_NOT_FOUND)
 
 
 @app.command()
 def start() -> None:
     """Start the daemon if it is not running."""
-    typer.echo(_running(control.start(Place())))
+    typer.echo(_running(control.start(RuntimeDir())))
 
 
 @app.command()
 def stop() -> None:
     """Stop the daemon and close all its sessions. Their history stays on disk."""
-    typer.echo(_ended(control.stop(Place())))
+    typer.echo(_ended(control.stop(RuntimeDir())))
 
 
 @app.command()
@@ -78,9 +78,9 @@ def restart() -> None:
 
     Local programs keep running and consoles reconnect; other SSH and Telnet sessions are lost.
     """
-    place = Place()
-    print(_ended(control.hand_over(place)), file=sys.stderr)
-    typer.echo(_running(control.start(place)))
+    runtime_dir = RuntimeDir()
+    print(_ended(control.hand_over(runtime_dir)), file=sys.stderr)
+    typer.echo(_running(control.start(runtime_dir)))
 
 
 def mcp(
@@ -108,9 +108,9 @@ def serve(listen: _Listen = DEFAULT_LISTEN, toolsets: _Toolsets = "core", token_
     raise typer.Exit(mcp_server.run_with_daemon(listen, toolsets, token_file))
 
 
-def _running(up: control.Up) -> str:
+def _running(up: control.DaemonStatus) -> str:
     return f"up: process {up.pid}, ptyctl {up.version}"
 
 
-def _ended(daemon: control.Up | None) -> str:
+def _ended(daemon: control.DaemonStatus | None) -> str:
     return f"stopped: process {daemon.pid}" if daemon else "the daemon was not up"

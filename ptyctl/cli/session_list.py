@@ -32,11 +32,11 @@ def print_sessions(*, include_ended: bool, as_json: bool) -> None:
 
 def _open_sessions() -> list[dict[str, Any]] | None:
     """Return the open sessions, or None without a daemon. After a killed daemon a new one is started for its local shells."""
-    from ptyctl.daemon.asking import ask
-    from ptyctl.daemon.place import Place
+    from ptyctl.daemon.control import request
+    from ptyctl.daemon.runtime_dir import RuntimeDir
 
-    place = Place()
-    reply = ask(place, "ptyctl_session", {"action": "list"}, start=place.goes_on)
+    runtime_dir = RuntimeDir()
+    reply = request(runtime_dir, "ptyctl_session", {"action": "list"}, start=runtime_dir.has_socket)
     return None if reply is None else reply["sessions"]
 
 

@@ -7,7 +7,7 @@ import os
 
 from ptyctl.session.session import Session
 
-from .keeper import Keeper
+from .descriptor_store import DescriptorStore
 
 #: Behind a session's id it names its secrets; no id has a blank.
 _SUFFIX = " secrets"
@@ -17,8 +17,8 @@ _LOG = logging.getLogger(__name__)
 class KeptSecrets:
     """Those of all sessions that are not closed, also of consoles that come back later."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, fd_store: DescriptorStore) -> None:
+        self._fd_store = fd_store
         self._of: dict[str, bytes] = {}
 
     def take_back(self, kept: dict[str, int]) -> None:
@@ -47,7 +47,7 @@ class KeptSecrets:
 
     def drop(self, session_id: str) -> None:
         if self._of.pop(session_id, None) is not None:
-            self._keeper.drop(session_id + _SUFFIX)
+            self._fd_store.remove(session_id + _SUFFIX)
 
     def drop_all(self) -> None:
         """Nobody comes back to what is left."""
@@ -62,7 +62,7 @@ class KeptSecrets:
         memory = os.memfd_create("ptyctl")
         try:
             os.write(memory, self._of[session_id])
-            self._keeper.keep(session_id + _SUFFIX, memory)
+            self._fd_store.store(session_id + _SUFFIX, memory)
         except OSError as error:
             _LOG.warning("secrets will not be masked beyond this server", extra={"why": str(error)})
         finally:

@@ -31,8 +31,8 @@ from . import replies
 from .capabilities import capabilities
 from .configuring import configure
 from .conversations import SERVER_ENDED, Conversations
+from .descriptor_store import DescriptorStore
 from .destinations import Destinations
-from .keeper import Keeper
 from .left import LeftSessions
 from .locks import Locks
 from .making import Maker
@@ -52,7 +52,7 @@ class LocalController:
         self,
         settings: Settings | None = None,
         open_channel: OpensChannels | None = None,
-        keeper: Keeper | None = None,
+        fd_store: DescriptorStore | None = None,
         *,
         lasting: bool = False,
     ) -> None:
@@ -61,7 +61,7 @@ class LocalController:
         self.settings = settings or load_settings()
         self._platforms = Platforms(self.settings.platforms_dir)
         self._registry = Registry(self.settings.max_sessions, self._recall)
-        self._outliving = outliving = Outliving(keeper) if keeper is not None else None
+        self._outliving = outliving = Outliving(fd_store) if fd_store is not None else None
         destinations = Destinations(Inventory(self.settings.devices_file), self._platforms)
         self._maker = Maker(self.settings, self._registry, self._platforms, destinations, open_channel, outliving)
         self._lasting = lasting

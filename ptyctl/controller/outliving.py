@@ -13,7 +13,7 @@ from ptyctl.session.spec import Limits
 from transports.channel import Pty
 from transports.local import LocalChannel
 
-from .keeper import Keeper
+from .descriptor_store import DescriptorStore
 from .kept_secrets import KeptSecrets
 from .recovered import gone_on
 
@@ -23,9 +23,9 @@ _LOG = logging.getLogger(__name__)
 class Outliving:
     """Gives each session's terminal to the keeper as long as it is open, and its secrets until it is closed."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-        self._secrets = KeptSecrets(keeper)
+    def __init__(self, fd_store: DescriptorStore) -> None:
+        self._fd_store = fd_store
+        self._secrets = KeptSecrets(fd_store)
         self._open: dict[str, Session] = {}
 
     def follow(self, session: Session) -> None:
@@ -37,9 +37,9 @@ class Outliving:
         """The sessions whose programs have outlived their server, open as they were. Where there are none, `sessions` is not
         looked at: whoever opens the first is told what is wrong with it."""
         found = []
-        kept = self._keeper.kept()
+        kept = self._fd_store.retrieve_all()
         self._secrets.take_back(kept)
-        self._keeper.watch(self._give_all)
+        self._fd_store.watch(self._give_all)
         for session_id, master in kept.items():
             try:
                 channel, secrets = LocalChannel.adopt(master, Pty()), self._secrets.of(session_id)
@@ -48,7 +48,7 @@ class Outliving:
                 _LOG.warning("cannot go on with a session", extra={"session_id": session_id, "why": error.message})
                 os.close(master)
                 if error.code is not ErrorCode.BUSY:  # then whoever has its files now will be done some day
-                    self._keeper.drop(session_id)  # nobody can know what it was: its program gets a hang-up
+                    self._fd_store.remove(session_id)  # nobody can know what it was: its program gets a hang-up
         return found
 
     def end(self) -> None:
@@ -61,10 +61,10 @@ class Outliving:
         terminal = session.channel.terminal_fd if session.channel is not None else None
         if session.state != "open":
             self._open.pop(session.session_id, None)
-            self._keeper.drop(session.session_id)
+            self._fd_store.remove(session.session_id)
         elif terminal is not None:
             self._open[session.session_id] = session
-            self._give([session] if self._keeper.up else list(self._open.values()))
+            self._give([session] if self._fd_store.is_running else list(self._open.values()))
 
     def _give_all(self) -> None:
         """The keeper has ended: another one gets what it held."""
@@ -76,6 +76,6 @@ class Outliving:
             terminal = session.channel.terminal_fd if session.channel is not None else None
             try:
                 if terminal is not None:
-                    self._keeper.keep(session.session_id, terminal)
+                    self._fd_store.store(session.session_id, terminal)
             except OSError as error:
                 _LOG.warning("a local session will not outlive this server", extra={"why": str(error)})

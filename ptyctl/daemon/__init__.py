@@ -1,5 +1,8 @@
-"""One daemon for each user: it owns all sessions, and agents, people and scripts come and go.
+"""The daemon: one process per user that owns all sessions and serves clients over a Unix socket.
 
-What a client needs before it knows whether a daemon is up (place, hello, starting, shim) is of the standard library alone, and
-quickly imported.
+`server` runs in the daemon, `client.RemoteController` in its clients; both speak `rpc`. `fd_store` keeps PTYs open across a
+crash. `runtime_dir`, `connection`, `control` and `shim` import only the standard library and `core.json_lines`, because
+`ptyctl mcp` and `ptyctl sessions` must start fast.
+
+May import api, core, controller, mcp and transports. Start reading at `main`.
 """

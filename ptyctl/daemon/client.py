@@ -1,9 +1,8 @@
-"""The Controller whose sessions live in the daemon: the same protocol, over its socket."""
+"""A Controller whose sessions live in the daemon."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from types import TracebackType
@@ -19,47 +18,58 @@ from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.core import json_lines
 
-from .calls import WATCH, WATCH_WINDOW, params_of, raised, reply_of
-from .hello import HelloRefused, greet, hello
-from .place import NoPlace, Place
-from .starting import NotStarted
+from .connection import hello_line, open_connection
+from .errors import DaemonError
+from .rpc import WATCH, WATCH_WINDOW, decode_error, decode_reply, encode_request
+from .runtime_dir import RuntimeDir
 
-#: The longest line that is taken: what a tool gives, in JSON.
-MAX_LINE_BYTES = 64 * 1024 * 1024
-#: The longest that the daemon takes, by any protocol (ptyctl.mcp.wire; importing that takes half a second).
-MAX_REQUEST_BYTES = 16 * 1024 * 1024
+#: Longest reply accepted from the daemon.
+MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 R = TypeVar("R", bound=Reply)
 
 
-class DaemonGone(PtyctlError):
-    """IO_ERROR, as the connection is: the next daemon may go on with the session."""
+class DaemonConnectionLost(PtyctlError):
+    """IO_ERROR: the connection to the daemon was lost. The next daemon may restore the session."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.IO_ERROR,
+            "the connection to the daemon was lost",
+            hint="connect again: local shells survive, and all history is kept",
+        )
 
 
 class RemoteController:
-    """See api.controller.Controller. Calls may be made beside each other; leaving it leaves the sessions as they are."""
+    """Implements `api.controller.Controller` over the daemon's socket. Calls may run concurrently.
+
+    Closing it leaves the sessions open.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._next_id = 0
-        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._last_id = 0
+        self._calls: dict[int, asyncio.Future[Reply]] = {}
         self._progress: dict[int, Progress] = {}
-        self._watched: dict[int, asyncio.Queue[WatchItem | PtyctlError | None]] = {}
-        self._task = asyncio.create_task(self._read(), name="replies of the daemon")
+        self._watches: dict[int, asyncio.Queue[WatchItem | PtyctlError | None]] = {}
+        self._task = asyncio.create_task(self._read(), name="daemon replies")
 
     @classmethod
-    async def connect(cls, place: Place | None = None, *, start: bool = True) -> Self:
-        """Connects to this user's daemon, and starts it if need be.
+    async def connect(cls, runtime_dir: RuntimeDir | None = None, *, start: bool = True) -> Self:
+        """Connect to this user's daemon; start it if it is not up, unless `start` is False.
 
         Raises:
-            PtyctlError: CONNECT_FAILED, with what to do.
+            PtyctlError: CONNECT_FAILED.
         """
         try:
-            link = await asyncio.to_thread(greet, place or Place(), hello("rpc"), start=start)
-            reader, writer = await asyncio.open_unix_connection(sock=link, limit=MAX_LINE_BYTES)
-        except (NoPlace, NotStarted, HelloRefused, OSError) as error:
+            link = await asyncio.to_thread(open_connection, runtime_dir or RuntimeDir(), hello_line("rpc"), start=start)
+            reader, writer = await asyncio.open_unix_connection(sock=link, limit=MAX_REPLY_BYTES)
+        except DaemonError as error:
+            raise PtyctlError(ErrorCode.CONNECT_FAILED, f"no daemon: {error.message}", hint=error.hint) from None
+        except OSError as error:
             raise PtyctlError(ErrorCode.CONNECT_FAILED, f"no daemon: {error}") from None
         return cls(reader, writer)
 
@@ -87,21 +97,21 @@ class RemoteController:
         return cast(PtyReplyBase, await self._call(request.TOOL, request, Reply, progress))
 
     async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
-        number, items = self._number(), asyncio.Queue[WatchItem | PtyctlError | None]()
-        self._watched[number] = items
-        taken = 0
+        call_id, items = self._new_id(), asyncio.Queue[WatchItem | PtyctlError | None]()
+        self._watches[call_id] = items
+        received = 0
         try:
-            await self._send({"id": number, "method": WATCH, "params": params_of(request)})
+            await self._send({"id": call_id, "method": WATCH, "params": encode_request(request)})
             while (item := await items.get()) is not None:
                 if isinstance(item, PtyctlError):
                     raise item
                 yield item
-                taken += 1
-                if taken % (WATCH_WINDOW // 2) == 0:
-                    await self._send({"method": "more", "params": {"id": number, "count": WATCH_WINDOW // 2}})
+                received += 1
+                if received % (WATCH_WINDOW // 2) == 0:
+                    await self._send({"method": "more", "params": {"id": call_id, "count": WATCH_WINDOW // 2}})
         finally:
-            del self._watched[number]
-            await self._cancel(number)
+            del self._watches[call_id]
+            await self._cancel(call_id)
 
     async def notify(self, request: NotifyRequest) -> NotifyReply:
         return await self._call(NOTIFY, request, NotifyReply)
@@ -113,91 +123,94 @@ class RemoteController:
         return await self._call(GC, request, GcReply)
 
     async def aclose(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         self._writer.close()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        with suppress(OSError):  # it was broken already
+        with suppress(OSError):  # the connection was already lost
             await self._writer.wait_closed()
 
     async def _call(self, method: str, request: Request, kind: type[R], progress: Progress | None = None) -> R:
-        number = self._number()
+        call_id = self._new_id()
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
+        self._calls[call_id] = future
         if progress is not None:
-            self._progress[number] = progress
-        asked = {"progress": True} if progress is not None else {}
+            self._progress[call_id] = progress
+        options = {"progress": True} if progress is not None else {}
         try:
-            await self._send({"id": number, "method": method, "params": params_of(request), **asked})
+            await self._send({"id": call_id, "method": method, "params": encode_request(request), **options})
             reply = await future
         except asyncio.CancelledError:
-            await self._cancel(number)
+            await self._cancel(call_id)
             raise
         finally:
-            self._waiting.pop(number, None)
-            self._progress.pop(number, None)
+            self._calls.pop(call_id, None)
+            self._progress.pop(call_id, None)
         assert isinstance(reply, kind)
         return reply
 
-    async def _cancel(self, number: int) -> None:
-        with suppress(PtyctlError):  # it is gone, and all that it did for us
-            await self._send({"method": "cancel", "params": {"id": number}})
+    async def _cancel(self, call_id: int) -> None:
+        with suppress(PtyctlError):  # without a connection there is nothing to cancel
+            await self._send({"method": "cancel", "params": {"id": call_id}})
 
-    def _number(self) -> int:
+    def _new_id(self) -> int:
         if self._task.done():
-            raise _gone()
-        self._next_id += 1
-        return self._next_id
+            raise DaemonConnectionLost
+        self._last_id += 1
+        return self._last_id
 
     async def _send(self, message: dict[str, Any]) -> None:
         if self._writer.is_closing():
-            raise _gone()
-        line = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
-        if len(line) > MAX_REQUEST_BYTES:
-            raise invalid(f"the request is longer than {MAX_REQUEST_BYTES} bytes; make it in parts")
+            raise DaemonConnectionLost
+        line = json_lines.encode({"jsonrpc": "2.0", **message})
+        if len(line) > json_lines.MAX_LINE_BYTES:
+            raise invalid(
+                f"the request is longer than {json_lines.MAX_LINE_BYTES} bytes", hint="split it into several requests"
+            )
         self._writer.write(line)
         try:
             await self._writer.drain()
         except OSError:
-            raise _gone() from None
+            raise DaemonConnectionLost from None
 
     async def _read(self) -> None:
         try:
             while line := await self._reader.readline():
-                self._take(json.loads(line))
+                self._receive(json_lines.decode(line))
         except OSError:
             pass
         finally:
-            for future in self._waiting.values():
+            for future in self._calls.values():
                 if not future.done():
-                    future.set_exception(_gone())
-            for items in self._watched.values():
-                items.put_nowait(_gone())
+                    future.set_exception(DaemonConnectionLost())
+            for items in self._watches.values():
+                items.put_nowait(DaemonConnectionLost())
 
-    def _take(self, message: dict[str, Any]) -> None:
-        if message.get("method") == "progress":
-            told = message["params"]
-            if (progress := self._progress.get(told["id"])) is not None:
-                progress(told["bytes"], told["seconds"])
+    def _receive(self, message: dict[str, Any]) -> None:
+        match message.get("method"):
+            case "progress":
+                self._receive_progress(message["params"])
+            case "watched":
+                self._receive_item(message["params"])
+            case _:
+                self._receive_result(message)
+
+    def _receive_progress(self, params: dict[str, Any]) -> None:
+        if (progress := self._progress.get(params["id"])) is not None:
+            progress(params["bytes"], params["seconds"])
+
+    def _receive_item(self, params: dict[str, Any]) -> None:
+        if (items := self._watches.get(params["id"])) is not None:
+            items.put_nowait(WatchItem.model_validate(params["item"]))
+
+    def _receive_result(self, message: dict[str, Any]) -> None:
+        if (items := self._watches.get(message["id"])) is not None:
+            items.put_nowait(decode_error(message["error"]) if "error" in message else None)
             return
-        if message.get("method") == "watched":
-            if (items := self._watched.get(message["params"]["id"])) is not None:
-                items.put_nowait(WatchItem.model_validate(message["params"]["item"]))
+        future = self._calls.get(message["id"])
+        if future is None or future.done():  # the call was cancelled
             return
-        if (items := self._watched.get(message["id"])) is not None:
-            items.put_nowait(raised(message["error"]) if "error" in message else None)
-            return
-        future = self._waiting.get(message["id"])
-        if future is None or future.done():
-            return  # nobody waits for it any more
         if "error" in message:
-            future.set_exception(raised(message["error"]))
+            future.set_exception(decode_error(message["error"]))
         else:
-            future.set_result(reply_of(message["result"]))
-
-
-def _gone() -> DaemonGone:
-    return DaemonGone(
-        ErrorCode.IO_ERROR,
-        "the daemon is gone, and with it the connection; connect again: local shells live on, and all history is kept",
-    )
+            future.set_result(decode_reply(message["result"]))

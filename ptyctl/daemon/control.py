@@ -1,4 +1,4 @@
-"""What `ptyctl daemon` does to a daemon that is up: asks how it is, ends it, replaces it."""
+"""Operations on a running daemon for the command line: find, start, stop, hand over, and single requests."""
 
 from __future__ import annotations
 
@@ -7,84 +7,91 @@ import os
 import select
 import signal
 from contextlib import closing
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from .hello import HelloRefused, answer_to, hello
-from .place import Place
-from .starting import connect
+from ptyctl.core import json_lines
 
-#: How long it may take for what it has to end: programs get a grace after their hang-up.
-END_S = 60.0
+from .connection import connect, exchange_hello, hello_line, open_connection
+from .errors import HandshakeError, RequestError, StopError
+from .runtime_dir import RuntimeDir
 
-
-class NotEnded(Exception):
-    """It is still there; the message says what to do."""
+#: How long a daemon may take to exit. Programs in its sessions get a grace period after their hang-up.
+STOP_TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Up:
+class DaemonStatus(NamedTuple):
     """A daemon that answers."""
 
     pid: int
     version: str
 
 
-def look(place: Place) -> Up | None:
-    """The daemon that is up, of any version."""
+def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
+    """Return the running daemon, of whatever version, or None.
+
+    Raises:
+        HandshakeError
+    """
     try:
-        link = connect(place, start=False)
+        link = connect(runtime_dir, start=False)
     except ConnectionRefusedError:
         return None
     with closing(link):
-        answer = answer_to(link, hello("rpc", any_version=True))
+        answer = exchange_hello(link, hello_line("rpc", any_version=True))
     if answer is None:
         return None
     if not answer["ok"]:
-        raise HelloRefused(answer["message"])
-    return Up(answer["pid"], answer["version"])
+        raise HandshakeError(answer["message"])
+    return DaemonStatus(answer["pid"], answer["version"])
 
 
-def stop(place: Place) -> Up | None:
-    """Ends the daemon with all its sessions; what they showed stays on disk. Returns which one it was."""
-    return _end(place, signal.SIGTERM)
+def start(runtime_dir: RuntimeDir) -> DaemonStatus:
+    """Start the daemon if none is up, and return its status.
+
+    Raises:
+        HandshakeError, StartError
+    """
+    connect(runtime_dir).close()
+    status = find_daemon(runtime_dir)
+    assert status is not None
+    return status
 
 
-def hand_over(place: Place) -> Up | None:
-    """Ends the daemon; local shells live on, and the next one goes on with them. Returns which one it was."""
-    return _end(place, signal.SIGHUP)
+def stop(runtime_dir: RuntimeDir) -> DaemonStatus | None:
+    """Stop the daemon and close all its sessions; their history stays on disk. Returns the daemon that was stopped."""
+    return _signal_and_wait(runtime_dir, signal.SIGTERM)
 
 
-def start(place: Place) -> Up:
-    """Raises NotStarted."""
-    connect(place).close()
-    up = look(place)
-    assert up is not None
-    return up
+def hand_over(runtime_dir: RuntimeDir) -> DaemonStatus | None:
+    """Stop the daemon, but keep local shells alive for the next one. Returns the daemon that was stopped."""
+    return _signal_and_wait(runtime_dir, signal.SIGHUP)
 
 
-def _end(place: Place, number: signal.Signals) -> Up | None:
-    """Raises NotEnded."""
-    up = look(place)
-    if up is None:
+def _signal_and_wait(runtime_dir: RuntimeDir, number: signal.Signals) -> DaemonStatus | None:
+    """Raises HandshakeError, StopError."""
+    status = find_daemon(runtime_dir)
+    if status is None:
         return None
     try:
-        process = os.pidfd_open(up.pid)
+        process = os.pidfd_open(status.pid)
     except ProcessLookupError:
-        return up
+        return status
     try:
         signal.pidfd_send_signal(process, number)
-        ended, _, _ = select.select([process], [], [], END_S)
+        exited, _, _ = select.select([process], [], [], STOP_TIMEOUT_S)
     finally:
         os.close(process)
-    if not ended:
-        raise NotEnded(f"the daemon (process {up.pid}) has not ended for {END_S:.0f} s; look at {place.log}")
-    return up
+    if not exited:
+        raise StopError(
+            f"the daemon (process {status.pid}) has not exited for {STOP_TIMEOUT_S:.0f} s", f"see {runtime_dir.log}"
+        )
+    return status
 
 
-def is_ending(place: Place) -> bool:
-    """Whether one that answers no more is still there: it closes its sessions before it lets go of its lock."""
+def is_stopping(runtime_dir: RuntimeDir) -> bool:
+    """Whether a daemon that no longer answers still holds its lock: it closes its sessions before it exits."""
     try:
-        lock = os.open(place.lock, os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(runtime_dir.lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
@@ -94,3 +101,29 @@ def is_ending(place: Place) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def request(runtime_dir: RuntimeDir, method: str, params: dict[str, Any], *, start: bool = False) -> dict[str, Any] | None:
+    """Make one request over a connection of its own, without an event loop or models, and return the reply's fields.
+
+    Returns None if no daemon is up and `start` is False, or if the daemon exits before it replies.
+
+    Raises:
+        HandshakeError, StartError, RequestError
+    """
+    try:
+        link = open_connection(runtime_dir, hello_line("rpc"), start=start)
+    except ConnectionRefusedError:
+        return None
+    with closing(link), link.makefile("rwb") as stream:
+        stream.write(json_lines.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+        stream.flush()
+        line = stream.readline()
+    if not line:
+        return None
+    answer = json_lines.decode(line)
+    if "error" in answer:
+        error = answer["error"]
+        raise RequestError(error["message"], (error.get("data") or {}).get("hint"))
+    reply: dict[str, Any] = answer["result"]["reply"]
+    return reply

@@ -1,4 +1,4 @@
-"""The daemon as a process: `python -m ptyctl.daemon`, started by whoever first needs it, or by a service manager."""
+"""The daemon's process: `python -m ptyctl.daemon`, started by the first client that needs it or by a service manager."""
 
 from __future__ import annotations
 
@@ -18,68 +18,71 @@ from ptyctl.mcp.logs import log_to_stderr
 from ptyctl.version import __version__
 from transports.process import raise_open_file_limit
 
-from .hello import HelloRefused
-from .keeping import Keeper
-from .listening import Door, listening
-from .place import NoPlace, Place
-from .server import Daemon
-from .starting import SAYS
+from .connection import ERROR_PREFIX
+from .errors import DaemonError
+from .fd_store import FdStore
+from .listen_socket import ListenSocket, open_listen_socket
+from .runtime_dir import RuntimeDir
+from .server import DaemonServer
 
 EXIT_REFUSED = 2
 
+#: Serves the daemon's sessions in a second way, in addition to the socket. The daemon stops when it returns.
+ExtraService = Callable[[Controller], Coroutine[Any, Any, None]]
 
-#: Serves the same sessions in another way, beside the socket; its end is the daemon's.
-Beside = Callable[[Controller], Coroutine[Any, Any, None]]
 
+def run(extra_service: ExtraService | None = None) -> int:
+    """Serve until SIGTERM or SIGINT, or until the daemon was idle for the configured time; return the exit code.
 
-def run(beside: Beside | None = None) -> int:
-    """Serves until SIGTERM or SIGINT, or until it was of no use for long; says on stderr in one line why it cannot.
-
-    SIGHUP ends it without an end to its sessions, for another one to go on with them.
+    SIGHUP makes the process exit without closing its sessions, so that the next daemon can restore them. If the daemon cannot
+    start, it prints the reason as one line to stderr.
     """
     log_to_stderr()
     raise_open_file_limit()
     try:
-        place = Place()
-        with listening(place) as door:
-            asyncio.run(_serve(place, door, beside))
-    except (NoPlace, HelloRefused, PtyctlError) as error:
-        print(f"{SAYS}{error}", file=sys.stderr, flush=True)
+        runtime_dir = RuntimeDir()
+        with open_listen_socket(runtime_dir) as listen_socket:
+            asyncio.run(_serve(runtime_dir, listen_socket, extra_service))
+    except (DaemonError, PtyctlError) as error:
+        print(f"{ERROR_PREFIX}{_one_line(error)}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
 
 
-async def _serve(place: Place, door: Door, beside: Beside | None) -> None:
+def _one_line(error: DaemonError | PtyctlError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
+
+
+async def _serve(runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None) -> None:
     settings = load_settings()
-    async with LocalController(settings, keeper=Keeper(place), lasting=True) as controller:
-        daemon = Daemon(controller, settings.daemon_idle_s, controller.has_sessions)
+    async with LocalController(settings, fd_store=FdStore(runtime_dir), lasting=True) as controller:
+        server = DaemonServer(controller, settings.daemon_idle_s, controller.has_sessions)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, daemon.stopped.set)
+            loop.add_signal_handler(number, server.stop)
         loop.add_signal_handler(signal.SIGHUP, _hand_over, controller)
-        _say_ready()
-        serving = asyncio.create_task(daemon.serve(door))
-        others = [asyncio.create_task(beside(controller))] if beside is not None else []
-        done, _ = await asyncio.wait([serving, *others], return_when=asyncio.FIRST_COMPLETED)
-        daemon.stopped.set()
-        for other in others:
-            other.cancel()
-        await asyncio.gather(serving, *others, return_exceptions=True)
+        _report_ready()
+        serving = asyncio.create_task(server.serve(listen_socket))
+        extra = [asyncio.create_task(extra_service(controller))] if extra_service is not None else []
+        done, _ = await asyncio.wait([serving, *extra], return_when=asyncio.FIRST_COMPLETED)
+        server.stop()
+        for task in extra:
+            task.cancel()
+        await asyncio.gather(serving, *extra, return_exceptions=True)
         for task in done:
             task.result()
 
 
 def _hand_over(controller: LocalController) -> None:
-    """Another daemon is to go on: nothing is closed here, and nothing more is done."""
+    """Exit at once and close nothing: the next daemon restores the sessions."""
     controller.flush()
     os._exit(0)
 
 
-def _say_ready() -> None:
-    """To the person at our terminal, or to whoever started us and waits for the end of our standard output. The socket takes
-    connections already."""
-    with suppress(BrokenPipeError):  # it was ended meanwhile; others may need us all the same
+def _report_ready() -> None:
+    """Print the status and close standard output, which the starting client waits for. The socket already listens."""
+    with suppress(BrokenPipeError):  # the starting client was killed; other clients may still need the daemon
         os.write(sys.stdout.fileno(), f"up: process {os.getpid()}, ptyctl {__version__}\n".encode())
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, sys.stdout.fileno())
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

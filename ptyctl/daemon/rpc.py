@@ -1,34 +1,89 @@
-"""The daemon's side of an rpc connection: newline-delimited JSON-RPC 2.0 over the Controller protocol.
+"""The daemon's protocol: JSON-RPC 2.0 over newline-delimited JSON, with the methods of `api.methods.METHODS` and `watch`.
 
     -> {"jsonrpc": "2.0", "id": 1, "method": "ptyctl_session_exec", "params": {"session_id": "s", "cmd": "w"}, "progress": true}
     <- {"jsonrpc": "2.0", "method": "progress", "params": {"id": 1, "bytes": 512, "seconds": 1.0}}
     <- {"jsonrpc": "2.0", "id": 1, "result": {"type": "ExecReply", "reply": {...}}}
 
-Calls run beside each other. The notification `cancel` with an `id` ends the waiting of a call, as does the connection's end.
-A `watch` sends notifications `watched` with its `id` and an `item`, as many as the client has asked for with `more`.
+Calls run concurrently. The notification `cancel` with an `id` cancels a call, as does the end of the connection. A `watch`
+sends notifications `watched` with its `id` and an `item`, as many as the client has granted with `more`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from contextlib import aclosing
 from typing import Any
 
-from ptyctl.api.controller import Controller
-from ptyctl.api.errors import PtyctlError
-from ptyctl.api.methods import METHODS
-from ptyctl.api.operator import WatchRequest
+from pydantic import SecretStr
 
-from .calls import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, WATCH, WATCH_WINDOW, error_of, result_of
+from ptyctl.api import blocks, config, exec, io, operator, pty, screen, session
+from ptyctl.api.controller import Controller
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.methods import METHODS
+from ptyctl.api.model import Reply, Request
+from ptyctl.api.operator import WatchRequest
+from ptyctl.core import json_lines
+
+_LOG = logging.getLogger(__name__)
+
+WATCH = "watch"
+#: Number of items of a watch that may be in flight.
+WATCH_WINDOW = 64
+#: Error codes of JSON-RPC 2.0, section 5.1.
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603
+#: Error code of a PtyctlError, whose payload is in `data`.
+PTYCTL_ERROR = -32000
 
 _Id = int | str
-_LOG = logging.getLogger(__name__)
+
+_REPLY_TYPES: dict[str, type[Reply]] = {
+    name: reply
+    for module in (session, io, exec, config, pty, blocks, screen, operator)
+    for name, reply in vars(module).items()
+    if isinstance(reply, type) and issubclass(reply, Reply)
+}
+
+
+def encode_request(request: Request) -> dict[str, Any]:
+    """Return a request as JSON values, secrets included: only the user can connect to the socket."""
+    return {name: _to_json(value) for name, value in request.model_dump(exclude_unset=True).items()}
+
+
+def encode_reply(reply: Reply) -> dict[str, Any]:
+    return {"type": type(reply).__name__, "reply": reply.payload()}
+
+
+def decode_reply(result: dict[str, Any]) -> Reply:
+    return _REPLY_TYPES[result["type"]].model_validate(result["reply"])
+
+
+def encode_error(error: PtyctlError) -> dict[str, Any]:
+    return {"code": PTYCTL_ERROR, "message": error.message, "data": error.payload()}
+
+
+def decode_error(error: dict[str, Any]) -> PtyctlError:
+    """Return the error that the daemon's controller raised; an error of the protocol becomes INTERNAL."""
+    data = error.get("data")
+    if error["code"] == INTERNAL_ERROR:
+        return PtyctlError(ErrorCode.INTERNAL, error["message"])
+    if error["code"] != PTYCTL_ERROR or not isinstance(data, dict):
+        return PtyctlError(ErrorCode.INTERNAL, f"the daemon rejected the request: {error['message']}")
+    return PtyctlError(ErrorCode(data["error_code"]), data["message"], data["details"], hint=data.get("hint"))
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, dict):
+        return {key: _to_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(part) for part in value]
+    return value
 
 
 class RpcConnection:
-    """One client, from behind its hello to its end. What it says is never trusted: it ends its own call at most."""
+    """The daemon's side of one connection after its handshake. Invalid input fails at most its own call."""
 
     def __init__(self, controller: Controller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._controller = controller
@@ -38,12 +93,12 @@ class RpcConnection:
         self._credits: dict[_Id, asyncio.Semaphore] = {}
 
     async def run(self) -> None:
-        """Returns when the client is gone. As long as it does not take its answers, no more calls are taken."""
+        """Serve until the client disconnects. Reads no further calls while the client does not read its replies."""
         try:
             while line := await self._reader.readline():
-                self._take(line)
+                self._receive(line)
                 await self._flush()
-        except (OSError, ValueError):  # it broke, or sent a line without an end
+        except (OSError, ValueError):  # connection lost, or a line longer than the reader's limit
             return
         finally:
             calls = list(self._calls.values())
@@ -51,97 +106,97 @@ class RpcConnection:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
-    def _take(self, line: bytes) -> None:
+    def _receive(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            self._refuse(None, PARSE_ERROR, "not a JSON object on a line")
+            message = json_lines.decode(line)
+        except ValueError:
+            self._reject(None, PARSE_ERROR, "the line is not a JSON object")
             return
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-            self._refuse(None, INVALID_REQUEST, "no request: it has no method")
+            self._reject(None, INVALID_REQUEST, "the request has no method")
             return
         match message["method"]:
             case "cancel" | "more" as method:
-                self._notified(method, message.get("params"))
+                self._handle_notification(method, message.get("params"))
             case method if method in METHODS or method == WATCH:
-                self._begin(message)
+                self._start_call(message)
             case method:
-                self._refuse(_id(message), METHOD_NOT_FOUND, f"no method {method}")
+                self._reject(_id(message), METHOD_NOT_FOUND, f"no method {method}")
 
-    def _notified(self, method: str, params: object) -> None:
-        """A notification has no answer, also where it makes no sense (JSON-RPC 2.0, section 4.1)."""
-        number = _id(params) if isinstance(params, dict) else None
-        if number is None or not isinstance(params, dict):
+    def _handle_notification(self, method: str, params: object) -> None:
+        """Notifications are never answered, even if they are invalid (JSON-RPC 2.0, section 4.1)."""
+        call_id = _id(params) if isinstance(params, dict) else None
+        if call_id is None or not isinstance(params, dict):
             return
-        if method == "cancel" and number in self._calls:
-            self._calls[number].cancel()
+        if method == "cancel" and call_id in self._calls:
+            self._calls[call_id].cancel()
         count = params.get("count")
-        if method == "more" and number in self._credits and isinstance(count, int):
+        if method == "more" and call_id in self._credits and isinstance(count, int):
             for _ in range(min(count, WATCH_WINDOW)):
-                self._credits[number].release()
+                self._credits[call_id].release()
 
-    def _begin(self, message: dict[str, Any]) -> None:
-        number = _id(message)
-        if number is None or number in self._calls:
-            self._refuse(number, INVALID_REQUEST, "a call has an id, a number or a string that no other call has now")
+    def _start_call(self, message: dict[str, Any]) -> None:
+        call_id = _id(message)
+        if call_id is None or call_id in self._calls:
+            self._reject(call_id, INVALID_REQUEST, "a call needs an id: a number or a string that no running call uses")
             return
-        answer = self._watch if message["method"] == WATCH else self._answer
-        task = asyncio.create_task(answer(number, message))
-        self._calls[number] = task
-        task.add_done_callback(lambda task: self._ended(number, task))
+        run = self._run_watch if message["method"] == WATCH else self._run_call
+        task = asyncio.create_task(run(call_id, message))
+        self._calls[call_id] = task
+        task.add_done_callback(lambda task: self._call_done(call_id, task))
 
-    def _ended(self, number: _Id, task: asyncio.Task[None]) -> None:
-        del self._calls[number]
+    def _call_done(self, call_id: _Id, task: asyncio.Task[None]) -> None:
+        del self._calls[call_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("a call failed", exc_info=error)
-            self._refuse(number, INTERNAL_ERROR, f"the daemon failed at this: {type(error).__name__}; its log tells more")
+            self._reject(call_id, INTERNAL_ERROR, f"internal error in the daemon: {type(error).__name__}; see its log")
 
-    async def _answer(self, number: _Id, message: dict[str, Any]) -> None:
+    async def _run_call(self, call_id: _Id, message: dict[str, Any]) -> None:
         method = METHODS[message["method"]]
 
         def progress(received: int, seconds: float) -> None:
-            self._send({"method": "progress", "params": {"id": number, "bytes": received, "seconds": seconds}})
+            self._send({"method": "progress", "params": {"id": call_id, "bytes": received, "seconds": seconds}})
 
         try:
             request = method.request.of(message.get("params", {}))
             reply = await method.call(self._controller, request, progress if message.get("progress") else None)
         except PtyctlError as error:
-            self._send({"id": number, "error": error_of(error)})
+            self._send({"id": call_id, "error": encode_error(error)})
         else:
-            self._send({"id": number, "result": result_of(reply)})
+            self._send({"id": call_id, "result": encode_reply(reply)})
         await self._flush()
 
-    async def _watch(self, number: _Id, message: dict[str, Any]) -> None:
-        credit = self._credits[number] = asyncio.Semaphore(WATCH_WINDOW)
+    async def _run_watch(self, call_id: _Id, message: dict[str, Any]) -> None:
+        credit = self._credits[call_id] = asyncio.Semaphore(WATCH_WINDOW)
         try:
             request = WatchRequest.of(message.get("params", {}))
-            async with aclosing(self._controller.watch(request)) as watched:
-                async for item in watched:
+            async with aclosing(self._controller.watch(request)) as items:
+                async for item in items:
                     await credit.acquire()
-                    self._send({"method": "watched", "params": {"id": number, "item": item.payload()}})
+                    self._send({"method": "watched", "params": {"id": call_id, "item": item.payload()}})
                     await self._flush()
         except PtyctlError as error:
-            self._send({"id": number, "error": error_of(error)})
+            self._send({"id": call_id, "error": encode_error(error)})
         else:
-            self._send({"id": number, "result": None})
+            self._send({"id": call_id, "result": None})
         finally:
-            del self._credits[number]
+            del self._credits[call_id]
 
-    def _refuse(self, number: _Id | None, code: int, why: str) -> None:
-        self._send({"id": number, "error": {"code": code, "message": why}})
+    def _reject(self, call_id: _Id | None, code: int, message: str) -> None:
+        self._send({"id": call_id, "error": {"code": code, "message": message}})
 
     def _send(self, message: dict[str, Any]) -> None:
         if not self._writer.is_closing():
-            self._writer.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
+            self._writer.write(json_lines.encode({"jsonrpc": "2.0", **message}))
 
     async def _flush(self) -> None:
         try:
             await self._writer.drain()
         except OSError:
-            return  # it is gone: the reading ends too
+            return  # connection lost: the reader ends the connection
 
 
 def _id(message: dict[str, Any]) -> _Id | None:
-    """A request's id, or None where it has none that can be one (JSON-RPC 2.0, section 4)."""
-    number = message.get("id")
-    return number if isinstance(number, int | str) and not isinstance(number, bool) else None
+    """Return a request's id; None if it is absent or invalid (JSON-RPC 2.0, section 4)."""
+    value = message.get("id")
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None

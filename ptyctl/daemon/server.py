@@ -1,135 +1,148 @@
-"""The daemon: one process of a user's, which owns the sessions and serves whoever connects to its socket."""
+"""The daemon's server: accepts connections on the control socket and serves MCP or RPC on each."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from ptyctl.api.controller import Controller
+from ptyctl.core import json_lines
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
-from ptyctl.mcp.wire import MAX_MESSAGE_BYTES, LineReader, LineWriter
+from ptyctl.mcp.wire import LineReader, LineWriter
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 
-from .hello import MAX_HELLO_BYTES, other_version
-from .listening import Door
-from .peer import peer
+from .connection import MAX_HELLO_BYTES, peer_credentials, version_mismatch
+from .listen_socket import ListenSocket
 from .rpc import RpcConnection
 
-#: How long a connection may take for its first line.
-HELLO_S = 10.0
-#: How often it is looked whether anybody still needs the daemon.
-_LOOK_S = 5.0
+#: How long a client may take to send its handshake.
+HELLO_TIMEOUT_S = 10.0
+_IDLE_POLL_S = 5.0
 
 
-class Daemon:
-    """Serves connections until `stopped` is set, or it was of no use for `idle_s`; 0 is for ever."""
+class DaemonServer:
+    """Serves connections until `stop` is called, or until it was idle for `idle_s` seconds (0: no limit).
 
-    def __init__(self, controller: Controller, idle_s: float, has_sessions: Any) -> None:
-        self.stopped = asyncio.Event()
+    The daemon is idle while it has no connections and `has_sessions` returns False.
+    """
+
+    def __init__(self, controller: Controller, idle_s: float, has_sessions: Callable[[], bool]) -> None:
         self._controller = controller
         self._idle_s = idle_s
         self._has_sessions = has_sessions
+        self._stopped = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
-        self._used_at = asyncio.get_running_loop().time()
+        self._last_used = asyncio.get_running_loop().time()
 
-    async def serve(self, door: Door) -> None:
-        """Ends the connections at the end, not the sessions."""
-        server = await asyncio.start_unix_server(self._connected, sock=door.listener, limit=MAX_MESSAGE_BYTES)
+    def stop(self) -> None:
+        """Make `serve` return."""
+        self._stopped.set()
+
+    async def serve(self, listen_socket: ListenSocket) -> None:
+        """Serve, then close the connections and remove the socket file. Sessions stay open."""
+        server = await asyncio.start_unix_server(self._accept, sock=listen_socket.listener, limit=json_lines.MAX_LINE_BYTES)
         try:
-            await self._until_useless()
+            await self._until_stopped_or_idle()
         finally:
-            server.close()  # Server.wait_closed may wait for the connections too (Python 3.12.1)
-            door.remove()
+            server.close()  # not wait_closed: since Python 3.12.1 it waits for the connections too
+            listen_socket.unlink()
             for connection in self._connections:
                 connection.cancel()
             await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _until_useless(self) -> None:
+    async def _until_stopped_or_idle(self) -> None:
         loop = asyncio.get_running_loop()
-        while not self.stopped.is_set():
+        while not self._stopped.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S if self._idle_s else None):
-                    await self.stopped.wait()
+                async with asyncio.timeout(_IDLE_POLL_S if self._idle_s else None):
+                    await self._stopped.wait()
             if self._connections or self._has_sessions():
-                self._used_at = loop.time()
-            elif self._idle_s and loop.time() >= self._used_at + self._idle_s:
+                self._last_used = loop.time()
+            elif self._idle_s and loop.time() >= self._last_used + self._idle_s:
                 return
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
         try:
-            await self._speak(reader, writer)
+            await self._serve_connection(reader, writer)
         finally:
             self._connections.discard(task)
-            self._used_at = asyncio.get_running_loop().time()
+            self._last_used = asyncio.get_running_loop().time()
             writer.close()
 
-    async def _speak(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        said, refusal = await self._hello(reader, writer)
-        answer = {"ok": False, "message": refusal} if refusal else {"ok": True, "version": __version__, "pid": os.getpid()}
-        writer.write(json.dumps(answer).encode() + b"\n")
-        if refusal:
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            hello = await _read_hello(reader, writer)
+        except _RejectedError as error:
+            writer.write(json_lines.encode({"ok": False, "message": str(error)}))
             return
-        with on_behalf_of(Caller(said["cwd"], said["env"], said.get("umask"))):
-            if said["speaks"] == "rpc":
+        writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid()}))
+        with on_behalf_of(Caller(hello["cwd"], hello["env"], hello.get("umask"))):
+            if hello["speaks"] == "rpc":
                 await RpcConnection(self._controller, reader, writer).run()
             else:
-                await self._mcp(said, reader, writer)
+                await self._serve_mcp(hello.get("toolsets", "core"), reader, writer)
 
-    async def _hello(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[dict[str, Any], str | None]:
-        """What the other side said, and why it is refused."""
-        if peer(writer.get_extra_info("socket")).uid != os.geteuid():
-            return {}, "this daemon serves its own user only"
-        try:
-            async with asyncio.timeout(HELLO_S):
-                line = await reader.readline()
-            said = json.loads(line) if len(line) <= MAX_HELLO_BYTES else None
-        except (TimeoutError, ValueError, RecursionError, OSError):
-            said = None
-        if not isinstance(said, dict) or said.get("speaks") not in ("mcp", "rpc"):
-            return {}, 'the first line says what is spoken: {"speaks": "mcp" or "rpc", "version", "cwd", "env"}'
-        if said.get("version") != __version__ and not said.get("any_version"):
-            return said, other_version(str(said.get("version")))
-        if not _is_caller(said):
-            return (
-                said,
-                "the first line has cwd, an absolute path, env, an object of strings, and umask, a number, if it is known",
-            )
-        return said, _wrong_toolsets(said)
-
-    async def _mcp(self, said: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        server = build_server(self._controller, choose(said.get("toolsets", "core")))
+    async def _serve_mcp(self, toolsets: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server = build_server(self._controller, choose(toolsets))
         out = LineWriter(writer)
         await server.run(LineReader(reader, out), out, server.create_initialization_options())
 
 
-def _is_caller(said: dict[str, Any]) -> bool:
-    cwd, env = said.get("cwd"), said.get("env")
-    strings = isinstance(env, dict) and all(isinstance(value, str) and _is_variable(name, value) for name, value in env.items())
-    return strings and isinstance(cwd, str) and cwd.startswith("/") and _is_umask(said.get("umask"))
+class _RejectedError(Exception):
+    """The handshake is rejected; the message is sent to the client."""
+
+
+async def _read_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, Any]:
+    """Return the client's handshake. Raises _RejectedError."""
+    if peer_credentials(writer.get_extra_info("socket")).uid != os.geteuid():
+        raise _RejectedError("this daemon serves its own user only")
+    try:
+        async with asyncio.timeout(HELLO_TIMEOUT_S):
+            line = await reader.readline()
+        hello = json_lines.decode(line) if len(line) <= MAX_HELLO_BYTES else None
+    except (TimeoutError, ValueError, OSError):
+        hello = None
+    _check_hello(hello)
+    assert isinstance(hello, dict)
+    return hello
+
+
+def _check_hello(hello: object) -> None:
+    if not isinstance(hello, dict) or hello.get("speaks") not in ("mcp", "rpc"):
+        raise _RejectedError('the first line must be {"speaks": "mcp" or "rpc", "version", "cwd", "env"}')
+    if hello.get("version") != __version__ and not hello.get("any_version"):
+        raise _RejectedError(version_mismatch(str(hello.get("version"))))
+    if not _describes_caller(hello):
+        raise _RejectedError(
+            "the first line needs cwd (an absolute path), env (an object of strings) and umask (a number or null)"
+        )
+    if hello["speaks"] == "mcp":
+        try:
+            choose(str(hello.get("toolsets", "core")))
+        except ValueError as error:
+            raise _RejectedError(str(error)) from None
+
+
+def _describes_caller(hello: dict[str, Any]) -> bool:
+    cwd, env = hello.get("cwd"), hello.get("env")
+    is_env = isinstance(env, dict) and all(
+        isinstance(value, str) and _is_valid_variable(name, value) for name, value in env.items()
+    )
+    return is_env and isinstance(cwd, str) and cwd.startswith("/") and _is_umask(hello.get("umask"))
 
 
 def _is_umask(value: object) -> bool:
     return value is None or (type(value) is int and 0 <= value <= 0o777)
 
 
-def _is_variable(name: str, value: str) -> bool:
-    """Whether a program can be given it (execve(2))."""
+def _is_valid_variable(name: str, value: str) -> bool:
+    """Whether execve(2) accepts the variable."""
     return bool(name) and "=" not in name and "\0" not in name + value
-
-
-def _wrong_toolsets(said: dict[str, Any]) -> str | None:
-    if said["speaks"] != "mcp":
-        return None
-    try:
-        choose(str(said.get("toolsets", "core")))
-    except ValueError as error:
-        return str(error)
-    return None

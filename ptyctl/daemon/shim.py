@@ -1,10 +1,10 @@
-"""`ptyctl mcp`: connects standard input and output to the daemon, which speaks MCP.
+"""`ptyctl mcp`: relays MCP messages between standard input and output and the daemon.
 
-It knows of MCP only what a new daemon must be told when the old one ended in mid-connection: the client's `initialize`, and
-which requests were not answered. The client notices nothing but the errors of those.
+If the daemon exits, the shim connects to the next one. It stores the client's `initialize` exchange and the ids of unanswered
+requests, replays the former to the new daemon, and answers the latter with errors; the client notices nothing else.
 
-A daemon that was killed is followed by another at once, as local programs live on and somebody must read what they print. One
-that was ended in order has removed its socket, and the next one is started by what the client asks next.
+After a crash the shim starts the next daemon at once, because local shells survive and their output must be read. After a
+regular shutdown, recognized by the removed socket file, it waits for the client's next message.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ import select
 import socket
 import sys
 from contextlib import suppress
-from typing import Any
 
-from .hello import HelloRefused, greet, hello
-from .place import NoPlace, Place
-from .starting import NotStarted
+from ptyctl.core import json_lines
+
+from .connection import hello_line, open_connection
+from .errors import DaemonError, HandshakeError, StartError
+from .runtime_dir import RuntimeDir
 
 _PIECE_BYTES = 256 * 1024
 EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
-#: JSON-RPC 2.0, section 5.1: an error of the server's own.
+#: JSON-RPC 2.0, section 5.1: implementation-defined server error.
 _DAEMON_ENDED = -32000
-#: So many daemons in a row may end without an answer; the next one is started only when the client asks for something.
-_MOST_FRUITLESS = 3
-#: An answer as our daemon writes it: its id is found without reading the rest, which may be large.
-_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?[0-9]+|"[^"\\]*"),"(?:result|error)":')
-_GREETING = ("initialize", "notifications/initialized")
+#: Number of daemons in a row that may exit without a reply; after that, the next one starts only on a client's message.
+_MAX_FAILURES = 3
+#: The start of a reply as the daemon writes it. Gives the id without parsing the rest, which may be large.
+_REPLY = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?[0-9]+|"[^"\\]*"),"(?:result|error)":')
+_INITIALIZATION = ("initialize", "notifications/initialized")
 
 _Id = int | str
 
 
 def run(toolsets: str) -> int:
-    """Carries messages until the client closes its side.
+    """Relay messages until the client closes its side.
 
     Returns:
-        The exit code: 0 when the client closed its side, 2 when there is no daemon to be had, 130 after a SIGINT.
+        The exit code: 0 when the client closed its side, 2 when no daemon could be reached, 130 after a SIGINT.
     """
     try:
-        Shim(Place(), hello("mcp", toolsets=toolsets)).run()
-    except (NoPlace, NotStarted, HelloRefused) as error:
+        Shim(RuntimeDir(), hello_line("mcp", toolsets=toolsets)).run()
+    except DaemonError as error:
         print(f"ptyctl: {error}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
-    except (BrokenPipeError, ConnectionResetError):  # the client is gone
+    except (BrokenPipeError, ConnectionResetError):  # the client has exited
         return 0
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -55,17 +56,17 @@ def run(toolsets: str) -> int:
 
 
 class Shim:
-    """One client on 0 and 1, and its connection to the daemon."""
+    """One client on descriptors 0 and 1, and its connection to the daemon."""
 
-    def __init__(self, place: Place, line: bytes) -> None:
-        self._place = place
-        self._hello = line
+    def __init__(self, runtime_dir: RuntimeDir, hello: bytes) -> None:
+        self._runtime_dir = runtime_dir
+        self._hello = hello
         self._poll = select.poll()
-        self._asked = Lines()
-        self._told = Lines()
-        self._greeting: dict[str, bytes] = {}
-        self._open: dict[_Id, None] = {}
-        self._fruitless = 0
+        self._from_client = json_lines.LineBuffer()
+        self._from_daemon = json_lines.LineBuffer()
+        self._initialization: dict[str, bytes] = {}
+        self._unanswered: dict[_Id, None] = {}
+        self._failures = 0
         self._link: socket.socket | None = None
         self._connect()
 
@@ -73,31 +74,33 @@ class Shim:
         self._poll.register(0, select.POLLIN)
         while True:
             ready = dict(self._poll.poll())
-            if self._link is not None and self._link.fileno() in ready and not self._from_daemon(self._link):
-                self._lost()
-            elif 0 in ready and not self._from_client():
+            if self._link is not None and self._link.fileno() in ready and not self._relay_from_daemon(self._link):
+                self._handle_disconnect()
+            elif 0 in ready and not self._relay_from_client():
                 self._finish()
                 return
 
-    def _from_client(self) -> bool:
+    def _relay_from_client(self) -> bool:
+        """Relay what can be read; False at the end of the input."""
         piece = os.read(0, _PIECE_BYTES)
-        lines = self._asked.feed(piece or self._asked.missing_end())
+        lines = self._from_client.feed(piece) if piece else self._from_client.finish()
         if lines:
             if self._link is None:
                 self._connect()
             for line in lines:
-                self._note(line)
+                self._track_request(line)
             self._send(b"".join(lines))
         return bool(piece)
 
-    def _from_daemon(self, link: socket.socket) -> bool:
+    def _relay_from_daemon(self, link: socket.socket) -> bool:
+        """Relay what can be read; False if the daemon has disconnected."""
         try:
             piece = link.recv(_PIECE_BYTES)
         except ConnectionError:
             piece = b""
-        lines = self._told.feed(piece)
+        lines = self._from_daemon.feed(piece)
         for line in lines:
-            self._settle(line)
+            self._track_reply(line)
         _write(b"".join(lines))
         return bool(piece)
 
@@ -106,116 +109,96 @@ class Shim:
             if self._link is not None:
                 self._link.sendall(data)
         except ConnectionError:
-            self._lost()
+            self._handle_disconnect()
 
-    def _note(self, line: bytes) -> None:
-        """Remembers what a next daemon would have to know."""
-        message = _parsed(line)
-        method, number = message.get("method"), message.get("id")
+    def _track_request(self, line: bytes) -> None:
+        """Record what the next daemon would need, and which requests await a reply."""
+        message = json_lines.decode_object(line)
+        method, request_id = message.get("method"), message.get("id")
         if method == "initialize":
-            self._greeting = {}
-        if method in _GREETING:
-            self._greeting[method] = line
-        if method is not None and isinstance(number, _Id):
-            self._open[number] = None
-        if method == "notifications/cancelled":  # it may never be answered
-            given_up = message["params"].get("requestId") if isinstance(message.get("params"), dict) else None
-            self._open = {number: None for number in self._open if number != given_up}
+            self._initialization = {}
+        if method in _INITIALIZATION:
+            self._initialization[method] = line
+        if method is not None and isinstance(request_id, _Id):
+            self._unanswered[request_id] = None
+        if method == "notifications/cancelled":  # the server may never answer a cancelled request
+            params = message.get("params")
+            cancelled = params.get("requestId") if isinstance(params, dict) else None
+            self._unanswered = {request_id: None for request_id in self._unanswered if request_id != cancelled}
 
-    def _settle(self, line: bytes) -> None:
-        found = _ANSWER.match(line)
-        message = {"id": json.loads(found[1])} if found else _parsed(line)
-        number = message.get("id")
-        if "method" not in message and isinstance(number, _Id):
-            self._open.pop(number, None)
-            self._fruitless = 0
+    def _track_reply(self, line: bytes) -> None:
+        found = _REPLY.match(line)
+        message = {"id": json.loads(found[1])} if found else json_lines.decode_object(line)
+        request_id = message.get("id")
+        if "method" not in message and isinstance(request_id, _Id):
+            self._unanswered.pop(request_id, None)
+            self._failures = 0
 
-    def _lost(self) -> None:
-        """The daemon is gone: what was under way is answered, and another one greeted where one is needed at once."""
+    def _handle_disconnect(self) -> None:
+        """Answer unanswered requests with errors, and connect to the next daemon if it is needed at once.
+
+        An unanswered `initialize` gets no error: the next daemon answers it.
+        """
         assert self._link is not None
         self._poll.unregister(self._link)
         self._link.close()
-        self._link, self._told = None, Lines()
-        self._fruitless += 1
-        greeting = self._greeting_id()
-        waited_for = self._fruitless <= _MOST_FRUITLESS and greeting in self._open
-        _write(b"".join(_ended(number) for number in self._open if not (waited_for and number == greeting)))
-        self._open = {greeting: None} if waited_for and greeting is not None else {}
-        killed = self._place.goes_on
-        if waited_for:
+        self._link, self._from_daemon = None, json_lines.LineBuffer()
+        self._failures += 1
+        initialize_id = self._initialize_id()
+        initializing = self._failures <= _MAX_FAILURES and initialize_id in self._unanswered
+        _write(
+            b"".join(_error_reply(pending) for pending in self._unanswered if not (initializing and pending == initialize_id))
+        )
+        self._unanswered = {initialize_id: None} if initializing and initialize_id is not None else {}
+        crashed = self._runtime_dir.has_socket
+        if initializing:
             self._connect()
-        elif killed and self._fruitless <= _MOST_FRUITLESS:
-            with suppress(NotStarted, HelloRefused):  # should the client ask for something, it is told why
+        elif crashed and self._failures <= _MAX_FAILURES:
+            with suppress(StartError, HandshakeError):  # reported when the client's next message needs the daemon
                 self._connect()
 
     def _connect(self) -> None:
-        """Greets a daemon as the client greeted the last one."""
-        self._link = link = greet(self._place, self._hello)
+        """Connect to a daemon and replay the client's initialization."""
+        self._link = link = open_connection(self._runtime_dir, self._hello)
         self._poll.register(link, select.POLLIN)
-        for method, line in self._greeting.items():
-            with suppress(ConnectionError):  # this one has ended too: the next round meets it
+        for method, line in self._initialization.items():
+            with suppress(ConnectionError):  # this daemon has exited too, which the next poll reports
                 link.sendall(line)
                 if method == "initialize":
-                    self._until_greeted(link)
+                    self._receive_initialize_reply(link)
 
-    def _until_greeted(self, link: socket.socket) -> None:
-        """The client has had its answer already, unless the daemon ended before it."""
-        greeting = self._greeting_id()
-        shown = greeting in self._open
+    def _receive_initialize_reply(self, link: socket.socket) -> None:
+        """Read up to the reply of a replayed `initialize`; relay it only if the client has not received one before."""
+        initialize_id = self._initialize_id()
+        relayed = initialize_id in self._unanswered
         while piece := link.recv(_PIECE_BYTES):
-            lines = self._told.feed(piece)
-            answers = [line for line in lines if _parsed(line).get("id") == greeting]
-            _write(b"".join(line for line in lines if shown or line not in answers))
-            if answers:
-                self._open = {number: None for number in self._open if number != greeting}
+            lines = self._from_daemon.feed(piece)
+            replies = [line for line in lines if json_lines.decode_object(line).get("id") == initialize_id]
+            _write(b"".join(line for line in lines if relayed or line not in replies))
+            if replies:
+                self._unanswered = {request_id: None for request_id in self._unanswered if request_id != initialize_id}
                 return
 
-    def _greeting_id(self) -> _Id | None:
-        number = _parsed(self._greeting.get("initialize", b"")).get("id")
-        return number if isinstance(number, _Id) else None
+    def _initialize_id(self) -> _Id | None:
+        request_id = json_lines.decode_object(self._initialization.get("initialize", b"")).get("id")
+        return request_id if isinstance(request_id, _Id) else None
 
     def _finish(self) -> None:
-        """The client says no more; what it asked before may still be answered."""
+        """Relay the daemon's remaining replies after the client closed its side."""
         if self._link is None:
             return
-        with suppress(OSError):  # the daemon has ended as well
+        with suppress(OSError):  # the daemon has exited as well
             self._link.shutdown(socket.SHUT_WR)
-        while self._from_daemon(self._link):
+        while self._relay_from_daemon(self._link):
             pass
 
 
-class Lines:
-    """Gathers pieces into whole lines."""
-
-    def __init__(self) -> None:
-        self._rest: list[bytes] = []
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that are whole now, each with its end."""
-        self._rest.append(piece)
-        if b"\n" not in piece:
-            return []
-        *lines, rest = b"".join(self._rest).split(b"\n")
-        self._rest = [rest]
-        return [line + b"\n" for line in lines]
-
-    def missing_end(self) -> bytes:
-        """What makes the last line whole, should nothing more come."""
-        return b"\n" if any(self._rest) else b""
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):  # the daemon answers what is no JSON
-        return {}
-    return message if isinstance(message, dict) else {}
-
-
-def _ended(number: Any) -> bytes:
-    message = "the daemon ended in mid-call and another has taken over; local shells live on: look, then go on"
+def _error_reply(request_id: _Id) -> bytes:
+    message = (
+        "the daemon ended during the call and another one has taken over; local shells survive: read the state, then continue"
+    )
     error = {"code": _DAEMON_ENDED, "message": message}
-    return json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n"
+    return json_lines.encode({"jsonrpc": "2.0", "id": request_id, "error": error})
 
 
 def _write(data: bytes) -> None:

@@ -14,7 +14,7 @@ from fixtures.daemons import daemon_folder, daemon_pid
 from ptyctl.api import IoRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from .contest import OURS, Plan, Result
 from .table import Aim, Row
@@ -32,8 +32,8 @@ async def _daemon() -> AsyncIterator[tuple[RemoteController, int]]:
     with daemon_folder() as folder:
         os.environ["PTYCTL_RUNTIME_DIR"] = str(folder)
         os.environ["PTYCTL_MAX_SESSIONS"] = str(IDLE + BUSY)
-        async with await RemoteController.connect(Place(folder)) as controller:
-            pid = daemon_pid(Place(folder))
+        async with await RemoteController.connect(RuntimeDir(folder)) as controller:
+            pid = daemon_pid(RuntimeDir(folder))
             assert pid is not None
             yield controller, pid
 

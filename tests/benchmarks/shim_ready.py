@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fixtures.daemons import daemon_folder
 from ptyctl.daemon import control
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from .contest import OURS, Contestant, Once, Plan, Result, in_milliseconds, measure
 from .table import Aim, Row
@@ -50,7 +50,7 @@ def _started() -> float:
 async def _shim() -> AsyncIterator[Once]:
     with daemon_folder() as folder:
         os.environ["PTYCTL_RUNTIME_DIR"] = str(folder)
-        control.start(Place(folder))
+        control.start(RuntimeDir(folder))
         yield _at_once(_until_answered)
 
 

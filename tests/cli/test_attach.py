@@ -16,7 +16,7 @@ from fixtures.servers.programs import require_program
 from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import running_tmux
 from ptyctl.cli.attach.status_row import AttachStatus, format_status
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, attach_pid, open_local, ptyctl, screen_rows, terminal_environment
 
 Attach = Callable[..., Person]
@@ -27,14 +27,14 @@ WATCHING = "you only watch"
 
 
 @pytest.fixture
-def shell(place: Place) -> str:
+def shell(runtime_dir: RuntimeDir) -> str:
     session = open_local("--cols", "100", "--rows", "29")
     ptyctl("exec", session, "--", "PS1='> '")
     return session
 
 
 @pytest.fixture
-def attach(place: Place) -> Iterator[Attach]:
+def attach(runtime_dir: RuntimeDir) -> Iterator[Attach]:
     """Start `ptyctl attach` in a new tmux terminal."""
     with ExitStack() as terminals:
 
@@ -213,22 +213,22 @@ def test_far_end_close_ends_attach(shell: str, attach: Attach) -> None:
     assert any("the far end closed" in row for row in rows)
 
 
-def test_killed_daemon_attach_continues_with_next_daemon(shell: str, attach: Attach, place: Place) -> None:
+def test_killed_daemon_attach_continues_with_next_daemon(shell: str, attach: Attach, runtime_dir: RuntimeDir) -> None:
     person = attach("--write", shell)
     person.sees(WRITING)
-    end_daemon(place, signal.SIGKILL)
+    end_daemon(runtime_dir, signal.SIGKILL)
     person.sees("continued with the next one")
     person.type("echo still $((40 + 2))\r")
     person.sees("still 42")
 
 
-def test_stopped_daemon_is_not_started_again(shell: str, attach: Attach, place: Place) -> None:
+def test_stopped_daemon_is_not_started_again(shell: str, attach: Attach, runtime_dir: RuntimeDir) -> None:
     person = attach("--write", shell)
     person.sees(WRITING)
     assert ptyctl("daemon", "stop").code == 0
     rows = person.sees(RESTORED)
     assert any("closed by the daemon when it stopped" in row for row in rows)
-    assert daemon_pid(place) is None
+    assert daemon_pid(runtime_dir) is None
 
 
 def test_dumb_terminal_is_refused_with_alternative(shell: str, attach: Attach) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, ptyctl
 
 
 @pytest.fixture
-def printed(place: Place) -> Iterator[str]:
+def printed(runtime_dir: RuntimeDir) -> Iterator[str]:
     """Output of a running `demo --switch`; Ctrl-C ends it with exit code 0."""
     with subprocess.Popen([*PROGRAM, "demo", "--switch"], stdout=subprocess.PIPE, text=True) as switch:
         assert switch.stdout is not None

@@ -14,7 +14,7 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.errors import NextStep
 from ptyctl.cli.app import app
 from ptyctl.cli.errors import EXIT_BROKEN_PIPE, EXIT_FAILED, report_error
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -26,11 +26,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
      ("open",), ("open", "ssh"), ("takeover", "s"), ("daemon", "nope")],
     ids=" ".join,
 )  # fmt: skip
-def test_invalid_command_line_exits_with_2(place: Place, arguments: tuple[str, ...]) -> None:
+def test_invalid_command_line_exits_with_2(runtime_dir: RuntimeDir, arguments: tuple[str, ...]) -> None:
     result = ptyctl(*arguments)
     assert result.code == 2
     assert is_one_line(result.err), result.err
-    assert daemon_pid(place) is None
+    assert daemon_pid(runtime_dir) is None
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_invalid_command_line_exits_with_2(place: Place, arguments: tuple[str, .
     ],
     ids=" ".join,
 )
-def test_infinite_time_where_a_limit_is_needed_exits_with_2(place: Place, arguments: tuple[str, ...]) -> None:
+def test_infinite_time_where_a_limit_is_needed_exits_with_2(runtime_dir: RuntimeDir, arguments: tuple[str, ...]) -> None:
     result = ptyctl(*arguments)
     assert result.code == 2
     assert arguments[-2] in result.err
@@ -58,7 +58,7 @@ def test_runtime_directory_open_to_others_exits_with_6(command: str, tmp_path: P
     assert f"chmod 700 {tmp_path}" in result.err
 
 
-def test_invalid_setting_is_reported_with_its_name(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_setting_is_reported_with_its_name(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
     for arguments in (("sessions", "--all"), ("open", "local")):
         result = ptyctl(*arguments)
@@ -136,13 +136,13 @@ def test_version_option_equals_version_command() -> None:
     assert ptyctl("--version").out == ptyctl("version").out != ""
 
 
-def test_output_path_not_writable_is_reported(place: Place, tmp_path: Path) -> None:
+def test_output_path_not_writable_is_reported(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
     session_id = open_local()
     result = ptyctl("export", session_id, "--text", "-o", str(tmp_path / "missing" / "file"))
     assert result.code == EXIT_FAILED
     assert is_one_line(result.err)
     assert str(tmp_path / "missing" / "file") in result.err
-    assert daemon_pid(place) is not None
+    assert daemon_pid(runtime_dir) is not None
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_output_path_not_writable_is_reported(place: Place, tmp_path: Path) -> N
     [("sessions", "--all", "--json"), ("log", "SESSION"), ("blocks", "SESSION"), ("export", "SESSION", "--text"), ("version",)],
     ids=" ".join,
 )
-def test_broken_pipe_exits_with_141_and_no_message(place: Place, arguments: tuple[str, ...]) -> None:
+def test_broken_pipe_exits_with_141_and_no_message(runtime_dir: RuntimeDir, arguments: tuple[str, ...]) -> None:
     session_id = open_local(command=("--", "seq", "10000"))
     ptyctl("tail", "-f", session_id)
     program = "import sys; from ptyctl.cli import run; sys.stdin.read(); sys.exit(run(sys.argv[1:]))"
@@ -167,7 +167,7 @@ def test_broken_pipe_exits_with_141_and_no_message(place: Place, arguments: tupl
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["open local -- cat", "sessions", "mcp"])
-def test_closed_standard_files_are_tolerated(place: Place, command: str, closed: str) -> None:
+def test_closed_standard_files_are_tolerated(runtime_dir: RuntimeDir, command: str, closed: str) -> None:
     """Some service managers start programs without standard files."""
     program = f"exec {sys.executable} -c 'from ptyctl.cli import main; main()' {command} {closed}"
     done = subprocess.run(["sh", "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)

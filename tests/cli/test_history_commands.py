@@ -18,13 +18,13 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.api.screen import ScreenReply
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
 from tests.controller.served import served
 
 
 @pytest.fixture
-def shell(place: Place) -> str:
+def shell(runtime_dir: RuntimeDir) -> str:
     session = open_local()
     ptyctl("exec", session, "--", "printf 'one\\ntwo\\n'")
     ptyctl("exec", session, "--", "echo three; false")
@@ -52,7 +52,7 @@ def test_tail_follow_ends_with_session(shell: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_tail_follow_continues_after_daemon_was_killed_but_not_stopped(place: Place, number: signal.Signals) -> None:
+def test_tail_follow_continues_after_daemon_was_killed_but_not_stopped(runtime_dir: RuntimeDir, number: signal.Signals) -> None:
     shell = open_local()
     follower = subprocess.Popen(
         [*PROGRAM, "tail", "-f", shell],
@@ -62,7 +62,7 @@ def test_tail_follow_continues_after_daemon_was_killed_but_not_stopped(place: Pl
     ptyctl("exec", shell, "--", "echo before")
     while follower.stdout.readline() != "before\n":
         pass
-    end_daemon(place, number)
+    end_daemon(runtime_dir, number)
     if number is signal.SIGKILL:
         ptyctl("exec", shell, "--", "echo after; exit")
     rest, errors = follower.communicate(timeout=60)

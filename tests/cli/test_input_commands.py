@@ -9,12 +9,12 @@ import subprocess
 import pytest
 
 from ptyctl.api import ExecReply
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
 
 
 @pytest.fixture
-def shell(place: Place) -> str:
+def shell(runtime_dir: RuntimeDir) -> str:
     return open_local()
 
 

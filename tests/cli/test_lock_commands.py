@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import is_one_line, open_local, ptyctl
 
 
 @pytest.fixture
-def shell(place: Place) -> str:
+def shell(runtime_dir: RuntimeDir) -> str:
     return open_local()
 
 

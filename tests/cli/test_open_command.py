@@ -7,17 +7,17 @@ import os
 import pytest
 
 from ptyctl.cli.open_command import parse_address
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import BASH, is_one_line, open_local, ptyctl
 
 
-def test_open_json_is_the_reply(place: Place) -> None:
+def test_open_json_is_the_reply(runtime_dir: RuntimeDir) -> None:
     reply = ptyctl("open", "local", "--json", *BASH).json
     assert (reply["action"], reply["state"], reply["pty_enabled"]) == ("open", "open", True)
 
 
 def test_open_local_starts_in_current_directory_or_cwd(
-    place: Place, tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+    runtime_dir: RuntimeDir, tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert ptyctl("exec", open_local(), "--", "pwd").out == f"{tmp_path}\n"
@@ -38,14 +38,14 @@ def test_address_is_parsed_into_fields(address: str, fields: dict[str, object]) 
     assert parse_address(address) == fields
 
 
-def test_malformed_address_is_usage_error(place: Place) -> None:
+def test_malformed_address_is_usage_error(runtime_dir: RuntimeDir) -> None:
     for address in ("h:port", "@h", "h:"):
         result = ptyctl("open", "telnet", address)
         assert result.code == 2
         assert is_one_line(result.err), result.err
 
 
-def test_refused_connection_exits_with_6(place: Place) -> None:
+def test_refused_connection_exits_with_6(runtime_dir: RuntimeDir) -> None:
     result = ptyctl("open", "telnet", "127.0.0.1:1", "--connect-timeout", "5")
     assert result.code == 6
     assert is_one_line(result.err)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.cli.output import print_text, replace_controls
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import open_local, ptyctl
 
 EVIL = "a\x1b]52;c;aGk=\x07b\x9b31mc\x05"
@@ -31,7 +31,7 @@ def test_print_text_replaces_controls_on_terminal_only(
     assert out == ("a\ufffd]52;c;aGk=\ufffdb\ufffd31mc\ufffd\n" if terminal else f"{EVIL}\n")
 
 
-def test_names_with_controls_are_printed_without_them(place: Place) -> None:
+def test_names_with_controls_are_printed_without_them(runtime_dir: RuntimeDir) -> None:
     session_id = open_local("--console", EVIL)
     ptyctl("lock", session_id, "--task", EVIL)
     for result in (ptyctl("sessions"), ptyctl("lock", session_id, "--task", EVIL), ptyctl("exec", session_id, "--", "true")):
@@ -39,7 +39,7 @@ def test_names_with_controls_are_printed_without_them(place: Place) -> None:
         assert replace_controls(result.out + result.err) == result.out + result.err
 
 
-def test_blocks_long_command_is_cut_in_table_only(place: Place) -> None:
+def test_blocks_long_command_is_cut_in_table_only(runtime_dir: RuntimeDir) -> None:
     session_id = open_local()
     ptyctl("exec", session_id, "--", f": {'x' * 5000}")
     assert len(ptyctl("blocks", session_id).out) < 1000

@@ -13,12 +13,12 @@ from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import TmuxServer, running_tmux
 from ptyctl import connect
 from ptyctl.core.screen import ScreenModel
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl, screen_rows, terminal_environment
 
 
 @pytest.fixture
-def session(place: Place) -> str:
+def session(runtime_dir: RuntimeDir) -> str:
     shell = open_local("--cols", "60", "--rows", "10")
     ptyctl("exec", shell, "--", "PS1='> '; printf '\\033[1;32mgreen\\033[m h\u00e9 \u65e5\u672c\\n'")
     ptyctl("exec", shell, "--", "seq 1 20; printf '\\033[6n\\033]52;c;aGk=\\007'")
@@ -84,7 +84,7 @@ def test_replay_restores_terminal(session: str, tmux: TmuxServer) -> None:
     assert tmux.run("display", "-p", "#{mouse_any_flag} #{cursor_flag} #{scroll_region_upper}").split() == ["0", "1", "0"]
 
 
-def test_export_by_console_name_is_its_last_session(place: Place) -> None:
+def test_export_by_console_name_is_its_last_session(runtime_dir: RuntimeDir) -> None:
     for number in (1, 2):
         console = open_local("--console", "sw1", command=("--", "echo", f"number {number}"))
         ptyctl("tail", console, "-f")

@@ -9,28 +9,28 @@ import sys
 
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.api.session import SessionEntry
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import is_one_line, open_local, ptyctl
 
 
-def test_sessions_without_daemon_starts_none(place: Place) -> None:
+def test_sessions_without_daemon_starts_none(runtime_dir: RuntimeDir) -> None:
     result = ptyctl("sessions")
     assert (result.code, result.out) == (0, "")
     assert "no daemon is running" in result.err
     assert ptyctl("sessions", "--json").json == {"up": False, "sessions": [], "ended": [], "disk_bytes": 0}
-    assert daemon_pid(place) is None
+    assert daemon_pid(runtime_dir) is None
 
 
-def test_sessions_after_killed_daemon_lists_surviving_shell(place: Place) -> None:
+def test_sessions_after_killed_daemon_lists_surviving_shell(runtime_dir: RuntimeDir) -> None:
     session = open_local()
-    end_daemon(place, signal.SIGKILL)
+    end_daemon(runtime_dir, signal.SIGKILL)
     assert session in ptyctl("sessions").out
-    end_daemon(place)
+    end_daemon(runtime_dir)
     assert ptyctl("sessions").out == ""
-    assert daemon_pid(place) is None
+    assert daemon_pid(runtime_dir) is None
 
 
-def test_sessions_lists_state_and_size_on_disk(place: Place) -> None:
+def test_sessions_lists_state_and_size_on_disk(runtime_dir: RuntimeDir) -> None:
     shell, console = open_local("--cols", "100", "--rows", "30"), open_local("--console", "sw1", "--lock", "--task", "me")
     listed = ptyctl("sessions", "--json").json
     assert listed["up"]
@@ -44,20 +44,20 @@ def test_sessions_lists_state_and_size_on_disk(place: Place) -> None:
     assert total.startswith("2 open, ")
 
 
-def test_sessions_all_lists_ended_sessions_also_without_daemon(place: Place) -> None:
+def test_sessions_all_lists_ended_sessions_also_without_daemon(runtime_dir: RuntimeDir) -> None:
     session = open_local()
     ptyctl("close", session)
     assert ptyctl("sessions", "--json").json["ended"] == []
     (ended,) = ptyctl("sessions", "--all", "--json").json["ended"]
     assert (ended["session_id"], ended["state"], ended["protocol"]) == (session, "closed", "local")
     lost = open_local(command=("--", "cat"))
-    end_daemon(place)
+    end_daemon(runtime_dir)
     states = {entry["session_id"]: entry["state"] for entry in ptyctl("sessions", "-a", "--json").json["ended"]}
     assert states == {session: "closed", lost: "closed"}
     assert session in ptyctl("sessions", "--all").out
 
 
-def test_sessions_imports_no_slow_modules(place: Place) -> None:
+def test_sessions_imports_no_slow_modules(runtime_dir: RuntimeDir) -> None:
     open_local()
     program = "import sys; from ptyctl.cli import run; run(['sessions']); print(*sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", program], env=dict(os.environ), capture_output=True, text=True, check=True)
@@ -65,7 +65,7 @@ def test_sessions_imports_no_slow_modules(place: Place) -> None:
     assert {"pydantic", "asyncio", "typer", "mcp", "asyncssh", "rich"} & set(done.stderr.split()) == set()
 
 
-def test_session_is_found_by_part_of_id_or_console_name(place: Place) -> None:
+def test_session_is_found_by_part_of_id_or_console_name(runtime_dir: RuntimeDir) -> None:
     session = open_local("--console", "sw1")
     for name in (session, session[-8:], "sw1"):
         assert ptyctl("lock", name, "--task", "me").code == 0
@@ -76,7 +76,7 @@ def test_session_is_found_by_part_of_id_or_console_name(place: Place) -> None:
     assert other in ambiguous.err
 
 
-def test_empty_session_name_matches_no_session(place: Place) -> None:
+def test_empty_session_name_matches_no_session(runtime_dir: RuntimeDir) -> None:
     session = open_local()
     for command in (("close", ""), ("exec", "", "--", "exit"), ("export", "", "--text")):
         assert ptyctl(*command).code in (3, 103)

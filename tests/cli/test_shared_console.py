@@ -17,7 +17,7 @@ import pytest
 from fixtures.tmux.person import Person
 from fixtures.tmux.server import running_tmux
 from ptyctl import connect
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, attach_pid, open_local, ptyctl, terminal_environment
 
 INITIALIZE = {
@@ -83,7 +83,7 @@ class SharedConsole:
 
 
 @pytest.fixture
-def console(place: Place) -> Iterator[SharedConsole]:
+def console(runtime_dir: RuntimeDir) -> Iterator[SharedConsole]:
     with ExitStack() as clients:
         yield SharedConsole(clients)
 

@@ -9,22 +9,22 @@ from pathlib import Path
 
 from ptyctl.api import Controller
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.listening import listening
-from ptyctl.daemon.place import Place
-from ptyctl.daemon.server import Daemon
+from ptyctl.daemon.listen_socket import open_listen_socket
+from ptyctl.daemon.runtime_dir import RuntimeDir
+from ptyctl.daemon.server import DaemonServer
 
 
 @asynccontextmanager
 async def served(controller: Controller, folder: Path) -> AsyncIterator[RemoteController]:
     """A RemoteController on `controller`; leaving it ends the daemon, and leaves `controller` as it is."""
-    place = Place(folder)
+    runtime_dir = RuntimeDir(folder)
     async with AsyncExitStack() as stack:
-        listener = stack.enter_context(listening(place))
-        daemon = Daemon(controller, idle_s=0, has_sessions=lambda: True)
-        serving = asyncio.create_task(daemon.serve(listener))
+        listen_socket = stack.enter_context(open_listen_socket(runtime_dir))
+        server = DaemonServer(controller, idle_s=0, has_sessions=lambda: True)
+        serving = asyncio.create_task(server.serve(listen_socket))
         try:
-            async with await RemoteController.connect(place, start=False) as remote:
+            async with await RemoteController.connect(runtime_dir, start=False) as remote:
                 yield remote
         finally:
-            daemon.stopped.set()
+            server.stop()
             await serving

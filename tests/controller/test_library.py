@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from ptyctl.api import ErrorCode, PtyctlError
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.library import connect, open_session
 from tests.controller.acting import BASH, PATIENCE_MS
 
@@ -45,7 +45,7 @@ async def test_reads_go_on_where_the_last_one_ended() -> None:
         assert (await session.read(mode="tail")).chunk == "one\ntwo\n"
 
 
-async def test_programs_share_the_daemons_sessions(place: Place) -> None:
+async def test_programs_share_the_daemons_sessions(runtime_dir: RuntimeDir) -> None:
     async with connect() as daemon:
         session = await daemon.open(protocol="local", command=BASH, task_id="one")
         assert (await session.exec("echo hi")).stdout == "hi\n"
@@ -63,7 +63,7 @@ async def test_programs_share_the_daemons_sessions(place: Place) -> None:
         assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-async def test_events_come_as_they_happen_until_the_session_is_closed(place: Place) -> None:
+async def test_events_come_as_they_happen_until_the_session_is_closed(runtime_dir: RuntimeDir) -> None:
     async with connect() as daemon:
         session = await daemon.open(protocol="local", command=BASH)
         begun, kinds = asyncio.Event(), []
@@ -89,7 +89,7 @@ async def test_events_come_as_they_happen_until_the_session_is_closed(place: Pla
         assert kinds[:1] == ["agent_block_begin"]
 
 
-async def test_without_a_daemon_it_is_told(place: Place) -> None:
+async def test_without_a_daemon_it_is_told(runtime_dir: RuntimeDir) -> None:
     with pytest.raises(PtyctlError) as caught:
         async with connect(start=False):
             pass

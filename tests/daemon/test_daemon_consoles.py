@@ -15,7 +15,7 @@ from ptyctl.api import SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
@@ -32,33 +32,35 @@ async def until_open(controller: RemoteController) -> SessionEntry:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
-async def test_it_comes_back(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+async def test_it_comes_back(
+    runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
     """SIGHUP is how `ptyctl daemon restart` hands over."""
     async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
         inventory = SwitchInventory(tmp_path, switch, relay)
         monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(inventory.devices))
-        async with await RemoteController.connect(place) as first:
+        async with await RemoteController.connect(runtime_dir) as first:
             one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
-            pid = daemon_pid(place)
+            pid = daemon_pid(runtime_dir)
             assert pid is not None
-            end_daemon(place, number)
-        async with await RemoteController.connect(place) as second:
+            end_daemon(runtime_dir, number)
+        async with await RemoteController.connect(runtime_dir) as second:
             entry = await until_open(second)
             assert (entry.session_id, entry.incarnation, entry.lock_holder) == (one.session_id, 2, "t")
-            assert daemon_pid(place) not in (None, pid, os.getpid())
+            assert daemon_pid(runtime_dir) not in (None, pid, os.getpid())
 
 
 async def test_what_was_typed_there_in_secret_is_masked_in_the_next_daemon_too(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
         inventory = SwitchInventory(tmp_path, switch, relay)
         monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(inventory.devices))
-        async with await RemoteController.connect(place) as first:
+        async with await RemoteController.connect(runtime_dir) as first:
             one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
             await one.write("c0rrect-Horse\n", sensitive=True)
-            end_daemon(place, signal.SIGKILL)
-        async with await RemoteController.connect(place) as second:
+            end_daemon(runtime_dir, signal.SIGKILL)
+        async with await RemoteController.connect(runtime_dir) as second:
             await until_open(second)
             one = SessionHandle(second, one.session_id, "t")
             await one.write("c0rrect-Horse")  # the device shows it

@@ -14,8 +14,9 @@ from ptyctl import __version__
 from ptyctl.api import ExecRequest, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.hello import HelloRefused, answer_to, hello
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.connection import exchange_hello, hello_line
+from ptyctl.daemon.errors import HandshakeError
+from ptyctl.daemon.runtime_dir import RuntimeDir
 
 GOOD = {"speaks": "rpc", "version": __version__, "cwd": "/", "env": {}}
 
@@ -40,9 +41,9 @@ class Raw:
 
 
 @pytest.fixture
-async def raw(place: Place) -> Any:
-    async with await RemoteController.connect(place):
-        reader, writer = await asyncio.open_unix_connection(str(place.socket), limit=1 << 22)
+async def raw(runtime_dir: RuntimeDir) -> Any:
+    async with await RemoteController.connect(runtime_dir):
+        reader, writer = await asyncio.open_unix_connection(str(runtime_dir.socket), limit=1 << 22)
         yield Raw(reader, writer)
         writer.close()
 
@@ -50,14 +51,14 @@ async def raw(place: Place) -> Any:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (b"GET / HTTP/1.1", "the first line says what is spoken"),
-        (b"[]", "the first line says what is spoken"),
-        (json.dumps({**GOOD, "speaks": "smtp"}).encode(), "the first line says what is spoken"),
+        (b"GET / HTTP/1.1", "the first line must be"),
+        (b"[]", "the first line must be"),
+        (json.dumps({**GOOD, "speaks": "smtp"}).encode(), "the first line must be"),
         (json.dumps({**GOOD, "version": "0.0.9"}).encode(), "ptyctl daemon restart"),
         (json.dumps({**GOOD, "cwd": "here"}).encode(), "an absolute path"),
         (json.dumps({**GOOD, "env": {"A": 1}}).encode(), "an object of strings"),
-        (json.dumps({**GOOD, "umask": "022"}).encode(), "umask, a number"),
-        (json.dumps({**GOOD, "umask": -1}).encode(), "umask, a number"),
+        (json.dumps({**GOOD, "umask": "022"}).encode(), "umask (a number"),
+        (json.dumps({**GOOD, "umask": -1}).encode(), "umask (a number"),
         (json.dumps({**GOOD, "speaks": "mcp", "toolsets": "core,nope"}).encode(), "no toolset 'nope'"),
     ],
 )
@@ -85,8 +86,8 @@ async def test_what_is_no_call(raw: Raw) -> None:
     assert (listed["id"], listed["result"]["reply"]["sessions"]) == ("three", [])
 
 
-async def test_a_cancelled_wait_stops_and_the_run_goes_on(raw: Raw, place: Place) -> None:
-    async with await RemoteController.connect(place) as controller:
+async def test_a_cancelled_wait_stops_and_the_run_goes_on(raw: Raw, runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=("bash", "--norc", "--noprofile"))
         begun = await handle.exec("echo begun; read -r line; echo got $line", timeout_ms=0)
         assert (await handle.read(until_regex="(?m)^begun$", timeout_ms=20_000)).matched
@@ -99,9 +100,9 @@ async def test_a_cancelled_wait_stops_and_the_run_goes_on(raw: Raw, place: Place
         assert (await handle.wait(begun.block_id)).stdout.endswith("got on\n")
 
 
-async def test_progress_comes_beside_the_call(place: Place) -> None:
+async def test_progress_comes_beside_the_call(runtime_dir: RuntimeDir) -> None:
     told: list[tuple[int, float]] = []
-    async with await RemoteController.connect(place) as controller:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=("bash", "--norc", "--noprofile"))
         request = ExecRequest.of({"session_id": handle.session_id, "cmd": "echo a; read -r -t 2.5 line", "timeout_ms": 20_000})
         await controller.exec(request, lambda received, seconds: told.append((received, seconds)))
@@ -167,11 +168,11 @@ async def test_what_no_program_can_be_given_is_refused(raw: Raw) -> None:
         writer.close()
 
 
-async def test_a_client_that_takes_nothing_is_not_served_on(raw: Raw, place: Place) -> None:
+async def test_a_client_that_takes_nothing_is_not_served_on(raw: Raw, runtime_dir: RuntimeDir) -> None:
     """What it is owed is bounded: no call is taken as long as the answers to the last ones wait."""
     await raw.say(json.dumps(GOOD).encode())
     link = socket.socket(socket.AF_UNIX)
-    link.connect(str(place.socket))
+    link.connect(str(runtime_dir.socket))
     link.sendall(json.dumps(GOOD).encode() + b"\n")
     link.settimeout(2)
     asked = json.dumps({"id": 1, "method": "x" * 30_000}).encode() + b" " * 30_000 + b"\n"
@@ -186,11 +187,12 @@ async def test_a_client_that_takes_nothing_is_not_served_on(raw: Raw, place: Pla
     link.close()
 
 
-async def test_a_request_that_is_too_long_is_refused_here(place: Place) -> None:
-    async with await RemoteController.connect(place) as controller:
+async def test_a_request_that_is_too_long_is_refused_here(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=("cat",))
-        with pytest.raises(PtyctlError, match="in parts"):
+        with pytest.raises(PtyctlError, match="longer than") as caught:
             await handle.write("x" * (17 << 20))
+        assert caught.value.hint == "split it into several requests"
         assert (await handle.status()).state == "open"
 
 
@@ -198,5 +200,5 @@ def test_what_is_no_daemon_is_told() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(b"220 mail.example\n")
-        with pytest.raises(HelloRefused, match="no ptyctl daemon"):
-            answer_to(ours, hello("rpc"))
+        with pytest.raises(HandshakeError, match="no ptyctl daemon"):
+            exchange_hello(ours, hello_line("rpc"))

@@ -20,9 +20,9 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.hello import HelloRefused
-from ptyctl.daemon.place import NoPlace, Place
-from ptyctl.daemon.starting import LOG_BYTES
+from ptyctl.daemon.connection import MAX_LOG_BYTES
+from ptyctl.daemon.errors import HandshakeError, RuntimeDirError
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.keepers import pid_of_keeper
 from tests.session.acting import until
 
@@ -30,109 +30,111 @@ BASH = ("bash", "--norc", "--noprofile")
 PATIENCE_S = 60
 
 
-def daemons_of(place: Place) -> list[int]:
+def daemons_of(runtime_dir: RuntimeDir) -> list[int]:
     """All processes that were started as a daemon for that folder."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             is_daemon = b"ptyctl.daemon" in (folder / "cmdline").read_bytes()
-            if is_daemon and f"PTYCTL_RUNTIME_DIR={place.folder}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+            if is_daemon and f"PTYCTL_RUNTIME_DIR={runtime_dir.path}".encode() in (folder / "environ").read_bytes().split(
+                b"\0"
+            ):
                 found.append(int(folder.name))
     return found
 
 
-async def until_gone(place: Place) -> None:
-    with place.lock.open("r+") as lock:  # it holds it as long as it lives
+async def until_gone(runtime_dir: RuntimeDir) -> None:
+    with runtime_dir.lock.open("r+") as lock:  # it holds it as long as it lives
         await asyncio.wait_for(asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX), PATIENCE_S)
 
 
-async def test_a_session_outlives_its_client(place: Place) -> None:
-    async with await RemoteController.connect(place) as first:
+async def test_a_session_outlives_its_client(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as first:
         handle = await SessionHandle.open(first, protocol="local", command=BASH)
         await handle.exec("x=kept")
-    async with await RemoteController.connect(place) as second:
+    async with await RemoteController.connect(runtime_dir) as second:
         handle = SessionHandle(second, handle.session_id)
         assert (await handle.exec("echo $x")).stdout == "kept\n"
 
 
-async def test_the_socket_is_the_users_own(place: Place) -> None:
-    async with await RemoteController.connect(place):
-        assert stat.S_IMODE(place.socket.stat().st_mode) == 0o600
-        assert stat.S_IMODE(place.folder.stat().st_mode) == 0o700
+async def test_the_socket_is_the_users_own(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir):
+        assert stat.S_IMODE(runtime_dir.socket.stat().st_mode) == 0o600
+        assert stat.S_IMODE(runtime_dir.path.stat().st_mode) == 0o700
 
 
-async def test_forty_who_come_first_start_one(place: Place) -> None:
-    controllers = await asyncio.gather(*(RemoteController.connect(place) for _ in range(40)))
-    assert daemons_of(place) == [daemon_pid(place)]
+async def test_forty_who_come_first_start_one(runtime_dir: RuntimeDir) -> None:
+    controllers = await asyncio.gather(*(RemoteController.connect(runtime_dir) for _ in range(40)))
+    assert daemons_of(runtime_dir) == [daemon_pid(runtime_dir)]
     for controller in controllers:
         await controller.aclose()
 
 
-async def test_a_killed_daemon_is_followed_by_another(place: Place) -> None:
-    async with await RemoteController.connect(place) as controller:
-        first = daemon_pid(place)
-        end_daemon(place, signal.SIGKILL)
-        assert place.socket.exists()  # nobody was left to remove it
-        with pytest.raises(PtyctlError, match="the daemon is gone") as caught:
+async def test_a_killed_daemon_is_followed_by_another(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
+        first = daemon_pid(runtime_dir)
+        end_daemon(runtime_dir, signal.SIGKILL)
+        assert runtime_dir.socket.exists()  # nobody was left to remove it
+        with pytest.raises(PtyctlError, match="connection to the daemon was lost") as caught:
             await SessionHandle.open(controller, protocol="local", command=BASH)
         assert caught.value.code is ErrorCode.IO_ERROR
-    async with await RemoteController.connect(place):
-        assert daemon_pid(place) not in (None, first)
+    async with await RemoteController.connect(runtime_dir):
+        assert daemon_pid(runtime_dir) not in (None, first)
 
 
-async def test_without_sessions_and_clients_it_ends_by_itself(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_sessions_and_clients_it_ends_by_itself(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTYCTL_DAEMON_IDLE_S", "0.2")
-    async with await RemoteController.connect(place) as controller:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=BASH)
-    async with await RemoteController.connect(place) as controller:  # the session kept it
+    async with await RemoteController.connect(runtime_dir) as controller:  # the session kept it
         assert (await SessionHandle(controller, handle.session_id).status()).state == "open"
         await SessionHandle(controller, handle.session_id).close()
-    await until_gone(place)
-    assert not place.socket.exists()
+    await until_gone(runtime_dir)
+    assert not runtime_dir.socket.exists()
 
 
-async def test_none_is_started_where_none_is_asked_for(place: Place) -> None:
+async def test_none_is_started_where_none_is_asked_for(runtime_dir: RuntimeDir) -> None:
     with pytest.raises(PtyctlError, match="no daemon is up") as caught:
-        await RemoteController.connect(place, start=False)
+        await RemoteController.connect(runtime_dir, start=False)
     assert caught.value.code is ErrorCode.CONNECT_FAILED
 
 
-async def test_why_it_does_not_start_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_why_it_does_not_start_is_told(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
     with pytest.raises(PtyctlError, match="max_sessions") as caught:
-        await RemoteController.connect(place)
-    assert str(place.log) in caught.value.message
+        await RemoteController.connect(runtime_dir)
+    assert str(runtime_dir.log) in (caught.value.hint or "")
     assert "ptyctl daemon:" not in caught.value.message  # who says it in the log
 
 
-async def test_what_the_last_daemon_said_is_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.log.write_text("the trace of a crash\n")
+async def test_what_the_last_daemon_said_is_kept(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime_dir.log.write_text("the trace of a crash\n")
     monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
     with pytest.raises(PtyctlError, match="max_sessions"):
-        await RemoteController.connect(place)
-    assert place.log.read_text().startswith("the trace of a crash\n")
-    assert "max_sessions" in place.log.read_text()
+        await RemoteController.connect(runtime_dir)
+    assert runtime_dir.log.read_text().startswith("the trace of a crash\n")
+    assert "max_sessions" in runtime_dir.log.read_text()
 
 
-async def test_the_log_is_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_log_is_bounded(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
     for _ in range(2):
-        place.log.write_bytes(b"x" * (LOG_BYTES + 1))
+        runtime_dir.log.write_bytes(b"x" * (MAX_LOG_BYTES + 1))
         with pytest.raises(PtyctlError):
-            await RemoteController.connect(place)
-    assert place.log.stat().st_size < LOG_BYTES
-    assert [path.name for path in sorted(place.folder.glob("daemon.log*"))] == ["daemon.log", "daemon.log.1"]
+            await RemoteController.connect(runtime_dir)
+    assert runtime_dir.log.stat().st_size < MAX_LOG_BYTES
+    assert [path.name for path in sorted(runtime_dir.path.glob("daemon.log*"))] == ["daemon.log", "daemon.log.1"]
 
 
 def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    with pytest.raises(NoPlace, match="chmod 700"):
-        Place(tmp_path)
-    with pytest.raises(NoPlace, match="too long"):
-        Place(tmp_path / ("x" * 100))
+    with pytest.raises(RuntimeDirError, match="chmod 700"):
+        RuntimeDir(tmp_path)
+    with pytest.raises(RuntimeDirError, match="too long"):
+        RuntimeDir(tmp_path / ("x" * 100))
 
 
-async def test_each_caller_brings_its_own_environment_directory_and_umask(place: Place, tmp_path: Path) -> None:
+async def test_each_caller_brings_its_own_environment_directory_and_umask(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     program = (
         "import asyncio\n"
@@ -144,7 +146,7 @@ async def test_each_caller_brings_its_own_environment_directory_and_umask(place:
         "            print((await shell.exec('umask; echo $MINE $PWD $OTHERS')).stdout, end='')\n"
         "asyncio.run(main())\n"
     )
-    async with await RemoteController.connect(place):  # it is up already, with another environment
+    async with await RemoteController.connect(runtime_dir):  # it is up already, with another environment
         environment = {**os.environ, "MINE": "yes"}
         environment.pop("OTHERS", None)
         process = await asyncio.create_subprocess_exec(
@@ -154,56 +156,57 @@ async def test_each_caller_brings_its_own_environment_directory_and_umask(place:
     assert said.decode() == f"0027\nyes {tmp_path / 'here'}\n"
 
 
-async def test_who_starts_it_may_be_killed_before_it_is_up(place: Place) -> None:
-    async with await RemoteController.connect(place) as controller:
+async def test_who_starts_it_may_be_killed_before_it_is_up(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=BASH)
         await handle.exec("x=kept")
-    end_daemon(place, signal.SIGKILL)
+    end_daemon(runtime_dir, signal.SIGKILL)
     starter = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        "from ptyctl.daemon.starting import connect\nfrom ptyctl.daemon.place import Place\nconnect(Place())",
+        "from ptyctl.daemon.connection import connect\nfrom ptyctl.daemon.runtime_dir import RuntimeDir\nconnect(RuntimeDir())",
     )
-    await until(lambda: bool(daemons_of(place)))
+    await until(lambda: bool(daemons_of(runtime_dir)))
     starter.kill()
     await starter.wait()
-    async with await RemoteController.connect(place) as controller:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = SessionHandle(controller, handle.session_id)
         assert (await handle.exec("echo $x")).stdout == "kept\n"
-        assert daemons_of(place) == [daemon_pid(place)]
+        assert daemons_of(runtime_dir) == [daemon_pid(runtime_dir)]
 
 
-async def test_one_that_hangs_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with await RemoteController.connect(place):
-        pid = daemon_pid(place)
+async def test_one_that_hangs_is_named(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await RemoteController.connect(runtime_dir):
+        pid = daemon_pid(runtime_dir)
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
-        monkeypatch.setattr("ptyctl.daemon.hello.ANSWER_S", 0.2)
-        for ask in (control.look, control.stop, control.hand_over):
-            with pytest.raises(HelloRefused, match=f"process {pid}.* kill -9 {pid}"):
-                await asyncio.to_thread(ask, place)
-        with pytest.raises(PtyctlError, match=f"kill -9 {pid}"):
-            await RemoteController.connect(place)
+        monkeypatch.setattr("ptyctl.daemon.connection.ANSWER_TIMEOUT_S", 0.2)
+        for ask in (control.find_daemon, control.stop, control.hand_over):
+            with pytest.raises(HandshakeError, match=f"process {pid}.* kill -9 {pid}"):
+                await asyncio.to_thread(ask, runtime_dir)
+        with pytest.raises(PtyctlError, match=f"process {pid}") as caught:
+            await RemoteController.connect(runtime_dir)
+        assert f"kill -9 {pid}" in (caught.value.hint or "")
         os.kill(pid, signal.SIGKILL)
 
 
-async def test_one_whose_files_were_removed_takes_nothing_of_the_next(place: Place) -> None:
-    async with await RemoteController.connect(place):
-        first = daemon_pid(place)
+async def test_one_whose_files_were_removed_takes_nothing_of_the_next(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir):
+        first = daemon_pid(runtime_dir)
         assert first is not None
-        place.socket.unlink()
-        place.lock.unlink()
-        async with await RemoteController.connect(place):
+        runtime_dir.socket.unlink()
+        runtime_dir.lock.unlink()
+        async with await RemoteController.connect(runtime_dir):
             ended = os.pidfd_open(first)
             os.kill(first, signal.SIGTERM)
             assert (await asyncio.to_thread(select.select, [ended], [], [], PATIENCE_S))[0]
             os.close(ended)
-            assert place.socket.exists()
-            assert daemon_pid(place) in daemons_of(place)
+            assert runtime_dir.socket.exists()
+            assert daemon_pid(runtime_dir) in daemons_of(runtime_dir)
 
 
-async def test_a_second_one_gives_way(place: Place) -> None:
-    async with await RemoteController.connect(place):
+async def test_a_second_one_gives_way(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir):
         second = await asyncio.create_subprocess_exec(sys.executable, "-m", "ptyctl.daemon", stderr=subprocess.PIPE)
         _, said = await asyncio.wait_for(second.communicate(), PATIENCE_S)
         assert second.returncode == 2
@@ -211,28 +214,28 @@ async def test_a_second_one_gives_way(place: Place) -> None:
 
 
 async def test_settings_that_name_files_are_relative_to_who_starts_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PTYCTL_STATE_DIR", "here")
-    async with await RemoteController.connect(place) as controller:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=("cat",))
         assert (tmp_path / "here" / "sessions" / handle.session_id).is_dir()
 
 
-async def test_an_environment_that_is_no_text_is_passed_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_environment_that_is_no_text_is_passed_on(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environb, b"MINE", b"caf\xe9")
     monkeypatch.delenv("SHELL", raising=False)
     monkeypatch.delenv("HOME", raising=False)
-    async with await RemoteController.connect(place) as controller:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=BASH)
         assert (await handle.exec("printf %s $MINE | od -An -tx1")).stdout == " 63 61 66 e9\n"
-        assert b"caf" not in b"".join(file.read_bytes() for file in place.folder.iterdir() if file.is_file())
+        assert b"caf" not in b"".join(file.read_bytes() for file in runtime_dir.path.iterdir() if file.is_file())
         shell = await SessionHandle.open(controller, protocol="local")  # the password database tells which
         assert (await shell.status()).state == "open"
 
 
-async def test_a_directory_that_was_removed(place: Place, tmp_path: Path) -> None:
+async def test_a_directory_that_was_removed(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     code = (
         "import os, asyncio\n"
@@ -254,16 +257,16 @@ def test_a_runtime_folder_that_another_user_could_replace_is_refused(monkeypatch
     (tmp_path / "other").mkdir(mode=0o700)
     (tmp_path / "ptyctl").symlink_to(tmp_path / "other")
     monkeypatch.setattr("platformdirs.user_runtime_dir", lambda name: str(tmp_path / name))
-    with pytest.raises(NoPlace, match="not safe from other users"):
-        Place()
+    with pytest.raises(RuntimeDirError, match="not safe from other users"):
+        RuntimeDir()
 
 
-async def test_history_that_was_read_does_not_keep_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with await RemoteController.connect(place) as controller:
+async def test_history_that_was_read_does_not_keep_it(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=BASH)
-    os.kill(pid_of_keeper(place), signal.SIGKILL)
-    end_daemon(place, signal.SIGKILL)  # the shell ends with the last who held its terminal
+    os.kill(pid_of_keeper(runtime_dir), signal.SIGKILL)
+    end_daemon(runtime_dir, signal.SIGKILL)  # the shell ends with the last who held its terminal
     monkeypatch.setenv("PTYCTL_DAEMON_IDLE_S", "0.2")
-    async with await RemoteController.connect(place) as controller:
+    async with await RemoteController.connect(runtime_dir) as controller:
         assert (await SessionHandle(controller, handle.session_id).read(timeout_ms=0)).eof
-    await until_gone(place)
+    await until_gone(runtime_dir)

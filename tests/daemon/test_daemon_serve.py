@@ -13,7 +13,7 @@ import pytest
 from ptyctl import __version__
 from ptyctl.api import SessionRequest
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.mcp.http_server import TOKEN, http_client
 
 PATIENCE_S = 60
@@ -26,7 +26,7 @@ async def start() -> Process:
 
 
 @pytest.fixture
-async def url(place: Place) -> AsyncIterator[str]:
+async def url(runtime_dir: RuntimeDir) -> AsyncIterator[str]:
     server = await start()
     assert server.stdout is not None
     assert server.stderr is not None
@@ -39,15 +39,15 @@ async def url(place: Place) -> AsyncIterator[str]:
     assert await asyncio.wait_for(server.wait(), PATIENCE_S) == 0
 
 
-async def test_one_set_of_sessions_for_http_and_the_socket(place: Place, url: str) -> None:
-    async with http_client(url, "auto") as agent, await RemoteController.connect(place, start=False) as controller:
+async def test_one_set_of_sessions_for_http_and_the_socket(runtime_dir: RuntimeDir, url: str) -> None:
+    async with http_client(url, "auto") as agent, await RemoteController.connect(runtime_dir, start=False) as controller:
         opened = await agent.call_tool("ptyctl_session", {"action": "open", "protocol": "local", "command": ["cat"]})
         assert opened.structured_content is not None
         listed = (await controller.session(SessionRequest(action="list"))).sessions or []
         assert [entry.session_id for entry in listed] == [opened.structured_content["session_id"]]
 
 
-async def test_a_second_one_says_that_one_is_up(place: Place, url: str) -> None:
+async def test_a_second_one_says_that_one_is_up(runtime_dir: RuntimeDir, url: str) -> None:
     second = await start()
     _, said = await asyncio.wait_for(second.communicate(), PATIENCE_S)
     assert second.returncode == 2

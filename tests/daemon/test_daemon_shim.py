@@ -16,8 +16,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from fixtures.daemons import daemon_pid, end_daemon
-from ptyctl.daemon.place import Place
-from ptyctl.daemon.shim import Lines
+from ptyctl.core.json_lines import LineBuffer
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.session.acting import until
 
 PATIENCE_S = 60
@@ -40,7 +40,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_two_clients_share_one_session(place: Place, mode: str) -> None:
+async def test_two_clients_share_one_session(runtime_dir: RuntimeDir, mode: str) -> None:
     async with client(mode) as one, client(mode) as two:
         opened = await call(one, "ptyctl_session", action="open", protocol="local", command=BASH, task_id="one")
         session = {"session_id": opened["session_id"]}
@@ -52,7 +52,7 @@ async def test_two_clients_share_one_session(place: Place, mode: str) -> None:
         assert "hi" in seen["chunk"]
 
 
-async def test_twenty_at_the_same_instant_share_one_daemon(place: Place) -> None:
+async def test_twenty_at_the_same_instant_share_one_daemon(runtime_dir: RuntimeDir) -> None:
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(client()) for _ in range(4)]
         shims = await asyncio.gather(*(_shim() for _ in range(16)))
@@ -73,33 +73,33 @@ async def _shim() -> asyncio.subprocess.Process:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_goes_on_with_the_next_daemon(place: Place, mode: str) -> None:
+async def test_a_client_goes_on_with_the_next_daemon(runtime_dir: RuntimeDir, mode: str) -> None:
     async with client(mode) as agent:
         opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=BASH)
         session = {"session_id": opened["session_id"]}
         await call(agent, "ptyctl_session_exec", **session, cmd="echo before")
-        first = daemon_pid(place)
+        first = daemon_pid(runtime_dir)
         waiting = asyncio.create_task(
             call(agent, "ptyctl_session_io", **session, action="read", until_regex="never", timeout_ms=50_000)
         )
         status = await call(agent, "ptyctl_session", action="status", **session)
         assert status["state"] == "open"
-        end_daemon(place, signal.SIGKILL)
-        with pytest.raises(MCPError, match="another has taken over"):
+        end_daemon(runtime_dir, signal.SIGKILL)
+        with pytest.raises(MCPError, match="another one has taken over"):
             await asyncio.wait_for(waiting, PATIENCE_S)
         history = await call(agent, "ptyctl_session_io", **session, action="read", cursor="0", timeout_ms=0)
         assert "before" in history["chunk"]
-        assert daemon_pid(place) not in (None, first)
+        assert daemon_pid(runtime_dir) not in (None, first)
 
 
-async def test_a_daemon_that_ends_between_two_calls_is_not_noticed(place: Place) -> None:
+async def test_a_daemon_that_ends_between_two_calls_is_not_noticed(runtime_dir: RuntimeDir) -> None:
     async with client() as agent:
         await call(agent, "ptyctl_session", action="list")
-        end_daemon(place)
+        end_daemon(runtime_dir)
         assert (await call(agent, "ptyctl_session", action="list"))["sessions"] == []
 
 
-async def test_a_killed_client_leaves_its_session(place: Place) -> None:
+async def test_a_killed_client_leaves_its_session(runtime_dir: RuntimeDir) -> None:
     async with client() as agent:
         shim = await _shim()
         opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=BASH)
@@ -109,7 +109,7 @@ async def test_a_killed_client_leaves_its_session(place: Place) -> None:
         assert done["stdout"] == "still here\n"
 
 
-async def test_toolsets_are_each_connections_own(place: Place) -> None:
+async def test_toolsets_are_each_connections_own(runtime_dir: RuntimeDir) -> None:
     async with client("auto", "--toolsets", "blocks") as one, client() as two:
         assert {tool.name for tool in (await one.list_tools()).tools} >= {"blocks_since", "blocks_search"}
         assert {tool.name for tool in (await two.list_tools()).tools} == {
@@ -117,7 +117,7 @@ async def test_toolsets_are_each_connections_own(place: Place) -> None:
         }  # fmt: skip
 
 
-async def test_what_is_wrong_is_told_in_one_line(place: Place) -> None:
+async def test_what_is_wrong_is_told_in_one_line(runtime_dir: RuntimeDir) -> None:
     shim = await asyncio.create_subprocess_exec(
         sys.executable, *SHIM, "--toolsets", "nope", stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )
@@ -130,7 +130,7 @@ async def test_what_is_wrong_is_told_in_one_line(place: Place) -> None:
 def test_lines_at_every_cut() -> None:
     text = b'{"a": 1}\n\n{"b": 2}\nrest'
     for cut in range(len(text) + 1):
-        lines = Lines()
+        lines = LineBuffer()
         assert lines.feed(text[:cut]) + lines.feed(text[cut:]) == [b'{"a": 1}\n', b"\n", b'{"b": 2}\n']
         assert lines.feed(b"\n") == [b"rest\n"]
 
@@ -159,7 +159,7 @@ class Piped:
 
 
 @pytest.fixture
-async def piped(place: Place) -> AsyncIterator[Piped]:
+async def piped(runtime_dir: RuntimeDir) -> AsyncIterator[Piped]:
     pipe = asyncio.subprocess.PIPE
     shim = Piped(
         await asyncio.create_subprocess_exec(sys.executable, *SHIM, stdin=pipe, stdout=pipe, stderr=pipe, limit=1 << 26)
@@ -170,20 +170,20 @@ async def piped(place: Place) -> AsyncIterator[Piped]:
     await asyncio.wait_for(shim.process.communicate(), PATIENCE_S)
 
 
-async def test_one_that_was_stopped_stays_so_until_it_is_needed(place: Place, piped: Piped) -> None:
-    end_daemon(place)
+async def test_one_that_was_stopped_stays_so_until_it_is_needed(runtime_dir: RuntimeDir, piped: Piped) -> None:
+    end_daemon(runtime_dir)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(piped.stdout.readline(), 0.5)  # nothing is to happen
-    assert daemon_pid(place) is None
+    assert daemon_pid(runtime_dir) is None
     piped.ask("tools/list", 2)
     assert "result" in await piped.hear()
 
 
-async def test_one_that_was_killed_is_followed_at_once(place: Place, piped: Piped) -> None:
-    end_daemon(place, signal.SIGKILL)
-    await until(lambda: daemon_pid(place) is not None and place.socket.exists())
+async def test_one_that_was_killed_is_followed_at_once(runtime_dir: RuntimeDir, piped: Piped) -> None:
+    end_daemon(runtime_dir, signal.SIGKILL)
+    await until(lambda: daemon_pid(runtime_dir) is not None and runtime_dir.socket.exists())
     for number in range(5):  # also one after the other
-        end_daemon(place, signal.SIGKILL)
+        end_daemon(runtime_dir, signal.SIGKILL)
         piped.ask("ping", number)
         await piped.hear()
     piped.ask("tools/list", "x" * 1000)

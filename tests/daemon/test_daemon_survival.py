@@ -23,7 +23,7 @@ from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.api.pty import PtyReply
 from ptyctl.api.session import SessionRequest
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.place import Place
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.keepers import keepers_of, pid_of_keeper, terminals_kept
 from tests.session.acting import until
 
@@ -35,12 +35,12 @@ PATIENCE_MS = 30_000
 class Life:
     """Sessions over the lives of several daemons."""
 
-    def __init__(self, place: Place, connections: AsyncExitStack) -> None:
-        self.place = place
+    def __init__(self, runtime_dir: RuntimeDir, connections: AsyncExitStack) -> None:
+        self.runtime_dir = runtime_dir
         self._connections = connections
 
     async def connect(self) -> RemoteController:
-        return await self._connections.enter_async_context(await RemoteController.connect(self.place))
+        return await self._connections.enter_async_context(await RemoteController.connect(self.runtime_dir))
 
     async def open(self, **fields: object) -> SessionHandle:
         return await SessionHandle.open(await self.connect(), protocol="local", **{"command": BASH, **fields})
@@ -50,14 +50,14 @@ class Life:
 
     async def again(self, handle: SessionHandle, number: signal.Signals = signal.SIGKILL) -> SessionHandle:
         """The same session in the next daemon."""
-        end_daemon(self.place, number)
+        end_daemon(self.runtime_dir, number)
         return await self.found(handle)
 
 
 @pytest.fixture
-async def life(place: Place) -> AsyncIterator[Life]:
+async def life(runtime_dir: RuntimeDir) -> AsyncIterator[Life]:
     async with AsyncExitStack() as connections:
-        yield Life(place, connections)
+        yield Life(runtime_dir, connections)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
@@ -94,7 +94,7 @@ async def test_a_command_that_ended_while_no_daemon_was_up(life: Life, tmp_path:
     shell = await life.open()
     run = await shell.exec(f"echo begun; read -r line <{gate}; echo late; (exit 4)", timeout_ms=0)
     assert (await shell.read(until_regex="(?m)^begun$", timeout_ms=PATIENCE_MS)).matched
-    end_daemon(life.place, signal.SIGKILL)
+    end_daemon(life.runtime_dir, signal.SIGKILL)
     await asyncio.to_thread(gate.write_text, "go\n")  # the shell takes it before anybody looks again
     shell = await life.found(shell)
     ended = await shell.wait(run.block_id, timeout_ms=PATIENCE_MS)
@@ -109,7 +109,7 @@ async def test_a_shell_that_ended_while_no_daemon_was_up(life: Life, tmp_path: P
     await shell.exec(f"read -r line <{gate}; echo the last words; exit 3", timeout_ms=0)
     assert (await shell.read(until_regex=str(gate), timeout_ms=PATIENCE_MS)).matched
     ended = os.pidfd_open(pid)
-    end_daemon(life.place, signal.SIGKILL)
+    end_daemon(life.runtime_dir, signal.SIGKILL)
     await asyncio.to_thread(gate.write_text, "go\n")
     await asyncio.to_thread(select.select, [ended], [], [], 20)
     shell = await life.found(shell)
@@ -145,22 +145,22 @@ async def test_a_session_that_was_closed_is_not_taken_back(life: Life) -> None:
 async def test_a_killed_keeper_is_replaced(life: Life) -> None:
     one, two = await life.open(), await life.open()
     await two.exec("x=kept")
-    keeper = pid_of_keeper(life.place)
+    keeper = pid_of_keeper(life.runtime_dir)
     os.kill(keeper, signal.SIGKILL)
     await one.close()  # nobody is there to be told
-    await until(lambda: terminals_kept(life.place) == 1)
-    again = pid_of_keeper(life.place)
+    await until(lambda: terminals_kept(life.runtime_dir) == 1)
+    again = pid_of_keeper(life.runtime_dir)
     assert again != keeper
     two = await life.again(two)
     assert (await two.exec("echo $x")).stdout == "kept\n"
-    assert pid_of_keeper(life.place) == again
+    assert pid_of_keeper(life.runtime_dir) == again
 
 
 async def test_a_session_that_cannot_be_gone_on_with_does_not_keep_the_others_from_it(life: Life, tmp_path: Path) -> None:
     bad, worse, good = await life.open(), await life.open(), await life.open()
     ended = [os.pidfd_open(int((await shell.exec("echo $$")).stdout)) for shell in (bad, worse)]
     sessions = tmp_path / "state" / "sessions"
-    end_daemon(life.place, signal.SIGKILL)
+    end_daemon(life.runtime_dir, signal.SIGKILL)
     meta = json.loads((sessions / bad.session_id / "meta.json").read_text())
     del meta["created_at"]
     (sessions / bad.session_id / "meta.json").write_text(json.dumps(meta))
@@ -196,7 +196,7 @@ async def test_a_conversation_goes_on(life: Life) -> None:
     controller = await life.connect()
     asked = PTY_REQUESTS["pty_exec_block"].of({"conversation_id": "talk", "client_id": "me", "cmd": "x=kept"})
     first = await controller.pty(asked)
-    end_daemon(life.place, signal.SIGKILL)
+    end_daemon(life.runtime_dir, signal.SIGKILL)
     second = await (await life.connect()).pty(asked)
     assert isinstance(first, PtyReply)
     assert isinstance(second, PtyReply)
@@ -224,11 +224,11 @@ async def test_thirty_kills_under_load_lose_and_double_nothing(life: Life, tmp_p
     raw = (tmp_path / "state" / "sessions" / flood.session_id / "output.raw").read_bytes()
     numbers = [int(number) for number in re.findall(rb"line (\d+) ", raw)]
     assert len(numbers) > 1000
-    wrong = next(((place, number) for place, number in enumerate(numbers, 1) if place != number), None)
+    wrong = next(((runtime_dir, number) for runtime_dir, number in enumerate(numbers, 1) if runtime_dir != number), None)
     assert wrong is None  # (the line that should be there, the one that is)
     for number, line in enumerate(raw.split(b"\r\n")[: len(numbers) - 1], 1):
         assert line == b"line %d %s" % (number, b"x" * (number % 70))
-    assert daemon_pid(life.place) is not None
+    assert daemon_pid(life.runtime_dir) is not None
 
 
 @pytest.mark.parametrize("keeper_killed", [False, True])
@@ -243,14 +243,14 @@ async def test_a_secret_is_masked_in_the_next_daemon_too_and_is_in_no_file(
     await shell.wait(asking.block_id, timeout_ms=PATIENCE_MS)
     assert (await shell.exec('echo "$secret"')).stdout == f"{'*' * len(secret)}\n"
     if keeper_killed:
-        keeper = pid_of_keeper(life.place)
+        keeper = pid_of_keeper(life.runtime_dir)
         os.kill(keeper, signal.SIGKILL)
-        await until(lambda: keeper not in keepers_of(life.place) and terminals_kept(life.place) == 1)
+        await until(lambda: keeper not in keepers_of(life.runtime_dir) and terminals_kept(life.runtime_dir) == 1)
     for number in (signal.SIGKILL, signal.SIGHUP):
         shell = await life.again(shell, number)
         assert (await shell.exec('echo "$secret"')).stdout == f"{'*' * len(secret)}\n"
     await shell.close()
-    files = [path for folder in (life.place.folder, tmp_path / "state") for path in folder.rglob("*") if path.is_file()]
+    files = [path for folder in (life.runtime_dir.path, tmp_path / "state") for path in folder.rglob("*") if path.is_file()]
     assert [path for path in files if secret.encode() in path.read_bytes()] == []
-    end_daemon(life.place)
-    await until(lambda: not life.place.keeper_socket.exists())  # nothing is held for a session that is closed
+    end_daemon(life.runtime_dir)
+    await until(lambda: not life.runtime_dir.fd_store_socket.exists())  # nothing is held for a session that is closed

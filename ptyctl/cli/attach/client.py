@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ptyctl.api.errors import PtyctlError
 from ptyctl.cli.client import connect_successor, resolve_session, resolve_task
 from ptyctl.cli.errors import print_message
-from ptyctl.daemon.client import DaemonGone, RemoteController
+from ptyctl.daemon.client import DaemonConnectionLost, RemoteController
 
 from .attachment import Attachment
 from .lease import AttachLease
@@ -56,7 +56,7 @@ async def _attach(options: AttachOptions) -> str:
         with terminal:
             try:
                 return f"{session_id}: {await _run(attachment, wait_for_lock=options.write and options.wait)}"
-            except DaemonGone as error:
+            except DaemonConnectionLost as error:
                 return await _reattach(options, session_id, terminal, had_lock=attachment.has_lock, loss=error)
 
 
@@ -79,7 +79,7 @@ async def _reattach(
                     await attachment.take_lock()
                 attachment.show_message("the daemon ended; continued with the next one")
                 return f"{session_id}: {await _run(attachment, wait_for_lock=False)}"
-        except DaemonGone:
+        except DaemonConnectionLost:
             continue
         except PtyctlError as error:
             message = f"{loss.message}; the next daemon: {error.message}"

@@ -1,0 +1,227 @@
+"""Connects a client to the daemon: starts the daemon if necessary and exchanges the handshake.
+
+The handshake is one JSON object per line in each direction. The chosen protocol follows it.
+
+    -> {"speaks": "mcp", "version": "0.1.0", "toolsets": "core", "cwd": "/home/me", "env": {...}, "umask": 18}
+    -> {"speaks": "rpc", "version": "0.1.0", "cwd": "/home/me", "env": {...}, "umask": 18}
+    <- {"ok": true, "version": "0.1.0", "pid": 4711}   or   {"ok": false, "message": "..."}
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ptyctl.core import json_lines
+from ptyctl.version import __version__
+
+from .errors import HandshakeError, StartError
+from .runtime_dir import RuntimeDir
+
+#: How long the daemon may take to answer. A daemon that was just started restores sessions first.
+ANSWER_TIMEOUT_S = 30.0
+#: How long a new daemon may take to listen. It waits until its predecessor has closed its sessions.
+START_TIMEOUT_S = 30.0
+#: How often a connection is tried again if the daemon exits during the handshake.
+_HANDSHAKE_ATTEMPTS = 3
+#: Longest handshake line; leaves room for a large environment.
+MAX_HELLO_BYTES = 4 * 1024 * 1024
+#: A log larger than this is renamed to daemon.log.1 when the next daemon starts.
+MAX_LOG_BYTES = 1 << 20
+#: Prefix of the line in which the daemon reports why it exits.
+ERROR_PREFIX = "ptyctl daemon: "
+#: Settings that hold paths. The daemon runs in another working directory than the client that starts it.
+_PATH_VARIABLES = ("PTYCTL_CONFIG", "PTYCTL_STATE_DIR", "PTYCTL_DEVICES_FILE", "PTYCTL_PLATFORMS_DIR")
+
+
+class PeerCredentials(NamedTuple):
+    """The process at the other end of a Unix socket, recorded when it connected, or began to listen."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+def peer_credentials(link: socket.socket) -> PeerCredentials:
+    """Return the peer's credentials (SO_PEERCRED, Linux unix(7))."""
+    data = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return PeerCredentials(*struct.unpack("3i", data))
+
+
+def open_connection(runtime_dir: RuntimeDir, hello: bytes, *, start: bool = True) -> socket.socket:
+    """Connect, send `hello`, and return the socket once the daemon accepted it. Retries if the daemon is just exiting.
+
+    Raises:
+        HandshakeError, StartError, OSError
+        ConnectionRefusedError: no daemon is up and `start` is False.
+    """
+    for _ in range(_HANDSHAKE_ATTEMPTS):
+        link = connect(runtime_dir, start=start)
+        answer = exchange_hello(link, hello)
+        if answer is not None:
+            if not answer["ok"]:
+                link.close()
+                raise HandshakeError(answer["message"])
+            return link
+        link.close()
+    raise HandshakeError("the daemon exits as soon as a client connects", f"see {runtime_dir.log}")
+
+
+def hello_line(protocol: str, **fields: Any) -> bytes:
+    """Return the first line that this process sends: protocol (`mcp` or `rpc`), version and the caller's environment."""
+    try:
+        cwd = str(Path.cwd())
+    except OSError:  # the working directory was removed
+        cwd = "/"
+    message = {"speaks": protocol, "version": __version__, "cwd": cwd, "env": dict(os.environ), "umask": _umask()}
+    return json_lines.encode({**message, **fields})
+
+
+def _umask() -> int | None:
+    """Read the umask from proc(5): os.umask would change it temporarily, for all threads."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
+    return int(found[1], 8) if found else None
+
+
+def exchange_hello(link: socket.socket, hello: bytes) -> dict[str, Any] | None:
+    """Send `hello` and return the daemon's answer; None if the daemon closed the connection.
+
+    The daemon sends nothing after its answer until it is asked, so the answer is the last line received.
+
+    Raises:
+        HandshakeError: the daemon does not answer in time, or the peer is not a ptyctl daemon.
+    """
+    received = b""
+    link.settimeout(ANSWER_TIMEOUT_S)
+    try:
+        link.sendall(hello)
+        while not received.endswith(b"\n"):
+            piece = link.recv(65536)
+            if not piece:
+                return None
+            received += piece
+    except ConnectionError:
+        return None
+    except TimeoutError:
+        pid = peer_credentials(link).pid
+        link.close()
+        raise HandshakeError(
+            f"the daemon (process {pid}) has not answered for {ANSWER_TIMEOUT_S:.0f} s",
+            f"end it: kill -9 {pid} (local shells survive)",
+        ) from None
+    link.settimeout(None)
+    try:
+        answer: dict[str, Any] = json_lines.decode(received)
+    except ValueError:
+        link.close()
+        raise HandshakeError(
+            "the process that listens on the control socket is no ptyctl daemon", "end it, or set PTYCTL_RUNTIME_DIR"
+        ) from None
+    return answer
+
+
+def version_mismatch(client_version: str) -> str:
+    """Return the daemon's answer to a client of another version, which may not know a separate hint field."""
+    return (
+        f"the daemon is ptyctl {__version__} and this is ptyctl {client_version}; "
+        "run: ptyctl daemon restart (local shells survive; SSH and Telnet sessions are closed)"
+    )
+
+
+def connect(runtime_dir: RuntimeDir, *, start: bool = True) -> socket.socket:
+    """Return a connected socket, before the handshake. Of several processes that call this at once, one starts the daemon.
+
+    Raises:
+        StartError
+        ConnectionRefusedError: no daemon is up and `start` is False.
+    """
+    link = _try_connect(runtime_dir)
+    if link is not None:
+        return link
+    if not start:
+        raise ConnectionRefusedError(f"no daemon is up in {runtime_dir.path}")
+    with _locked(runtime_dir.start_lock):
+        link = _try_connect(runtime_dir)  # another process may have started it meanwhile
+        if link is None:
+            error = _start(runtime_dir)
+            # Try even after an error: ours may have exited because another one was up, whose starter was killed.
+            link = _try_connect(runtime_dir)
+            if link is None and error is not None:
+                raise error
+    if link is None:
+        raise StartError("the daemon is up but does not listen", f"see {runtime_dir.log}")
+    return link
+
+
+def _try_connect(runtime_dir: RuntimeDir) -> socket.socket | None:
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        link.connect(str(runtime_dir.socket))
+    except (FileNotFoundError, ConnectionRefusedError):
+        link.close()
+        return None
+    return link
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _start(runtime_dir: RuntimeDir) -> StartError | None:
+    """Start the daemon and wait until it listens, which it signals by closing its standard output."""
+    from subprocess import DEVNULL, PIPE, Popen
+
+    log = _open_log(runtime_dir)
+    log_start = os.fstat(log).st_size
+    environment = {**os.environ, **_absolute_paths(), "PTYCTL_RUNTIME_DIR": str(runtime_dir.path)}
+    try:
+        daemon = Popen(
+            [sys.executable, "-m", "ptyctl.daemon"],
+            stdin=DEVNULL, stdout=PIPE, stderr=log, cwd="/", env=environment, start_new_session=True,
+        )  # fmt: skip
+    finally:
+        os.close(log)
+    assert daemon.stdout is not None
+    with daemon.stdout:
+        in_time, _, _ = select.select([daemon.stdout], [], [], START_TIMEOUT_S)
+        ready = in_time and daemon.stdout.read()
+    if not ready:
+        daemon.kill()
+        daemon.wait()
+        logged = runtime_dir.log.read_bytes()[log_start:].decode("utf-8", "replace").strip().splitlines()
+        reason = logged[-1].removeprefix(ERROR_PREFIX) if logged else "it logged nothing"
+        return StartError(f"the daemon did not start: {reason}", f"see {runtime_dir.log}")
+    daemon.returncode = 0  # prevents the ResourceWarning of Popen.__del__: the daemon outlives this process
+    return None
+
+
+def _open_log(runtime_dir: RuntimeDir) -> int:
+    """Open the log for appending: the last lines of a crashed daemon are needed after the next one has started."""
+    with suppress(FileNotFoundError):
+        if runtime_dir.log.stat().st_size > MAX_LOG_BYTES:
+            runtime_dir.log.replace(runtime_dir.previous_log)
+    return os.open(runtime_dir.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def _absolute_paths() -> dict[str, str]:
+    paths = {name: path for name in _PATH_VARIABLES if (path := os.environ.get(name)) and not path.startswith("~")}
+    return {name: str(Path(path).absolute()) for name, path in paths.items()}

@@ -1,0 +1,138 @@
+"""The daemon's client of the descriptor store (`fd_store_server`)."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from .connection import peer_credentials
+from .errors import FdStoreError
+from .runtime_dir import RuntimeDir
+
+#: How long the store may take to answer. It answers at once unless it is stopped by a signal.
+ANSWER_TIMEOUT_S = 2.0
+#: Delay between the store's exit and the callback, so that a store that keeps exiting causes no busy loop.
+_RESTART_DELAY_S = 0.2
+_PACKET_BYTES = 512
+_SERVER = Path(__file__).with_name("fd_store_server.py")
+
+
+class FdStore:
+    """Holds descriptors by name beyond the life of this process.
+
+    The store's process starts with the first descriptor. An empty store exits when the daemon disconnects.
+    """
+
+    def __init__(self, runtime_dir: RuntimeDir) -> None:
+        self._runtime_dir = runtime_dir
+        self._pid = 0
+        self._on_exit: Callable[[], None] | None = None
+        self._link = self._connect()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the store's process is up. Descriptors stored before it exited are lost."""
+        return self._link is not None
+
+    def watch(self, on_exit: Callable[[], None]) -> None:
+        """Call `on_exit` from the event loop shortly after the store's process has exited."""
+        self._on_exit = on_exit
+        self._watch_link()
+
+    def store(self, name: str, descriptor: int) -> None:
+        """Store a duplicate of a descriptor; it replaces the one of the same name.
+
+        Raises:
+            OSError: the store cannot be started. The descriptor still works, but ends with this process.
+        """
+        if self._link is None:
+            self._start()
+        assert self._link is not None
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+        self._link.sendmsg([b"keep " + name.encode()], rights)
+
+    def remove(self, name: str) -> None:
+        """Close the store's duplicate, if there is one."""
+        if self._link is not None:
+            with suppress(OSError):  # the store has exited and holds nothing
+                self._link.send(b"drop " + name.encode())
+
+    def retrieve_all(self) -> dict[str, int]:
+        """Return duplicates of all descriptors that earlier daemons stored, with close-on-exec set.
+
+        Raises:
+            FdStoreError: the store does not answer. Replacing it would lose what it holds.
+        """
+        found: dict[str, int] = {}
+        if self._link is None:
+            return found
+        try:
+            self._link.send(b"list")
+            while True:
+                name, ancillary, _, _ = self._link.recvmsg(_PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+                if name in (b"", b"-"):
+                    return found
+                if ancillary:  # absent if this process is at RLIMIT_NOFILE
+                    found[name.decode()] = array.array("i", ancillary[0][2][:4])[0]
+        except TimeoutError:
+            pid = peer_credentials(self._link).pid
+            raise FdStoreError(
+                f"the descriptor store of local programs (process {pid}) does not answer",
+                f"wake it up: kill -CONT {pid}; or end it and those programs: kill -9 {pid}",
+            ) from None
+        except OSError:  # an empty store is just exiting
+            return found
+
+    def close(self) -> None:
+        """Disconnect. A store that holds descriptors continues to run."""
+        if self._link is not None:
+            if self._on_exit is not None:
+                asyncio.get_running_loop().remove_reader(self._link)
+            self._link.close()
+            self._link = None
+
+    def _watch_link(self) -> None:
+        """The store sends nothing unasked, so a readable link means that it has exited."""
+        if self._on_exit is not None and self._link is not None:
+            asyncio.get_running_loop().add_reader(self._link, self._exited)
+
+    def _exited(self) -> None:
+        self.close()
+        assert self._on_exit is not None
+        asyncio.get_running_loop().call_later(_RESTART_DELAY_S, self._on_exit)
+
+    def _connect(self) -> socket.socket | None:
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        link.settimeout(ANSWER_TIMEOUT_S)
+        try:
+            link.connect(str(self._runtime_dir.fd_store_socket))
+        except (FileNotFoundError, ConnectionRefusedError):
+            link.close()
+            return None
+        return link
+
+    def _start(self) -> None:
+        if self._pid:
+            os.waitpid(self._pid, 0)  # does not block: the link closed, which happens only when the process exits
+        self._runtime_dir.fd_store_socket.unlink(missing_ok=True)
+        environment = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_SERVER), str(self._runtime_dir.fd_store_socket)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            cwd="/", env=environment, start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        with process.stdout:
+            ready = process.stdout.read()
+        self._pid, process.returncode = process.pid, 0  # prevents the ResourceWarning: the store outlives this process
+        self._link = self._connect() if ready else None
+        if self._link is None:
+            raise OSError(f"the descriptor store did not start in {self._runtime_dir.path}")
+        self._watch_link()
