@@ -43,7 +43,7 @@ async def connect_successor(session_id: str) -> RemoteController | None:
     Returns None, and starts no daemon, if the old daemon closed the session before it ended.
     """
     from ptyctl.controller.settings import load_settings
-    from ptyctl.session.transcript.kept_sessions import was_closed
+    from ptyctl.session.transcript.stored_sessions import was_closed
 
     runtime_dir = RuntimeDir()
     while await asyncio.to_thread(control.find_daemon, runtime_dir) is None:

@@ -59,7 +59,7 @@ def replay(
 def _load_recording(name: str) -> Recording:
     from ptyctl.controller.kept_folders import kept_folder
     from ptyctl.controller.settings import load_settings
-    from ptyctl.session.transcript.recorded import recorded
+    from ptyctl.session.transcript.recording import recorded
 
     return recorded(kept_folder(load_settings().state_dir / "sessions", name))
 

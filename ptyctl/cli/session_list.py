@@ -43,7 +43,7 @@ def _open_sessions() -> list[dict[str, Any]] | None:
 def _ended_sessions(open_ids: set[str]) -> list[dict[str, Any]]:
     """Return the sessions on disk that are not open. One without an orderly close was lost with its daemon."""
     from ptyctl.controller.settings import load_settings
-    from ptyctl.session.transcript.kept_sessions import kept_sessions
+    from ptyctl.session.transcript.stored_sessions import stored_sessions
 
     return [
         {
@@ -53,7 +53,7 @@ def _ended_sessions(open_ids: set[str]) -> list[dict[str, Any]]:
             "disk_bytes": kept.disk_bytes,
             "last_activity_at": kept.last_used_at,
         }
-        for kept in kept_sessions(load_settings().state_dir / "sessions")
+        for kept in stored_sessions(load_settings().state_dir / "sessions")
         if kept.session_id not in open_ids
     ]
 

@@ -7,13 +7,12 @@ import asyncio
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.session import Pace
 from ptyctl.session.calls.changing import change_mode, mode_at, save
-from ptyctl.session.line.gate import Writer
+from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
-from ptyctl.session.size import resize
 
 
 async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
-    """Answers one request.
+    """QueryResponder one request.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for patterns that cannot be; LOCKED, UNSUPPORTED, REMOTE_CLOSED; for a mode, and to save,
@@ -29,8 +28,7 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
     elif request.action == "resize":
         _resize(session, request)
     elif request.expect is not None:
-        session.expectations(request.expect)  # refuses patterns that cannot be
-        session.expect = session.expect.model_copy(update=request.expect.model_dump(exclude_none=True))
+        session.update_expect(request.expect)
     return ConfigReply(
         action=request.action,
         expect=session.expect,
@@ -49,7 +47,7 @@ def _set_pace(session: Session, request: ConfigRequest) -> None:
     if session.lease() is not None:
         session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
     pace = Pace(chars_per_s=request.chars_per_s, line_delay_ms=request.line_delay_ms)
-    session.gate.pace = None if pace == Pace() else pace
+    session.set_pace(None if pace == Pace() else pace)
 
 
 def _resize(session: Session, request: ConfigRequest) -> None:
@@ -58,4 +56,4 @@ def _resize(session: Session, request: ConfigRequest) -> None:
     assert request.rows is not None
     if session.lease() is not None:
         session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
-    resize(session, request.cols, request.rows)
+    session.resize(request.cols, request.rows)

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.pty import PtyRequest
 from ptyctl.api.session import SessionRequest
-from ptyctl.session.calls.ending import first_prompt, restart
+from ptyctl.session.calls.termination import first_prompt, restart
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 

@@ -17,9 +17,9 @@ from ptyctl.inventory import Device, Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.arriving import arrive
 from ptyctl.session.calls.changing import mode_at
-from ptyctl.session.line.errors import from_channel
-from ptyctl.session.line.gate import SYSTEM
-from ptyctl.session.runs.dialect import settled_prompt
+from ptyctl.session.io.channel_errors import from_channel
+from ptyctl.session.io.gate import SYSTEM
+from ptyctl.session.runs.shell_probe import settled_prompt
 from ptyctl.session.session import Session
 from transports.errors import ChannelError
 from transports.ssh.endpoint import resolve
@@ -84,8 +84,9 @@ class Doctor:
     async def _connected(self, destination: Destination) -> AsyncIterator[Session]:
         with TemporaryDirectory(prefix="ptyctl-doctor-") as folder:
             session = Session("doctor", spec_of(destination), Path(folder) / "doctor", self._settings.limits)
-            session.accounts, session.platform = destination.accounts, destination.platform
-            session.gate.pace = destination.pace
+            session.set_accounts(destination.accounts)
+            session.set_platform(destination.platform)
+            session.set_pace(destination.pace)
             try:
                 await session.connect(channel_opener()(destination))
                 yield session
@@ -141,7 +142,7 @@ def _connection(session: Session) -> str:
 def _login(session: Session) -> str:
     if not session.accounts.layers:
         return "nothing was typed: there is no login on the terminal, or no credentials for it"
-    return f"logged in{f'; {session.arrival}' if session.arrival else ''}"
+    return f"logged in{f'; {session.login_notice}' if session.login_notice else ''}"
 
 
 async def _at_prompt(session: Session) -> list[Step]:
@@ -156,7 +157,7 @@ async def _at_prompt(session: Session) -> list[Step]:
         return steps
     if mode not in platform.home:
         wanted = " or ".join(platform.home)
-        why = session.arrival or "name an enable_secret, or check the platform"
+        why = session.login_notice or "name an enable_secret, or check the platform"
         return [*steps, Step("mode", False, f"it is {mode or 'not known'}, and commands run in {wanted}: {why}")]
     off = [command for entry in platform.terminal.paging_off for command in entry.commands]
     paging = f"turned off: {', '.join(off)}" if off and session.accounts.layers else "left on; pagers are answered"

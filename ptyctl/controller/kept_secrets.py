@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
+from ptyctl.session.io.output_stream import PersistentSecretsChanged
 from ptyctl.session.session import Session
 
 from .descriptor_store import DescriptorStore
@@ -36,9 +37,9 @@ class KeptSecrets:
         """From now on it masks what it did in an earlier process, and all that it comes to mask outlives this one."""
         if session.held:
             session.stream.mask(self.of(session.session_id))
-            session.stream.on_lasting = lambda secrets: self._keep(session.session_id, secrets)
-            if session.stream.lasting:  # those of its login, and of before
-                self._keep(session.session_id, session.stream.lasting)
+            session.stream.subscribe(PersistentSecretsChanged, lambda event: self._keep(session.session_id, event.secrets))
+            if session.stream.persistent_secrets:  # those of its login, and of before
+                self._keep(session.session_id, session.stream.persistent_secrets)
 
     def give_all(self) -> None:
         """The keeper has ended: another one gets what it held."""

@@ -17,14 +17,14 @@ from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls import ending
+from ptyctl.session.calls import termination
 from ptyctl.session.calls.console_log import console_log
-from ptyctl.session.calls.execution import execute
+from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.parsing import execute_parsed
-from ptyctl.session.calls.reading import read
-from ptyctl.session.calls.screen_waiting import read_on_screen
-from ptyctl.session.calls.watching import watch
-from ptyctl.session.calls.writing import write
+from ptyctl.session.calls.read import read
+from ptyctl.session.calls.screen_read import read_on_screen
+from ptyctl.session.calls.watch import watch
+from ptyctl.session.calls.write import write
 from ptyctl.session.session import Session
 
 from . import replies
@@ -148,7 +148,7 @@ class LocalController:
 
     async def notify(self, request: NotifyRequest) -> NotifyReply:
         session = await self._registry.find_live(request.session_id)
-        session.tell(request.message, request.sender)
+        session.post_message(request.message, request.sender)
         return NotifyReply(session_id=session.session_id, observers=session.observers())
 
     async def gc(self, request: GcRequest) -> GcReply:
@@ -165,7 +165,7 @@ class LocalController:
 
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_held(request.session_id)
-        await ending.close(session, bool(request.force), request.task_id)
+        await termination.close(session, bool(request.force), request.task_id)
         return replies.about(session, request)
 
     async def _list(self, request: SessionRequest) -> SessionReply:
@@ -177,6 +177,6 @@ class LocalController:
         reply = replies.with_lock(session, request, session.lease())
         reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
-        if session.retry is not None:
-            reply.message = session.retry.next_try(asyncio.get_running_loop().time())
+        if session.reconnect is not None:
+            reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
         return reply

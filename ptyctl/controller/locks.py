@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, SessionReply, SessionRequest
-from ptyctl.session.calls import locking
+from ptyctl.session.calls import lock
 
 from . import replies
 from .registry import Registry
@@ -20,21 +20,21 @@ class Locks:
         session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
             if request.force:
-                lease = locking.take_over(session, task(request), ttl_s(request), request.reason)
+                lease = lock.take_over(session, task(request), ttl_s(request), request.reason)
             else:
                 wait_s = min(request.wait_ms or 0, MAX_WAIT_MS) / 1000
-                lease = await locking.lock(session, task(request), ttl_s(request), wait_s)
+                lease = await lock.lock(session, task(request), ttl_s(request), wait_s)
             return replies.with_lock(session, request, lease)
 
     async def heartbeat(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
-            return replies.with_lock(session, request, locking.heartbeat(session, task(request), ttl_s(request)))
+            return replies.with_lock(session, request, lock.heartbeat(session, task(request), ttl_s(request)))
 
     async def unlock(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
         with session.usage.in_use(request.task_id):
-            locking.unlock(session, task(request))
+            lock.unlock(session, task(request))
             return replies.with_lock(session, request, session.lease())
 
 

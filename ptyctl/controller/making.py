@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from ptyctl.api.errors import ErrorCode, PtyctlError, unsupported
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.arriving import arrive, remember
-from ptyctl.session.line.errors import from_channel
+from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 from transports.channel import Channel
@@ -142,10 +142,13 @@ class Maker:
 
     async def _connect(self, session: Session, destination: Destination) -> None:
         """A channel and the login on it, or neither."""
-        session.accounts, self._opened_with[session] = destination.accounts, destination
-        session.platform = destination.platform or session.platform
-        session.gate.pace = session.gate.pace or destination.pace
-        session.spec = _moved(session.spec, destination)
+        self._opened_with[session] = destination
+        session.set_accounts(destination.accounts)
+        session.set_platform(destination.platform or session.platform)
+        session.set_pace(session.gate.pace or destination.pace)
+        if destination.device is not None:  # the inventory may have another address than at the last connection
+            spec = spec_of(destination)
+            session.set_address(spec.host, spec.port, spec.username)
         await session.connect(self._channel(destination, session))
         try:
             await arrive(session, self._families)
@@ -156,17 +159,9 @@ class Maker:
         session.usage.watch()
 
     def _channel(self, destination: Destination, session: Session) -> Channel:
-        if session.spec.hooked:
-            destination = replace(destination, request=marked_start(destination.request, session.hooks_nonce))
+        if session.spec.integrated:
+            destination = replace(destination, request=marked_start(destination.request, session.shell_nonce))
         try:
             return self._open_channel(destination)
         except ChannelError as error:
             raise from_channel(error) from None
-
-
-def _moved(spec: Spec, destination: Destination) -> Spec:
-    """A device of the inventory may have another address than at its last connection."""
-    if destination.device is None:
-        return spec
-    new = spec_of(destination)
-    return replace(spec, host=new.host, port=new.port, username=new.username)

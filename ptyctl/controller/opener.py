@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.session.calls import locking
+from ptyctl.session.calls import lock
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
 
@@ -53,7 +53,7 @@ class Opener:
     async def _open_new(self, destination: Destination, spec: Spec) -> SessionReply:
         request = destination.request
         session = await self._maker.make(destination, spec)
-        lease = await locking.lock(session, task(request), ttl_s(request)) if request.acquire_lock else None
+        lease = await lock.lock(session, task(request), ttl_s(request)) if request.acquire_lock else None
         return replies.opened(session, request, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
 
     async def _open_present(self, destination: Destination, spec: Spec, session: Session) -> SessionReply:
@@ -67,7 +67,7 @@ class Opener:
             )
         if is_dead:
             await self._maker.connect_again(session, destination)
-        reply = replies.opened(session, request, session.lease(), next_cursor=session.stream.end)
+        reply = replies.opened(session, request, session.lease(), next_cursor=session.stream.spool_end)
         reply.existing_session_id = session.session_id
         reply.lock_acquired = False
         return reply

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.session.session import Session
+from ptyctl.session.session import Session, StateChanged
 from ptyctl.session.spec import Limits
 from transports.channel import Pty
 from transports.local import LocalChannel
@@ -29,7 +29,7 @@ class Outliving:
         self._open: dict[str, Session] = {}
 
     def follow(self, session: Session) -> None:
-        session.on_state = self._changed
+        session.subscribe(StateChanged, lambda event: self._changed(event.session))
         self._secrets.follow(session)
         self._changed(session)
 

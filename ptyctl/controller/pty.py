@@ -11,12 +11,11 @@ from ptyctl.api import blocks, pty, screen
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.pty import PtyReply, PtyReplyBase, encode_error
-from ptyctl.session.calls import block_reading, dialogue, ending, screen_reading, terminal_model
+from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_queries, termination
 from ptyctl.session.calls.block_search import blocks_search
-from ptyctl.session.line.stream import Stream
-from ptyctl.session.line.waiting import PROGRESS_S, Reporter
+from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.io.output_wait import PROGRESS_S, WaitProgress
 from ptyctl.session.session import Session
-from ptyctl.session.size import resize
 
 from .conversations import Conversations
 
@@ -28,37 +27,37 @@ _CTRL_D = b"\x04"
 
 
 class PtySurface:
-    """Answers every request of the surface; an error is an answer too."""
+    """QueryResponder every request of the surface; an error is an answer too."""
 
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
-        self._reader = block_reading.BlockReader()
+        self._reader = block_read.BlockReader()
         self._table: dict[type[pty.PtyRequest], Does] = {
-            pty.PtyExecBlock: terminal_model.exec_block,
-            pty.PtyExecInteractive: terminal_model.exec_interactive,
-            pty.PtyExecInteractiveExpect: dialogue.exec_interactive_expect,
-            pty.PtyWaitFor: terminal_model.wait_for,
-            pty.PtyWaitPrompt: terminal_model.wait_prompt,
-            pty.PtyExpectSend: dialogue.expect_send,
-            pty.PtySend: terminal_model.send,
-            pty.PtyCtrlC: lambda session, request: terminal_model.interrupt(session, request.task_id),
-            pty.PtyCtrlD: lambda session, request: terminal_model.press(session, _CTRL_D, request.task_id),
+            pty.PtyExecBlock: pty_calls.exec_block,
+            pty.PtyExecInteractive: pty_calls.exec_interactive,
+            pty.PtyExecInteractiveExpect: expect_send.exec_interactive_expect,
+            pty.PtyWaitFor: pty_calls.wait_for,
+            pty.PtyWaitPrompt: pty_calls.wait_prompt,
+            pty.PtyExpectSend: expect_send.expect_send,
+            pty.PtySend: pty_calls.send,
+            pty.PtyCtrlC: lambda session, request: pty_calls.interrupt(session, request.task_id),
+            pty.PtyCtrlD: lambda session, request: pty_calls.press(session, _CTRL_D, request.task_id),
             pty.PtyEnter: _enter,
-            pty.PtyReadSpool: _at_once(terminal_model.read_spool),
-            pty.PtyStatus: _at_once(lambda session, request: terminal_model.status(session)),
-            pty.PtyEndSession: lambda session, request: ending.end_session(session, request.force, request.task_id),
+            pty.PtyReadSpool: _at_once(pty_calls.read_spool),
+            pty.PtyStatus: _at_once(lambda session, request: pty_calls.status(session)),
+            pty.PtyEndSession: lambda session, request: termination.end_session(session, request.force, request.task_id),
             pty.PtyReset: self._reset,
             pty.PtyResize: _at_once(_resize),
             pty.PtyClose: _close,
-            blocks.BlocksSince: _at_once(block_reading.blocks_since),
-            blocks.BlocksGet: _at_once(block_reading.blocks_get),
+            blocks.BlocksSince: _at_once(block_read.blocks_since),
+            blocks.BlocksGet: _at_once(block_read.blocks_get),
             blocks.BlocksRead: self._reader.read,
             blocks.BlocksSearch: blocks_search,
-            screen.PtyReadRaw: _at_once(screen_reading.read_raw),
-            screen.PtyReadScreen: screen_reading.read_screen,
-            screen.PtyReadScreenDeltas: screen_reading.read_deltas,
-            screen.PtyScreenStatus: screen_reading.status,
-            screen.PtyReadScrollback: screen_reading.read_scrollback,
+            screen.PtyReadRaw: _at_once(screen_queries.read_raw),
+            screen.PtyReadScreen: screen_queries.read_screen,
+            screen.PtyReadScreenDeltas: screen_queries.read_deltas,
+            screen.PtyScreenStatus: screen_queries.status,
+            screen.PtyReadScrollback: screen_queries.read_scrollback,
         }
 
     async def answer(self, request: pty.PtyRequest, progress: Progress | None) -> Answer:
@@ -83,7 +82,7 @@ class PtySurface:
         return await self._conversations.find_live(request)
 
     async def _reset(self, session: Session, request: pty.PtyReset) -> PtyReply:
-        ending.may_end(session, request.task_id)
+        termination.may_end(session, request.task_id)
         cursor = await _whole(self._conversations.reset(session))
         return PtyReply(session_id=session.session_id, incarnation=session.incarnation, resume_cursor=cursor)
 
@@ -96,17 +95,17 @@ def _at_once(function: Callable[[Session, Any], Answer]) -> Does:
 
 
 async def _enter(session: Session, request: pty.PtyEnter) -> PtyReply:
-    return await terminal_model.press(session, session.open_channel().enter, request.task_id)
+    return await pty_calls.press(session, session.open_channel().enter, request.task_id)
 
 
 def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
-    ending.may_end(session, request.task_id)
-    resize(session, request.cols, request.rows)
+    termination.may_end(session, request.task_id)
+    session.resize(request.cols, request.rows)
     return PtyReply(cols=session.cols, rows=session.rows)
 
 
 async def _close(session: Session, request: pty.PtyClose) -> PtyReply:
-    await ending.close(session, request.force, request.task_id)
+    await termination.close(session, request.force, request.task_id)
     return PtyReply()
 
 
@@ -116,12 +115,12 @@ async def _whole(work: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def _told(stream: Stream, progress: Progress | None) -> AsyncIterator[None]:
+async def _told(stream: OutputStream, progress: Progress | None) -> AsyncIterator[None]:
     """As long as a call waits, its caller hears once a second that it goes on."""
     if progress is None:
         yield
         return
-    task = asyncio.create_task(_tell(Reporter(stream, progress)))
+    task = asyncio.create_task(_tell(WaitProgress(stream, progress)))
     try:
         yield
     finally:
@@ -129,7 +128,7 @@ async def _told(stream: Stream, progress: Progress | None) -> AsyncIterator[None
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _tell(reporter: Reporter) -> None:
+async def _tell(reporter: WaitProgress) -> None:
     while True:
         await asyncio.sleep(PROGRESS_S)
         reporter.report()

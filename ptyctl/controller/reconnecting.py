@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.session.retrying import Retry
-from ptyctl.session.session import Session
+from ptyctl.session.reconnect_status import ReconnectStatus
+from ptyctl.session.session import LineLost, Session
 from transports.errors import ChannelClosed, ChannelError
 
 from .left import LeftSessions
@@ -48,7 +48,7 @@ class Reconnecting:
     def follow(self, session: Session) -> None:
         """From now on its line is connected anew when it is lost, if it is a console's far away."""
         if self._for_s and session.spec.console and session.spec.protocol != "local":
-            session.on_line_lost = lambda reason: self._lost(session, reason)
+            session.subscribe(LineLost, lambda event: self._lost(session, event.reason))
 
     def take_up(self, left: LeftSessions) -> None:
         """Goes on with the inventory's consoles that an earlier server has left not long ago, without anybody waiting."""
@@ -74,7 +74,7 @@ class Reconnecting:
     def _lost(self, session: Session, reason: ChannelError) -> None:
         if isinstance(reason, ChannelClosed):
             return  # from this side
-        session.begin_retrying(Retry(reason.message))
+        session.begin_reconnecting(reason.message)
         if session in self._tasks:
             return  # that very try has come to nothing
         now = asyncio.get_running_loop().time()
@@ -90,26 +90,26 @@ class Reconnecting:
     async def _try(self, session: Session, series: _Series) -> None:
         """Until the line is there, nobody wants it any more, or there is no hope."""
         loop = asyncio.get_running_loop()
-        while session.retry is not None:
+        while session.reconnect is not None:
             if loop.time() - series.began >= self._for_s:
-                session.give_up(f"no try of {self._for_s:g} s has succeeded; the last: {session.retry.why}")
+                session.stop_reconnecting(f"no try of {self._for_s:g} s has succeeded; the last: {session.reconnect.why}")
                 return
             await self._pause(session, series)
             async with self._registry.opening[session.spec.device_id or ""]:
-                if session.retry is not None:  # nobody has opened it meanwhile, or closed it
-                    await self._try_once(session, session.retry, series)
+                if session.reconnect is not None:  # nobody has opened it meanwhile, or closed it
+                    await self._try_once(session, session.reconnect, series)
 
-    async def _try_once(self, session: Session, retry: Retry, series: _Series) -> None:
-        retry.at = None
+    async def _try_once(self, session: Session, retry: ReconnectStatus, series: _Series) -> None:
+        session.schedule_reconnect(None)
         try:
             await self._connect(session)
         except PtyctlError as error:
             if session.state == "closed":
                 return
             if error.retryable or error.code is ErrorCode.REMOTE_CLOSED:  # it went away in the middle of the login
-                session.begin_retrying(Retry(error.message))
+                session.begin_reconnecting(error.message)
             else:
-                session.give_up(error.message)
+                session.stop_reconnecting(error.message)
         else:
             series.connected_at = asyncio.get_running_loop().time()
 
@@ -117,7 +117,7 @@ class Reconnecting:
         """Until the next try, or until none is needed any more."""
         due = asyncio.get_running_loop().time() + series.pause_s * random.uniform(1 - _SPREAD, 1 + _SPREAD)
         series.pause_s = min(2 * series.pause_s, MOST_S)
-        if session.retry is not None:
-            session.retry.at = due
-        while session.retry is not None and asyncio.get_running_loop().time() < due:
-            await session.changes.wait(due)
+        if session.reconnect is not None:
+            session.schedule_reconnect(due)
+        while session.reconnect is not None and asyncio.get_running_loop().time() < due:
+            await session.signal.wait(due)

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.session import meta
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
-from ptyctl.session.transcript.left_blocks import write_outputs
+from ptyctl.session.transcript.block_recovery import write_outputs
 from ptyctl.session.transcript.raw_log import RawLog
-from ptyctl.session.transcript.recovery import Kept, recover
+from ptyctl.session.transcript.recovery import TranscriptState, recover
 from transports.channel import Channel
 
 #: An id is the name of a folder, and never a way to another one.
@@ -45,9 +44,9 @@ async def recovered(sessions: Path, session_id: str, limits: Limits, *, hold: bo
         asyncio.get_running_loop().run_in_executor(None, write_outputs, left.kept.without_output, log.path, log.kept)
     with _faults_told(folder), _closed_unless_whole(log):
         session = Session(session_id, left.spec, folder, limits, left.kept)
-        session.recall(left.meta)
+        session.restore(left.meta)
     if session.held and not hold:
-        session.let_go()
+        session.release_files()
     return session
 
 
@@ -64,16 +63,16 @@ async def gone_on(sessions: Path, session_id: str, limits: Limits, channel: Chan
         raise PtyctlError(ErrorCode.NOT_FOUND, f"{folder} holds no session (any more)")
     with _faults_told(folder), _closed_unless_whole(left.kept.raw):
         session = Session(session_id, left.spec, folder, limits, left.kept)
-        meta.recall(session, left.meta)
+        session.restore_values(left.meta)
     session.stream.mask(secrets)
-    await session.go_on(channel, left.kept.running)
+    await session.resume(channel, left.kept.running)
     return session
 
 
 class _Left(NamedTuple):
     spec: Spec
     meta: dict[str, Any]
-    kept: Kept
+    kept: TranscriptState
 
 
 def _left(folder: Path, limits: Limits, *, lives_on: bool = False) -> _Left | None:

@@ -63,7 +63,7 @@ class Registry:
         if session.state == "closed":
             raise session.already_closed()
         if session is not before and self._held() > self._max:
-            session.let_go()
+            session.release_files()
             raise self._too_many()
         return session
 
@@ -155,5 +155,4 @@ def _serves(session: Session, *, hold: bool) -> bool:
 
 def _changed(session: Session) -> bool:
     """Whether another server has gone on with the files since they were let go."""
-    log = session.stream.transcript.raw
-    return log.size_on_disk() != log.kept
+    return session.stream.raw_size_on_disk() != session.stream.raw_kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.core.lease import Lease
-from ptyctl.session.meta import epoch_ms
+from ptyctl.session.clock import epoch_ms
 from ptyctl.session.session import Session
 
 
@@ -34,6 +34,6 @@ def opened(session: Session, request: SessionRequest, lease: Lease | None, next_
             "security_warning": channel.security_warning,
             "server_banner": channel.server_banner,
             "platform": session.spec.platform,
-            "message": session.arrival,
+            "message": session.login_notice,
         }
     )

@@ -9,13 +9,13 @@ from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.operator import GcEntry, GcReply, GcRequest
-from ptyctl.session.transcript.kept_sessions import KeptSession, kept_sessions, remove_kept, remove_rest
+from ptyctl.session.transcript.stored_sessions import StoredSession, remove_rest, remove_stored, stored_sessions
 
 from .settings import Settings
 
 _DAY_MS = 86_400_000
 
-Doomed = tuple[KeptSession, Literal["age", "size"]]
+Doomed = tuple[StoredSession, Literal["age", "size"]]
 
 
 async def collect(settings: Settings, request: GcRequest, live: frozenset[str], forget: Callable[[str], None]) -> GcReply:
@@ -27,11 +27,11 @@ async def collect(settings: Settings, request: GcRequest, live: frozenset[str], 
     folder = settings.sessions_dir()
     max_age_days = settings.gc_max_age_days if request.max_age_days is None else request.max_age_days
     max_bytes = settings.gc_max_bytes if request.max_bytes is None else request.max_bytes
-    kept = await asyncio.to_thread(kept_sessions, folder)
+    kept = await asyncio.to_thread(stored_sessions, folder)
     went = []
     try:
         for session, why in list(doomed(kept, live, int(time.time() * 1000), max_age_days, max_bytes)):
-            if request.dry_run or await asyncio.to_thread(remove_kept, folder / session.session_id):
+            if request.dry_run or await asyncio.to_thread(remove_stored, folder / session.session_id):
                 went.append(_entry(session, why))
                 if not request.dry_run:
                     forget(session.session_id)
@@ -50,7 +50,7 @@ async def collect(settings: Settings, request: GcRequest, live: frozenset[str], 
 
 
 def doomed(
-    kept: Sequence[KeptSession], live: frozenset[str], now_ms: int, max_age_days: float, max_bytes: int
+    kept: Sequence[StoredSession], live: frozenset[str], now_ms: int, max_age_days: float, max_bytes: int
 ) -> Iterator[Doomed]:
     """`kept` are the oldest first, a limit of 0 is none. What was not closed may be gone on with: only its age counts."""
     total = sum(session.disk_bytes for session in kept)
@@ -70,5 +70,5 @@ def doomed(
         yield session, "size"
 
 
-def _entry(session: KeptSession, why: Literal["age", "size"]) -> GcEntry:
+def _entry(session: StoredSession, why: Literal["age", "size"]) -> GcEntry:
     return GcEntry(session_id=session.session_id, why=why, bytes=session.disk_bytes, last_used_at=session.last_used_at)

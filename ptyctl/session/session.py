@@ -1,198 +1,306 @@
-"""A session: one id, one transcript, its leases and cursors; it outlives its channels (design, section 2)."""
+"""A session: one id, one transcript, its leases and cursors. It outlives its channels."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ptyctl.api.errors import PtyctlError
-from ptyctl.api.session import Expect, SessionEntry
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
+from ptyctl.api.session import Expect, Pace, SessionEntry
 from ptyctl.core.lease import Lease, Leases
 from ptyctl.core.prompt import Expectations
 from ptyctl.core.renderer import WidthHistory
-from ptyctl.core.states import SessionState, next_state
+from ptyctl.core.states import SessionState, StateEvent, next_state
 from ptyctl.platforms import Platform, common
-from ptyctl.session import meta, refusals
-from ptyctl.session.device.accounts import NOBODY
-from ptyctl.session.line.errors import from_channel
-from ptyctl.session.line.gate import Gate, Writer
-from ptyctl.session.line.input_log import InputLog
-from ptyctl.session.line.pulse import Pulse
-from ptyctl.session.line.stream import Stream
-from ptyctl.session.line.terminal import Terminal
+from ptyctl.session.device.accounts import NOBODY, Accounts
+from ptyctl.session.io.channel_errors import from_channel
+from ptyctl.session.io.gate import Gate, Writer
+from ptyctl.session.io.input_log import InputLog
+from ptyctl.session.io.output_stream import GapStarted, MarkReceived, OutputStream, StreamEnded
+from ptyctl.session.io.publisher import Publisher, Unsubscribe
+from ptyctl.session.io.signal import Signal
+from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.runs.blocks import Blocks
-from ptyctl.session.runs.driving import Driver
 from ptyctl.session.runs.events import Events
 from ptyctl.session.runs.run import Run
 from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
+from ptyctl.session.runs.strategy_selector import StrategySelector
 from ptyctl.session.screen.display import Display
-from ptyctl.session.transcript.going_on import OpenBlock
 from ptyctl.session.transcript.meta_file import MetaFile
-from ptyctl.session.transcript.recovery import Kept, new_folder
+from ptyctl.session.transcript.open_block import OpenBlock
+from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
+from .clock import boot_id, epoch_ms, stored_deadline
 from .notices import Notices
-from .retrying import Retry
-from .size import same_size
-from .spec import Limits, Spec
+from .reconnect_status import ReconnectStatus
+from .spec import SPECS, Limits, Spec
 from .usage import Usage
 
-#: A stored lease that expires within this time is written again at the next heartbeat, before the heartbeat returns.
+#: A stored lease that expires within this time is written again at the next heartbeat, before the heartbeat returns (seconds).
 LEASE_MARGIN_S = 5.0
+
+Event = TypeVar("Event")
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The session has entered another state, or may have another channel."""
+
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
+class LineLost:
+    """The session's channel has ended while the session was in use."""
+
+    session: Session
+    reason: ChannelError
 
 
 class Session:
-    """Owns one terminal. Doors call it through the controller; it never calls them."""
+    """Owns one terminal. Only its methods change it; callers and components read its properties.
 
-    def __init__(self, session_id: str, spec: Spec, folder: Path, limits: Limits, kept: Kept | None = None) -> None:
-        """`kept` is what a killed server left in the folder (recovery); `recall` then says the rest."""
-        new = kept is None
-        kept = kept or new_folder(folder, limits.quota_bytes)
+    All methods run in the event loop's thread.
+
+    Attributes:
+        state: the state, from the table in `core/states.py`.
+        incarnation: the number of the current connection.
+        expect: the session's prompt, pager and error patterns.
+        platform: the device family, if known.
+        accounts: the credentials that the session answers login prompts with.
+        login_notice: what the last login reported to the user.
+        cols, rows: the terminal's size.
+        channel: the current channel.
+        signal: wakes waiters when the state, the size or the lock changes, or an event is published.
+        held: whether this process owns the session's files.
+        reconnect: the status while the line is lost and reconnected; otherwise None.
+    """
+
+    def __init__(
+        self, session_id: str, spec: Spec, folder: Path, limits: Limits, recovered: TranscriptState | None = None
+    ) -> None:
+        """Create the session. `recovered` is what recovery found in the folder; `restore` then applies its meta.json."""
+        transcript = recovered or new_folder(folder, limits.quota_bytes)
         self.session_id = session_id
         self.spec = spec
         self.state: SessionState = "opening"
-        self.incarnation = kept.incarnation
+        self.incarnation = transcript.incarnation
         self.closed_why = ""
         self.expect = spec.expect
-        #: How the device speaks, where that is known, who we are there, and what came of the last login.
         self.platform: Platform | None = None
-        self.accounts = NOBODY
-        self.arrival: str | None = None
+        self.accounts: Accounts = NOBODY
+        self.login_notice: str | None = None
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
         self.channel: Channel | None = None
         self.created_at = int(time.time() * 1000)
-        self.leases = Leases()
-        self.changes = Pulse()
-        self.notices = Notices()
-        self.stream = Stream(folder, limits.window_bytes, limits.quota_bytes, kept)
-        self._meta_file = MetaFile(folder)
-        self.stream.widths = WidthHistory(spec.pty.cols, kept.resizes)
-        paced = spec.console or spec.protocol == "telnet"
-        self.gate = Gate(self.leases, self.open_channel, self.stream.pulse, console=spec.console, paced=paced)
-        self.input_log = InputLog(folder)
-        self.events = Events(folder, self.stream, session_id, self.changes, kept.told)
-        self.events.conversation_id = spec.conversation_id or session_id
-        self.blocks = Blocks(session_id, folder, self.stream, kept.blocks)
-        self.events.catch_up(self.blocks.all())
-        size = (self.cols, self.rows)
-        self.display = Display(folder, self.stream, self.gate, size, lambda: self.channel, new=new)
-        self.display.deltas.conversation_id = self.events.conversation_id
-        self.terminal = Terminal(self.stream, self.gate, prompts=spec.pty.enabled)
-        self.driver = Driver(self.terminal, program=spec.program, probing=spec.probing, hooking=spec.hooking)
-        self.runs = Runs(self.terminal, self.driver, first_seq=self.blocks.last_seq() + 1)
-        self.hooks_nonce = new_nonce()
-        self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
-        #: Whether this process may write to its files, and no other. What is only history is held by nobody.
         self.held = True
-        #: While its line is lost and connected anew by itself.
-        self.retry: Retry | None = None
-        self.on_state: Callable[[Session], None] = lambda session: None
-        self.on_line_lost: Callable[[ChannelError], None] = lambda reason: None
+        self.reconnect: ReconnectStatus | None = None
+        self.shell_nonce = new_nonce()
+        self.leases = Leases()
+        self.signal = Signal()
+        self.notices = Notices()
+        self._publisher = Publisher()
+        self._meta_file = MetaFile(folder)
         self._closing: asyncio.Future[None] | None = None
-        self._listen()
+        self.stream = OutputStream(folder, limits.window_bytes, limits.quota_bytes, transcript)
+        self.stream.widths = WidthHistory(spec.pty.cols, transcript.resizes)
+        self.input_log = InputLog(folder)
+        self.gate = Gate(
+            self.leases,
+            self.open_channel,
+            self.stream.signal,
+            console=spec.console,
+            paced=spec.console or spec.protocol == "telnet",
+            on_input=self._input_sent,
+            on_secret=self.stream.mask_typed,
+        )
+        conversation_id = spec.conversation_id or session_id
+        self.events = Events(folder, self.stream, session_id, conversation_id, self.signal, transcript.told)
+        self.blocks = Blocks(session_id, folder, self.stream, transcript.blocks)
+        self.events.catch_up(self.blocks.all())
+        self.display = Display(
+            folder,
+            self.stream,
+            self.gate,
+            (self.cols, self.rows),
+            lambda: self.channel,
+            new=recovered is None,
+            conversation_id=conversation_id,
+            command_unread=self._command_unread,
+        )
+        self.terminal = TerminalState(
+            self.stream, self.gate, expects_prompt=spec.pty.enabled, channel=lambda: self.channel, width=lambda: self.cols
+        )
+        self.selector = StrategySelector(
+            self.terminal, program=spec.program, probing=spec.probe_shell, hooking=spec.install_integration
+        )
+        self.runs = Runs(
+            self.terminal,
+            self.selector,
+            first_seq=self.blocks.last_seq() + 1,
+            on_begin=lambda run: self.events.begin(self.blocks.begin(run), run),
+            on_end=self._run_ended,
+        )
+        self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
+        self.stream.subscribe(MarkReceived, lambda event: self.runs.marked(event.placed))
+        self.stream.subscribe(GapStarted, self._gap_started)
+        self.stream.subscribe(StreamEnded, self._channel_ended)
 
-    def _listen(self) -> None:
-        """Each part tells the session, and that the others, what happens in it."""
-        self.stream.on_end, self.stream.on_gap, self.stream.on_mark = self._channel_ended, self._gap, self.runs.marked
-        self.gate.on_input, self.gate.on_secret = self._typed, self.stream.arm
-        self.display.unread = lambda raw: self.runs.current is not None and self.runs.current.unread(raw)
-        self.runs.on_begin = lambda run: self.events.begin(self.blocks.begin(run), run)
-        self.runs.on_end = self._run_ended
-        self.terminal.width = lambda: self.cols
-        self.terminal.channel = lambda: self.channel
+    def subscribe(self, kind: type[Event], handler: Callable[[Event], None]) -> Unsubscribe:
+        """Call `handler` for each `StateChanged` or `LineLost`."""
+        return self._publisher.subscribe(kind, handler)
+
+    # Connecting
 
     async def connect(self, channel: Channel) -> None:
-        """Takes a channel and opens it: the first, or a new incarnation after the last has ended.
+        """Open a channel: the first, or that of a new incarnation.
 
         Raises:
-            PtyctlError: what kept the channel from opening.
+            PtyctlError: why the channel did not open.
         """
         if self.incarnation and self.state != "reconnecting":
-            self._to("reconnect")
+            self._enter("reconnect")
         if self.channel is not None:
-            await self.channel.close(force=True)  # its program may live on, without its terminal
+            await self.channel.close(force=True)  # its program may continue without its terminal
         self.incarnation += 1
-        typed_nonce = new_nonce()
-        self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.hooks_nonce))
-        self.driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
+        self._begin_incarnation()
         self.channel = channel
         self.write_meta()
         try:
             await channel.open(self.stream)
         except ChannelError as error:
-            if self.state in ("opening", "reconnecting") and self.retry is None:
-                self._to("broke")
+            if self.state in ("opening", "reconnecting") and self.reconnect is None:
+                self._enter("broke")
             self.stream.ended = error
-            self.channel = None  # a channel that did not open leaves nothing behind
+            self.channel = None
             raise from_channel(error) from None
-        if self._closing is not None:  # the session was closed while its channel was on the way
+        if self._closing is not None:  # the session was closed meanwhile
             await channel.close(force=True)
             self.open_channel()
         if self.stream.ended is None:
-            self.retry = None
-            self._to("opened")
-            same_size(self)
+            self.reconnect = None
+            self._enter("opened")
+            self._reapply_size()
         self.write_meta()
 
-    async def go_on(self, channel: Channel, running: OpenBlock | None) -> None:
-        """Takes the channel of a program that has outlived the process which held it, in the incarnation that it was in."""
-        typed_nonce, self.hooks_nonce = self.stream.go_on()
-        self.driver.new_incarnation(typed_nonce, self.hooks_nonce, self.spec.hooked)
+    async def resume(self, channel: Channel, running: OpenBlock | None) -> None:
+        """Continue the current incarnation on the channel of a program that outlived the process that started it."""
+        typed_nonce, self.shell_nonce = self.stream.resume_incarnation()
+        self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
         if running is not None:
-            self.runs.go_on(running)
+            self.runs.resume(running)
         await channel.open(self.stream)
         if self.stream.ended is None:
-            self._to("opened")
-        self.notices.post("the server was replaced; the terminal and all that runs in it went on")
+            self._enter("opened")
+        self.notices.post("the server was replaced; the terminal and all programs in it continue")
         self.write_meta()
 
-    def begin_retrying(self, retry: Retry) -> None:
-        """Its line is lost, and somebody will connect it anew; see Retry."""
-        self.retry = retry
-        if self.state != "reconnecting":
-            self._to("reconnect")
+    def renew_shell_nonce(self) -> None:
+        """Invalidate the marks of the previous shell; called before another one is started."""
+        self.shell_nonce = new_nonce()
 
-    def give_up(self, why: str) -> None:
-        """Nobody connects it anew by himself."""
-        self.retry = None
+    def _begin_incarnation(self) -> None:
+        typed_nonce = new_nonce()
+        self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.shell_nonce))
+        self.display.terminal_replaced()
+        self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
+
+    def begin_reconnecting(self, why: str) -> None:
+        """The line is lost, and an attempt to reconnect follows."""
+        self.reconnect = ReconnectStatus(why)
+        if self.state != "reconnecting":
+            self._enter("reconnect")
+
+    def schedule_reconnect(self, at: float | None) -> None:
+        """Record when the next attempt begins on the loop's clock; None: now."""
+        if self.reconnect is not None:
+            self.reconnect = replace(self.reconnect, next_attempt=at)
+
+    def stop_reconnecting(self, why: str) -> None:
+        """No further attempt follows."""
+        self.reconnect = None
         if self.state == "reconnecting":
-            self._to("broke")
-        self.notices.post(f"it is not connected again: {why}")
+            self._enter("broke")
+        self.notices.post(f"reconnecting has ended: {why}")
         self.events.note("reconnecting_given_up", reason=why)
         self.write_meta()
 
-    def tell(self, message: str, sender: str | None) -> None:
-        """A message of a person to all who use it. It is shown on terminals: control characters could act there."""
-        told = "".join(letter if letter.isprintable() else " " for letter in f"{sender or 'a person'}: {message}")
-        self.notices.post(f"message from {told}")
-        self.events.note("message", message=message, sender=sender)
-
     def open_channel(self) -> Channel:
-        """The channel to write to.
+        """Return the channel to write to.
 
         Raises:
-            PtyctlError: ALREADY_CLOSED, or REMOTE_CLOSED with why it ended.
+            PtyctlError: ALREADY_CLOSED, or REMOTE_CLOSED with the reason.
         """
         if self.state == "open" and self.channel is not None:
             return self.channel
         if self.state == "closed":
             raise self.already_closed()
-        if self.retry is not None:
-            raise self.retry.refusal(self.session_id, asyncio.get_running_loop().time())
+        if self.reconnect is not None:
+            raise self.reconnect.error(self.session_id, asyncio.get_running_loop().time())
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
-        raise refusals.far_end_gone(self.session_id, self.state, why)
+        raise PtyctlError(
+            ErrorCode.REMOTE_CLOSED,
+            f"the far end of session {self.session_id} is gone: {why}",
+            {"state": self.state},
+            hint=NextStep.OPEN_SESSION,
+        )
 
     def already_closed(self) -> PtyctlError:
-        return refusals.already_closed(self.session_id, self.closed_why)
+        """Return the error of every call but reads on a closed session."""
+        return PtyctlError(
+            ErrorCode.ALREADY_CLOSED,
+            f"session {self.session_id} is closed ({self.closed_why})",
+            hint=NextStep.OPEN_SESSION,
+        )
+
+    # Configuration
+
+    def set_platform(self, platform: Platform | None) -> None:
+        """Set the device family."""
+        self.platform = platform
+
+    def adopt_platform(self, name: str, platform: Platform, expect: Expect) -> None:
+        """Use a detected device family from now on; `expect` are its patterns under the session's own."""
+        self.platform, self.expect = platform, expect
+        self.spec = replace(self.spec, platform=name, expect=expect, probe_shell=platform.posix_shell)
+        self.selector.probing = platform.posix_shell
+        self.write_meta()
+
+    def set_accounts(self, accounts: Accounts) -> None:
+        """Set the credentials for the next login."""
+        self.accounts = accounts
+
+    def set_login_notice(self, notice: str | None) -> None:
+        """Set what the login reports to the user."""
+        self.login_notice = notice
+
+    def set_address(self, host: str | None, port: int | None, username: str | None) -> None:
+        """Set where the next connection goes: the inventory may have another address than before."""
+        self.spec = replace(self.spec, host=host, port=port, username=username)
+
+    def set_pace(self, pace: Pace | None) -> None:
+        """Set the typing rate of the line."""
+        self.gate.pace = pace
+
+    def update_expect(self, expect: Expect) -> None:
+        """Replace the patterns that `expect` gives.
+
+        Raises:
+            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses.
+        """
+        self.expectations(expect)
+        self.expect = self.expect.model_copy(update=expect.model_dump(exclude_none=True))
 
     def expectations(self, override: Expect | None = None) -> Expectations:
-        """The session's patterns, with a call's own in front."""
+        """Return the compiled patterns: those of a call first, then the session's, then the platform's."""
         expect = self.expect if override is None else self.expect.model_copy(update=override.model_dump(exclude_none=True))
         errors = expect.error_regexes
         if errors is None and (self.spec.program is not None or self.spec.platform == "linux"):
@@ -200,38 +308,109 @@ class Session:
         profile = (self.platform or common()).profile
         return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms, profile)
 
+    def resize(self, cols: int, rows: int) -> None:
+        """Change the terminal's size.
+
+        Raises:
+            PtyctlError: UNSUPPORTED without a terminal; REMOTE_CLOSED, ALREADY_CLOSED.
+        """
+        channel = self.open_channel()
+        if not channel.pty_enabled:
+            raise unsupported("this session has no terminal to resize")
+        try:
+            channel.resize(cols, rows)
+        except ChannelError as error:
+            raise from_channel(error) from None
+        self.cols, self.rows = cols, rows
+        self.signal.notify()
+        self.stream.resized(cols, rows)
+        self.write_meta()
+
+    def _reapply_size(self) -> None:
+        """Give a new channel, which starts with the size of the first, the current size."""
+        first = (self.spec.pty.cols, self.spec.pty.rows)
+        if (self.cols, self.rows) != first and self.open_channel().pty_enabled:
+            self.resize(self.cols, self.rows)
+
+    # Users and the lock
+
+    def lease(self) -> Lease | None:
+        """Return the lease in force."""
+        return self.leases.current(asyncio.get_running_loop().time())
+
+    def lock_changed(self) -> None:
+        """Store a changed lock and wake the calls that depend on it."""
+        self.write_meta()
+        self._notify_lock()
+
+    def lease_extended(self) -> None:
+        """Store an extended lease, usually later and outside the event loop, and wake the calls that depend on it.
+
+        After a crash the stored lease applies. It may expire earlier than the extended one, but never later, and it is still
+        in force when the postponed write is due; otherwise the file is written now.
+        """
+        lease, stored = self.lease(), (self._meta_file.stored or {}).get("lock_until")
+        due = asyncio.get_running_loop().time() + LEASE_MARGIN_S
+        if lease is not None and stored is not None and due <= stored <= lease.expires_at:
+            self._meta_file.write_postponed(self._meta)
+        else:
+            self.write_meta()
+        self._notify_lock()
+
+    def _notify_lock(self) -> None:
+        self.signal.notify()
+        self.stream.signal.notify()
+        self.runs.ended.notify()
+
+    def observers(self) -> list[str]:
+        """Return the tasks that read; see `Usage.observers`."""
+        lease = self.lease()
+        return self.usage.observers(lease.holder if lease else None)
+
+    def post_message(self, message: str, sender: str | None) -> None:
+        """Give a person's message to all users. Control characters are replaced: the message is shown on terminals."""
+        text = f"{sender or 'a person'}: {message}"
+        self.notices.post("message from " + "".join(letter if letter.isprintable() else " " for letter in text))
+        self.events.note("message", message=message, sender=sender)
+
+    def exit_code(self) -> int | None:
+        """Return the exit code of the channel's program, if it has ended with one."""
+        status = self.channel.exit_status if self.channel is not None else None
+        return None if status is None else status.shell_code
+
+    # Closing
+
     async def close(self, *, force: bool = False, why: str = "on request") -> None:
-        """Ends the session for good; what it received stays readable. All who close wait for the one end, and it comes even
-        when they go away."""
+        """End the session; its output stays readable. Closing continues if the caller is cancelled."""
         await asyncio.shield(self._begin_close(force, why))
 
     def _begin_close(self, force: bool, why: str) -> asyncio.Future[None]:
         if self._closing is None:
-            self.retry = None
-            self._to("close")
+            self.reconnect = None
+            self._enter("close")
             self.closed_why = why
             self.usage.end()
-            self._closing = asyncio.create_task(self._close(force, why), name=f"close {self.session_id}")
+            self._closing = asyncio.create_task(self._close(force), name=f"close {self.session_id}")
         return self._closing
 
-    async def _close(self, force: bool, why: str) -> None:
+    async def _close(self, force: bool) -> None:
         await self.runs.close()
         if self.channel is not None:
             await self.channel.close(force=force)
         await self.display.close()
         self.write_meta()
-        self.let_go()
+        self.release_files()
 
     def flush(self) -> None:
-        """Writes down what waits to be."""
+        """Write all buffered data to disk."""
         self.stream.release_held()
         self.stream.flush()
         self.blocks.flush()
         self.events.flush()
         self.write_meta()
 
-    def let_go(self) -> None:
-        """Leaves the files to whoever wants to go on with them; they can still be read here."""
+    def release_files(self) -> None:
+        """Leave the files to another process; they can still be read here."""
         self.held = False
         self._meta_file.cancel_postponed()
         self.usage.end()
@@ -241,76 +420,103 @@ class Session:
         self.events.close()
         self.stream.close()
 
-    def recall(self, kept: dict[str, Any]) -> None:
-        """What its meta.json says of a session that an earlier process had: it was closed, or is lost with that process."""
-        meta.recall(self, kept)
+    # meta.json
+
+    def restore(self, meta: dict[str, Any]) -> None:
+        """Apply the meta.json of an earlier process: the session was closed, or it is lost with that process."""
+        self.restore_values(meta)
         self.stream.ended = ChannelBroken("the server that held its terminal has ended")
-        if kept["state"] != "closed":
-            self._to("broke")
+        if meta["state"] != "closed":
+            self._enter("broke")
             return
-        self._to("close")
-        self.closed_why = kept["closed_reason"]
+        self._enter("close")
+        self.closed_why = meta["closed_reason"]
         self._closing = asyncio.get_running_loop().create_future()
         self._closing.set_result(None)
-        self.let_go()
+        self.release_files()
 
-    def lease(self) -> Lease | None:
-        return self.leases.current(asyncio.get_running_loop().time())
+    def restore_values(self, meta: dict[str, Any]) -> None:
+        """Apply the values of an earlier process's meta.json. A lock that it granted stays in force until it expires."""
+        self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
+        self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
+        self.gate.bytes_sent = meta["bytes_sent"]
+        lease = None
+        if "lock_holder" in meta:
+            expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
+            lease = Lease(meta["lock_holder"], expires_at, meta["fence"])
+        self.leases.restore(lease, meta["fence"])
 
-    def observers(self) -> list[str]:
-        """See Usage.observers."""
-        lease = self.lease()
-        return self.usage.observers(lease.holder if lease else None)
-
-    def exit_code(self) -> int | None:
-        status = self.channel.exit_status if self.channel is not None else None
-        return None if status is None else status.shell_code
+    def write_meta(self, **fields: object) -> None:
+        """Write meta.json: what the session is, and how far its files go."""
+        self._meta_file.write({**self._meta(), **fields})
 
     def entry(self) -> SessionEntry:
-        """The session's row in `list`."""
-        return meta.entry(self)
+        """Return the session's row in a list of sessions."""
+        spec, lease = self.spec, self.lease()
+        return SessionEntry(
+            session_id=self.session_id,
+            protocol=spec.protocol,
+            host=spec.host,
+            port=spec.port,
+            username=spec.username,
+            session_type=spec.session_type,
+            device=spec.device,
+            device_id=spec.device_id,
+            conversation_id=spec.conversation_id,
+            client_id=spec.client_id,
+            platform=spec.platform,
+            state=self.state,
+            mode=self.runs.mode,
+            pty=spec.pty.model_copy(update={"cols": self.cols, "rows": self.rows}),
+            lock_holder=lease.holder if lease else None,
+            lock_expires_at=epoch_ms(lease.expires_at) if lease else None,
+            observers=len(self.observers()),
+            created_at=self.created_at,
+            last_activity_at=self.usage.last_activity_at,
+            bytes_received=self.stream.raw_size,
+            bytes_sent=self.gate.bytes_sent,
+            spool_size=self.stream.spool_end,
+            disk_bytes=self.stream.disk_bytes(),
+            incarnation=self.incarnation,
+        )
 
-    def write_meta(self, **more: object) -> None:
-        """meta.json: what the session is and how far its files go."""
-        self._meta_file.write({**meta.meta(self), **more})
+    def _meta(self) -> dict[str, Any]:
+        """Return the row and what another process needs to continue the session."""
+        spec = SPECS.dump_python(self.spec, mode="json", by_alias=True, exclude_defaults=True)
+        closed = {"closed_reason": self.closed_why} if self.state == "closed" else {}
+        lease = self.lease()
+        lock = {"lock_clock": boot_id(), "lock_until": lease.expires_at} if lease else {}
+        return {**self.entry().payload(), "fence": self.leases.fence, **lock, "spec": spec, **closed}
 
-    def persist_extended_lease(self) -> None:
-        """Write an extended lease to meta.json, in most cases later and outside the event loop.
+    # Events of the components
 
-        After a crash the stored lease applies: it may expire earlier than the extended one, but never later, and it is still
-        in force when the postponed write is due. Otherwise the file is written now.
-        """
-        lease, stored = self.lease(), (self._meta_file.stored or {}).get("lock_until")
-        due = asyncio.get_running_loop().time() + LEASE_MARGIN_S
-        if lease is not None and stored is not None and due <= stored <= lease.expires_at:
-            self._meta_file.write_postponed(lambda: meta.meta(self))
-        else:
-            self.write_meta()
+    def _enter(self, event: StateEvent) -> None:
+        self.state = next_state(self.state, event)
+        self._publisher.publish(StateChanged(self))
+        self.signal.notify()
 
-    def _channel_ended(self, reason: ChannelError) -> None:
+    def _channel_ended(self, event: StreamEnded) -> None:
         if self.state != "closed":
-            self._to("ended" if isinstance(reason, ChannelEnded) else "broke")
+            self._enter("ended" if isinstance(event.reason, ChannelEnded) else "broke")
             self.runs.far_end_gone()
-            self.on_line_lost(reason)
-            self.write_meta(ended_reason=reason.message)
+            self._publisher.publish(LineLost(self, event.reason))
+            self.write_meta(ended_reason=event.reason.message)
 
     def _run_ended(self, run: Run) -> None:
         if run.done_reason == "eof" and run.exit_code is None:
-            run.exit_code = self.exit_code()  # the command has ended the shell, and its exit code is the shell's
+            run.exit_code = self.exit_code()  # the command ended the shell, whose exit code is its own
         self.events.end(self.blocks.end(run))
 
-    def _to(self, event: str) -> None:
-        self.state = next_state(self.state, event)  # type: ignore[arg-type]
-        self.on_state(self)
-        self.changes.beat()
+    def _command_unread(self, raw: int) -> bool:
+        return self.runs.current is not None and self.runs.current.unread(raw)
 
-    def _typed(self, writer: Writer, data: bytes, secret: bool) -> None:
+    def _input_sent(self, writer: Writer, data: bytes, secret: bool) -> None:
         if not writer.system:
             self.runs.typing()
         self.input_log.record(writer, data, secret)
 
-    def _gap(self) -> None:
-        self.notices.post("gap: the disk or the quota is full; output from here on is kept in memory only, and not for long")
+    def _gap_started(self, event: GapStarted) -> None:
+        self.notices.post("gap: the disk or the quota is full; from here on output is kept only in memory, for a limited time")
 
     def _close_as_idle(self) -> None:
         self._begin_close(False, "idle_timeout_ms passed without use")

@@ -1,20 +1,27 @@
-"""What a session is, as it was opened: values that do not change while it lives."""
+"""What a session is: the values it was opened with, and its limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from ptyctl.api.session import Expect, ProtocolName, PtyOptions, SessionType
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """`program` is the local program's path; `probing` says whether it may be asked if it is a POSIX shell; `hooked` that it is
-    a shell which is started with marks, `hooking` that one which was found by asking is given them.
-    `device` is its name in the inventory, by which the credentials are found anew: they themselves are nowhere in here.
-    A conversation's own terminal names it, and the client that it belongs to."""
+    """The parameters of a session. They hold no credentials.
+
+    Attributes:
+        device: name in the inventory, where the credentials are looked up again for a reconnect.
+        program: path of the local program.
+        probe_shell: whether to find out if the far end is a POSIX shell.
+        integrated: the program is a shell that is started with shell integration.
+        install_integration: whether to install shell integration in a shell that was found by probing.
+        conversation_id: the conversation that owns the terminal, with its `client_id`.
+    """
 
     protocol: ProtocolName
     host: str | None = None
@@ -25,9 +32,10 @@ class Spec:
     device: str | None = None
     platform: str | None = None
     program: str | None = None
-    probing: bool = False
-    hooked: bool = False
-    hooking: bool = False
+    # the aliases are the names in meta.json
+    probe_shell: Annotated[bool, Field(alias="probing")] = False
+    integrated: Annotated[bool, Field(alias="hooked")] = False
+    install_integration: Annotated[bool, Field(alias="hooking")] = False
     idle_timeout_s: float = 0.0
     conversation_id: str | None = None
     client_id: str | None = None
@@ -36,16 +44,17 @@ class Spec:
 
     @property
     def console(self) -> bool:
+        """Whether the session is a console, which only the lock's holder may write to."""
         return self.session_type == "console"
 
 
-#: Specs as JSON, for meta.json.
+#: Converts a Spec to and from the `spec` field of meta.json.
 SPECS = TypeAdapter(Spec)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one session, in bytes: the window in memory (design, section 3), and the transcript on disk."""
+    """Limits of one session in bytes: the window in memory, and the transcript on disk."""
 
     window_bytes: int = 2 * 1024 * 1024
     quota_bytes: int = 1024 * 1024 * 1024

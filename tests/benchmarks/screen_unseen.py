@@ -31,7 +31,7 @@ def _reads(line: str) -> list[bytes]:
 def _without_a_screen() -> AbstractContextManager[object]:
     """Sessions that are opened now do nothing for their screen."""
     stack = ExitStack()
-    stack.enter_context(patch("ptyctl.session.line.queries.Queries.received", lambda queries, raw, data: None))
+    stack.enter_context(patch("ptyctl.session.io.query_detection.Queries.received", lambda queries, raw, data: None))
     stack.enter_context(patch("ptyctl.session.screen.screen.Screen.flushed", lambda screen: None))
     return stack
 
@@ -53,7 +53,7 @@ async def _ingest(reads: list[bytes], how: Callable[[], AbstractContextManager[o
                     channel.feed(data)
                 await asyncio.sleep(0)
             seconds = time.perf_counter() - start
-            assert session.stream.normaliser.raw == sum(map(len, reads))
+            assert session.stream.raw_size == sum(map(len, reads))
             await session.close(force=True)
             return seconds
 

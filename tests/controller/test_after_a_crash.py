@@ -18,7 +18,6 @@ from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.controller import LocalController, recovered
 from ptyctl.controller.settings import Settings
-from ptyctl.session.transcript.recovery import Kept
 from tests.controller.pty_acting import Pty
 
 BASH = ["bash", "--norc", "--noprofile"]
@@ -145,7 +144,7 @@ async def test_who_asks_at_once_shares_one_recovery_and_others_go_on(
     session_id = await crash(tmp_path, state)
     go, begun, whole = threading.Event(), [], recovered.recover
 
-    def slow(*args: Any, **options: Any) -> Kept:
+    def slow(*args: Any, **options: Any) -> Any:
         begun.append(args)
         assert go.wait(20)
         return whole(*args, **options)

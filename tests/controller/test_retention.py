@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.controller.retention import doomed
-from ptyctl.session.transcript.kept_sessions import KeptSession, kept_sessions, remove_kept, remove_rest
+from ptyctl.session.transcript.stored_sessions import StoredSession, remove_rest, remove_stored, stored_sessions
 
 DAY_MS = 86_400_000
 NOW_MS = 1000 * DAY_MS
 
 KEPT = st.lists(
     st.builds(
-        lambda number, closed, size, days: KeptSession(
+        lambda number, closed, size, days: StoredSession(
             str(number), {"state": "closed" if closed else "open"}, size, NOW_MS - round(days * DAY_MS)
         ),
         st.integers(0, 999),
@@ -31,7 +31,7 @@ KEPT = st.lists(
 
 
 @given(KEPT, st.sets(st.integers(0, 999).map(str)), st.sampled_from([0.0, 1.0, 50.0]), st.sampled_from([0, 1, 500, 5000]))
-def test_the_rules(kept: list[KeptSession], live: set[str], days: float, limit: int) -> None:
+def test_the_rules(kept: list[StoredSession], live: set[str], days: float, limit: int) -> None:
     going = list(doomed(kept, frozenset(live), NOW_MS, days, limit))
     gone = {session.session_id for session, _ in going}
     assert not gone & live
@@ -63,9 +63,9 @@ def test_what_another_server_holds_stays(tmp_path: Path) -> None:
     folder = kept(tmp_path, "held")
     with (folder / "output.raw").open("rb") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
-        assert not remove_kept(folder)
+        assert not remove_stored(folder)
         assert (folder / "blocks" / "1_1.out").exists()
-    assert remove_kept(folder)
+    assert remove_stored(folder)
     assert not any(tmp_path.iterdir())
 
 
@@ -74,7 +74,7 @@ def test_what_a_killed_removal_left_is_no_session_and_goes_with_the_next(tmp_pat
     kept(tmp_path, ".gone-there")
     (tmp_path / "no-session").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "here")
-    found = kept_sessions(tmp_path)
+    found = stored_sessions(tmp_path)
     assert [session.session_id for session in found] == ["here"]
     assert found[0].disk_bytes >= 20_000
     remove_rest(tmp_path)
@@ -82,4 +82,4 @@ def test_what_a_killed_removal_left_is_no_session_and_goes_with_the_next(tmp_pat
 
 
 def test_no_folder_is_no_sessions(tmp_path: Path) -> None:
-    assert kept_sessions(tmp_path / "missing") == []
+    assert stored_sessions(tmp_path / "missing") == []

@@ -31,8 +31,10 @@ async def main(state: Path, told: Path, sessions: int) -> None:
         request = {"action": "open", "protocol": "local", "command": ["bash", "--norc", "--noprofile"]}
         session_id = (await controller.session(SessionRequest.of(request))).session_id
         stream = (await controller._registry.find(session_id)).stream
-        stream.watchers.append(
-            lambda at=16 * number, stream=stream: struct.pack_into("<QQ", sizes, at, stream.normaliser.raw, stream.end)
+        stream.subscribe_output(
+            lambda raw, data, at=16 * number, stream=stream: struct.pack_into(
+                "<QQ", sizes, at, stream.raw_size, stream.spool_end
+            )
         )
         print(session_id, flush=True)
         workers.append(asyncio.create_task(work(controller, session_id, number)))

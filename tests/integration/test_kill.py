@@ -83,10 +83,10 @@ async def text_of(controller: LocalController, session_id: str, end: int) -> byt
 
 
 def check_files(session: Session, before: bytes, raw_size: int, spool_size: int) -> None:
-    folder = session.stream.transcript.folder
+    folder = session.stream.folder
     raw, spool = (folder / "output.raw").read_bytes(), (folder / "output.spool").read_bytes()
     assert len(raw) >= raw_size, "bytes that had been read are lost"
-    assert len(spool) == session.stream.end >= spool_size
+    assert len(spool) == session.stream.spool_end >= spool_size
     assert spool.startswith(before)
     assert b"\0" not in raw
     counted = [int(number) for number in re.findall(rb"(?m)^line (\d+)\n", spool)]
@@ -99,7 +99,7 @@ def check_files(session: Session, before: bytes, raw_size: int, spool_size: int)
 
 
 def check_blocks(session: Session, raw: bytes) -> None:
-    events = lines(session.stream.transcript.folder / "events.jsonl")
+    events = lines(session.stream.folder / "events.jsonl")
     for block in session.blocks.all():
         told = [event["type"] for event in events if (event.get("block") or event).get("block_id") == block.block_id]
         assert (told[0], told[-1], set(told[1:-1]) - {"agent_block_delta"}) == ("agent_block_begin", "agent_block_end", set())
@@ -136,7 +136,7 @@ async def test_kill_in_a_loop(first: int, tmp_path: Path) -> None:
                 session = await controller._registry.find(session_id)
                 assert session.state == "lost"
                 check_files(session, spools[session_id], raw_size, spool_size)
-                text = await text_of(controller, session_id, session.stream.end)
+                text = await text_of(controller, session_id, session.stream.spool_end)
                 assert b"__FWS_PROMPT__" not in text
                 assert len(text) + sum(end - begin for begin, end in session.stream.prompts.within(0, 1 << 40)) == len(
                     (sessions / session_id / "output.spool").read_bytes()
@@ -179,13 +179,13 @@ async def test_printing_its_own_files_changes_nothing(tmp_path: Path) -> None:
             done = await shell.exec(f"cp {folder}/{name} {tmp_path}/copy; cat {tmp_path}/copy; (exit 4)")
             assert (done.exit_code, done.done_reason) == (4, "marks")
         session.flush()  # the reply comes a moment before the block's row
-        prompts, end = session.stream.prompts.within(0, 1 << 40), session.stream.end
+        prompts, end = session.stream.prompts.within(0, 1 << 40), session.stream.spool_end
         assert len(prompts) == 4
         shutil.copytree(folder, tmp_path / "left/sessions" / shell.session_id)
     for path in (tmp_path / "left", tmp_path / "left/sessions"):
         path.chmod(0o700)
     async with LocalController(Settings(state_dir=tmp_path / "left")) as controller:
         session = await controller._registry.find(shell.session_id)
-        assert session.stream.end == end
+        assert session.stream.spool_end == end
         assert session.stream.prompts.within(0, 1 << 40) == prompts
         assert [block.exit_code for block in session.blocks.all()] == [0, 4, 4]

@@ -10,10 +10,10 @@ from typing import Any
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ExecReply, ExecRequest, IoReply, IoRequest
-from ptyctl.session.calls.execution import execute
-from ptyctl.session.calls.reading import read
-from ptyctl.session.calls.writing import write
-from ptyctl.session.line.stream import Stream
+from ptyctl.session.calls.exec import execute
+from ptyctl.session.calls.read import read
+from ptyctl.session.calls.write import write
+from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits, Spec
 from transports.channel import Channel
@@ -48,7 +48,7 @@ async def connected(folder: Path, channel: Channel, *, limits: Limits | None = N
     return session
 
 
-async def read_from(stream: Stream, **fields: Any) -> IoReply:
+async def read_from(stream: OutputStream, **fields: Any) -> IoReply:
     return await read(stream, IoRequest.of({"session_id": "s", "action": "read", "timeout_ms": 0, **fields}))
 
 

@@ -41,7 +41,7 @@ async def left_by(session: Session, tmp_path: Path) -> Path:
     """The sessions folder that a server leaves which is killed now."""
     await asyncio.sleep(0)
     (tmp_path / "left").mkdir(mode=0o700)
-    killed(session.stream.transcript.folder, tmp_path / "left" / session.session_id)
+    killed(session.stream.folder, tmp_path / "left" / session.session_id)
     await session.close(force=True)
     return tmp_path / "left"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.session.line.queries import GATHER_S
+from ptyctl.session.io.query_detection import COLLECT_S
 from ptyctl.session.screen.screen import Screen
 from tests.session.acting import until
 
@@ -24,4 +24,4 @@ async def answered(channel: MemoryChannel, expected: bytes) -> None:
 async def settled() -> None:
     """A time in which an answer would have been typed."""
     for _ in range(5):
-        await asyncio.sleep(2 * GATHER_S)
+        await asyncio.sleep(2 * COLLECT_S)

@@ -11,7 +11,7 @@ from fixtures.memory_channel import MemoryChannel
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls.execution import execute
+from ptyctl.session.calls.exec import execute
 from tests.session.acting import Console, write_to
 from tests.session.waiting_device import PROMPT, Act, Device, again_for, at_prompt
 

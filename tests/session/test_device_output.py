@@ -16,7 +16,7 @@ from fixtures.virtual_clock import run_virtually
 from ptyctl.api.blocks import BlocksRead
 from ptyctl.api.exec import ExecReply
 from ptyctl.api.session import Expect
-from ptyctl.session.calls.block_reading import BlockReader
+from ptyctl.session.calls.block_read import BlockReader
 from ptyctl.session.session import Session
 from tests.session.acting import connected, cut, run_in
 
@@ -84,7 +84,7 @@ async def answer_to(device: Device, **fields: Any) -> tuple[ExecReply, str]:
     with tempfile.TemporaryDirectory() as folder:
         session = await connected(Path(folder), device, expect=Expect(settle_ms=int(SETTLE_S * 1000)))
         device.feed(b"\r\n" + PROMPT.encode())
-        session.driver.prompt.learn(PROMPT)
+        session.selector.prompt.learn(PROMPT)
         reply = await run_in(session, COMMAND, max_output_bytes=1_000_000, **fields)
         text = await block_text(session, reply.block_id)
         await session.close(force=True)

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply, ExecRequest
-from ptyctl.session.calls.execution import execute
+from ptyctl.session.calls.exec import execute
 from tests.session.acting import run_in, write_to
 from tests.session.waiting_device import PROMPT, Act, Device, again_for, at_prompt
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ptyctl.session.runs.eager import begun
+from ptyctl.session.runs.eager_task import start_eagerly
 
 
 async def test_what_need_not_wait_is_no_task() -> None:
@@ -15,7 +15,7 @@ async def test_what_need_not_wait_is_no_task() -> None:
     async def short() -> None:
         done.append("all")
 
-    assert begun(short(), "short") is None
+    assert start_eagerly(short(), "short") is None
     assert done == ["all"]
 
 
@@ -28,7 +28,7 @@ async def test_a_task_goes_on_where_it_has_to_wait() -> None:
         await asyncio.sleep(0)
         done.append("gone on")
 
-    task = begun(long(), "long")
+    task = start_eagerly(long(), "long")
     assert done == ["begun"]
     gate.set()
     assert task is not None
@@ -47,7 +47,7 @@ async def test_it_is_told_what_became_of_what_it_waits_for() -> None:
             caught.append(str(error))
         await asyncio.sleep(0)
 
-    task = begun(asking(), "asking")
+    task = start_eagerly(asking(), "asking")
     awaited.set_exception(ValueError("no"))
     assert task is not None
     await task
@@ -62,7 +62,7 @@ async def test_a_cancel_ends_it_and_what_it_holds_is_let_go(started: bool) -> No
         async with lock:
             await asyncio.Event().wait()
 
-    task = begun(holding(), "holding")
+    task = start_eagerly(holding(), "holding")
     assert lock.locked()
     if started:
         await asyncio.sleep(0)
@@ -89,7 +89,7 @@ async def test_a_cancel_is_heard_wherever_it_waits(first: str, turns: int) -> No
             heard.append(1)
             raise
 
-    task = begun(work(), "work")
+    task = start_eagerly(work(), "work")
     assert task is not None
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -104,4 +104,4 @@ async def test_an_error_at_once_is_raised_at_once() -> None:
         raise ValueError("at once")
 
     with pytest.raises(ValueError, match="at once"):
-        begun(wrong(), "wrong")
+        start_eagerly(wrong(), "wrong")

@@ -14,7 +14,6 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.destinations import Destination
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
-from ptyctl.session.size import resize
 from ptyctl.session.spec import Spec
 from tests.session.acting import PATIENCE_MS, read_from, run_in, write_to
 from tests.session.conftest import Connect
@@ -91,7 +90,7 @@ async def test_a_reconnected_device_goes_on_where_it_was(connect: Connect) -> No
     assert (await run_in(session, "show clock")).stdout == "12:00\n"
     with pytest.raises(PtyctlError):
         await run_in(session, "reload")
-    cursor = str(session.stream.end)
+    cursor = str(session.stream.spool_end)
     await session.connect(Device(answers={"show clock": "13:00\r\n"}))
     assert (session.state, session.incarnation) == ("open", 2)
     assert (await run_in(session, "show clock")).stdout == "13:00\n"
@@ -160,7 +159,7 @@ async def test_an_open_that_fails_says_why(tmp_path: Path) -> None:
 
 async def test_a_far_end_that_takes_nothing(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call returns in time, says how much went out, and those behind it do not wait for ever."""
-    monkeypatch.setattr("ptyctl.session.calls.writing.MAX_WAIT_MS", 400)
+    monkeypatch.setattr("ptyctl.session.calls.write.MAX_WAIT_MS", 400)
     channel = MemoryChannel()
     session = await connect(channel, protocol="ssh")
     channel.capacity = 10
@@ -200,7 +199,7 @@ async def test_a_size_that_cannot_be_told(connect: Connect) -> None:
     channel.pty_enabled = False
     session = await connect(channel)
     with pytest.raises(PtyctlError, match="no terminal") as caught:
-        resize(session, 80, 24)
+        session.resize(80, 24)
     assert caught.value.code is ErrorCode.UNSUPPORTED
 
 

@@ -32,7 +32,7 @@ def full(*_: object) -> int:
 
 def rows_of(session: Session) -> list[dict[str, object]]:
     session.stream.flush()
-    return [json.loads(line) for line in (session.stream.transcript.folder / "timeline.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (session.stream.folder / "timeline.jsonl").read_text().splitlines()]
 
 
 async def test_no_room_for_the_next_extent(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,15 +43,15 @@ async def test_no_room_for_the_next_extent(connect: Connect, monkeypatch: pytest
     for _ in range(20):
         channel.feed(LINE * 1_000)
     assert session.state == "open"
-    assert session.stream.end == len(TEXT) * 21_000
-    assert session.stream.transcript.raw.kept == FIRST_EXTENT_BYTES
-    reply = await read_from(session.stream, cursor=str(session.stream.end - 17))
+    assert session.stream.spool_end == len(TEXT) * 21_000
+    assert session.stream.raw_kept == FIRST_EXTENT_BYTES
+    reply = await read_from(session.stream, cursor=str(session.stream.spool_end - 17))
     assert reply.chunk == TEXT.decode()
     assert [notice[:3] for notice in session.notices.take("anybody") or []] == ["gap"]
     (gap,) = [row for row in rows_of(session) if row["kind"] == "gap"]
     assert gap["raw"] == FIRST_EXTENT_BYTES
     await session.close()
-    assert (session.stream.transcript.folder / "output.raw").read_bytes() == (LINE * 21_000)[:FIRST_EXTENT_BYTES]
+    assert (session.stream.folder / "output.raw").read_bytes() == (LINE * 21_000)[:FIRST_EXTENT_BYTES]
 
 
 async def test_no_room_for_the_first_extent(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,8 +80,8 @@ async def test_no_room_for_the_text(connect: Connect, monkeypatch: pytest.Monkey
     assert (await read_from(session.stream, cursor="0")).chunk == TEXT.decode() * 4
     assert [notice[:3] for notice in session.notices.take("anybody") or []] == ["gap"]
     await session.close()
-    assert (session.stream.transcript.folder / "output.spool").read_bytes() == TEXT  # whole up to its end
-    assert (session.stream.transcript.folder / "output.raw").read_bytes() == LINE * 4  # from which the rest can be made
+    assert (session.stream.folder / "output.spool").read_bytes() == TEXT  # whole up to its end
+    assert (session.stream.folder / "output.raw").read_bytes() == LINE * 4  # from which the rest can be made
     reply = await read_from(session.stream, cursor="0")
     assert reply.chunk == TEXT.decode()
     reply = await read_from(session.stream, cursor=reply.next_cursor)
@@ -115,11 +115,11 @@ async def test_half_of_a_batch_had_room(connect: Connect, monkeypatch: pytest.Mo
 async def test_no_room_for_the_description(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     channel = MemoryChannel()
     session = await connect(channel)
-    before = (session.stream.transcript.folder / "meta.json").read_bytes()
+    before = (session.stream.folder / "meta.json").read_bytes()
     monkeypatch.setattr(Path, "write_text", full)
     channel.end()
     assert session.state == "eof"
-    assert (session.stream.transcript.folder / "meta.json").read_bytes() == before
+    assert (session.stream.folder / "meta.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["output.raw", "output.spool", "timeline.jsonl"])

@@ -93,8 +93,8 @@ async def test_random_bytes(connect: Connect) -> None:
     session = await connect(channel)
     for begin in range(0, len(raw), 4_096):
         channel.feed(raw[begin : begin + 4_096])
-    assert session.stream.end == len(Normaliser().feed(raw))
-    seen, cursor = b"", str(session.stream.start)
+    assert session.stream.spool_end == len(Normaliser().feed(raw))
+    seen, cursor = b"", str(session.stream.spool_start)
     while chunk := (reply := await read_from(session.stream, cursor=cursor, encoding="base64")).chunk:
         seen += base64.b64decode(chunk)
         cursor = reply.next_cursor or ""

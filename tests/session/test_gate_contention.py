@@ -100,7 +100,7 @@ async def observe(session: Session) -> bytes:
 
 
 async def test_fifty_tasks_contend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptyctl.session.line.gate.PACE_S", 0.0)  # the console echoes at once
+    monkeypatch.setattr("ptyctl.session.io.gate.PACE_S", 0.0)  # the console echoes at once
     channel = SlowConsole()
     channel.session = session = await connected(tmp_path, channel, session_type="console", device_id="rack-1")
     observers = [asyncio.create_task(observe(session)) for _ in range(3)]

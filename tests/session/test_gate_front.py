@@ -6,15 +6,15 @@ import asyncio
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.core.lease import Leases
-from ptyctl.session.line.gate import Gate, Writer
-from ptyctl.session.line.pulse import Pulse
+from ptyctl.session.io.gate import Gate, Writer
+from ptyctl.session.io.signal import Signal
 from transports.receiver import QueueReceiver
 
 
 async def test_no_other_write_falls_into_it_and_an_interrupt_does() -> None:
     channel = MemoryChannel()
     await channel.open(QueueReceiver())
-    gate = Gate(Leases(), lambda: channel, Pulse(), console=False, paced=False)
+    gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
     channel.capacity = 3
     gate.type_now("answer\n", Writer("first"))
     other = asyncio.create_task(gate.type("other\n", Writer("second")))
@@ -30,7 +30,7 @@ async def test_no_other_write_falls_into_it_and_an_interrupt_does() -> None:
 async def test_a_far_end_that_goes_away_drops_the_rest() -> None:
     channel = MemoryChannel()
     await channel.open(QueueReceiver())
-    gate = Gate(Leases(), lambda: channel, Pulse(), console=False, paced=False)
+    gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
     channel.capacity = 2
     gate.type_now("answer\n", Writer())
     await asyncio.sleep(0)

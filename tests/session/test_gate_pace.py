@@ -11,8 +11,8 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.session import Pace
 from ptyctl.core.lease import Leases
-from ptyctl.session.line.gate import Gate, Writer
-from ptyctl.session.line.pulse import Pulse
+from ptyctl.session.io.gate import Gate, Writer
+from ptyctl.session.io.signal import Signal
 from transports.receiver import QueueReceiver
 
 
@@ -31,7 +31,7 @@ class Timed(MemoryChannel):
 async def line(**pace: float) -> tuple[Gate, Timed]:
     channel = Timed()
     await channel.open(QueueReceiver())
-    gate = Gate(Leases(), lambda: channel, Pulse(), console=False, paced=False)
+    gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
     gate.pace = Pace.model_validate(pace)
     return gate, channel
 
@@ -82,7 +82,7 @@ async def test_what_would_take_too_long_is_refused_at_once() -> None:
 async def test_a_secret_is_whole_so_that_its_echo_is_found() -> None:
     gate, channel = await line(chars_per_s=10)
     armed: list[bytes] = []
-    gate.on_secret = armed.append
+    gate._on_secret = armed.append
     await gate.type("hunter2-and-more\n", Writer(sensitive=True))
     assert armed == [b"hunter2-and-more\r"]
     assert len(channel.pieces) == 1

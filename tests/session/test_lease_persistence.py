@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.session.calls import locking
+from ptyctl.session.calls import lock
 from ptyctl.session.session import Session
 from ptyctl.session.transcript import meta_file
 from tests.session.acting import until
@@ -43,11 +43,11 @@ async def test_heartbeats_are_written_once_and_outside_the_event_loop(
 ) -> None:
     monkeypatch.setattr(meta_file, "DELAY_S", 0.05)
     session = await connect(MemoryChannel())
-    granted = await locking.lock(session, "one", 60.0)
+    granted = await lock.lock(session, "one", 60.0)
     assert stored(session)["lock_until"] == granted.expires_at
     writers.clear()
     for _ in range(100):
-        extended = locking.heartbeat(session, "one", 120.0)
+        extended = lock.heartbeat(session, "one", 120.0)
     assert (writers, stored(session)["lock_until"]) == ([], granted.expires_at)
     await until(lambda: stored(session)["lock_until"] == extended.expires_at)
     assert len(writers) == 1
@@ -57,13 +57,13 @@ async def test_heartbeats_are_written_once_and_outside_the_event_loop(
 @pytest.mark.parametrize("action", ["lock again", "force", "unlock"])
 async def test_every_other_change_of_the_lock_is_stored_when_the_call_returns(connect: Connect, action: str) -> None:
     session = await connect(MemoryChannel())
-    await locking.lock(session, "one", 60.0)
+    await lock.lock(session, "one", 60.0)
     if action == "lock again":
-        lease = await locking.lock(session, "one", 120.0)
+        lease = await lock.lock(session, "one", 120.0)
     elif action == "force":
-        lease = locking.take_over(session, "two", 60.0, None)
+        lease = lock.take_over(session, "two", 60.0, None)
     else:
-        locking.unlock(session, "one")
+        lock.unlock(session, "one")
         assert "lock_holder" not in stored(session)
         return
     meta = stored(session)
@@ -75,16 +75,16 @@ async def test_heartbeat_is_stored_at_once_where_the_stored_lease_would_be_wrong
     connect: Connect, granted_s: float, extended_s: float
 ) -> None:
     session = await connect(MemoryChannel())
-    await locking.lock(session, "one", granted_s)
-    lease = locking.heartbeat(session, "one", extended_s)
+    await lock.lock(session, "one", granted_s)
+    lease = lock.heartbeat(session, "one", extended_s)
     assert stored(session)["lock_until"] == lease.expires_at
 
 
 async def test_server_killed_after_a_heartbeat_leaves_the_lease_as_it_was_granted(connect: Connect, tmp_path: Path) -> None:
     session = await connect(MemoryChannel())
-    locking.take_over(session, "zero", 60.0, None)
-    granted = locking.take_over(session, "one", 60.0, None)
-    extended = locking.heartbeat(session, "one", 600.0)
+    lock.take_over(session, "zero", 60.0, None)
+    granted = lock.take_over(session, "one", 60.0, None)
+    extended = lock.heartbeat(session, "one", 600.0)
     recovered = await found(await left_by(session, tmp_path))
     lease = recovered.lease()
     assert lease is not None
@@ -99,8 +99,8 @@ async def test_postponed_write_is_dropped_when_the_session_is_closed(
 ) -> None:
     monkeypatch.setattr(meta_file, "DELAY_S", 0.0)
     session = await connect(MemoryChannel())
-    await locking.lock(session, "one", 60.0)
-    locking.heartbeat(session, "one", 120.0)
+    await lock.lock(session, "one", 60.0)
+    lock.heartbeat(session, "one", 120.0)
     await session.close()
     writers.clear()
     await asyncio.get_running_loop().run_in_executor(None, lambda: None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import MarkReader
 from ptyctl.core.normaliser import Normaliser
-from ptyctl.session.transcript.left_blocks import output_begin
+from ptyctl.session.transcript.block_recovery import output_begin
 from ptyctl.session.transcript.raw_log import RawLog
 
 NONCE = "00112233aabbccdd"

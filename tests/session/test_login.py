@@ -58,7 +58,7 @@ def log_in(script: Script, accounts: Accounts = ADMIN, family: str = "cisco_ios"
         begun = loop.time()
         session, refusal = await _logged_in(script, accounts, family, folder)
         took = loop.time() - begun
-        mode, arrival = mode_at(session), session.arrival
+        mode, arrival = mode_at(session), session.login_notice
         rows = [json.loads(line) for line in (folder / "s" / "input.jsonl").read_bytes().splitlines()]
         await session.close(force=True)
         kept = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())

@@ -12,7 +12,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.changing import change_mode, mode_at, save
 from ptyctl.session.device.accounts import Account, Accounts
-from ptyctl.session.line.gate import Writer
+from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 from tests.session.acting import run_in, until
 from tests.session.conftest import Connect
@@ -135,4 +135,4 @@ async def test_what_was_begun_is_ended_without_the_lock_and_nothing_more(connect
         await going
     assert caught.value.code is ErrorCode.LOCKED
     assert channel.written.endswith(b"En4ble-secret\r")
-    assert b"En4ble" not in (session.stream.transcript.folder / "input.jsonl").read_bytes()
+    assert b"En4ble" not in (session.stream.folder / "input.jsonl").read_bytes()

@@ -45,8 +45,8 @@ def test_many_tasks_are_remembered_up_to_a_bound() -> None:
 
 
 async def test_no_call_lasts_longer_than_a_client_waits(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptyctl.session.calls.execution.MAX_WAIT_MS", 100)
-    monkeypatch.setattr("ptyctl.session.calls.reading.MAX_WAIT_MS", 100)
+    monkeypatch.setattr("ptyctl.session.calls.exec.MAX_WAIT_MS", 100)
+    monkeypatch.setattr("ptyctl.session.calls.read.MAX_WAIT_MS", 100)
     session = await connect(MemoryChannel())
     assert (await read_from(session.stream, until_regex="never", timeout_ms=600_000)).timed_out
     assert (await run_in(session, "show clock", timeout_ms=600_000)).timed_out

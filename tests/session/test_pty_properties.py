@@ -18,8 +18,8 @@ from ptyctl.api.pty import PtyExpectSend, PtySend, PtyWaitFor
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.core.normaliser import Normaliser
-from ptyctl.session.calls.dialogue import expect_send
-from ptyctl.session.calls.terminal_model import send, wait_for
+from ptyctl.session.calls.expect_send import expect_send
+from ptyctl.session.calls.pty_calls import send, wait_for
 from ptyctl.session.session import Session
 from tests.session.acting import PATIENCE_MS, connected, cut
 
@@ -52,7 +52,7 @@ async def _chain(early: bool, data: bytes, pattern: str, places: list[int]) -> N
         found = await chain
         normaliser = Normaliser()
         spool = normaliser.feed(data) + normaliser.flush()
-        assert session.stream.read(0, session.stream.end) == spool
+        assert session.stream.read(0, session.stream.spool_end) == spool
         assert found == [match.span() for match in re2.compile(pattern.encode()).finditer(spool)]
         await session.close(force=True)
 
@@ -64,7 +64,7 @@ async def _spans(session: Session, pattern: str, timeout_ms: int) -> list[tuple[
         request = PtyWaitFor(session_id="s", match=pattern, match_type="regex", from_cursor=cursor, timeout_ms=timeout_ms)
         reply = await wait_for(session, request)
         if not reply.matched:
-            assert reply.resume_cursor == session.stream.end
+            assert reply.resume_cursor == session.stream.spool_end
             return spans
         assert reply.match_span is not None
         assert (reply.match_cursor, reply.resume_cursor) == (reply.match_span.start, reply.match_span.end)

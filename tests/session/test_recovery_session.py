@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.controller.recovered import recovered
 from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
@@ -31,21 +31,21 @@ async def test_a_lost_session_is_read_and_goes_on(tmp_path: Path) -> None:
     channel.feed(b"hello\r\nold> ")
     asyncio.get_running_loop().create_task(run_in(session, "show it"))
     assert (await read_from(session.stream, cursor="0", until_regex="show it", timeout_ms=20_000)).matched
-    end = session.stream.end
+    end = session.stream.spool_end
     sessions = await left_by(session, tmp_path)
 
     lost = await found(sessions)
     assert (lost.state, lost.incarnation, lost.spec) == ("lost", 1, session.spec)
     reply = await read_from(lost.stream, cursor="0")
-    assert ((reply.chunk or "")[:11], reply.eof, reply.next_cursor) == ("hello\nold> ", True, str(lost.stream.end))
-    assert lost.stream.end == end + 1  # the CR that was open
+    assert ((reply.chunk or "")[:11], reply.eof, reply.next_cursor) == ("hello\nold> ", True, str(lost.stream.spool_end))
+    assert lost.stream.spool_end == end + 1  # the CR that was open
     with pytest.raises(PtyctlError) as refused:
         await write_to(lost, data="x")
     assert refused.value.code is ErrorCode.REMOTE_CLOSED
-    assert "open again" in refused.value.message
+    assert refused.value.hint == NextStep.OPEN_SESSION
     (block,) = lost.blocks.all()
     assert (block.status, block.cmd, block.reason) == ("cancelled", "show it", "the server ended while it ran")
-    folder = lost.stream.transcript.folder
+    folder = lost.stream.folder
     events = [row["type"] for row in lines(folder / "events.jsonl")]
     assert (events[0], events[-1], len(events)) == ("agent_block_begin", "agent_block_end", 3)
 
@@ -79,9 +79,9 @@ async def test_recovering_twice_changes_nothing(tmp_path: Path) -> None:
     session = await connected(tmp_path, channel)
     channel.feed(b"one\r\n\x1b[3")
     folder = await left_by(session, tmp_path) / "s"
-    (await found(folder.parent)).let_go()
+    (await found(folder.parent)).release_files()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    (await found(folder.parent)).let_go()
+    (await found(folder.parent)).release_files()
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
@@ -108,11 +108,11 @@ async def test_cursors_stay_behind_what_was_not_kept(tmp_path: Path) -> None:
     channel = MemoryChannel()
     session = await connected(tmp_path, channel, limits=limits)
     channel.feed(b"0123456789abcde\n" * 10_000)
-    end = session.stream.end
+    end = session.stream.spool_end
     session.write_meta()
     sessions = await left_by(session, tmp_path)
     lost = await found(sessions, limits)
-    assert lost.stream.end == end
+    assert lost.stream.spool_end == end
     assert (sessions / "s/output.raw").stat().st_size == FIRST_EXTENT_BYTES
     again = MemoryChannel()
     await lost.connect(again)
@@ -132,12 +132,12 @@ async def test_the_quota_is_reached_in_mid_block(tmp_path: Path) -> None:
     assert "gap" in (done.notices or [""])[0]
     asyncio.get_running_loop().create_task(run_in(session, "echo begun; sleep 60"))
     assert (await read_from(session.stream, cursor=done.next_cursor, until_regex="\nbegun\n", timeout_ms=20_000)).matched
-    end = session.stream.end
+    end = session.stream.spool_end
     lost = await found(await left_by(session, tmp_path), limits)
     blocks = lost.blocks.all()
     assert [(block.status, block.exit_code) for block in blocks] == [("completed", 0), ("completed", 5), ("cancelled", None)]
-    assert (lost.state, lost.stream.transcript.raw.kept) == ("lost", FIRST_EXTENT_BYTES)
-    assert blocks[2].spool_begin <= lost.stream.end <= end
+    assert (lost.state, lost.stream.raw_kept) == ("lost", FIRST_EXTENT_BYTES)
+    assert blocks[2].spool_begin <= lost.stream.spool_end <= end
     assert Path(blocks[0].output_path).read_bytes() == b"one\r\n"
     kept = Path(blocks[1].output_path).read_bytes()
     assert kept == b"".join(b"%d\r\n" % number for number in range(100_000, 110_000))[: len(kept)]
@@ -200,7 +200,7 @@ async def test_what_was_told_is_not_told_again(tmp_path: Path) -> None:
     events = (tmp_path / "s/events.jsonl").read_bytes().splitlines(keepends=True)
     for number in range(len(events) + 1):
         (tmp_path / "s/events.jsonl").write_bytes(b"".join(events[:number]))
-        (await found(tmp_path)).let_go()
+        (await found(tmp_path)).release_files()
         rows = lines(tmp_path / "s/events.jsonl")
         told = [row["type"] for row in rows if row["type"] != "agent_block_delta"]
         assert told == ["agent_block_begin", "agent_block_end"] * 3

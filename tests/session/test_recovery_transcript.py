@@ -15,22 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptyctl.core.marks import Mark
-from ptyctl.session.line.stream import Stream
+from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES, RawLog
-from ptyctl.session.transcript.recovery import Kept, recover
+from ptyctl.session.transcript.recovery import recover
 from tests.session.acting import cut
 from tests.session.left_behind import MIB, NONCES, killed, outputs
 from transports.errors import ChannelEnded
 
 
-async def mended(folder: Path, **meta: Any) -> Kept:
+async def mended(folder: Path, **meta: Any) -> Any:
     return await asyncio.to_thread(recover, folder, meta, 1 << 30)
 
 
-def on_a_stream(work: Callable[[Stream, Path], Awaitable[None]]) -> None:
+def on_a_stream(work: Callable[[OutputStream, Path], Awaitable[None]]) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            stream = Stream(Path(folder) / "s", MIB, 1 << 30)
+            stream = OutputStream(Path(folder) / "s", MIB, 1 << 30)
             await work(stream, Path(folder))
             stream.close()
 
@@ -42,7 +42,7 @@ def on_a_stream(work: Callable[[Stream, Path], Awaitable[None]]) -> None:
 def test_the_spool_and_the_prompts_are_what_the_server_had(
     first: bytes, second: bytes, places: list[int], flush_at: int, ended: bool
 ) -> None:
-    async def work(stream: Stream, folder: Path) -> None:
+    async def work(stream: OutputStream, folder: Path) -> None:
         pieces = 0
         for number, raw in enumerate((first, second), 1):
             stream.begin_incarnation(number, NONCES)
@@ -59,8 +59,8 @@ def test_the_spool_and_the_prompts_are_what_the_server_had(
         try:
             assert kept.raw.read(0, kept.raw.size) == first + second
             assert (left / "output.raw").read_bytes() == first + second
-            assert (left / "output.spool").read_bytes() == stream.read(0, stream.end)
-            assert kept.spool == stream.end
+            assert (left / "output.spool").read_bytes() == stream.read(0, stream.spool_end)
+            assert kept.spool == stream.spool_end
             assert kept.prompts.within(0, MIB) == stream.prompts.within(0, MIB)
             assert kept.last_prompt == stream.last_prompt
             assert (kept.incarnation, kept.gap_at) == (2, None)
@@ -77,7 +77,7 @@ def test_gone_on_from_any_row_it_is_as_from_the_start(
 ) -> None:
     """Each row that can be resumed is: the spool on disk ends behind it, wherever that is."""
 
-    async def work(stream: Stream, folder: Path) -> None:
+    async def work(stream: OutputStream, folder: Path) -> None:
         stream.transcript.row_interval_ms = 0
         pieces = 0
         for number, raw in enumerate((first, second), 1):
@@ -112,7 +112,7 @@ def said(mark: Mark | None) -> tuple[int | None, bytes | None] | None:
 
 
 async def test_a_large_transcript_is_not_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream = OutputStream(tmp_path / "s", MIB, 1 << 30)
     stream.transcript.row_interval_ms = 0
     stream.begin_incarnation(1, NONCES)
     for _ in range(64):
@@ -131,7 +131,7 @@ async def test_a_large_transcript_is_not_replayed(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("before_s", [10, 3600])
 async def test_what_a_power_cut_may_have_taken_is_made_again(tmp_path: Path, before_s: int) -> None:
     """The last that was written before the machine's start may be zeros; what is older was on disk."""
-    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream = OutputStream(tmp_path / "s", MIB, 1 << 30)
     stream.transcript.row_interval_ms = 0
     stream.begin_incarnation(1, NONCES)
     for _ in range(3):
@@ -147,7 +147,7 @@ async def test_what_a_power_cut_may_have_taken_is_made_again(tmp_path: Path, bef
 
 @pytest.mark.parametrize("damage", [b"garbage\n" * 9, b""])
 async def test_a_spool_that_is_not_what_it_was_is_made_again(tmp_path: Path, damage: bytes) -> None:
-    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream = OutputStream(tmp_path / "s", MIB, 1 << 30)
     stream.begin_incarnation(1, NONCES)
     stream.data_received(b"one\r\ntwo\r\n" * 50_000)
     stream.close()
@@ -159,7 +159,7 @@ async def test_a_spool_that_is_not_what_it_was_is_made_again(tmp_path: Path, dam
 @pytest.mark.parametrize("counted", [True, False])
 async def test_zeros_at_the_very_end(tmp_path: Path, counted: bool) -> None:
     """They stay where output.end counts them; what a server was killed over before it counted goes up to the last other."""
-    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream = OutputStream(tmp_path / "s", MIB, 1 << 30)
     stream.data_received(b"x" + b"\0" * 10)
     left = killed(tmp_path / "s", tmp_path / "left")
     stream.close()
@@ -174,7 +174,7 @@ async def test_zeros_at_the_very_end(tmp_path: Path, counted: bool) -> None:
 
 
 async def test_torn_last_lines_are_cut(tmp_path: Path) -> None:
-    stream = Stream(tmp_path / "s", MIB, 1 << 30)
+    stream = OutputStream(tmp_path / "s", MIB, 1 << 30)
     stream.begin_incarnation(1, NONCES)
     stream.data_received(b"text")
     stream.close()

@@ -11,7 +11,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.changing import save
 from ptyctl.session.device.accounts import Accounts
-from ptyctl.session.line.gate import Writer
+from ptyctl.session.io.gate import Writer
 from tests.session.acting import Console, connected
 
 

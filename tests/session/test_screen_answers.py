@@ -8,7 +8,7 @@ import json
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.session.line.gate import Writer
+from ptyctl.session.io.gate import Writer
 from tests.session.acting import write_to
 from tests.session.conftest import Connect
 from tests.session.screens import answered, let_go, settled
@@ -66,11 +66,11 @@ async def test_readers_of_the_screen_do_not_answer_again(connect: Connect) -> No
     session = await connect(channel)
     for _ in range(3):
         channel.feed(b"\x1b[6n")
-        await session.display.screen.view()
+        await session.display.screen.state()
         await settled()
         await let_go(session.display.screen)
-        await session.display.screen.view()
-        await session.display.screen.view_at(2)
+        await session.display.screen.state()
+        await session.display.screen.state_at(2)
     await settled()
     assert bytes(channel.written) == b"\x1b[1;1R" * 3
 
@@ -84,7 +84,7 @@ async def test_an_answer_is_the_systems_and_no_secret(connect: Connect) -> None:
         await answered(channel, b"\x1b[0n")
     finally:
         del type(channel).echo_off
-    (row,) = [json.loads(line) for line in (session.stream.transcript.folder / "input.jsonl").read_text().splitlines()]
+    (row,) = [json.loads(line) for line in (session.stream.folder / "input.jsonl").read_text().splitlines()]
     assert (row["by"], row["data"], row.get("sensitive")) == ("system", "\x1b[0n", None)
     assert session.lease() is None
 

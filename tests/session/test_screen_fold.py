@@ -20,7 +20,6 @@ from ptyctl.controller.recovered import recovered
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.session.screen import screen as screen_module
 from ptyctl.session.session import Session
-from ptyctl.session.size import resize
 from ptyctl.session.spec import Limits
 from tests.session.acting import connected
 from tests.session.conftest import Connect
@@ -84,7 +83,7 @@ async def perform(session: Session, channel: MemoryChannel, there: Reference, ac
         channel.feed(data)
         there.print(data)
     elif kind == "resize":
-        resize(session, *size)
+        session.resize(*size)
         there.resize(size)
     elif kind == "anew":
         channel.end(ChannelEnded("end"))
@@ -92,8 +91,8 @@ async def perform(session: Session, channel: MemoryChannel, there: Reference, ac
         await session.connect(channel)
         there.anew()
     elif kind == "look":
-        view = await session.display.screen.view(attributes=True)
-        assert (view.raw, view.picture) == (there.raw, there.shown[there.raw])
+        state = await session.display.screen.state(attributes=True)
+        assert (state.raw, state.snapshot) == (there.raw, there.shown[there.raw])
     else:
         await let_go(session.display.screen)
     return channel
@@ -111,13 +110,13 @@ def test_a_screen_at_any_place_is_what_was_there(doing: list[Act], often: bool) 
         screen = session.display.screen
         for raw, picture in there.shown.items():
             if raw < there.raw:
-                assert (await screen.view_at(raw, attributes=True)).picture == picture, raw
-        assert (await screen.view(attributes=True)).picture == there.shown[there.raw]
+                assert (await screen.state_at(raw, attributes=True)).snapshot == picture, raw
+        assert (await screen.state(attributes=True)).snapshot == there.shown[there.raw]
         shutil.copytree(folder / "s", folder / "left" / "s")
         await session.close(force=True)
         await found_again(folder / "left", there)
 
-    with patch.object(screen_module, "CHECKPOINT_S", 0.0 if often else 60.0), patch.object(screen_module, "AT_ONCE_BYTES", 64):
+    with patch.object(screen_module, "CHECKPOINT_S", 0.0 if often else 60.0), patch.object(screen_module, "INLINE_BYTES", 64):
         run(work)
 
 
@@ -126,12 +125,12 @@ async def found_again(sessions: Path, there: Reference) -> None:
     session = await recovered(sessions, "s", Limits(), hold=True)
     assert session is not None
     screen = session.display.screen
-    assert (await screen.view(attributes=True)).picture == there.shown[there.raw]
+    assert (await screen.state(attributes=True)).snapshot == there.shown[there.raw]
     for raw, picture in there.shown.items():
         if raw < there.raw:
-            assert (await screen.view_at(raw, attributes=True)).picture == picture
+            assert (await screen.state_at(raw, attributes=True)).snapshot == picture
     await session.close()
-    assert (await screen.view(attributes=True)).picture == there.shown[there.raw]
+    assert (await screen.state(attributes=True)).snapshot == there.shown[there.raw]
 
 
 async def test_scrollback_outlives_the_fold(connect: Connect) -> None:
@@ -139,10 +138,10 @@ async def test_scrollback_outlives_the_fold(connect: Connect) -> None:
     session = await connect(channel, pty=PtyOptions(cols=20, rows=4))
     channel.feed(b"".join(b"line %d\r\n" % number for number in range(50)))
     for _ in range(2):
-        async with session.display.screen.looking() as fold:
+        async with session.display.screen.current() as fold:
             assert fold.model.scrollback(3) == ["line 44", "line 45", "line 46"]
             assert len(fold.model.scrollback(1000)) == 47
-        resize(session, 10, 4)
+        session.resize(10, 4)
         await let_go(session.display.screen)
 
 
@@ -151,9 +150,9 @@ async def test_scrollback_of_wide_lines_outlives_a_narrower_screen(connect: Conn
     session = await connect(channel, pty=PtyOptions(cols=20, rows=2))
     lines = ["日本語日本語日本語日", "x" * 20, "é" * 20, ""]
     channel.feed("\r\n".join([*lines, "", "last"]).encode())
-    resize(session, 7, 2)
+    session.resize(7, 2)
     for _ in range(3):
-        async with session.display.screen.looking() as fold:
+        async with session.display.screen.current() as fold:
             assert fold.model.scrollback(10) == lines
         await let_go(session.display.screen)
 
@@ -162,13 +161,13 @@ async def test_a_snapshot_can_be_read_by_hand(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await connect(channel, pty=PtyOptions(cols=40, rows=3))
     channel.feed("\x1b]2;a title\x07héllo\r\n".encode())
-    await session.display.screen.view()
+    await session.display.screen.state()
     await let_go(session.display.screen)
-    path = session.stream.transcript.folder / "screen.snapshot.json"
+    path = session.stream.folder / "screen.snapshot.json"
     told = json.loads(path.read_text())
     assert told["rows"] == ["héllo", "", ""]
     assert (told["cursor"], told["title"], told["alt_screen"]) == ({"row": 1, "col": 0}, "a title", False)
-    assert (told["cols"], told["rows_count"], told["raw_offset"]) == (40, 3, session.stream.normaliser.raw)
+    assert (told["cols"], told["rows_count"], told["raw_offset"]) == (40, 3, session.stream.raw_size)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -177,10 +176,10 @@ async def test_a_snapshot_that_is_damaged_is_made_again(connect: Connect, damage
     channel = MemoryChannel()
     session = await connect(channel, pty=PtyOptions(cols=40, rows=3))
     channel.feed(b"text")
-    await session.display.screen.view()
+    await session.display.screen.state()
     await let_go(session.display.screen)
-    (session.stream.transcript.folder / "screen.snapshot.json").write_bytes(damage)
-    assert (await session.display.screen.view()).picture.rows == ("text", "", "")
+    (session.stream.folder / "screen.snapshot.json").write_bytes(damage)
+    assert (await session.display.screen.state()).snapshot.rows == ("text", "", "")
 
 
 async def test_two_hundred_resizes_end_right(connect: Connect) -> None:
@@ -188,12 +187,12 @@ async def test_two_hundred_resizes_end_right(connect: Connect) -> None:
     session = await connect(channel, pty=PtyOptions(cols=80, rows=24))
     channel.feed(b"text\r\n" * 30)
     for number in range(200):
-        resize(session, 1 + number * 7 % 200, 1 + number * 5 % 60)
+        session.resize(1 + number * 7 % 200, 1 + number * 5 % 60)
         channel.feed(b"\x1b[%d;%dHx" % (number % 50, number))
         if number % 3 == 0:
-            await session.display.screen.view()
-    resize(session, 33, 7)
-    picture = (await session.display.screen.view()).picture
+            await session.display.screen.state()
+    session.resize(33, 7)
+    picture = (await session.display.screen.state()).snapshot
     assert (picture.cols, picture.rows_count, len(picture.rows)) == (33, 7, 7)
     assert picture.cursor[0] < 7
     assert picture.cursor[1] < 33
@@ -202,11 +201,11 @@ async def test_two_hundred_resizes_end_right(connect: Connect) -> None:
 async def test_a_new_incarnation_has_the_sessions_size(connect: Connect) -> None:
     first, second = MemoryChannel(), MemoryChannel()
     session = await connect(first, pty=PtyOptions(cols=80, rows=24))
-    resize(session, 50, 5)
+    session.resize(50, 5)
     first.feed(b"old")
     first.end()
     await session.connect(second)
     second.feed(b"new")
     assert second.sizes == [(50, 5)]
-    picture = (await session.display.screen.view()).picture
+    picture = (await session.display.screen.state()).snapshot
     assert (picture.cols, picture.rows) == (50, ("new", "", "", "", ""))

@@ -11,7 +11,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.session import PtyOptions
 from ptyctl.core.screen import ScreenModel
 from ptyctl.session.screen import screen as screen_module
-from ptyctl.session.screen.screen import AT_ONCE_BYTES
+from ptyctl.session.screen.screen import INLINE_BYTES
 from ptyctl.session.spec import Limits
 from tests.session.acting import until
 from tests.session.conftest import Connect
@@ -24,13 +24,13 @@ async def test_nobody_looking_makes_no_screen(connect: Connect, monkeypatch: pyt
     session = await connect(channel)
     channel.feed(b"\x1b[1mtext\x1b[m\r\n" * 10_000)
     session.stream.flush()
-    assert not list(session.stream.transcript.folder.glob("screen*"))
+    assert not list(session.stream.folder.glob("screen*"))
 
 
 async def test_what_is_far_behind_is_folded_in_a_thread_and_others_go_on(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await connect(channel, pty=PtyOptions(cols=40, rows=4))
-    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (4 * AT_ONCE_BYTES // 14))
+    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (4 * INLINE_BYTES // 14))
     turns = 0
 
     async def count() -> None:
@@ -40,51 +40,51 @@ async def test_what_is_far_behind_is_folded_in_a_thread_and_others_go_on(connect
             turns += 1
 
     counting = asyncio.create_task(count())
-    view = await session.display.screen.view()
+    state = await session.display.screen.state()
     counting.cancel()
     assert turns > 5
-    assert view.picture.rows == ("", " x", "  yy", "")
+    assert state.snapshot.rows == ("", " x", "  yy", "")
 
 
 async def test_a_look_that_is_given_up_leaves_the_fold_whole(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await connect(channel, pty=PtyOptions(cols=40, rows=4))
-    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (8 * AT_ONCE_BYTES // 14))
+    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (8 * INLINE_BYTES // 14))
     screen = session.display.screen
     for _ in range(5):
-        looking = asyncio.create_task(screen.view())
+        looking = asyncio.create_task(screen.state())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         looking.cancel()
         await asyncio.wait({looking})
-    assert (await screen.view()).picture.rows == ("", " x", "  yy", "")
+    assert (await screen.state()).snapshot.rows == ("", " x", "  yy", "")
 
 
 async def test_much_unseen_output_is_folded_before_anybody_looks(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen_module, "FAR_BEHIND_BYTES", 1000)
-    monkeypatch.setattr(screen_module, "REST_S", 0.0)
+    monkeypatch.setattr(screen_module, "SETTLE_S", 0.0)
     channel = MemoryChannel()
     session = await connect(channel)
     channel.feed(b"text\r\n" * 1000)
     session.stream.flush()
-    await until(lambda: session.display.screen._raw == 6000)
+    await until(lambda: session.display.screen._replayed_raw == 6000)
 
 
 async def test_past_the_quota_the_screen_is_fed_live_and_says_so(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await connect(channel, limits=Limits(quota_bytes=128 * 1024), pty=PtyOptions(cols=40, rows=3))
     channel.feed(b"before\r\n" * 40_000)
-    view = await session.display.screen.view()
-    assert view.picture.rows == ("before", "before", "")
+    state = await session.display.screen.state()
+    assert state.snapshot.rows == ("before", "before", "")
     channel.feed(b"after\r\nthe gap")
-    view = await session.display.screen.view()
-    assert (view.picture.rows, view.raw) == (("before", "after", "the gap"), 8 * 40_000 + 14)
-    assert "disk or the quota" in (session.display.told() or "")
+    state = await session.display.screen.state()
+    assert (state.snapshot.rows, state.raw) == (("before", "after", "the gap"), 8 * 40_000 + 14)
+    assert "disk or the quota" in (session.display.status_message() or "")
     channel.feed(b"\r\nmuch more" * 200_000)
-    assert session.display.source.waiting > 1 << 20
+    assert session.display.source.unpersisted_bytes > 1 << 20
     session.stream.flush()
-    await until(lambda: not session.display.source.waiting)
-    assert (await session.display.screen.view()).picture.rows[-1] == "much more"
+    await until(lambda: not session.display.source.unpersisted_bytes)
+    assert (await session.display.screen.state()).snapshot.rows[-1] == "much more"
     assert session.display.source.lost == 0
 
 
@@ -92,18 +92,18 @@ async def test_what_comes_faster_than_it_is_drawn_is_told(connect: Connect) -> N
     channel = MemoryChannel()
     session = await connect(channel, limits=Limits(quota_bytes=128 * 1024), pty=PtyOptions(cols=40, rows=3))
     channel.feed(b"text\r\n" * 3_000_000 + b"the end")
-    view = await session.display.screen.view()
-    assert view.picture.rows == ("text", "text", "the end")
-    assert view.raw == session.stream.normaliser.raw
+    state = await session.display.screen.state()
+    assert state.snapshot.rows == ("text", "text", "the end")
+    assert state.raw == session.stream.raw_size
     assert session.display.source.lost > 1 << 20
-    assert f"{session.display.source.lost} bytes" in (session.display.told() or "")
+    assert f"{session.display.source.lost} bytes" in (session.display.status_message() or "")
 
 
 async def test_a_full_disk_keeps_the_screen_in_memory(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     channel = MemoryChannel()
     session = await connect(channel, pty=PtyOptions(cols=40, rows=3))
     channel.feed(b"text")
-    await session.display.screen.view()
+    await session.display.screen.state()
 
     def full(*_: object) -> None:
         raise OSError("no space left on device")
@@ -111,5 +111,5 @@ async def test_a_full_disk_keeps_the_screen_in_memory(connect: Connect, monkeypa
     with monkeypatch.context() as disk:
         disk.setattr(Path, "write_text", full)
         await let_go(session.display.screen)
-    assert session.display.screen._fold is not None
-    assert not list(session.stream.transcript.folder.glob("screen.snapshot*"))
+    assert session.display.screen._replay is not None
+    assert not list(session.stream.folder.glob("screen.snapshot*"))

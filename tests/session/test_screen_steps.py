@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.session.transcript.steps import Step, steps_in, time_at
+from ptyctl.session.transcript.timeline import TimelineStep, steps_in, time_at
 
 rows = st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["data", "data", "resize", "incarnation", "gap"])), max_size=30)
 
@@ -35,6 +35,6 @@ def test_both_are_what_the_rows_say(drawn: list[tuple[int, str]], raw: int, torn
         came = [row["ts"] for row in timeline if row["raw"] < raw or not row["raw"]]
         assert time_at(path, raw) == (came[-1] if came else 0)
         steps = [row for row in timeline if row["kind"] in ("resize", "incarnation")]
-        expected = [Step(row["raw"], (row["cols"], row["rows"]) if "cols" in row else None) for row in steps]
+        expected = [TimelineStep(row["raw"], (row["cols"], row["rows"]) if "cols" in row else None) for row in steps]
         assert steps_in(path, len(text)) == expected
         assert steps_in(path, 0) == []

@@ -13,27 +13,14 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovered import recovered
-from ptyctl.session.line.queries import FLOOD_BYTES, GATHER_S, HEARD_BYTES
-from ptyctl.session.screen import answers as screen_answers
-from ptyctl.session.screen.answers import ANSWERS_PER_S, BURST, Allowance
+from ptyctl.session.io.query_detection import COLLECT_S, FLOOD_BYTES, FLOOD_TAIL_BYTES
+from ptyctl.session.screen import query_responder as screen_answers
+from ptyctl.session.screen.query_responder import BURST, REPLIES_PER_S, TokenBucket
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.acting import connected, run_in, until
 from tests.session.conftest import Connect
 from tests.session.screens import answered, settled
-
-
-async def test_nothing_is_answered_while_a_persons_terminal_is_attached(connect: Connect) -> None:
-    channel = MemoryChannel()
-    session = await connect(channel)
-    session.display.attached_terminals += 1
-    channel.feed(b"\x1b[6n")
-    await settled()
-    session.display.attached_terminals -= 1
-    await session.display.screen.view()
-    channel.feed(b"text\x1b[5n")
-    await answered(channel, b"\x1b[0n")
-    assert bytes(channel.written) == b"\x1b[0n"
 
 
 async def test_nothing_is_answered_without_a_terminal(connect: Connect) -> None:
@@ -55,9 +42,9 @@ async def test_nothing_is_answered_after_a_recovery(tmp_path: Path) -> None:
     assert found is not None
     again = MemoryChannel()
     await found.connect(again)
-    await found.display.screen.view()
+    await found.display.screen.state()
     again.feed(b"text")
-    await found.display.screen.view()
+    await found.display.screen.state()
     await settled()
     assert not again.written
     await found.close(force=True)
@@ -69,19 +56,19 @@ async def test_a_million_queries_do_not_flood_the_far_end(connect: Connect) -> N
     begun = asyncio.get_running_loop().time()
     for _ in range(100):
         channel.feed(b"\x1b[6n\r\n" * 10_000)
-        await asyncio.sleep(GATHER_S)
+        await asyncio.sleep(COLLECT_S)
     await answered(channel, b"R")
-    view = await session.display.screen.view()
-    assert view.raw == 6_000_000
+    state = await session.display.screen.state()
+    assert state.raw == 6_000_000
     await settled()
     seconds = asyncio.get_running_loop().time() - begun
-    assert channel.written.count(b"R") <= BURST + ANSWERS_PER_S * seconds
+    assert channel.written.count(b"R") <= BURST + REPLIES_PER_S * seconds
 
 
 async def test_what_is_asked_at_the_end_of_a_flood_is_answered(connect: Connect) -> None:
     channel = MemoryChannel()
     await connect(channel)
-    for _ in range(3 * HEARD_BYTES // FLOOD_BYTES):
+    for _ in range(3 * FLOOD_TAIL_BYTES // FLOOD_BYTES):
         channel.feed(b"\x1b[1mflood\x1b[m\r\n" * (FLOOD_BYTES // 12))
         await asyncio.sleep(0)
     channel.feed(b"x\x1b[6n")
@@ -93,7 +80,7 @@ async def test_what_nobody_waited_for_is_not_answered(connect: Connect) -> None:
     channel = MemoryChannel()
     await connect(channel)
     channel.feed(b"\x1b[6n")
-    channel.feed(b"flood\r\n" * (3 * HEARD_BYTES // 7))
+    channel.feed(b"flood\r\n" * (3 * FLOOD_TAIL_BYTES // 7))
     await settled()
     assert not channel.written
 
@@ -101,7 +88,7 @@ async def test_what_nobody_waited_for_is_not_answered(connect: Connect) -> None:
 async def test_who_has_ended_is_not_answered(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await connect(channel)
-    mark = f"\x1b]7717;{session.hooks_nonce};1;E;0\x07".encode()
+    mark = f"\x1b]7717;{session.shell_nonce};1;E;0\x07".encode()
     channel.feed(b"\x1b[6n" + mark)
     await settled()
     channel.feed(b"\x1b[6n")
@@ -116,7 +103,7 @@ async def test_a_prompt_among_the_lines_of_a_command_is_not_answered_behind_them
     """As busybox does: it asks at the prompt of each line that is still to be read."""
     channel = MemoryChannel()
     session = await connect(channel)
-    mark = f"\x1b]7717;{session.hooks_nonce};%d;%s\x07"
+    mark = f"\x1b]7717;{session.shell_nonce};%d;%s\x07"
     channel.feed((mark % (1, "P;0;1;/") + "$ ").encode())
     run = asyncio.create_task(run_in(session, "cat <<END\none\nEND", rc_mode={"enabled": True}))
     await until(lambda: channel.written.count(b"END") == 2)
@@ -131,7 +118,7 @@ async def test_a_prompt_among_the_lines_of_a_command_is_not_answered_behind_them
 
 
 async def test_a_terminal_that_gathers_lines_has_nobody_who_waits(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen_answers, "RAW_S", 0.0)
+    monkeypatch.setattr(screen_answers, "RAW_MODE_S", 0.0)
     channel = MemoryChannel()
     await connect(channel)
     monkeypatch.setattr(MemoryChannel, "canonical", True)
@@ -151,7 +138,7 @@ async def test_an_answer_that_comes_too_late_is_not_typed(connect: Connect, monk
     channel.feed(b"\x1b[6n")
     await settled()
     assert not channel.written
-    assert session.display.screen.answer_from is None
+    assert not session.display.screen.collecting_replies
 
 
 async def test_the_far_end_may_be_gone_by_then(connect: Connect) -> None:
@@ -160,7 +147,7 @@ async def test_the_far_end_may_be_gone_by_then(connect: Connect) -> None:
     channel.feed(b"\x1b[6n")
     channel.end()
     await settled()
-    assert (await session.display.screen.view()).raw == 4
+    assert (await session.display.screen.state()).raw == 4
     with pytest.raises(PtyctlError) as caught:
         session.open_channel()
     assert caught.value.code is ErrorCode.REMOTE_CLOSED
@@ -178,14 +165,14 @@ async def test_closing_while_an_answer_is_on_its_way(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.integers(0, 400)), max_size=20))
 def test_no_more_than_the_allowance_is_taken(asks: list[tuple[float, int]]) -> None:
-    allowance, now, taken = Allowance(BURST, ANSWERS_PER_S), 0.0, 0
+    allowance, now, taken = TokenBucket(BURST, REPLIES_PER_S), 0.0, 0
     for passed, wanted in asks:
         now += passed
-        count = min(wanted, allowance.left(now))
+        count = min(wanted, allowance.available(now))
         assert count >= 0
         allowance.take(count)
         taken += count
-        assert taken <= BURST + ANSWERS_PER_S * now
+        assert taken <= BURST + REPLIES_PER_S * now
 
 
 async def test_a_prompt_that_asked_and_got_its_command_is_not_answered(connect: Connect) -> None:

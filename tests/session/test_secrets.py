@@ -14,7 +14,7 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from fixtures.servers.programs import require_program
 from ptyctl.controller.recovered import recovered
-from ptyctl.session.line.gate import SYSTEM, Writer
+from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.acting import PATIENCE_MS, connected, read_from, run_in, write_to
@@ -47,7 +47,7 @@ async def test_an_echo_is_masked_in_all_that_is_kept(tmp_path: Path) -> None:
     channel.feed(b"\nwelcome\r\n> ")
     await write_to(session, data="next\n")
     assert (await read_from(session.stream, cursor="0")).chunk == f"Password: {'*' * len(SECRET.encode())}\nwelcome\n> next"
-    folder = session.stream.transcript.folder
+    folder = session.stream.folder
     first, second = inputs(folder)
     assert (first["bytes"], first["sensitive"]) == (len(SECRET.encode()) + 1, True)
     assert "data" not in first
@@ -60,7 +60,7 @@ async def test_an_echo_that_comes_in_pieces_is_never_on_disk(tmp_path: Path) -> 
     channel = MemoryChannel()
     session = await connected(tmp_path, channel)
     await write_to(session, data=SECRET, sensitive=True)
-    folder = session.stream.transcript.folder
+    folder = session.stream.folder
     for byte in b"> " + SECRET.encode():
         channel.feed(bytes([byte]))
         assert SECRET[0].encode() not in (folder / "output.raw").read_bytes()
@@ -88,7 +88,7 @@ async def test_a_word_is_masked_in_its_echo_and_a_distinct_secret_wherever_it_is
     shown = f"******\nenable\n{mask}\n%SYS-5: user typed {mask}\nshow history\n{mask}"
     assert (await read_from(session.stream, cursor="0")).chunk == shown
     await session.close()
-    assert holding(session.stream.transcript.folder) == []
+    assert holding(session.stream.folder) == []
 
 
 async def test_what_only_looked_like_an_echo_comes_after_a_moment(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_a_long_secret_that_goes_out_in_parts(tmp_path: Path) -> None:
     channel.unblock()
     assert await writing == len(secret)
     channel.feed(secret.encode())
-    folder = session.stream.transcript.folder
+    folder = session.stream.folder
     assert sum(row["bytes"] for row in inputs(folder)) == len(secret)
     await session.close()
     assert (folder / "output.raw").read_bytes() == b"*" * len(secret)
@@ -126,9 +126,9 @@ async def test_typed_at_once_is_logged_once(tmp_path: Path) -> None:
     channel.capacity = 3
     session.gate.type_now("abcdef", SYSTEM)
     channel.unblock()
-    assert session.gate._rest is not None
-    await session.gate._rest
-    rows = inputs(session.stream.transcript.folder)
+    assert session.gate._front_task is not None
+    await session.gate._front_task
+    rows = inputs(session.stream.folder)
     assert "".join(row["data"] for row in rows) == "abcdef"
     assert {row["by"] for row in rows} == {"system"}
     await session.close()
@@ -150,7 +150,7 @@ async def test_a_password_that_a_program_reads_without_echo(tmp_path: Path, shel
     await write_to(session, data="plain\n")
     assert (await read_from(session.stream, cursor="0", until_regex="and plain\n", timeout_ms=PATIENCE_MS)).matched
     assert f"got {'*' * len(SECRET.encode())}\n" in ((await read_from(session.stream, cursor="0")).chunk or "")
-    folder = session.stream.transcript.folder
+    folder = session.stream.folder
     assert [row.get("data") for row in inputs(folder)] == [None, "plain\r"]
     await session.close()
     assert holding(folder) == []
@@ -164,7 +164,7 @@ async def test_read_s_in_a_shell_and_what_blocks_and_events_keep(tmp_path: Path)
     await write_to(session, data=f"{SECRET}\n", sensitive=True)
     done = await run
     assert done.stdout.endswith(f"it was {'*' * len(SECRET.encode())}\n")
-    folder = session.stream.transcript.folder
+    folder = session.stream.folder
     left = tmp_path / "left" / "s"
     shutil.copytree(folder, left)
     await session.close()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.core.search import compile_pattern
-from ptyctl.session.line.stream import Stream
+from ptyctl.session.io.output_stream import GapStarted, OutputStream
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from tests.session.acting import cut, read_from
 from transports.errors import ChannelEnded
@@ -41,13 +41,13 @@ def normalised(raw: bytes) -> bytes:
 
 
 def on_a_stream(
-    work: Callable[[Stream], Coroutine[Any, Any, None]], *, window: int = 1 << 20, quota: int = 1 << 30
+    work: Callable[[OutputStream], Coroutine[Any, Any, None]], *, window: int = 1 << 20, quota: int = 1 << 30
 ) -> tuple[bytes, bytes, list[dict[str, Any]]]:
     """Runs `work` on a new stream. Returns what is on disk afterwards: raw, spool, timeline."""
 
     async def run() -> tuple[bytes, bytes, list[dict[str, Any]]]:
         with tempfile.TemporaryDirectory() as folder:
-            stream = Stream(Path(folder) / "s", window, quota)
+            stream = OutputStream(Path(folder) / "s", window, quota)
             await work(stream)
             stream.close()
             kept = Path(folder) / "s"
@@ -60,7 +60,7 @@ def on_a_stream(
 @settings(max_examples=150)
 @given(raw_bytes, places)
 def test_the_files_hold_what_came_and_what_it_became(raw: bytes, places: list[int]) -> None:
-    async def work(stream: Stream) -> None:
+    async def work(stream: OutputStream) -> None:
         for piece in pieces:
             stream.data_received(piece)
         stream.channel_ended(ChannelEnded("end"))
@@ -81,7 +81,7 @@ def test_the_files_hold_what_came_and_what_it_became(raw: bytes, places: list[in
 def test_a_chain_of_reads_is_the_spool(raw: bytes, places: list[int], sizes: list[int]) -> None:
     """Reads fall between the pieces, and afterwards until the end: no byte twice, none missing."""
 
-    async def work(stream: Stream) -> None:
+    async def work(stream: OutputStream) -> None:
         seen, cursor, number = b"", "0", 0
 
         async def read_once() -> bool:
@@ -103,14 +103,14 @@ def test_a_chain_of_reads_is_the_spool(raw: bytes, places: list[int], sizes: lis
         assert seen == normalised(raw)
 
     with pytest.MonkeyPatch.context() as patch:  # what is incomplete is not waited for: the examples would take long
-        patch.setattr("ptyctl.session.calls.reading.INCOMPLETE_CHARACTER_S", 0.0)
+        patch.setattr("ptyctl.session.calls.read.INCOMPLETE_CHARACTER_S", 0.0)
         on_a_stream(work)
 
 
 @settings(max_examples=150)
 @given(raw_bytes, sizes)
 def test_a_chain_of_texts_is_the_text(raw: bytes, sizes: list[int]) -> None:
-    async def work(stream: Stream) -> None:
+    async def work(stream: OutputStream) -> None:
         stream.data_received(raw) if raw else None
         stream.channel_ended(ChannelEnded("end"))
         text, cursor, number, eof = "", "0", 0, False
@@ -126,7 +126,7 @@ def test_a_chain_of_texts_is_the_text(raw: bytes, sizes: list[int]) -> None:
 @settings(max_examples=150)
 @given(raw_bytes, places, sizes, st.integers(16, 64))
 def test_what_a_small_window_dropped_is_counted_exactly(raw: bytes, places: list[int], sizes: list[int], window: int) -> None:
-    async def work(stream: Stream) -> None:
+    async def work(stream: OutputStream) -> None:
         spool, cursor = normalised(raw), 0
         for piece in [*cut(raw, places), None]:
             stream.channel_ended(ChannelEnded("end")) if piece is None else stream.data_received(piece)
@@ -140,7 +140,7 @@ def test_what_a_small_window_dropped_is_counted_exactly(raw: bytes, places: list
             assert reply.next_cursor == str(cursor)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ptyctl.session.calls.reading.INCOMPLETE_CHARACTER_S", 0.0)
+        patch.setattr("ptyctl.session.calls.read.INCOMPLETE_CHARACTER_S", 0.0)
         on_a_stream(work, window=window)
 
 
@@ -149,14 +149,14 @@ def test_what_a_small_window_dropped_is_counted_exactly(raw: bytes, places: list
 def test_pieces_larger_than_an_extent(raw: bytes, lengths: list[int]) -> None:
     everything = b"".join((raw or b"x") * (length // max(len(raw), 1) + 1) for length in lengths)
 
-    async def work(stream: Stream) -> None:
+    async def work(stream: OutputStream) -> None:
         rest = everything
         for length in lengths:
             stream.data_received(rest[:length])
             rest = rest[length:]
         stream.data_received(rest) if rest else None
         stream.channel_ended(ChannelEnded("end"))
-        assert stream.transcript.raw.read(0, len(everything)) == everything
+        assert stream.read_raw(0, len(everything)) == everything
 
     kept, spool, _ = on_a_stream(work)
     assert kept == everything
@@ -169,18 +169,18 @@ def test_past_the_quota_the_counting_goes_on(quota: int, lengths: list[int]) -> 
     line = b"0123456789abcde\r\n"
     everything = line * (sum(lengths) // len(line) + 1)
 
-    async def work(stream: Stream) -> None:
+    async def work(stream: OutputStream) -> None:
         gaps: list[str] = []
-        stream.on_gap = lambda: gaps.append("gap")
+        stream.subscribe(GapStarted, lambda event: gaps.append("gap"))
         rest = everything
         for length in lengths:
             stream.data_received(rest[:length])
             rest = rest[length:]
         stream.data_received(rest) if rest else None
         stream.channel_ended(ChannelEnded("end"))
-        assert stream.end == len(normalised(everything))
-        assert stream.normaliser.raw == len(everything)
-        assert len(gaps) == (0 if stream.transcript.raw.kept == len(everything) else 1)
+        assert stream.spool_end == len(normalised(everything))
+        assert stream.raw_size == len(everything)
+        assert len(gaps) == (0 if stream.raw_kept == len(everything) else 1)
 
     kept, spool, rows = on_a_stream(work, quota=quota)
     assert len(kept) <= quota
@@ -196,7 +196,7 @@ def test_past_the_quota_the_counting_goes_on(quota: int, lengths: list[int]) -> 
     st.sampled_from(["ab", "(?m)^b", "é[ab]", "^a", "b\nb?a"]),
 )
 def test_a_read_that_waits_finds_a_match_however_it_came(raw: bytes, places: list[int], pattern: str) -> None:
-    async def work(stream: Stream) -> None:
+    async def work(stream: OutputStream) -> None:
         waiting = asyncio.create_task(read_from(stream, cursor="0", until_regex=pattern, timeout_ms=20_000))
         for piece in cut(raw, places):
             await asyncio.sleep(0)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.controller.recovered import recovered
-from ptyctl.session.calls.block_reading import text_of
+from ptyctl.session.calls.block_read import text_of
 from ptyctl.session.session import Session
-from ptyctl.session.size import resize
 from ptyctl.session.spec import Limits
 from tests.session.acting import connected, run_in
 from transports.channel import Pty
@@ -30,9 +29,9 @@ async def test_each_block_has_the_width_of_its_time_also_after_a_crash(tmp_path:
     channel = MemoryChannel(lambda data: data[:-1] + b"\r\n" + LINE + b"\r\nold> ")
     session = await connected(tmp_path, channel, platform="cisco_ios")
     channel.feed(b"old> ")
-    resize(session, 80, 24)
+    session.resize(80, 24)
     first = await run_in(session, "show it")
-    resize(session, 120, 24)
+    session.resize(120, 24)
     second = await run_in(session, "show it")
     assert (first.stdout.strip(), second.stdout.strip()) == (AT_80, AT_120)
     assert texts(session) == [AT_80, AT_120]
@@ -50,7 +49,7 @@ async def test_a_new_channel_has_the_size_of_the_last(tmp_path: Path) -> None:
         return LocalChannel(LocalOptions(("bash", "--norc", "--noprofile")), Pty())
 
     session = await connected(tmp_path, shell(), protocol="local", host=None, program="bash")
-    resize(session, 77, 33)
+    session.resize(77, 33)
     await run_in(session, "exit")
     await session.connect(shell())
     assert (await run_in(session, "stty size")).stdout == "33 77\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.session import Expect
@@ -14,8 +13,8 @@ from ptyctl.session.device.command_line import CommandLine
 from ptyctl.session.device.detecting import AUTO, by_banner, detect, of_any_family, told
 from ptyctl.session.device.login import log_in
 from ptyctl.session.device.modes import walk_home
-from ptyctl.session.line.gate import SYSTEM
-from ptyctl.session.runs.dialect import settled_prompt
+from ptyctl.session.io.gate import SYSTEM
+from ptyctl.session.runs.shell_probe import settled_prompt
 from ptyctl.session.session import Session
 
 #: Where nobody logs in, a device gets so long to show a prompt by which its family can be told.
@@ -23,7 +22,7 @@ PROMPT_WAIT_S = 5.0
 
 
 async def arrive(session: Session, families: Platforms) -> None:
-    """Logs in with the session's accounts, if it has any. `session.arrival` then says what its user should know.
+    """Logs in with the session's accounts, if it has any. `session.login_notice` then says what its user should know.
 
     Raises:
         PtyctlError: AUTH_FAILED, CONNECT_FAILED, CONNECT_TIMEOUT, REMOTE_CLOSED.
@@ -44,7 +43,7 @@ async def arrive(session: Session, families: Platforms) -> None:
             said.append(await _find_family(session, families))
         if wanted and session.accounts.prepare:
             said += await _make_ready(session)
-    session.arrival = "; ".join(said) or None
+    session.set_login_notice("; ".join(said) or None)
 
 
 def command_line(session: Session, platform: Platform) -> CommandLine:
@@ -59,16 +58,12 @@ def remember(session: Session, families: Platforms) -> None:
     name = session.spec.platform
     if session.platform is None and name not in (None, AUTO):
         with suppress(PtyctlError):
-            session.platform = families.get(name)
+            session.set_platform(families.get(name))
 
 
 def adopt(session: Session, name: str, platform: Platform) -> None:
     """The session speaks to this family from now on; what its caller has given stands before it."""
-    expect = expect_of(session.expect, platform)
-    session.platform, session.expect = platform, expect
-    session.spec = replace(session.spec, platform=name, expect=expect, probing=platform.posix_shell)
-    session.driver.probing = platform.posix_shell
-    session.write_meta()
+    session.adopt_platform(name, platform, expect_of(session.expect, platform))
 
 
 def expect_of(given: Expect, platform: Platform) -> Expect:

@@ -10,7 +10,7 @@ from ptyctl.api.blocks import Block, BlocksReply, BlocksSearch, Hit
 from ptyctl.core.search import LiteralPattern, compile_pattern
 from ptyctl.session.session import Session
 
-from .block_reading import as_it_is, find_block
+from .block_read import as_it_is, find_block
 
 #: The spool is read in pieces of about this size, with a turn for others between them. A block is never cut.
 _PIECE_BYTES = 4 * 1024 * 1024
@@ -27,12 +27,12 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
     """
     pattern = _lines(request.query) if request.regex else LiteralPattern(request.query)
     hits: list[Hit] = []
-    for piece in _pieces(_chosen(session, request), session.stream.end):
+    for piece in _pieces(_chosen(session, request), session.stream.spool_end):
         begin = piece[0].spool_begin
-        data = session.stream.read(begin, _end(piece[-1], session.stream.end))
+        data = session.stream.read(begin, _end(piece[-1], session.stream.spool_end))
         for block in piece:
             hits += _hits(
-                pattern, data[block.spool_begin - begin : _end(block, session.stream.end) - begin], block, request, hits
+                pattern, data[block.spool_begin - begin : _end(block, session.stream.spool_end) - begin], block, request, hits
             )
             if len(hits) > request.limit:
                 return BlocksReply(hits=hits[: request.limit], truncated=True)

@@ -10,7 +10,7 @@ from ptyctl.api.errors import unsupported
 from ptyctl.platforms import Shown
 from ptyctl.session.device import modes
 from ptyctl.session.device.command_line import CommandLine
-from ptyctl.session.line.gate import Writer
+from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 
 from .arriving import command_line

@@ -11,7 +11,7 @@ from pathlib import Path
 from ptyctl.api.operator import LogLine, LogReply
 from ptyctl.core.renderer import WidthHistory, render
 from ptyctl.session.session import Session
-from ptyctl.session.transcript.steps import Moment, moments
+from ptyctl.session.transcript.timeline import TimelineRow, moments
 
 #: So much is read for one answer; a line that is longer is told in parts.
 MOST_BYTES = 256 * 1024
@@ -20,10 +20,10 @@ MOST_BYTES = 256 * 1024
 async def console_log(session: Session, from_offset: int, limit: int) -> LogReply:
     """The lines from an offset on, as many as `limit`, or as so many bytes hold."""
     source = session.display.source
-    begin = from_offset if source.read(from_offset, from_offset + 1) else source.next_from(from_offset)
+    begin = from_offset if source.read(from_offset, from_offset + 1) else source.next_readable(from_offset)
     end = min(source.end, begin + MOST_BYTES)
     data = source.read(begin, end)
-    timeline = session.stream.transcript.folder / "timeline.jsonl"
+    timeline = session.stream.folder / "timeline.jsonl"
     log = _Log(begin, data, session.stream.widths, at_end=end == source.end)
     lines, resume = await asyncio.to_thread(log.lines, timeline, limit)
     return LogReply(session_id=session.session_id, lines=lines, resume_offset=resume, complete=resume + log.open == source.end)
@@ -73,7 +73,7 @@ class _Times:
     """Goes through a timeline along with the lines. An incarnation belongs to the answer in which its offset is passed: `begin`
     is where this one begins."""
 
-    def __init__(self, rows: Iterator[Moment], begin: int) -> None:
+    def __init__(self, rows: Iterator[TimelineRow], begin: int) -> None:
         self._rows = rows
         self._begin = begin
         self._next = next(rows, None)

@@ -15,7 +15,7 @@ from ptyctl.platforms import Platform
 from ptyctl.session.runs.output import output_of
 from ptyctl.session.session import Session
 
-from .execution import execute
+from .exec import execute
 
 #: Of a longer output nothing is parsed: a template works line by line, and others wait for the same processor.
 MOST_BYTES = 4 * 1024 * 1024
@@ -34,7 +34,7 @@ class Parsed:
 
 
 async def execute_parsed(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
-    """Answers an exec request with `parse`. What cannot be parsed is no error: the reply says why, and has the text.
+    """QueryResponder an exec request with `parse`. What cannot be parsed is no error: the reply says why, and has the text.
 
     Raises:
         PtyctlError: as `execute`.

@@ -1,4 +1,4 @@
-"""Who the session is on a device: what it answers where the terminal asks. Kept in memory only."""
+"""Who the session is on a device: what it answers where the terminal asks. TranscriptState in memory only."""
 
 from __future__ import annotations
 

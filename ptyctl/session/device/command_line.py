@@ -13,8 +13,8 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Answer, LogLines, ModeGraph, Platform, Shown
 from ptyctl.platforms.command import USERNAME
 from ptyctl.platforms.pattern import any_matches
-from ptyctl.session.line.gate import SECRETLY, SYSTEM, Writer
-from ptyctl.session.line.terminal import ANSWER_S, SETTLE_S, Terminal
+from ptyctl.session.io.gate import SYSTEM, SYSTEM_SECRET, Writer
+from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .seen import Seen, lines_before
 
@@ -59,7 +59,7 @@ class CommandLine:
 
     def __init__(
         self,
-        terminal: Terminal,
+        terminal: TerminalState,
         platform: Platform,
         enable_secret: SecretStr | None = None,
         password: SecretStr | None = None,
@@ -75,7 +75,7 @@ class CommandLine:
     def shown(self, raw_end: int | None = None) -> Shown | None:
         """The prompt at the end of what came, or at an offset of it."""
         stream = self._terminal.stream
-        end = stream.normaliser.raw if raw_end is None else raw_end
+        end = stream.raw_size if raw_end is None else raw_end
         return self.graph.shown(lines_before(stream, end, stream.incarnation_raw))
 
     def knows(self, dialog: Sequence[Answer]) -> bool:
@@ -208,7 +208,7 @@ class CommandLine:
         secret = self._secrets[answer.secret] if answer.secret is not None else None
         send = (answer.send or "").replace(USERNAME, self._username)
         text = send if secret is None else secret.get_secret_value()
-        await self._type(text, answer.enter, SYSTEM if secret is None else SECRETLY)
+        await self._type(text, answer.enter, SYSTEM if secret is None else SYSTEM_SECRET)
 
     async def _ended(self, seen: Seen, dialog: Sequence[Answer], patience_s: float = PATIENCE_S, echo: str = "") -> Waiting:
         """Waits until what came since the last text was typed ends in a prompt, or waits for an answer, or nothing comes.
@@ -217,18 +217,18 @@ class CommandLine:
         since, brought_back = terminal.now(), 0
         while stream.ended is None:
             waits = self._waits_for(seen.new_lines(), dialog)
-            if waits == "log" and brought_back == stream.normaliser.raw:
+            if waits == "log" and brought_back == stream.raw_size:
                 waits = "silence"
             stays_s = self._stays_s(waits, patience_s)
             if echo and self._answers(seen, echo, waits, dialog):
                 stays_s = min(stays_s, ANSWER_S)
             due = max(stream.last_data, since) + stays_s
             if terminal.now() < due or not await terminal.nothing_more():
-                await stream.pulse.wait(due)
+                await stream.signal.wait(due)
             elif waits != "log":
                 return waits
             else:  # a single CR brings the prompt back
-                brought_back, since = stream.normaliser.raw, terminal.now()
+                brought_back, since = stream.raw_size, terminal.now()
                 await self._type("", enter=True)
         raise PtyctlError(
             ErrorCode.REMOTE_CLOSED, f"the far end closed the line: {stream.ended.message}; open the session again"

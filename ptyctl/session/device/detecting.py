@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptyctl.platforms import Detection, Platform, Platforms, Verdict
 from ptyctl.platforms.loading import COMMON
-from ptyctl.session.line.terminal import Terminal
+from ptyctl.session.io.terminal_state import TerminalState
 
 from .command_line import CommandLine
 from .seen import lines_before, shown_lines
@@ -14,7 +14,7 @@ AUTO = "auto"
 _MOST_COMMANDS = 2
 
 
-def by_banner(terminal: Terminal, families: Platforms) -> Verdict:
+def by_banner(terminal: TerminalState, families: Platforms) -> Verdict:
     """What was shown so far tells."""
     return _shown_so_far(terminal, families).verdict()
 
@@ -29,11 +29,11 @@ def of_any_family(families: Platforms) -> Platform:
     return common.model_copy(update={"login": common.login.model_copy(update=update)})
 
 
-async def detect(terminal: Terminal, families: Platforms, at_prompt: CommandLine) -> Verdict:
+async def detect(terminal: TerminalState, families: Platforms, at_prompt: CommandLine) -> Verdict:
     """At a settled prompt, all that was shown before it being the banner; `at_prompt` knows that prompt."""
     stream = terminal.stream
     detection = _shown_so_far(terminal, families)
-    detection.prompt(lines_before(stream, stream.normaliser.raw, stream.incarnation_raw))
+    detection.prompt(lines_before(stream, stream.raw_size, stream.incarnation_raw))
     for _ in range(_MOST_COMMANDS):
         command = detection.command()
         if detection.verdict().sure or command is None:
@@ -54,7 +54,7 @@ def told(verdict: Verdict) -> str:
     return f"platform auto: {seen}" if verdict.sure else f"platform auto: perhaps {seen}: it is taken for generic"
 
 
-def _shown_so_far(terminal: Terminal, families: Platforms) -> Detection:
+def _shown_so_far(terminal: TerminalState, families: Platforms) -> Detection:
     stream, detection = terminal.stream, Detection(families.all())
-    detection.banner(shown_lines(stream, stream.incarnation_raw, stream.normaliser.raw))
+    detection.banner(shown_lines(stream, stream.incarnation_raw, stream.raw_size))
     return detection

@@ -6,8 +6,8 @@ from pydantic import SecretStr
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Action, Layer, LoginDialog, Platform
-from ptyctl.session.line.gate import SECRETLY, SYSTEM
-from ptyctl.session.line.terminal import ANSWER_S, SETTLE_S, Terminal
+from ptyctl.session.io.gate import SYSTEM, SYSTEM_SECRET
+from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .accounts import Account, Accounts
 from .seen import Seen
@@ -21,7 +21,7 @@ PROMPT_STAYS_S = 0.3
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
 
 
-async def log_in(terminal: Terminal, platform: Platform, server: Platform, accounts: Accounts) -> Action:
+async def log_in(terminal: TerminalState, platform: Platform, server: Platform, accounts: Accounts) -> Action:
     """From whatever the terminal shows to a prompt of the device; the last action, `done`, has its mode.
 
     Args:
@@ -45,7 +45,7 @@ def _layer(family: Platform, account: Account) -> Layer:
 class _Login:
     """One login; what it types goes out as the session's own."""
 
-    def __init__(self, terminal: Terminal, dialog: LoginDialog, accounts: Accounts) -> None:
+    def __init__(self, terminal: TerminalState, dialog: LoginDialog, accounts: Accounts) -> None:
         self._terminal = terminal
         self._stream = terminal.stream
         self._dialog = dialog
@@ -65,7 +65,7 @@ class _Login:
         """What is to be done now."""
         silence_s, heard = self._longer(), -1
         while self._terminal.now() < self._deadline:
-            size, due = self._stream.normaliser.raw, self._last_event() + silence_s
+            size, due = self._stream.raw_size, self._last_event() + silence_s
             if self._stream.ended is not None:
                 return self._dialog.closed()
             if self._seen.something and size != heard:
@@ -80,7 +80,7 @@ class _Login:
                     continue
             elif self._terminal.now() >= due:
                 return self._dialog.silent(self._seen.text())
-            await self._stream.pulse.wait(min(due, self._deadline))
+            await self._stream.signal.wait(min(due, self._deadline))
         return self._gave_up()
 
     def _longer(self) -> float:
@@ -97,10 +97,10 @@ class _Login:
     async def _stays(self) -> bool:
         """Whether the prompt stays the end of the output."""
         stays_s = SETTLE_S if self._dialog.credentials.given else PROMPT_STAYS_S
-        size, until = self._stream.normaliser.raw, self._stream.last_data + stays_s
-        while self._stream.normaliser.raw == size and self._terminal.now() < until:
-            await self._stream.pulse.wait(until)
-        return self._stream.normaliser.raw == size
+        size, until = self._stream.raw_size, self._stream.last_data + stays_s
+        while self._stream.raw_size == size and self._terminal.now() < until:
+            await self._stream.signal.wait(until)
+        return self._stream.raw_size == size
 
     async def _type(self, action: Action) -> None:
         secret = self._secret(action)
@@ -108,7 +108,7 @@ class _Login:
         self._name = ""
         if action.kind == "username":
             text = self._name = f"{self._accounts.layers[action.layer].username}{action.text}"
-        writer = SYSTEM if secret is None else SECRETLY
+        writer = SYSTEM if secret is None else SYSTEM_SECRET
         self._seen.typed()
         try:
             if action.enter:

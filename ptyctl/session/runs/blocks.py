@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 from ptyctl.api.blocks import Block, BlockStatus
-from ptyctl.session.line.stream import Stream
-from ptyctl.session.transcript.appender import Appender
-from ptyctl.session.transcript.left_blocks import output_size, write_output
+from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.transcript.append_file import AppendFile
+from ptyctl.session.transcript.block_recovery import output_size, write_output
 
 from .run import Run
 
@@ -29,12 +29,12 @@ IN_A_THREAD_BYTES = 1 << 20
 class Blocks:
     """All blocks of a session, oldest first. `rows` counts the rows of the file: the cursor of `since`."""
 
-    def __init__(self, session_id: str, folder: Path, stream: Stream, left: list[Block]) -> None:
+    def __init__(self, session_id: str, folder: Path, stream: OutputStream, left: list[Block]) -> None:
         """`left` are the rows of an earlier process."""
         self._session_id = session_id
         self._outputs = folder / "blocks"
         self._stream = stream
-        self._file = Appender(folder / "blocks.jsonl")
+        self._file = AppendFile(folder / "blocks.jsonl")
         self._blocks: dict[str, Block] = {block.block_id: block for block in left}
         self._rows: list[str] = [block.block_id for block in left]
         self._unwritten: list[Block] = []
@@ -82,8 +82,8 @@ class Blocks:
             ts_begin=run.begun_ms,
             status="interactive" if run.origin == "interactive" else "running",
             output_path=self._output_path(run.block_id),
-            raw_begin=stream.normaliser.raw if run.raw_begin is None else run.raw_begin,
-            spool_begin=stream.end if run.spool_begin is None else run.spool_begin,
+            raw_begin=stream.raw_size if run.raw_begin is None else run.raw_begin,
+            spool_begin=stream.spool_end if run.spool_begin is None else run.spool_begin,
             task_id=run.task_id,
         )
         self._write(block)
@@ -137,12 +137,13 @@ class Blocks:
 
     def _write_outputs(self, count: int) -> None:
         """Puts the output of ended blocks into files of their own; after a crash the next start does."""
-        log = self._stream.transcript.raw
         for block in self._without_output[:count]:
-            if output_size(block, log.kept) > IN_A_THREAD_BYTES:
-                asyncio.get_running_loop().run_in_executor(None, write_output, block, log.path, log.kept)
+            if output_size(block, self._stream.raw_kept) > IN_A_THREAD_BYTES:
+                asyncio.get_running_loop().run_in_executor(
+                    None, write_output, block, self._stream.raw_path, self._stream.raw_kept
+                )
             else:
-                write_output(block, log.path, log.kept)
+                write_output(block, self._stream.raw_path, self._stream.raw_kept)
         del self._without_output[:count]
 
     def disk_bytes(self) -> int:

@@ -7,14 +7,15 @@ from typing import Literal
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import POSSIBLE_QUESTION
 from ptyctl.core.search import compile_pattern
-from ptyctl.session.line.gate import SYSTEM, Writer
-from ptyctl.session.line.terminal import ANSWER_S, SETTLE_S, Terminal
+from ptyctl.session.io.gate import SYSTEM, Writer
+from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .config_lines import check_line
 from .free_text import FreeText
 from .run import Run
+from .run_terminal import finish_run, type_for_run
+from .strategy import Typing
 from .typed_line import TypedLine
-from .way import Typing
 
 #: Where nothing tells the end, and the caller names no time, so much quiet is taken for it.
 DEFAULT_IDLE_S = 2.0
@@ -35,7 +36,7 @@ class ByPrompt:
 
     told_by_marks = False
 
-    def __init__(self, terminal: Terminal, lines: list[str], idle_s: float | None) -> None:
+    def __init__(self, terminal: TerminalState, lines: list[str], idle_s: float | None) -> None:
         """`idle_s` None: only the prompt ends a line."""
         self._terminal = terminal
         self._lines = lines
@@ -47,7 +48,7 @@ class ByPrompt:
     async def type(self, run: Run, writer: Writer) -> None:
         run.device = run.echoed = True
         run.prompt_before = self._terminal.last_line()
-        run.raw_begin = self._terminal.stream.normaliser.raw
+        run.raw_begin = self._terminal.stream.raw_size
         await self._type_next(run, writer)
 
     async def _type_next(self, run: Run, writer: Writer) -> None:
@@ -57,7 +58,7 @@ class ByPrompt:
         run.line = self._number
         self._text.typing(line)
         self._typed = TypedLine(self._terminal, line, alone=len(self._lines) == 1)
-        await self._terminal.type(run, line + "\n", writer)
+        await type_for_run(self._terminal, run, line + "\n", writer)
 
     def look(self, run: Run) -> Typing | None:
         terminal, stream, typed = self._terminal, self._terminal.stream, self._typed
@@ -68,14 +69,14 @@ class ByPrompt:
         due = None if sight is None else since + self._stay_s(run, sight, line)
         idle_due = None if self._idle_s is None else max(last, typed.at) + self._idle_s
         if stream.ended is not None:
-            terminal.finish(run, "eof")
+            finish_run(terminal, run, "eof")
         elif sight is not None and due is not None and now >= due:
-            if stream.pulse.settles():  # otherwise it is looked at again once nothing more is to be read
+            if stream.signal.request_settled():  # otherwise it is looked at again once nothing more is to be read
                 return self._act(run, sight, line)
             due = None
         elif idle_due is not None and now >= idle_due:
             asked = run.request is not None and run.request.until_idle_ms is not None
-            terminal.finish(run, "until_idle" if asked else "idle")
+            finish_run(terminal, run, "until_idle" if asked else "idle")
         self.look_at = min((when for when in (due, idle_due) if when is not None), default=None)
         return None
 
@@ -92,8 +93,8 @@ class ByPrompt:
             return self._type_next(run, self._writer)
         if sight == "unsure" or self._text.told or run.expect.profile.asks(line):
             run.question, run.unsure = self._text.told or line, sight == "unsure"
-            run.ended.beat()
-            terminal.stream.pulse.beat()
+            run.ended.notify()
+            terminal.stream.signal.notify()
         elif typed.lost_prompt(run):
             return terminal.gate.type("\n", SYSTEM)
         return self.look(run)
@@ -108,7 +109,7 @@ class ByPrompt:
         taken = check_line(run, number, line, terminal.stream, typed.output or typed.raw, end)
         if taken and number < len(self._lines):
             return self._type_next(run, self._writer)
-        terminal.finish(run, "prompt", raw_end=end)
+        finish_run(terminal, run, "prompt", raw_end=end)
         return None
 
     def marked(self, run: Run, placed: PlacedMark) -> None:

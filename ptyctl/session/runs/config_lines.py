@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ptyctl.api.exec import FailedLine
-from ptyctl.session.line.stream import Stream
+from ptyctl.session.io.output_stream import OutputStream
 
 from .output import shown_between
 from .run import Run
 
 
-def check_line(run: Run, number: int, line: str, stream: Stream, begin: int, end: int) -> bool:
+def check_line(run: Run, number: int, line: str, stream: OutputStream, begin: int, end: int) -> bool:
     """Takes note of a line that was refused, by its output between two raw offsets; whether to go on with the next one.
 
     A single command has its output for that. Lines that follow a refused one may be meant for a place where they do not stand:

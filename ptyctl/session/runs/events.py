@@ -10,10 +10,10 @@ from typing import Any
 from pydantic_core import to_json
 
 from ptyctl.api.blocks import Block
-from ptyctl.session.line.pulse import Pulse
-from ptyctl.session.line.stream import Stream
-from ptyctl.session.transcript.appender import Appender
-from ptyctl.session.transcript.left_blocks import Told
+from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.io.signal import Signal
+from ptyctl.session.transcript.append_file import AppendFile
+from ptyctl.session.transcript.block_recovery import EventLogPosition
 
 from .run import Run
 
@@ -29,13 +29,15 @@ class Events:
     """Each event has a number; a reader asks for what came `since` one. In the file a delta keeps its offsets only. `pulse`
     beats with each."""
 
-    def __init__(self, folder: Path, stream: Stream, session_id: str, pulse: Pulse, told: Told) -> None:
+    def __init__(
+        self, folder: Path, stream: OutputStream, session_id: str, conversation_id: str, signal: Signal, told: EventLogPosition
+    ) -> None:
         """`told` is what an earlier process has told."""
-        self.pulse = pulse
-        self.conversation_id = session_id
+        self.signal = signal
+        self.conversation_id = conversation_id
         self._session_id = session_id
         self._stream = stream
-        self._file = Appender(folder / "events.jsonl")
+        self._file = AppendFile(folder / "events.jsonl")
         #: With each where its text is in the spool: a flood of deltas takes no memory, and only who asks has them read.
         self._kept: deque[tuple[dict[str, Any], range]] = deque(maxlen=KEPT_EVENTS)
         self._told = told
@@ -46,7 +48,7 @@ class Events:
         self._raw = 0
         self._spool = 0
         self._timer: asyncio.TimerHandle | None = None
-        stream.on_text = self._text_came
+        stream.subscribe_output(self._text_came)
 
     @property
     def cursor(self) -> int:
@@ -83,7 +85,7 @@ class Events:
             if not half:
                 self.begin(block)
             so_far = told.raw_to if half and told.raw_to is not None else block.raw_begin
-            self._block, self._raw, self._spool = block, so_far, self._stream.end
+            self._block, self._raw, self._spool = block, so_far, self._stream.spool_end
             if block.ts_end is not None:
                 self.end(block)
         self.flush()
@@ -101,7 +103,7 @@ class Events:
     def disk_bytes(self) -> int:
         return self._file.size
 
-    def _text_came(self) -> None:
+    def _text_came(self, raw: int, data: bytes) -> None:
         if self._block is not None and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._tick)
 
@@ -114,8 +116,8 @@ class Events:
         """Tells what came since the last delta, up to the block's end where that is known."""
         if self._block is None:
             return
-        raw = self._stream.normaliser.raw if raw_to is None else raw_to
-        spool = self._stream.end if spool_to is None else spool_to
+        raw = self._stream.raw_size if raw_to is None else raw_to
+        spool = self._stream.spool_end if spool_to is None else spool_to
         if not self._output_began() or raw <= self._raw:
             return
         text = range(self._spool, min(spool, self._spool + DELTA_BYTES))
@@ -140,7 +142,7 @@ class Events:
         self._count += 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._tick)
-        self.pulse.beat()
+        self.signal.notify()
 
     def flush(self) -> None:
         """Writes the rows that wait."""

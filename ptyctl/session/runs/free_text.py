@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptyctl.core.prompt import render_line
-from ptyctl.session.line.terminal import Terminal
+from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run
 from .typed_line import TypedLine
@@ -15,7 +15,7 @@ _TOLD_BYTES = 512
 class FreeText:
     """`told` is how the device said so, and what ends it; None where it takes none."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: TerminalState) -> None:
         self._terminal = terminal
         self._end = ""
         self.told: str | None = None
@@ -35,8 +35,13 @@ class FreeText:
     def listen(self, run: Run, typed: TypedLine) -> bool:
         """Whether the device takes text: it said so in the line above the free one that the cursor is in."""
         if self.told is None and typed.output is not None and not self._terminal.last_line().strip():
-            log = self._terminal.stream.transcript.raw
-            above = log.read(max(typed.output, log.kept - _TOLD_BYTES), log.kept).rstrip().rpartition(b"\n")[2]
+            above = (
+                self._terminal.stream.read_raw(
+                    max(typed.output, self._terminal.stream.raw_kept - _TOLD_BYTES), self._terminal.stream.raw_kept
+                )
+                .rstrip()
+                .rpartition(b"\n")[2]
+            )
             told = render_line(above.rstrip(b"\r"))
             end = run.expect.profile.text_end(told)
             if end is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ptyctl.core.prompt import strip_echo, strip_prompt
 from ptyctl.core.renderer import render
-from ptyctl.session.line.stream import Stream
+from ptyctl.session.io.output_stream import OutputStream
 
 from .run import Run
 
@@ -22,43 +22,42 @@ class Output:
     omitted_bytes: int = 0
 
 
-def shown_between(stream: Stream, begin: int, end: int, before: str = "", *, device: bool = False) -> str:
+def shown_between(stream: OutputStream, begin: int, end: int, before: str = "", *, device: bool = False) -> str:
     """The text of raw bytes behind a prompt, as the terminal showed it: with the widths that it had then. Of a `device` also
     what its pager has put on the alternate screen (vtysh does, with less)."""
-    log, widths, size = stream.transcript.raw, stream.widths, len(before.encode())
+    widths, size = stream.widths, len(before.encode())
     resizes = [(size + offset, columns) for offset, columns in widths.changes_between(begin, end)]
-    return render(before.encode() + log.read(begin, end), widths.width_at(begin), resizes, alternate=device)
+    return render(before.encode() + stream.read_raw(begin, end), widths.width_at(begin), resizes, alternate=device)
 
 
-def output_of(run: Run, stream: Stream, limit: int) -> Output:
+def output_of(run: Run, stream: OutputStream, limit: int) -> Output:
     """The output so far, or the whole where the run has ended; `limit` bytes of UTF-8 at most."""
     if run.raw_begin is None:
         return Output("")
-    end = stream.normaliser.raw if run.raw_end is None else run.raw_end
-    log = stream.transcript.raw
-    if log.kept < end:
+    end = stream.raw_size if run.raw_end is None else run.raw_end
+    if stream.raw_kept < end:
         return _not_kept(run, stream, limit)
     part = _RAW_FACTOR * limit
     if end - run.raw_begin <= 2 * part:
         return _shortened(_rendered(run, stream, run.raw_begin, end, head=True, tail=True), limit, run)
     head = _rendered(run, stream, run.raw_begin, run.raw_begin + part, head=True, tail=False)
-    line = end - part + log.read(end - part, end).find(b"\n") + 1
+    line = end - part + stream.read_raw(end - part, end).find(b"\n") + 1
     tail = _rendered(run, stream, line, end, head=False, tail=True)
     between = end - run.raw_begin - 2 * part
     return _joined(head, tail, limit, between + len(head.encode()) + len(tail.encode()), run)
 
 
-def _not_kept(run: Run, stream: Stream, limit: int) -> Output:
+def _not_kept(run: Run, stream: OutputStream, limit: int) -> Output:
     """Past the quota: the spool's text, of which the disk has the begin and the window the end."""
-    begin, end = run.spool_begin or 0, stream.end if run.spool_end is None else run.spool_end
+    begin, end = run.spool_begin or 0, stream.spool_end if run.spool_end is None else run.spool_end
     if begin >= stream.window.start:
         return _shortened(stream.read(begin, end).decode("utf-8", "replace"), limit, run)
-    head = stream.transcript.read_spool(begin, min(begin + limit, end))
+    head = stream.read_spool_file(begin, min(begin + limit, end))
     tail = stream.window.read(max(begin + len(head), end - limit), end)
     return _joined(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), limit, end - begin, run)
 
 
-def _rendered(run: Run, stream: Stream, begin: int, end: int, *, head: bool, tail: bool) -> str:
+def _rendered(run: Run, stream: OutputStream, begin: int, end: int, *, head: bool, tail: bool) -> str:
     # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
     before = run.prompt_before if head and run.echoed else ""
     text = shown_between(stream, begin, end, before, device=run.device)

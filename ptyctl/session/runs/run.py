@@ -9,7 +9,7 @@ from typing import Literal
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest, FailedLine
 from ptyctl.core.prompt import Expectations
-from ptyctl.session.line.pulse import Pulse
+from ptyctl.session.io.signal import Signal
 
 #: Started by exec, started to be talked to, or typed by somebody at the terminal.
 Origin = Literal["exec", "interactive", "typed"]
@@ -34,7 +34,7 @@ class Run:
     command: str
     expect: Expectations
     begun: float
-    ended: Pulse
+    ended: Signal
     request: ExecRequest | None = None
     origin: Origin = "exec"
     task_id: str | None = None
@@ -89,7 +89,7 @@ class Run:
             self.duration_ms = round((now - self.begun) * 1000)
             self.raw_end = raw_end
             self.spool_end = spool_end
-            self.ended.beat()
+            self.ended.notify()
 
     def fail(self, error: PtyctlError, now: float, *, raw_end: int, spool_end: int) -> None:
         """The run could not go on: its callers get the error."""

@@ -12,18 +12,19 @@ from ptyctl.core.marks import PlacedMark
 from ptyctl.core.prompt import Expectations
 from ptyctl.core.renderer import render
 from ptyctl.core.states import TerminalMode, next_mode
-from ptyctl.session.line.alarm import Alarm
-from ptyctl.session.line.gate import Writer
-from ptyctl.session.line.pulse import Pulse
-from ptyctl.session.line.terminal import Terminal
-from ptyctl.session.transcript.going_on import OpenBlock
+from ptyctl.session.io.coalesced_timer import CoalescedTimer
+from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.signal import Signal
+from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.transcript.open_block import OpenBlock
 
-from .dialect import Shell
-from .driving import Driver, closed
-from .eager import begun
-from .helping import answers_of, helpers_of
+from .eager_task import start_eagerly
 from .run import Origin, Run
-from .way import Typing
+from .run_tasks import compile_responses, start_run_tasks
+from .run_terminal import finish_run
+from .shell_probe import Shell
+from .strategy import Typing
+from .strategy_selector import StrategySelector, closed
 
 #: A run that is about to end (its text is there, its mark not yet) does not make the next call fail.
 BUSY_GRACE_S = 0.25
@@ -36,20 +37,28 @@ _CONTINUATION = "> "
 class Runs:
     """`on_begin` and `on_end` are told of each run, exactly once each; `first_seq` is the number of the first one."""
 
-    def __init__(self, terminal: Terminal, driver: Driver, first_seq: int = 1) -> None:
+    def __init__(
+        self,
+        terminal: TerminalState,
+        driver: StrategySelector,
+        first_seq: int = 1,
+        *,
+        on_begin: Callable[[Run], None] = lambda run: None,
+        on_end: Callable[[Run], None] = lambda run: None,
+    ) -> None:
         self.mode: TerminalMode = "idle"
         self.current: Run | None = None
-        self.on_begin: Callable[[Run], None] = lambda run: None
-        self.on_end: Callable[[Run], None] = lambda run: None
+        self._on_begin = on_begin
+        self._on_end = on_end
         #: Beats when a run has ended, or asks.
-        self.ended = Pulse()
+        self.ended = Signal()
         self._terminal = terminal
         self._driver = driver
         self._history: dict[str, Run] = {}
         self._next_seq = first_seq
         self._task: asyncio.Task[None] | None = None
         self._helpers: list[asyncio.Task[None]] = []
-        self._alarm = Alarm(self._due)
+        self._alarm = CoalescedTimer(self._due)
         self._reserved_for = ""
         self._prompt_end = 0
         self._prompt_line = ""
@@ -70,14 +79,14 @@ class Runs:
             PtyctlError: BUSY, naming the run in the way; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT.
         """
         fence = self._terminal.gate.check(writer)
-        answers = answers_of(request, writer)
+        answers = compile_responses(request, writer)
         if self.current is not None or self._reserved_for:
             await self._free()
             fence = self._terminal.gate.check(writer)
         run = self._new(command, expect, origin, request, writer.task_id, submitted, cwd)
         run.fence = fence
-        self.on_begin(run)
-        self._helpers = helpers_of(run, answers, self._terminal, self.interrupted)
+        self._on_begin(run)
+        self._helpers = start_run_tasks(run, answers, self._terminal, self.interrupted)
         self._type(run, self._driver.begin(run, writer))
         return run
 
@@ -113,7 +122,7 @@ class Runs:
         """Somebody pressed an interrupt key: the run may now end with the prompt alone."""
         if self.current is not None:
             self.current.interrupted = True
-            self._terminal.stream.pulse.beat()
+            self._terminal.stream.signal.notify()
 
     def typing(self) -> None:
         """Something is typed: what stands in the line by now is the prompt, or a question that is answered."""
@@ -124,7 +133,6 @@ class Runs:
 
     def marked(self, placed: PlacedMark) -> None:
         """A mark of this session came by: it belongs to the present run, or somebody has typed a command."""
-        self._terminal.mark_seen(placed)
         kind = placed.mark.kind
         hooks = placed.mark.nonce == self._driver.hooks_nonce
         if kind == "prompt":
@@ -144,13 +152,13 @@ class Runs:
         way = self._driver.way
         if way is None or not way.told_by_marks or self.current is not run:
             stream = self._terminal.stream
-            run.finish(reason, self._terminal.now(), raw_end=stream.normaliser.raw, spool_end=spool_end)
-            stream.pulse.beat()
+            run.finish(reason, self._terminal.now(), raw_end=stream.raw_size, spool_end=spool_end)
+            stream.signal.notify()
 
     def far_end_gone(self) -> None:
         """The far end is gone: a typed command has nobody who would notice."""
         if self.current is not None and not self.current.driven:
-            self._terminal.finish(self.current, "eof")
+            finish_run(self._terminal, self.current, "eof")
             self._finish(self.current)
 
     async def close(self) -> None:
@@ -191,10 +199,10 @@ class Runs:
         run = self._new(command.strip(), Expectations.of(None, None, None), "typed", None, None)
         run.sent, run.driven = True, False
         run.raw_begin, run.spool_begin = placed.raw_end, placed.spool_end
-        self.on_begin(run)
+        self._on_begin(run)
         self._driver.watch_typed()
 
-    def go_on(self, running: OpenBlock) -> None:
+    def resume(self, running: OpenBlock) -> None:
         """A command of an earlier process still runs: it has begun already, and its marks will tell its end."""
         block = running.block
         self._next_seq = block.seq
@@ -209,7 +217,7 @@ class Runs:
     def _read_off(self, raw_begin: int) -> str:
         """The command as the screen shows it behind the prompt, where the shell does not tell it."""
         terminal = self._terminal
-        shown = render(terminal.stream.transcript.raw.read(self._prompt_end, raw_begin), terminal.width()).strip("\n")
+        shown = render(terminal.stream.read_raw(self._prompt_end, raw_begin), terminal.width()).strip("\n")
         lines = shown.split("\n")
         prompt = self._prompt_line or terminal.prompt.learned or ""
         first = next((at for at in reversed(range(len(lines))) if lines[at].startswith(prompt)), 0)
@@ -217,7 +225,7 @@ class Runs:
         return "\n".join([lines[first].removeprefix(prompt), *more])
 
     def _type(self, run: Run, typing: Typing) -> None:
-        self._task = begun(self._typed(run, typing), f"run {run.block_id}")
+        self._task = start_eagerly(self._typed(run, typing), f"run {run.block_id}")
 
     async def _typed(self, run: Run, typing: Typing) -> None:
         """Types for a run, then looks at it again: while something is on its way, what the terminal shows tells little."""
@@ -233,8 +241,8 @@ class Runs:
 
     def _look(self) -> None:
         """Whether the present run is over, or something more is to be typed for it."""
-        run, way, pulse = self.current, self._driver.way, self._terminal.stream.pulse
-        pulse.watch = None
+        run, way, signal = self.current, self._driver.way, self._terminal.stream.signal
+        signal.observe(None)
         if run is None:
             return
         typing = way.look(run) if way is not None and run.done_reason is None else None
@@ -243,34 +251,35 @@ class Runs:
         elif typing is not None:
             self._type(run, typing)
         elif way is not None:
-            pulse.watch = self._look
+            signal.observe(self._look)
             if way.look_at is not None:
                 self._alarm.at(way.look_at)
 
     def _due(self) -> None:
-        if self._terminal.stream.pulse.watch is not None:
+        if self._terminal.stream.signal.observed:
             self._look()
 
     def _failed(self, run: Run, error: PtyctlError) -> None:
         stream = self._terminal.stream
         if stream.ended is not None and run.sent:
-            self._terminal.finish(run, "eof")
+            finish_run(self._terminal, run, "eof")
         else:
-            run.fail(error, self._terminal.now(), raw_end=stream.normaliser.raw, spool_end=stream.end)
+            run.fail(error, self._terminal.now(), raw_end=stream.raw_size, spool_end=stream.spool_end)
 
     def _finish(self, run: Run) -> None:
         if run.done_reason is None:  # the session was closed, or the server ends
-            self._terminal.finish(run, "cancelled")
+            finish_run(self._terminal, run, "cancelled")
         if self.current is run:
-            self.current, self._terminal.stream.pulse.watch = None, None
+            self.current = None
+            self._terminal.stream.signal.observe(None)
             for helper in self._helpers:
                 helper.cancel()
             self._helpers.clear()
             if run.driven:
                 self._driver.over(run)
             self.mode = next_mode(self.mode, "end")
-            self.on_end(run)
-        self._terminal.stream.pulse.beat()
+            self._on_end(run)
+        self._terminal.stream.signal.notify()
 
     async def _free(self) -> None:
         """Raises PtyctlError BUSY, naming what is in the way."""

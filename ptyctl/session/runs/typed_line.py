@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ptyctl.core.echo import echo_end
 from ptyctl.core.normaliser import SEQUENCE, Normaliser
 from ptyctl.core.prompt import render_line
-from ptyctl.session.line.terminal import Terminal
+from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run
 
@@ -31,32 +31,32 @@ class TypedLine:
     it was looked for in vain.
     """
 
-    def __init__(self, terminal: Terminal, line: str, *, alone: bool) -> None:
+    def __init__(self, terminal: TerminalState, line: str, *, alone: bool) -> None:
         stream = terminal.stream
-        self.raw, self.at = stream.normaliser.raw, terminal.now()
+        self.raw, self.at = stream.raw_size, terminal.now()
         self.output: int | None = None
         self.looked_for_prompt = False
         self._line, self._alone = line, alone
         self._terminal = terminal
         self._prompt = terminal.last_line()
-        self._spool = stream.end
-        self._line_feeds = stream.normaliser.line_feeds
+        self._spool = stream.spool_end
+        self._line_feeds = stream.line_feeds
         self._seen = self.raw
         self._key: int | None = None
         self._lost: int | None = None
 
     def look(self, run: Run) -> None:
         """Takes notice of what came."""
-        if self._seen != self._terminal.stream.normaliser.raw:
-            self._seen = self._terminal.stream.normaliser.raw
+        if self._seen != self._terminal.stream.raw_size:
+            self._seen = self._terminal.stream.raw_size
             self.looked_for_prompt, run.question = False, None
-            if self.output is None and self._terminal.stream.normaliser.line_feeds != self._line_feeds:
+            if self.output is None and self._terminal.stream.line_feeds != self._line_feeds:
                 self._look_for_echo(run)
 
     def _look_for_echo(self, run: Run) -> None:
         """The output begins behind it: what a caller waits for is not looked for in there."""
         stream = self._terminal.stream
-        came = stream.transcript.raw.read(self.raw, min(self.raw + _ECHO_BYTES, stream.normaliser.raw))
+        came = stream.read_raw(self.raw, min(self.raw + _ECHO_BYTES, stream.raw_size))
         own = came.startswith(self._line.encode())
         log = 0 if own else self._log_before(came, run)  # it pushed the prompt away while the line was typed
         size = echo_end(came[log:], "" if log else self._prompt, self._line, self._terminal.width())
@@ -69,7 +69,7 @@ class TypedLine:
         if run.spool_begin is None:
             plain = own and size == len(self._line.encode()) + 2
             run.spool_begin = self._spool + (size - 1 if plain else len(Normaliser().feed(came[:size])))
-            stream.pulse.beat()  # whoever waits for the output to begin heard only of its bytes
+            stream.signal.notify()  # whoever waits for the output to begin heard only of its bytes
 
     def _log_before(self, came: bytes, run: Run) -> int:
         """How many bytes are whole lines of the device's log."""
@@ -80,14 +80,15 @@ class TypedLine:
 
     def key_sent(self) -> None:
         """A pager was answered: its line still stands there, until the device has wiped it away."""
-        self._key = self._terminal.stream.normaliser.raw
+        self._key = self._terminal.stream.raw_size
 
     @property
     def pager_gone(self) -> bool:
         """Whether something was printed since then."""
         if self._key is not None:
-            log = self._terminal.stream.transcript.raw
-            came = SEQUENCE.sub(b"", log.read(self._key, min(self._key + _ERASER_BYTES, log.kept)))
+            came = SEQUENCE.sub(
+                b"", self._terminal.stream.read_raw(self._key, min(self._key + _ERASER_BYTES, self._terminal.stream.raw_kept))
+            )
             if _PRINTED.search(came) or len(came) >= _ERASER_BYTES:
                 self._key = None
         return self._key is None
@@ -102,18 +103,18 @@ class TypedLine:
     def answered(self, run: Run) -> bool:
         """Whether the prompt stands directly below the echo, and begins as the one did at which the line was typed: the device
         has said nothing to this line. Of a run that is one line, any output may look so."""
-        line, log = self._terminal.last_line(), self._terminal.stream.transcript.raw
-        if self._alone or self.output is None or not self._prompt.strip() or log.kept - self.output > _ERASER_BYTES:
+        line, stream = self._terminal.last_line(), self._terminal.stream
+        if self._alone or self.output is None or not self._prompt.strip() or stream.raw_kept - self.output > _ERASER_BYTES:
             return False
-        between = log.read(self.output, log.kept).rpartition(b"\n")[0].split(b"\n")
+        between = stream.read_raw(self.output, stream.raw_kept).rpartition(b"\n")[0].split(b"\n")
         texts = (render_line(text.rstrip(b"\r")).rstrip() for text in between)
         return line.startswith(_name(self._prompt)) and all(not text or run.expect.profile.is_above(text) for text in texts)
 
     def output_end(self, run: Run) -> int:
         """The raw offset at which the prompt begins that is at the end; it may have a line above it."""
         assert self.output is not None
-        line, raw_line = self._terminal.last_line(), self._terminal.raw_line()
-        end = self._terminal.stream.normaliser.raw - len(raw_line)
+        line, raw_line = self._terminal.last_line(), self._terminal.stream.last_raw_line()
+        end = self._terminal.stream.raw_size - len(raw_line)
         prompt = self.prompt(line)
         if len(prompt) < len(line):
             return end + max(raw_line.rfind(prompt.encode()), 0)
@@ -140,12 +141,12 @@ class TypedLine:
 
     def _prompt_before_log(self, run: Run) -> int | None:
         """Where it begins."""
-        prompt, profile, log = self._terminal.prompt, run.expect.profile, False
-        for begin, text in self._lines_back(self._terminal.stream.normaliser.raw):
+        prompt, manners, log = self._terminal.prompt, run.expect.profile, False
+        for begin, text in self._lines_back(self._terminal.stream.raw_size):
             behind = text.removeprefix(prompt.learned) if prompt.learned else text
-            if profile.is_log(text):
+            if manners.is_log(text):
                 log = True
-            elif len(behind) < len(text) and profile.is_log(behind.lstrip()):
+            elif len(behind) < len(text) and manners.is_log(behind.lstrip()):
                 return begin
             elif text.strip():
                 return begin if log and prompt.match(text, run.expect) is not None else None
@@ -153,14 +154,14 @@ class TypedLine:
 
     def _only_log_behind(self, prompt: int, end: int, run: Run) -> bool:
         """Whether nothing else came between a prompt and the one that was brought back."""
-        profile = run.expect.profile
+        manners = run.expect.profile
         behind = [text for begin, text in self._lines_back(end) if begin > prompt]
-        return all(not text.strip() or profile.is_log(text) or profile.is_above(text.rstrip()) for text in behind)
+        return all(not text.strip() or manners.is_log(text) or manners.is_above(text.rstrip()) for text in behind)
 
     def _lines_back(self, end: int) -> Iterator[tuple[int, str]]:
         """The lines of the output before a raw offset, last first: where each begins, and what it shows."""
         begin = max(self.output or self.raw, end - _ECHO_BYTES)
-        data = self._terminal.stream.transcript.raw.read(begin, end)
+        data = self._terminal.stream.read_raw(begin, end)
         if data.endswith(b"\n"):
             data, end = data[:-1], end - 1
         while data:

@@ -1,8 +1,8 @@
-"""Places from which a screen can be made again without all that came before: on disk, as the bytes that paint it.
+"""Checkpoints of the screen on disk: states from which the emulator resumes without the output before them.
 
-screen.snapshot.json is the newest, with the scrollback, and can be read by hand. screen.checkpoints.jsonl has earlier ones,
-one for each `CHECKPOINT_S` that the fold took: so a screen of long ago is as far away as that, and there are few where the
-output is quickly passed over.
+screen.snapshot.json is the newest state, with the scrollback, in a readable form. screen.checkpoints.jsonl holds earlier ones:
+one per `CHECKPOINT_S` of replaying time, so an earlier screen is at most that far away, and output that replays quickly has
+few.
 """
 
 from __future__ import annotations
@@ -16,62 +16,67 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
-from ptyctl.session.transcript.appender import Appender
+from ptyctl.session.transcript.append_file import AppendFile
 
-from .fold import Fold
+from .screen_replay import ScreenReplay
 
-#: Seconds of folding between two checkpoints.
+#: Replaying time between two checkpoints (seconds).
 CHECKPOINT_S = 0.5
-#: Lines that have left the main screen are remembered up to this number.
+#: Lines kept after they scrolled off the main screen.
 SCROLLBACK_LINES = 1000
 _FILE_MODE = 0o600
 
 
 class Checkpoints:
-    """Of one session's folder. `new` says that the folder is this process's own and holds none yet."""
+    """The checkpoints in one session's folder."""
 
     def __init__(self, folder: Path, *, new: bool) -> None:
+        """`new`: the folder was just created by this process and has no checkpoints."""
         self._folder = folder
         self._path = folder / "screen.checkpoints.jsonl"
-        self._file: Appender | None = None
-        self._snapshot = not new
-        self._places: list[tuple[int, int]] | None = [] if new else None  # (raw, where its line begins)
+        self._file: AppendFile | None = None
+        self._has_snapshot = not new
+        self._offsets: list[tuple[int, int]] | None = [] if new else None  # (raw offset, file offset of the line)
 
-    def add(self, fold: Fold) -> None:
-        """One more place; on a full disk there is none."""
+    def add(self, replay: ScreenReplay) -> None:
+        """Append a checkpoint; on a full disk do nothing."""
         if self._file is None:
-            self._file = Appender(self._path)
-        place = self._file.size
-        line = json.dumps({**_place(fold), "ts": _now_ms()}, separators=(",", ":")).encode() + b"\n"
+            self._file = AppendFile(self._path)
+        offset = self._file.size
+        line = json.dumps({**_state(replay), "ts": _now_ms()}, separators=(",", ":")).encode() + b"\n"
         self._file.append(line)
         self._file.flush()
-        if self._file.size == place + len(line) and self._places is not None:
-            self._places.append((fold.raw, place))
-        fold.spent = 0.0
+        if self._file.size == offset + len(line) and self._offsets is not None:
+            self._offsets.append((replay.raw, offset))
+        replay.checkpoint_written()
 
-    async def before(self, raw: int, steps: int, size: tuple[int, int]) -> Fold:
-        """The nearest place at or before an offset, or the begin, in that size; `steps` is how many are known."""
-        if self._places is None:
-            self._places = await asyncio.to_thread(_places_in, self._path)
-        number = bisect_right(self._places, (raw, 1 << 62))
+    async def before(self, raw: int, steps: int, size: tuple[int, int]) -> ScreenReplay:
+        """Return the nearest checkpoint at or before a raw offset, or an empty screen of `size`.
+
+        `steps` is the number of known timeline steps.
+        """
+        if self._offsets is None:
+            self._offsets = await asyncio.to_thread(_read_offsets, self._path)
+        number = bisect_right(self._offsets, (raw, 1 << 62))
         if number:
-            line = await asyncio.to_thread(_line_at, self._path, self._places[number - 1][1])
-            fold = _fold_of(line, steps)
-            if fold is not None:
-                return fold
-        return begin(size)
+            state = await asyncio.to_thread(_read_line, self._path, self._offsets[number - 1][1])
+            replay = _replay_from(state, steps)
+            if replay is not None:
+                return replay
+        return empty_replay(size)
 
-    async def newest(self, raw: int, steps: int, size: tuple[int, int]) -> Fold:
-        """The last place, as the snapshot tells it; the begin where there is none of the present output."""
-        if not self._snapshot:
-            return begin(size)
-        fold = _fold_of(await asyncio.to_thread(_json_in, self._folder / "screen.snapshot.json"), steps)
-        return fold if fold is not None and fold.raw <= raw else begin(size)
+    async def newest(self, raw: int, steps: int, size: tuple[int, int]) -> ScreenReplay:
+        """Return the snapshot's state if it lies within the first `raw` bytes, otherwise an empty screen of `size`."""
+        if not self._has_snapshot:
+            return empty_replay(size)
+        state = await asyncio.to_thread(_read_json, self._folder / "screen.snapshot.json")
+        replay = _replay_from(state, steps)
+        return replay if replay is not None and replay.raw <= raw else empty_replay(size)
 
-    def write_snapshot(self, fold: Fold) -> bool:
-        """Replaces the snapshot atomically; False where the disk is full, and the old one stays."""
-        snapshot = {**shown(fold.model.snapshot()), "ts": _now_ms(), **_place(fold)}
-        snapshot["scrollback"] = fold.model.scrollback(SCROLLBACK_LINES)
+    def write_snapshot(self, replay: ScreenReplay) -> bool:
+        """Replace the snapshot atomically; return False if the disk is full and the old one stays."""
+        snapshot = {**snapshot_fields(replay.model.snapshot()), "ts": _now_ms(), **_state(replay)}
+        snapshot["scrollback"] = replay.model.scrollback(SCROLLBACK_LINES)
         draft = self._folder / "screen.snapshot.json.new"
         try:
             draft.touch(_FILE_MODE)
@@ -80,56 +85,57 @@ class Checkpoints:
         except OSError:
             draft.unlink(missing_ok=True)
             return False
-        self._snapshot = True
+        self._has_snapshot = True
         return True
 
     def close(self) -> None:
+        """Close the file of checkpoints."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
-def begin(size: tuple[int, int]) -> Fold:
-    """The screen before the first byte."""
-    return Fold(ScreenModel(*size, scrollback=SCROLLBACK_LINES))
+def empty_replay(size: tuple[int, int]) -> ScreenReplay:
+    """Return the screen before the first byte; `size` is columns and rows."""
+    return ScreenReplay(ScreenModel(*size, scrollback=SCROLLBACK_LINES))
 
 
-def shown(picture: ScreenSnapshot) -> dict[str, Any]:
-    """A picture as the specification's screen_snapshot has it."""
+def snapshot_fields(snapshot: ScreenSnapshot) -> dict[str, Any]:
+    """Return a snapshot's fields in the form of screen.snapshot.json (docs/files.md)."""
     return {
-        "rows": list(picture.rows),
-        "cursor": {"row": picture.cursor[0], "col": picture.cursor[1]},
-        "title": picture.title,
-        "alt_screen": picture.alt_screen,
-        "cols": picture.cols,
-        "rows_count": picture.rows_count,
+        "rows": list(snapshot.rows),
+        "cursor": {"row": snapshot.cursor[0], "col": snapshot.cursor[1]},
+        "title": snapshot.title,
+        "alt_screen": snapshot.alt_screen,
+        "cols": snapshot.cols,
+        "rows_count": snapshot.rows_count,
     }
 
 
-def _place(fold: Fold) -> dict[str, Any]:
-    paint = base64.b64encode(fold.model.serialize()).decode()
-    return {"raw_offset": fold.raw, "step": fold.step, "size": [fold.model.cols, fold.model.rows], "paint_b64": paint}
+def _state(replay: ScreenReplay) -> dict[str, Any]:
+    paint = base64.b64encode(replay.model.serialize()).decode()
+    size = [replay.model.cols, replay.model.rows]
+    return {"raw_offset": replay.raw, "step": replay.step, "size": size, "paint_b64": paint}
 
 
-def _fold_of(told: Any, steps: int) -> Fold | None:
-    """What was kept, as a fold; None where it is not ours, or of a timeline that was not kept."""
+def _replay_from(state: Any, steps: int) -> ScreenReplay | None:
+    """Return the replay of a stored state; None if it is invalid or belongs to steps that were lost."""
     try:
-        if told["step"] > steps:
+        if state["step"] > steps:
             return None
-        cols, rows = told["size"]
-        lines = told.get("scrollback", [])
-        paint = base64.b64decode(told["paint_b64"], validate=True)
-        fold = Fold(_painted(cols, rows, lines, paint), told["raw_offset"], told["step"])
+        cols, rows = state["size"]
+        lines = state.get("scrollback", [])
+        paint = base64.b64decode(state["paint_b64"], validate=True)
+        return ScreenReplay(_painted(cols, rows, lines, paint), state["raw_offset"], state["step"])
     except (KeyError, TypeError, ValueError):
         return None
-    return fold
 
 
 def _painted(cols: int, rows: int, lines: list[str], paint: bytes) -> ScreenModel:
-    """The lines of the scrollback are printed on a terminal that is wide enough, and scrolled off."""
+    """Return a model with a scrollback and a painted screen. The scrollback is printed on a wide terminal and scrolled off."""
     width = max(
         (len(line) if line.isascii() else 2 * len(line) for line in lines), default=0
-    )  # a character has two cells at most
+    )  # a character has up to two cells
     model = ScreenModel(max(cols, width), rows, scrollback=SCROLLBACK_LINES)
     if lines:
         model.feed("".join(f"{line}\r\n" for line in lines).encode() + b"\n" * (rows - 1))
@@ -139,24 +145,24 @@ def _painted(cols: int, rows: int, lines: list[str], paint: bytes) -> ScreenMode
     return model
 
 
-def _places_in(path: Path) -> list[tuple[int, int]]:
-    found, place = [], 0
+def _read_offsets(path: Path) -> list[tuple[int, int]]:
+    found, offset = [], 0
     if path.exists():
         with path.open("rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
-                    found.append((int(json.loads(line)["raw_offset"]), place))
-                place += len(line)
+                    found.append((int(json.loads(line)["raw_offset"]), offset))
+                offset += len(line)
     return found
 
 
-def _line_at(path: Path, place: int) -> Any:
+def _read_line(path: Path, offset: int) -> Any:
     with path.open("rb") as file:
-        file.seek(place)
+        file.seek(offset)
         return json.loads(file.readline())
 
 
-def _json_in(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):

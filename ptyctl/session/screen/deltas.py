@@ -1,4 +1,4 @@
-"""screen.jsonl: what changes on a screen, while somebody reads it (specification of the screen model, screen_delta)."""
+"""screen.jsonl: the changes of a screen, recorded while somebody reads them (docs/contracts.md, Screen)."""
 
 from __future__ import annotations
 
@@ -6,107 +6,95 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.screen import DeltaRow, Position, ScreenDelta
 from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.session.line.pulse import Pulse
-from ptyctl.session.line.stream import Stream
-from ptyctl.session.transcript.appender import Appender
+from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.transcript.append_file import AppendFile
 
-from .screen import Screen, View
+from .screen import Screen, ScreenState
 
-#: At most 20 deltas a second.
+#: At most 20 deltas per second.
 INTERVAL_S = 0.05
-#: The snapshot on disk is as old as that at most while the screen is recorded.
+#: Longest time between two snapshots on disk while the screen is recorded (seconds).
 SNAPSHOT_S = 0.25
-#: No more than that is recorded of one session.
+#: The recording of one session ends at this size.
 LIMIT_BYTES = 256 << 20
-#: A recording that nobody reads for so long ends.
+#: The recording ends this long after the last read (seconds).
 UNREAD_S = 30.0
+
+_CURSOR_HINT = "pass the resume_cursor of an earlier reply unchanged"
 
 
 class Deltas:
-    """The recording of one session's screen. A cursor is a byte offset into screen.jsonl; `pulse` beats at each delta."""
+    """The recording of one session's screen. A cursor is a byte offset into screen.jsonl."""
 
-    def __init__(self, folder: Path, screen: Screen, stream: Stream) -> None:
-        self.pulse = Pulse()
-        self.session_id = self.conversation_id = folder.name
+    def __init__(self, folder: Path, screen: Screen, stream: OutputStream, conversation_id: str) -> None:
+        self._session_id = folder.name
+        self._conversation_id = conversation_id
         self._path = folder / "screen.jsonl"
         self._screen = screen
         self._stream = stream
-        self._file: Appender | None = None
+        self._file: AppendFile | None = None
         self._task: asyncio.Task[None] | None = None
-        self._shown: ScreenSnapshot | None = None
-        self._readers = 0
+        self._recorded: ScreenSnapshot | None = None
         self._read_at = 0.0
 
     @property
     def cursor(self) -> int:
-        """The end of what is recorded."""
+        """The end of the recording."""
         if self._file is not None:
             return self._file.size
         return self._path.stat().st_size if self._path.exists() else 0
 
     @property
     def full(self) -> bool:
-        """Whether there is no room for more: past the limit, or on a full disk."""
+        """Whether the recording has reached its size limit or the disk is full."""
         return self._file is not None and (self.cursor >= LIMIT_BYTES or not self._file.growing)
 
     @property
     def recording(self) -> bool:
+        """Whether changes are being recorded."""
         return self._task is not None
 
     async def record(self) -> None:
-        """Somebody reads: from now on changes are recorded. The first delta, of all rows, is there when this returns.
+        """Start recording, or continue. The first delta, with all rows, is written when this returns.
 
         Raises:
-            PtyctlError: BUSY as Screen.looking.
+            PtyctlError: BUSY as `Screen.current`.
         """
         self._read_at = asyncio.get_running_loop().time()
         if self._task is not None or self.full:
             return
-        view = await self._screen.view()
-        if self._task is None:  # nobody else was first, meanwhile
-            self._file = self._file or Appender(self._path)
-            self._shown = None
-            self._tell(view.picture)
-            self._task = asyncio.create_task(self._record(view), name=f"screen of {self.session_id}")
-
-    @contextmanager
-    def subscribed(self) -> Iterator[None]:
-        """As long as somebody is within, the recording does not end, once it has begun."""
-        self._readers += 1
-        try:
-            yield
-        finally:
-            self._readers -= 1
+        state = await self._screen.state()
+        if self._task is None:  # another caller may have started meanwhile
+            self._file = self._file or AppendFile(self._path)
+            self._recorded = None
+            self._write_delta(state.snapshot)
+            self._task = asyncio.create_task(self._record(state), name=f"screen of {self._session_id}")
 
     def since(self, cursor: int, limit: int) -> tuple[list[ScreenDelta], int]:
-        """At most so many deltas from a cursor on, and the cursor behind them.
+        """Return at most `limit` deltas from a cursor on, and the cursor after them.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT for a cursor that is past the end, or is none.
+            PtyctlError: INVALID_ARGUMENT for a cursor past the end, or not at the start of a delta.
         """
         end = self.cursor
         if cursor > end:
-            raise invalid(
-                f"cursor {cursor} lies past the end of the deltas, {end}; take a resume_cursor as it is", field="cursor"
-            )
+            raise invalid(f"cursor {cursor} is past the end of the deltas, {end}", hint=_CURSOR_HINT, field="cursor")
         lines: list[bytes] = []
         with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
             file.seek(max(cursor - 1, 0))
             if cursor and file.read(1) != b"\n":
-                raise invalid(f"cursor {cursor} is no delta's begin; take a resume_cursor as it is", field="cursor")
+                raise invalid(f"cursor {cursor} is not the start of a delta", hint=_CURSOR_HINT, field="cursor")
             while file.tell() < end and len(lines) < limit and (line := file.readline()).endswith(b"\n"):
                 lines.append(line)
         return [ScreenDelta.model_validate(json.loads(line)) for line in lines], cursor + sum(map(len, lines))
 
     async def close(self) -> None:
-        """Ends the recording; what was recorded can still be read."""
+        """Stop recording; recorded deltas can still be read."""
         task = self._task
         if task is not None:
             task.cancel()
@@ -115,13 +103,13 @@ class Deltas:
             self._file.close()
             self._file = None
 
-    async def _record(self, view: View) -> None:
+    async def _record(self, state: ScreenState) -> None:
         try:
             written_at, prompt = 0.0, self._stream.last_prompt
-            while not self.full and await self._due(view):
-                with contextlib.suppress(PtyctlError):  # too far behind: the next look goes on from there
-                    view = await self._screen.view()
-                    self._tell(view.picture)
+            while not self.full and await self._next_change(state):
+                with contextlib.suppress(PtyctlError):  # the screen is too far behind; the next look continues
+                    state = await self._screen.state()
+                    self._write_delta(state.snapshot)
                 now = asyncio.get_running_loop().time()
                 if now - written_at >= SNAPSHOT_S or prompt is not self._stream.last_prompt:
                     written_at, prompt = now, self._stream.last_prompt
@@ -130,37 +118,36 @@ class Deltas:
             self._task = None
         await self._screen.write_snapshot()
 
-    async def _due(self, view: View) -> bool:
-        """Waits until there may be a change, and the time for one more delta; False when nobody reads any more."""
+    async def _next_change(self, state: ScreenState) -> bool:
+        """Wait for the next possible change, at least one interval; return False once nobody reads the recording."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(INTERVAL_S)
-        while not self._screen.behind(view):
-            unread = self._read_at + UNREAD_S
-            if not self._readers and loop.time() >= unread:
+        while not self._screen.is_outdated(state):
+            unread_at = self._read_at + UNREAD_S
+            if loop.time() >= unread_at:
                 return False
-            await self._stream.pulse.wait(loop.time() + UNREAD_S if self._readers else unread)
+            await self._stream.signal.wait(unread_at)
         return True
 
-    def _tell(self, picture: ScreenSnapshot) -> None:
-        """One more delta, if anything is to be seen of the change."""
-        before, self._shown = self._shown, picture
-        if picture == before:
+    def _write_delta(self, snapshot: ScreenSnapshot) -> None:
+        """Write a delta unless nothing visible has changed."""
+        before, self._recorded = self._recorded, snapshot
+        if snapshot == before:
             return
-        whole = before is None or (before.cols, before.rows_count) != (picture.cols, picture.rows_count)
+        whole = before is None or (before.cols, before.rows_count) != (snapshot.cols, snapshot.rows_count)
         old = before.rows if before is not None and not whole else ()
-        changed = [row for row, text in enumerate(picture.rows) if whole or text != old[row]]
+        changed = [row for row, text in enumerate(snapshot.rows) if whole or text != old[row]]
         delta = ScreenDelta(
-            conversation_id=self.conversation_id,
-            session_id=self.session_id,
-            rows=[DeltaRow(row=row, text=picture.rows[row]) for row in changed],
-            cursor=Position(row=picture.cursor[0], col=picture.cursor[1]),
-            title=picture.title,
-            alt_screen=picture.alt_screen,
-            cols=picture.cols if whole else None,
-            rows_count=picture.rows_count if whole else None,
+            conversation_id=self._conversation_id,
+            session_id=self._session_id,
+            rows=[DeltaRow(row=row, text=snapshot.rows[row]) for row in changed],
+            cursor=Position(row=snapshot.cursor[0], col=snapshot.cursor[1]),
+            title=snapshot.title,
+            alt_screen=snapshot.alt_screen,
+            cols=snapshot.cols if whole else None,
+            rows_count=snapshot.rows_count if whole else None,
             ts=int(time.time() * 1000),
         )
         assert self._file is not None
         self._file.append(delta.json_line())
         self._file.flush()
-        self.pulse.beat()

@@ -1,82 +1,104 @@
-"""What a session has of a screen: the screen, the recording of its changes, and the answers to what programs ask of it."""
+"""A session's display: its screen, the recording of screen changes, and replies to terminal queries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from ptyctl.session.line.gate import Gate
-from ptyctl.session.line.stream import Stream
+from ptyctl.session.io.gate import Gate
+from ptyctl.session.io.output_stream import OutputNotPersisted, OutputStream, SpoolFlushed
+from ptyctl.session.io.query_detection import QueryListener
 from transports.channel import Channel
 
-from .answers import Answers
 from .checkpoints import Checkpoints
 from .deltas import Deltas
+from .output_source import OutputSource
+from .query_responder import QueryResponder
 from .screen import Screen
-from .source import ScreenSource
 
 
 class Display:
-    """`size` is the terminal's, columns and rows, when it was opened; `new` says that its folder was made just now.
+    """Everything of a session that shows its screen.
 
-    `attached_terminals` counts those of persons, through which all output passes: they answer queries by themselves.
-    `unread`: see Run.
+    Attributes:
+        source: the output as the screen reads it.
+        screen: the current screen.
+        deltas: the recording of its changes.
     """
 
     def __init__(
         self,
         folder: Path,
-        stream: Stream,
+        stream: OutputStream,
         gate: Gate,
         size: tuple[int, int],
         channel: Callable[[], Channel | None],
         *,
         new: bool,
+        conversation_id: str,
+        command_unread: Callable[[int], bool],
     ) -> None:
-        self.attached_terminals = 0
-        self.unread: Callable[[int], bool] = lambda raw: False
+        """Create the display.
+
+        Args:
+            size: columns and rows of the terminal when it was opened.
+            channel: returns the current channel.
+            new: whether the folder was just created.
+            command_unread: returns whether a shell had not yet read the command typed for the current run when the output had
+            this
+                raw size.
+        """
         self._stream = stream
         self._channel = channel
-        self.source = ScreenSource(stream.transcript, size)
-        self.screen = Screen(self.source, Checkpoints(folder, new=new))
-        self.deltas = Deltas(folder, self.screen, stream)
-        self.screen.watched = lambda: self.deltas.recording
-        self._answers = Answers(self.screen, gate, self)
-        stream.queries.tail = self.source.tail
-        stream.queries.on_begin = self._answers.may_be_asked
-        stream.queries.on_heard = self._answers.heard
-        stream.on_unkept = self.source.unkept
-        stream.on_flush = self.screen.flushed
+        self._command_unread = command_unread
+        self.source = OutputSource(stream.transcript, size)
+        self.screen = Screen(self.source, Checkpoints(folder, new=new), recorded=lambda: self.deltas.recording)
+        self.deltas = Deltas(folder, self.screen, stream, conversation_id)
+        self._responder = QueryResponder(self.screen, gate, self)
+        self._queries = QueryListener(self._responder, self.source.tail)
+        stream.subscribe_output(self._queries.received)
+        stream.subscribe(OutputNotPersisted, lambda event: self.source.add_unpersisted(event.data))
+        stream.subscribe(SpoolFlushed, lambda event: self.screen.output_flushed())
 
-    def told(self) -> str | None:
-        """What a reader of the screen should know of it."""
+    def status_message(self) -> str | None:
+        """Return what limits the screen's accuracy or persistence, for its readers; None if nothing does."""
         if self.source.lost:
             return f"{self.source.lost} bytes were neither kept on disk nor drawn in time: rows may be out of date"
         if self.source.kept < self.source.end:
-            return f"the disk or the quota is full: what came from byte {self.source.kept} on is drawn, and not kept"
+            return f"the disk or the quota is full: output from byte {self.source.kept} on is drawn, but not kept"
         return None
 
     async def close(self) -> None:
-        """Ends all that is done on its own; what is on disk can still be looked at."""
-        await self._answers.close()
+        """Stop all background work; what is on disk can still be read."""
+        await self._responder.close()
         await self.deltas.close()
         await self.screen.close()
 
     def end_writing(self) -> None:
-        """From now on nothing of the session's folder changes."""
+        """Stop writing to the session's folder."""
+        self._queries.reset()
         self.screen.end_writing()
 
-    def may_answer(self) -> bool:
-        """Whether queries are the session's to answer."""
-        channel = self._channel()
-        return channel is not None and channel.pty_enabled and not self.attached_terminals
+    def terminal_replaced(self) -> None:
+        """Drop incomplete queries of the previous terminal."""
+        self._queries.reset()
 
-    def takes_lines(self) -> bool | None:
-        """Whether no program reads single keys now; None where unknown."""
+    # QueryingProgram
+
+    def can_reply(self) -> bool:
+        """Return whether the terminal can take a reply."""
+        channel = self._channel()
+        return channel is not None and channel.pty_enabled
+
+    def in_canonical_mode(self) -> bool | None:
+        """Return whether the terminal reads whole lines, so that no program awaits single keys; None if unknown."""
         channel = self._channel()
         return None if channel is None else channel.canonical
 
     def ended_since(self, raw: int) -> bool:
-        """Whether, behind that offset, the shell has told that it is in front again, or a command was typed: a line editor that
-        has asked at its prompt reads no more then, and the program would get the answer. Or a command was not yet read."""
-        return max(self._stream.run_ended_at, self._stream.run_typed_at) >= raw or self.unread(raw)
+        """Return whether another program reads the terminal since raw offset `raw`.
+
+        A shell returned to its prompt, or a command was typed: a line editor that queried the terminal at its prompt has
+        stopped reading then, and the new program would get the reply.
+        """
+        return self._stream.reader_changed_raw >= raw or self._command_unread(raw)

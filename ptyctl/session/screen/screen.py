@@ -1,7 +1,8 @@
-"""The screen of a session, as a lazy fold of its output (design, section 3): while nobody looks it costs nothing.
+"""The screen of a session, replayed from its output on demand: without viewers it costs nothing.
 
-It is made when somebody looks, kept for those who look again, and then let go: a snapshot on disk says how to go on. What is
-far behind is folded in a thread, so that other sessions go on; as long as nobody waits for it, with long rests in between.
+The emulator is created at the first look, kept for the next ones, and then dropped; a snapshot on disk lets it resume. A large
+amount of new output is replayed in a thread, so that other sessions continue. Without waiting viewers it is replayed with long
+pauses.
 """
 
 from __future__ import annotations
@@ -15,191 +16,201 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.screen import ScreenSnapshot
 
 from .checkpoints import CHECKPOINT_S, Checkpoints
-from .fold import Fold
-from .source import ScreenSource
+from .output_source import OutputSource
+from .screen_replay import ScreenReplay
 
-#: So much is folded at once in the event loop; more goes to a thread, in turns of so many seconds.
-AT_ONCE_BYTES = 16 * 1024
-TURN_S = 0.1
-#: A look that is so far behind is given up; the next one goes on from where it came to.
-LOOK_S = 30.0
-#: A screen at which nobody looks for so long is let go.
+#: Largest amount that is replayed in the event loop; more runs in a thread, in turns of this many seconds.
+INLINE_BYTES = 16 * 1024
+THREAD_TURN_S = 0.1
+#: A look that takes longer fails with BUSY; the next one continues from where it got to (seconds).
+LOOK_TIMEOUT_S = 30.0
+#: The emulator is dropped this long after the last look (seconds).
 KEEP_S = 60.0
-#: Unseen output of this size is folded though nobody looks, once it pauses or goes slowly, in a turn and then a rest of many.
+#: Without viewers, output is replayed once this much is unseen and the output pauses or is slow: QUIET_BYTES at a time, each
+#: followed by a pause of PAUSE_FACTOR times its duration.
 FAR_BEHIND_BYTES = 8 << 20
 QUIET_BYTES = 1 << 20
-REST_S = 1.0
-RESTS = 19
-#: What is kept in memory only is folded before it is too much to keep.
-UNKEPT_TURN_BYTES = 1 << 20
+SETTLE_S = 1.0
+PAUSE_FACTOR = 19
+#: Unpersisted output is replayed before the memory limit drops it.
+UNPERSISTED_TURN_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ScreenState:
     """The screen after `raw` bytes and `steps` resizes and incarnations."""
 
-    picture: ScreenSnapshot
+    snapshot: ScreenSnapshot
     raw: int
     steps: int
 
 
 class Screen:
-    """`looking` is the one way to the fold: whoever is within it has it for himself. `answer_from` is the offset from which on
-    queries wait for an answer."""
+    """The current screen. `current` is the only access to the emulator, and exclusive."""
 
-    def __init__(self, source: ScreenSource, checkpoints: Checkpoints) -> None:
-        self.source = source
-        self.checkpoints = checkpoints
-        self.answer_from: int | None = None
-        self.watched: Callable[[], bool] = lambda: False
-        self._fold: Fold | None = None
+    def __init__(self, source: OutputSource, checkpoints: Checkpoints, recorded: Callable[[], bool] = lambda: False) -> None:
+        """`recorded` returns whether screen changes are being recorded; the emulator is kept meanwhile."""
+        self._source = source
+        self._checkpoints = checkpoints
+        self._recorded = recorded
+        self._replies_from: int | None = None
+        self._replay: ScreenReplay | None = None
         self._lock = asyncio.Lock()
         self._looked_at = 0.0
-        self._raw = 0  # how far the fold came, also when it was let go
-        self._keep_timer: asyncio.TimerHandle | None = None
-        self._behind: asyncio.Task[None] | None = None
+        self._replayed_raw = 0  # remains when the emulator is dropped
+        self._drop_timer: asyncio.TimerHandle | None = None
+        self._catch_up_task: asyncio.Task[None] | None = None
         self._closed = False
 
+    @property
+    def collecting_replies(self) -> bool:
+        """Whether replies to terminal queries are collected."""
+        return self._replies_from is not None
+
+    def collect_replies_from(self, raw: int | None) -> None:
+        """Collect replies to queries from a raw offset on; None stops collecting."""
+        self._replies_from = raw
+
     @asynccontextmanager
-    async def looking(self) -> AsyncIterator[Fold]:
-        """The fold, caught up with what had come when it was asked for; to be used without an await.
+    async def current(self) -> AsyncIterator[ScreenReplay]:
+        """Yield the emulator with all output up to now. The body must not await.
 
         Raises:
-            PtyctlError: BUSY, where so much has come that it takes too long; the next look goes on from there.
+            PtyctlError: BUSY if there is too much new output to replay in time; the next call continues.
         """
-        deadline = asyncio.get_running_loop().time() + LOOK_S
+        deadline = asyncio.get_running_loop().time() + LOOK_TIMEOUT_S
         async with self._lock:
-            fold = await self._kept()
-            await self._advance(fold, self.source.end, deadline)
+            replay = await self._open_replay()
+            await self._advance(replay, self._source.end, deadline)
             self._looked()
-            yield fold
+            yield replay
 
-    async def view(self, *, attributes: bool = False) -> View:
-        """What is to be seen now. Raises PtyctlError as `looking`."""
-        async with self.looking() as fold:
-            return View(fold.model.snapshot(attributes=attributes), fold.raw, self.source.count())
+    async def state(self, *, attributes: bool = False) -> ScreenState:
+        """Return the screen now. Raises as `current`."""
+        async with self.current() as replay:
+            return ScreenState(replay.model.snapshot(attributes=attributes), replay.raw, self._source.step_count())
 
-    async def view_at(self, raw: int, *, attributes: bool = False) -> View:
-        """What was to be seen after so many bytes, in the size that the terminal had.
+    async def state_at(self, raw: int, *, attributes: bool = False) -> ScreenState:
+        """Return the screen after the first `raw` bytes, in the size that the terminal had. Raises as `current`."""
+        steps = await self._source.steps()
+        replay = await self._checkpoints.before(raw, len(steps), self._source.first_size)
+        await self._advance(replay, raw, asyncio.get_running_loop().time() + LOOK_TIMEOUT_S)
+        return ScreenState(replay.model.snapshot(attributes=attributes), replay.raw, self._source.step_count())
 
-        Raises:
-            PtyctlError: BUSY as `looking`.
-        """
-        steps = await self.source.steps()
-        fold = await self.checkpoints.before(raw, len(steps), self.source.first_size)
-        await self._advance(fold, raw, asyncio.get_running_loop().time() + LOOK_S)
-        return View(fold.model.snapshot(attributes=attributes), fold.raw, self.source.count())
-
-    def behind(self, view: View) -> bool:
-        """Whether something has come since that may show."""
-        return self.source.end != view.raw or self.source.count() != view.steps
+    def is_outdated(self, state: ScreenState) -> bool:
+        """Return whether output or steps have arrived since the state."""
+        return self._source.end != state.raw or self._source.step_count() != state.steps
 
     async def write_snapshot(self) -> None:
-        """Puts what was seen last on disk."""
+        """Write the last replayed screen to disk."""
         async with self._lock:
-            if self._fold is not None and not self._closed:
-                self.checkpoints.write_snapshot(self._fold)
+            if self._replay is not None and not self._closed:
+                self._checkpoints.write_snapshot(self._replay)
 
-    def flushed(self) -> None:
-        """Output has come, and its text was just written: a good time to see how far behind the screen is."""
-        far = self.source.end - self._raw >= FAR_BEHIND_BYTES or self.source.waiting >= UNKEPT_TURN_BYTES
-        if far and self._behind is None and not self._closed:
-            self._behind = asyncio.create_task(self._catch_up(), name="screen")
+    def output_flushed(self) -> None:
+        """Start replaying in the background if too much output is unseen. Called when output pauses or is slow."""
+        unseen = self._source.end - self._replayed_raw
+        far = unseen >= FAR_BEHIND_BYTES or self._source.unpersisted_bytes >= UNPERSISTED_TURN_BYTES
+        if far and self._catch_up_task is None and not self._closed:
+            self._catch_up_task = asyncio.create_task(self._catch_up(), name="screen")
 
     async def close(self) -> None:
-        """Lets the fold go, and ends what is done on its own; a look at what is on disk still works."""
-        if self._behind is not None:
-            self._behind.cancel()
-            await asyncio.wait({self._behind})
+        """Drop the emulator and stop background work; the screen on disk can still be read."""
+        if self._catch_up_task is not None:
+            self._catch_up_task.cancel()
+            await asyncio.wait({self._catch_up_task})
         async with self._lock:
             self._drop()
             self.end_writing()
 
     def end_writing(self) -> None:
-        """From now on nothing of the session's folder changes."""
+        """Stop writing to the session's folder."""
         self._closed = True
-        self._fold = None
-        self.checkpoints.close()
+        self._replay = None
+        self._checkpoints.close()
 
-    async def _kept(self) -> Fold:
-        if self._fold is None:
-            steps = len(await self.source.steps())
-            self._fold = await self.checkpoints.newest(self.source.end, steps, self.source.first_size)
-        return self._fold
+    async def _open_replay(self) -> ScreenReplay:
+        if self._replay is None:
+            steps = len(await self._source.steps())
+            self._replay = await self._checkpoints.newest(self._source.end, steps, self._source.first_size)
+        return self._replay
 
-    async def _advance(self, fold: Fold, end: int, deadline: float) -> None:
-        """Folds up to `end`: at once where that is near, else in a thread, which ends its turn before anybody else has one."""
-        steps = await self.source.steps()  # one list, that grows
-        while end - fold.raw > AT_ONCE_BYTES:
+    async def _advance(self, replay: ScreenReplay, end: int, deadline: float) -> None:
+        """Replay up to `end`: a short distance inline, a long one in a thread whose turn is always completed."""
+        steps = await self._source.steps()
+        while end - replay.raw > INLINE_BYTES:
             if asyncio.get_running_loop().time() >= deadline:
-                raise _too_far_behind(end - fold.raw)
-            turn = asyncio.ensure_future(asyncio.to_thread(fold.advance, self.source, steps, end, TURN_S, self.answer_from))
+                raise _too_far_behind(end - replay.raw)
+            advance = asyncio.to_thread(replay.advance, self._source, steps, end, THREAD_TURN_S, self._replies_from)
+            turn = asyncio.ensure_future(advance)
             try:
                 await asyncio.shield(turn)
             finally:
                 await asyncio.wait({turn})
-            if fold is self._fold:
-                self._came(fold)
-        fold.advance(self.source, steps, end, answer_from=self.answer_from)
-        if fold is self._fold:
-            self._came(fold)
+            self._advanced(replay)
+        replay.advance(self._source, steps, end, replies_from=self._replies_from)
+        self._advanced(replay)
 
-    def _came(self, fold: Fold) -> None:
-        self._raw = fold.raw
-        self.source.seen(fold.raw)
-        if fold.spent >= CHECKPOINT_S and not self._closed:
-            self.checkpoints.add(fold)
-            self.checkpoints.write_snapshot(fold)
+    def _advanced(self, replay: ScreenReplay) -> None:
+        if replay is not self._replay:
+            return
+        self._replayed_raw = replay.raw
+        self._source.drawn(replay.raw)
+        if replay.spent_s >= CHECKPOINT_S and not self._closed:
+            self._checkpoints.add(replay)
+            self._checkpoints.write_snapshot(replay)
 
     async def _catch_up(self) -> None:
-        """Folds what nobody looks at, before it is too much: when it pauses or goes slowly, and with rests."""
+        """Replay unseen output while it pauses or is slow, with pauses in between."""
         loop = asyncio.get_running_loop()
         try:
             while True:
-                end = self.source.end
-                if not self.source.waiting:
-                    await asyncio.sleep(REST_S)
-                    if self.source.end - end > QUIET_BYTES:
+                end = self._source.end
+                if not self._source.unpersisted_bytes:
+                    await asyncio.sleep(SETTLE_S)
+                    if self._source.end - end > QUIET_BYTES:
                         continue
-                begun = loop.time()
+                started = loop.time()
                 async with self._lock:
-                    fold = await self._kept()
-                    with suppress(PtyctlError):  # it goes on from there
-                        await self._advance(fold, min(fold.raw + QUIET_BYTES, self.source.end), begun + LOOK_S)
+                    replay = await self._open_replay()
+                    with suppress(PtyctlError):  # the next round continues
+                        next_end = min(replay.raw + QUIET_BYTES, self._source.end)
+                        await self._advance(replay, next_end, started + LOOK_TIMEOUT_S)
                     self._looked()
-                if self.source.end - fold.raw < QUIET_BYTES and not self.source.waiting:
+                if self._source.end - replay.raw < QUIET_BYTES and not self._source.unpersisted_bytes:
                     return
-                await asyncio.sleep(0 if self.source.waiting else (loop.time() - begun) * RESTS)
+                await asyncio.sleep(0 if self._source.unpersisted_bytes else (loop.time() - started) * PAUSE_FACTOR)
         finally:
-            self._behind = None
+            self._catch_up_task = None
 
     def _looked(self) -> None:
         loop = asyncio.get_running_loop()
         self._looked_at = loop.time()
-        if self._keep_timer is None:
-            self._keep_timer = loop.call_later(KEEP_S, self._keep_on)
+        if self._drop_timer is None:
+            self._drop_timer = loop.call_later(KEEP_S, self._drop_if_unused)
 
-    def _keep_on(self) -> None:
-        """Lets the fold go when nobody has looked at it for long."""
-        self._keep_timer = None
+    def _drop_if_unused(self) -> None:
+        self._drop_timer = None
         loop = asyncio.get_running_loop()
         due = self._looked_at + KEEP_S
-        if self._lock.locked() or self.watched() or loop.time() < due or not self._drop():
-            self._keep_timer = loop.call_at(max(due, loop.time() + REST_S), self._keep_on)
+        if self._lock.locked() or self._recorded() or loop.time() < due or not self._drop():
+            self._drop_timer = loop.call_at(max(due, loop.time() + SETTLE_S), self._drop_if_unused)
 
     def _drop(self) -> bool:
-        """Whether the fold could be let go: it must be possible to go on from where it stands."""
-        if self._keep_timer is not None:
-            self._keep_timer.cancel()
-            self._keep_timer = None
-        fold = self._fold
-        if fold is not None and not self._closed and not self.checkpoints.write_snapshot(fold):
+        """Drop the emulator and return True, unless its state could not be written to disk."""
+        if self._drop_timer is not None:
+            self._drop_timer.cancel()
+            self._drop_timer = None
+        replay = self._replay
+        if replay is not None and not self._closed and not self._checkpoints.write_snapshot(replay):
             return False
-        self._fold = None
+        self._replay = None
         return True
 
 
 def _too_far_behind(size: int) -> PtyctlError:
     return PtyctlError(
-        ErrorCode.BUSY, f"the screen is {size} bytes behind, and they take long to draw; ask again, it goes on from where it is"
+        ErrorCode.BUSY,
+        f"the screen is {size} bytes behind the output, and drawing them takes long",
+        hint="try again: drawing continues where it stopped",
     )

@@ -92,7 +92,7 @@ class RawLog:
         end = min(end, self.kept)
         if self._map is not None and self._base <= begin < end:
             return self._map[begin - self._base : end - self._base]
-        return read_between(self._fd, self._path, begin, end)
+        return read_range(self._fd, self._path, begin, end)
 
     def cut(self, end: int) -> None:
         """What was received ends there; what stands behind it never was."""
@@ -157,7 +157,7 @@ def _whole_pages(size: int) -> int:
     return size // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
 
 
-def read_between(fd: int, path: Path, begin: int, end: int) -> bytes:
+def read_range(fd: int, path: Path, begin: int, end: int) -> bytes:
     """The bytes of a file between two offsets; by its path where it is no longer open, so that history outlives a close."""
     if begin >= end:
         return b""

@@ -14,12 +14,12 @@ from ptyctl.api.blocks import Block
 from ptyctl.core.marks import Mark
 from ptyctl.core.normaliser import Normaliser
 
-from .going_on import OpenBlock, open_block
+from .block_recovery import EventLogPosition, close_open, output_size, read_blocks, told_events, without_output, write_outputs
 from .jsonl import PIECE_BYTES, cut_torn_line, rows_backwards, rows_with
-from .left_blocks import Told, close_open, output_size, read_blocks, told_events, without_output, write_outputs
+from .open_block import OpenBlock, open_block
 from .prompt_lines import PromptLines
 from .raw_log import RawLog
-from .replay import Replay
+from .spool_replay import SpoolReplay
 
 #: Missing files of blocks are written before the session is served, unless they are larger in all.
 AT_ONCE_BYTES = 16 * 1024 * 1024
@@ -28,7 +28,7 @@ _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", 
 
 
 @dataclass(slots=True)
-class Kept:
+class TranscriptState:
     """What a session's folder holds. `gap_at` is the spool's size on disk where some of what was received is not there;
     `resizes` are offsets into output.raw and columns; `blocks` the rows of blocks.jsonl, `told` what events.jsonl says of them;
     `without_output` those whose files are so large that nobody should wait for them. Where the program lives on, `normaliser`
@@ -44,19 +44,19 @@ class Kept:
     resizes: list[tuple[int, int]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     without_output: list[Block] = field(default_factory=list)
-    told: Told = field(default_factory=Told)
+    told: EventLogPosition = field(default_factory=EventLogPosition)
     nonces: tuple[str, ...] = ()
     normaliser: Normaliser | None = None
     running: OpenBlock | None = None
 
 
-def new_folder(folder: Path, quota_bytes: int) -> Kept:
+def new_folder(folder: Path, quota_bytes: int) -> TranscriptState:
     """A folder for a new session: nothing is in it."""
     folder.mkdir(mode=_DIRECTORY_MODE, parents=True)
-    return Kept(RawLog(folder / "output.raw", quota_bytes))
+    return TranscriptState(RawLog(folder / "output.raw", quota_bytes))
 
 
-def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, lives_on: bool = False) -> Kept:
+def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, lives_on: bool = False) -> TranscriptState:
     """Mends a folder; one that was closed in order is left as it is. `meta` is the content of its meta.json. `lives_on` says
     that its terminal is still open, and more will come.
 
@@ -87,9 +87,9 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, lives_on: b
     return kept
 
 
-def _replayed(folder: Path, raw: RawLog, received: int, told: int, *, lives_on: bool) -> Kept:
+def _replayed(folder: Path, raw: RawLog, received: int, told: int, *, lives_on: bool) -> TranscriptState:
     whole = received <= raw.kept
-    replay = Replay(folder)
+    replay = SpoolReplay(folder)
     try:
         replay.run(raw, ended=whole and not lives_on)
     finally:
@@ -99,7 +99,7 @@ def _replayed(folder: Path, raw: RawLog, received: int, told: int, *, lives_on: 
         raw.lost_until(received)
         replay.normaliser.skip_to(received, spool)
     gap_at = None if whole and replay.writing else replay.on_disk
-    kept = Kept(raw, spool, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
+    kept = TranscriptState(raw, spool, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
     kept.nonces = tuple(replay.normaliser.reader.counters()) if replay.normaliser.reader is not None else ()
     kept.normaliser = replay.normaliser if lives_on else None
     return kept

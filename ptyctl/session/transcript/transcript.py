@@ -1,6 +1,7 @@
-"""A session on disk (design, section 9): output.raw is the truth, output.spool and timeline.jsonl are derived from it.
+"""A session's output on disk: output.raw is the source of truth; output.spool, output.prompts and timeline.jsonl derive from
+it.
 
-The spool is written in batches: a crash costs nothing that could not be made again from output.raw.
+The spool is written in batches: after a crash it is rebuilt from output.raw.
 """
 
 from __future__ import annotations
@@ -10,89 +11,105 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .appender import Appender, json_line
-from .recovery import Kept
-from .steps import Step, step_of
+from .append_file import AppendFile, json_line
+from .recovery import TranscriptState
+from .timeline import TimelineStep, step_of
 
-#: At most 20 data rows a second in the timeline (design, section 3).
+#: At most 20 data rows per second in timeline.jsonl.
 ROW_INTERVAL_MS = 50
 
 
 class Transcript:
-    """The files of one session. Nothing here raises when a disk is full: `keeping` tells, and a gap is noted once.
+    """The output files of one session. No method raises on a full disk: the files stop growing and a gap is noted once.
 
-    `resumable` gives what a row of data has besides: what a replay needs that goes on from it.
+    Attributes:
+        raw: output.raw.
+        spool_size: size of the spool, whether on disk or not.
+        gap_at: size of the spool on disk when persisting stopped, or None.
+        steps: resizes and incarnations of this process. Those of earlier processes are in the first `steps_from` bytes of the
+        timeline. row_ts: time of the last timeline row (epoch ms); recovery finds the same time.
     """
 
-    def __init__(self, folder: Path, kept: Kept, on_gap: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        state: TranscriptState,
+        *,
+        on_gap: Callable[[], None],
+        resume_state: Callable[[], dict[str, Any]],
+    ) -> None:
+        """Open the files.
+
+        Args:
+            state: what recovery found, or the state of a new folder.
+            on_gap: called once when output is no longer persisted.
+            resume_state: returns the fields that let a replay continue from a data row.
+        """
         self.folder = folder
-        with ExitStack() as undo:  # should one of them not open, none stays open
-            self.raw = kept.raw
+        with ExitStack() as undo:  # if one file cannot be opened, the others are closed
+            self.raw = state.raw
             undo.callback(self.raw.close)
-            self._spool = Appender(folder / "output.spool")
+            self._spool = AppendFile(folder / "output.spool")
             undo.callback(self._spool.close)
-            self._prompts = Appender(folder / "output.prompts")
+            self._prompts = AppendFile(folder / "output.prompts")
             undo.callback(self._prompts.close)
-            self._timeline = Appender(folder / "timeline.jsonl")
+            self._timeline = AppendFile(folder / "timeline.jsonl")
             undo.pop_all()
-        self.spool_size = kept.spool
-        self.gap_at = kept.gap_at
-        #: The resizes and incarnations of this process; those of earlier ones stand in so many bytes of the timeline.
-        self.steps: list[Step] = []
+        self.spool_size = state.spool
+        self.gap_at = state.gap_at
+        self.steps: list[TimelineStep] = []
         self.steps_from = self._timeline.size
         self.row_ts = 0
         self.row_interval_ms = ROW_INTERVAL_MS
-        self.resumable: Callable[[], dict[str, Any]] = dict
         self._on_gap = on_gap
-        self._row_due_ms = 0
+        self._resume_state = resume_state
+        self._next_row_ms = 0
 
-    def arrived(self, raw: int, spool: int, ts: int) -> None:
-        """Bytes came at `ts` (epoch ms) and begin at these offsets; at most one row each 50 ms is kept. `row_ts` is the time of
-        the last one, so that the same is known after a crash."""
-        if ts >= self._row_due_ms:
-            self._row_due_ms = ts + self.row_interval_ms
-            self._row(raw, spool, ts, "data", **(self.resumable() if self.gap_at is None else {}))
+    def received(self, raw: int, spool: int, ts: int) -> None:
+        """Record that bytes arrived at `ts` (epoch ms) and begin at these offsets; writes at most one row per interval."""
+        if ts >= self._next_row_ms:
+            self._next_row_ms = ts + self.row_interval_ms
+            self._write_row(raw, spool, ts, "data", **(self._resume_state() if self.gap_at is None else {}))
         if self.gap_at is None and not self._growing():
             self.gap_at = min(spool, self.spool_kept)
-            self._row(raw, spool, ts, "gap")
+            self._write_row(raw, spool, ts, "gap")
             self._on_gap()
 
-    def note(self, kind: str, ts: int, **more: object) -> None:
-        """A row that is no data: an incarnation or a resize, at the present end."""
-        self._row(self.raw.size, self.spool_size, ts, kind, **more)
+    def note(self, kind: str, ts: int, **fields: object) -> None:
+        """Write a row of another kind (incarnation, resize) at the current end."""
+        self._write_row(self.raw.size, self.spool_size, ts, kind, **fields)
 
     def append(self, text: bytes) -> None:
+        """Append spool text."""
         self.spool_size += len(text)
         if self.gap_at is None:
             self._spool.append(text)
 
     def add_prompt(self, line: bytes) -> None:
-        """One more of the prompts' lines, as PromptLines packs it."""
+        """Append a prompt line's range as `PromptLines` packs it."""
         if self.gap_at is None:
             self._prompts.append(line)
 
     @property
     def spool_kept(self) -> int:
-        """How many bytes of the spool are on disk, or on the way there."""
-        return self._spool.size + len(self._spool.batch)
+        """Bytes of the spool that are on disk or in its write batch."""
+        return self._spool.size_with_batch
 
     def read_spool(self, begin: int, end: int) -> bytes:
-        """Text between two offsets, as far as it was kept."""
+        """Return persisted text between two offsets."""
         return self._spool.read(begin, end)
 
-    @property
-    def dirty(self) -> bool:
-        return self._spool.waiting
-
     def flush(self) -> None:
+        """Write buffered text and prompt lines to disk."""
         self._spool.flush()
         self._prompts.flush()
 
     def disk_bytes(self) -> int:
+        """Return how many bytes of output, spool and timeline are on disk."""
         return self.raw.kept + self._spool.size + self._timeline.size
 
     def close(self) -> None:
-        """Ends the writing; what was kept can still be read."""
+        """Close the files for writing; persisted data can still be read."""
         self._spool.close()
         self._prompts.close()
         self._timeline.close()
@@ -101,10 +118,10 @@ class Transcript:
     def _growing(self) -> bool:
         return self.raw.keeping and self._spool.growing and self._prompts.growing and self._timeline.growing
 
-    def _row(self, raw: int, spool: int, ts: int, kind: str, **more: object) -> None:
+    def _write_row(self, raw: int, spool: int, ts: int, kind: str, **fields: object) -> None:
         self.row_ts = ts
-        row = {"raw": raw, "spool": spool, "ts": ts, "kind": kind, **more}
+        row = {"raw": raw, "spool": spool, "ts": ts, "kind": kind, **fields}
         if kind != "data" and (step := step_of(row)) is not None:
             self.steps.append(step)
         self._timeline.append(json_line(row))
-        self._timeline.flush()  # at once, as it cannot be made again; the spool can, with its times and nonces
+        self._timeline.flush()  # the timeline cannot be rebuilt; the spool can, from its times and nonces

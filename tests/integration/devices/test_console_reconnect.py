@@ -13,6 +13,7 @@ from ptyctl.api import ErrorCode, ExecReply, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
 from ptyctl.controller import reconnecting
+from ptyctl.session.io.publisher import Publisher
 from ptyctl.simulator import SimulatedSwitch
 from tests.controller.acting import PATIENCE_MS, refused, session
 from tests.integration.devices.switch_inventory import SwitchInventory
@@ -30,7 +31,7 @@ async def state(controller: LocalController, session_id: str, *wanted: str) -> s
     found = await controller._registry.find(session_id)
     async with asyncio.timeout(PATIENCE_S):
         while found.state not in wanted:
-            await found.changes.wait()
+            await found.signal.wait()
     return found.state
 
 
@@ -155,7 +156,7 @@ async def test_a_line_that_goes_away_again_and_again(inventory: SwitchInventory,
             inventory.relay.reset()
             async with asyncio.timeout(PATIENCE_S):
                 while found.incarnation < incarnation or found.state != "open":
-                    await found.changes.wait()
+                    await found.signal.wait()
         assert (await as_soon_as_possible(one, "show version")).mode == "privileged"
 
 
@@ -201,10 +202,10 @@ async def test_after_a_restart_the_consoles_of_the_inventory_come_back(inventory
     one = await console(first)
     killed = await first._registry.find(one.session_id)
     killed.flush()
-    killed.on_line_lost = lambda reason: None
+    killed._publisher = Publisher()  # the killed server reacts to nothing
     assert killed.channel is not None
     await killed.channel.close(force=True)
-    killed.let_go()
+    killed.release_files()
     meta = json.loads((inventory.folder / "state" / "sessions" / one.session_id / "meta.json").read_text())
     assert (meta["spec"]["device"], meta["state"]) == ("sw-console", "lost")
     async with LocalController(inventory.settings(), lasting=True) as second:

@@ -1,0 +1,114 @@
+"""Lock calls: taking the session's lease at once, from the queue or by force; extending and releasing it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.lease import Lease
+from ptyctl.session.session import Session
+
+#: A waiting call checks the queue at least this often (seconds).
+_RECHECK_S = 60.0
+
+
+async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0) -> Lease:
+    """Take or extend the lease. If another task holds it, wait in the queue for up to `wait_s`.
+
+    Raises:
+        PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the place that is kept for a short time.
+    """
+    try:
+        return _stored(session, session.leases.acquire(task_id, ttl_s, _now()))
+    except PtyctlError:
+        if wait_s <= 0:
+            raise
+    return await _wait(session, task_id, ttl_s, _now() + wait_s)
+
+
+def take_over(session: Session, task_id: str, ttl_s: float, reason: str | None) -> Lease:
+    """Take the lease from its holder. All users of the session get a notice with the reason."""
+    lease, loser = session.leases.take_over(task_id, ttl_s, _now())
+    if loser is not None:
+        why = f": {reason}" if reason else "; no reason was given"
+        session.notices.post(f"taken over: task {task_id} took the lock from task {loser}{why}")
+        session.events.note("lock_taken_over", task_id=task_id, from_task_id=loser, reason=reason)
+    return _stored(session, lease)
+
+
+def unlock(session: Session, task_id: str) -> None:
+    """Release the lease, or leave the queue. Without a lease in force nothing happens.
+
+    Raises:
+        PtyctlError: LOCKED if another task holds the lease and this one does not wait for it.
+    """
+    now = _now()
+    waited = task_id in session.leases.queue.waiting(now)
+    session.leases.queue.leave(task_id)
+    lease = session.leases.current(now)
+    if not (waited and lease is not None and lease.holder != task_id):
+        session.leases.release(task_id, now)
+    session.lock_changed()
+
+
+def heartbeat(session: Session, task_id: str, ttl_s: float) -> Lease:
+    """Extend the lease.
+
+    Raises:
+        PtyctlError: LOCKED; LOCK_LOST if the task holds no lease.
+    """
+    lease = session.leases.heartbeat(task_id, ttl_s, _now())
+    session.lease_extended()
+    return lease
+
+
+async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -> Lease:
+    leases = session.leases
+    leases.queue.join(task_id, _now())
+    while True:
+        try:
+            if session.state == "closed":
+                raise session.already_closed()
+            return _stored(session, leases.acquire(task_id, ttl_s, _now()))
+        except PtyctlError as error:
+            if error.code is not ErrorCode.LOCKED:
+                leases.queue.leave(task_id)
+                raise
+            if task_id not in leases.queue.waiting(_now()):
+                raise  # another call of the task gave up its place
+            if _now() >= deadline:
+                leases.queue.pause(task_id, _now())
+                session.lock_changed()
+                raise _still_locked(error, leases.queue.waiting(_now()).index(task_id) + 1) from None
+        try:
+            await session.signal.wait(min(deadline, _next_check(session)))
+        except asyncio.CancelledError:
+            leases.queue.withdraw(task_id)
+            session.lock_changed()
+            raise
+
+
+def _next_check(session: Session) -> float:
+    """Return when the lease may become free without a notification: it expires, or the first in the queue is dropped."""
+    now = _now()
+    lease, change = session.leases.current(now), session.leases.queue.next_change()
+    return min(when for when in (lease.expires_at if lease else None, change, now + _RECHECK_S) if when is not None)
+
+
+def _stored(session: Session, lease: Lease) -> Lease:
+    """Store the lease in meta.json before the call returns: another process must find it after a crash."""
+    session.lock_changed()
+    return lease
+
+
+def _still_locked(error: PtyctlError, position: int) -> PtyctlError:
+    return PtyctlError(
+        error.code,
+        f"{error.message}; you are number {position} in the queue",
+        {**error.details, "queue_position": position},
+        hint="ask again at once to keep the place in the queue",
+    )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

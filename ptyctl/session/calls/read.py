@@ -1,0 +1,170 @@
+"""Reads by cursor and of the tail (CONTRACTS, ptyctl_session_io). Reading needs no lock and never drives the transport.
+
+The lines of prompt marks are left out of what is shown; cursors and sizes count them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, Literal
+
+from ptyctl.api.controller import Progress
+from ptyctl.api.errors import invalid
+from ptyctl.api.io import DEFAULT_READ_BYTES, MAX_WAIT_MS, IoReply, IoRequest
+from ptyctl.core.search import compile_all, compile_pattern
+from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, whole_characters
+from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
+
+DEFAULT_READ_TIMEOUT_MS = 15_000
+#: An incomplete character at the end is waited for so long; then it is taken for what it is, no UTF-8.
+INCOMPLETE_CHARACTER_S = 0.2
+
+
+def parse_cursor(cursor: str, end: int) -> int:
+    """A cursor's offset.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT: not a number, negative, or past the end, each told apart.
+    """
+    if not cursor.isascii() or not cursor.removeprefix("-").isdigit() or len(cursor) > 20:
+        raise invalid("cursor is no number; use next_cursor of an earlier reply as it is", field="cursor")
+    offset = int(cursor)
+    if offset < 0:
+        raise invalid("cursor is negative; use next_cursor of an earlier reply as it is", field="cursor")
+    if offset > end:
+        raise invalid(f"cursor {offset} lies past the end, {end}; is it of another session?", field="cursor")
+    return offset
+
+
+async def read(stream: OutputStream, request: IoRequest, progress: Progress | None = None) -> IoReply:
+    """QueryResponder a read request.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for a cursor, a pattern or a time that cannot be.
+    """
+    hints = compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
+    if request.mode == "tail":
+        begin = _tail_begin(stream, request)
+        chunk = stream.read(begin, stream.spool_end)
+        lost = stream.spool_end - begin - len(chunk)
+        return _reply(stream, request, begin, lost, "stopped", _seen(stream, chunk, begin), stream.spool_end, hints)
+    asked = parse_cursor(request.cursor, stream.spool_end) if request.cursor is not None else stream.spool_end
+    begin = asked
+    if asked < stream.spool_start and stream.window.start <= stream.spool_start:
+        begin = stream.window.character_start(stream.spool_start)
+    begin = stream.first_readable(begin)
+    wait = _wait(stream, request, begin)
+    why = await wait.run(WaitProgress(stream, progress))
+    end = wait.span.end if why == "matched" and wait.span else min(stream.spool_end, begin + _max_bytes(request))
+    if begin < stream.spool_start:  # it was pushed out of the window while we waited
+        begin = stream.window.character_start(stream.spool_start)
+        end = max(end, begin)
+    chunk = stream.read(begin, end)
+    if why != "matched":
+        chunk = await _at_a_boundary(stream, chunk, begin, request)
+    shown = chunk
+    if why == "matched" and request.include_match is False and wait.span is not None:
+        shown = chunk[: max(wait.span.start - begin, 0)]
+    return _reply(stream, request, begin, begin - asked, why, _seen(stream, shown, begin), begin + len(chunk), hints)
+
+
+def _wait(stream: OutputStream, request: IoRequest, begin: int) -> OutputWait:
+    timeout_ms = min(DEFAULT_READ_TIMEOUT_MS if request.timeout_ms is None else request.timeout_ms, MAX_WAIT_MS)
+    idle_ms = request.until_idle_ms
+    if idle_ms is not None and idle_ms > timeout_ms:
+        raise invalid(f"until_idle_ms {idle_ms} is larger than timeout_ms {timeout_ms}: it could never be reached")
+    pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
+    conditional = pattern is not None or idle_ms is not None
+    until = WaitConditions(
+        deadline=asyncio.get_running_loop().time() + timeout_ms / 1000,
+        pattern=pattern,
+        idle_s=None if idle_ms is None else idle_ms / 1000,
+        full_at=begin + _max_bytes(request),
+        any_text=not conditional,
+    )
+    return OutputWait(stream, begin, until)
+
+
+def _max_bytes(request: IoRequest) -> int:
+    return request.max_bytes or DEFAULT_READ_BYTES
+
+
+def _tail_begin(stream: OutputStream, request: IoRequest) -> int:
+    begin = max(stream.spool_start, stream.spool_end - _max_bytes(request))
+    if begin >= stream.window.start:
+        begin = stream.window.character_start(begin)
+    if request.max_lines is None:
+        return begin
+    seen = HiddenRanges(stream.read(begin, stream.spool_end), begin, stream.prompts.within(begin, stream.spool_end))
+    at = len(seen.text)
+    for _ in range(request.max_lines + (seen.text.endswith(b"\n"))):
+        at = seen.text.rfind(b"\n", 0, at)
+        if at < 0:
+            return begin
+    return seen.offset(at + 1)
+
+
+def _seen(stream: OutputStream, chunk: bytes, begin: int) -> bytes:
+    return HiddenRanges(chunk, begin, stream.prompts.within(begin, begin + len(chunk))).text
+
+
+async def _at_a_boundary(stream: OutputStream, chunk: bytes, begin: int, request: IoRequest) -> bytes:
+    """The chunk without an incomplete character at its end, unless that has stood there for 200 ms already."""
+    whole = whole_characters(chunk)
+    if whole == len(chunk):
+        return chunk
+    if begin + len(chunk) < stream.spool_end:  # cut by max_bytes: what is missing is there
+        return chunk[:whole] or _first_character(stream.read(begin, begin + UTF8_MAX_BYTES))
+    loop = asyncio.get_running_loop()
+    due = stream.last_data + INCOMPLETE_CHARACTER_S
+    while stream.ended is None and not whole and loop.time() < due:
+        await stream.signal.wait(due)
+        chunk = stream.read(begin, min(stream.spool_end, begin + UTF8_MAX_BYTES))
+        whole = whole_characters(chunk)
+    old = stream.ended is not None or loop.time() >= due
+    return chunk if old else chunk[:whole]
+
+
+def _first_character(text: bytes) -> bytes:
+    for size in range(1, len(text) + 1):
+        if whole := whole_characters(text[:size]):
+            return text[:whole]
+    return text
+
+
+def _waits(shown: bytes, hints: list[Any]) -> bool:
+    """Whether a hint matches the last line: what was asked before it has been answered."""
+    return any(hint.search(shown, shown.rfind(b"\n") + 1) for hint in hints)
+
+
+def _reply(
+    stream: OutputStream,
+    request: IoRequest,
+    begin: int,
+    dropped: int,
+    why: WaitEnd,
+    shown: bytes,
+    next_cursor: int,
+    hints: list[Any],
+) -> IoReply:
+    encoding: Literal["utf-8", "base64"] = request.encoding or "utf-8"
+    chunk = shown.decode("utf-8", "replace") if encoding == "utf-8" else base64.b64encode(shown).decode()
+    return IoReply(
+        action="read",
+        chunk=chunk,
+        encoding=encoding,
+        next_cursor=str(next_cursor),
+        buffer_start_cursor=str(stream.spool_start),
+        buffer_end_cursor=str(stream.spool_end),
+        matched=why == "matched",
+        idle_reached=why == "idle",
+        timed_out=why == "timeout",
+        eof=stream.ended is not None and next_cursor >= stream.spool_end,
+        waiting_for_input=_waits(shown, hints) if hints else None,
+        truncated=dropped > 0,
+        dropped_bytes=dropped,
+        buffered_bytes=stream.spool_end - stream.spool_start,
+        buffer_limit_bytes=stream.window.limit,
+    )

@@ -1,0 +1,131 @@
+"""pty_read_raw, pty_read_screen and what goes with them: the screen as the pty_* surface tells it (CONTRACTS, Screen)."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import time
+
+from ptyctl.api.errors import invalid
+from ptyctl.api.screen import (
+    AttributeRun,
+    DeltasReply,
+    Position,
+    PtyReadRaw,
+    PtyReadScreen,
+    PtyReadScreenDeltas,
+    PtyReadScrollback,
+    PtyScreenStatus,
+    RawReply,
+    ScreenReply,
+    ScreenStatusReply,
+    ScrollbackReply,
+)
+from ptyctl.core.screen import ScreenSnapshot, StyledRun
+from ptyctl.session.screen.screen import ScreenState
+from ptyctl.session.session import Session
+
+from .block_read import find_block
+
+
+def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
+    """The bytes as they came; fewer than there were where they were not kept."""
+    if request.from_offset > session.stream.raw_size:
+        raise invalid(f"from_offset {request.from_offset} lies past the end, {session.stream.raw_size}", field="from_offset")
+    data = session.stream.read_raw(request.from_offset, request.from_offset + request.max_bytes)
+    lost = session.stream.raw_size - session.stream.raw_kept if not data else 0
+    return RawReply(
+        data_b64=base64.b64encode(data).decode(),
+        offset=request.from_offset,
+        resume_offset=request.from_offset + len(data),
+        raw_size=session.stream.raw_size,
+        message=f"{lost} bytes from {session.stream.raw_kept} on were not kept: the disk or the quota was full"
+        if lost
+        else None,
+    )
+
+
+async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
+    """What is to be seen, or was `at` an offset or at the end of a block.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for an offset that is past the end, or of what was not kept; NOT_FOUND for a block; BUSY.
+    """
+    at = None if request.at is None else _offset(session, request.at)
+    if at is None:
+        state = await session.display.screen.state(attributes=request.attributes)
+        return _reply(state, int(time.time() * 1000), session.display.status_message())
+    state = await session.display.screen.state_at(at, attributes=request.attributes)
+    return _reply(state, await session.display.source.time_at(at), None)
+
+
+async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasReply:
+    """The deltas from a cursor on. While the session lives, reading them is what has them recorded."""
+    deltas = session.display.deltas
+    if session.state != "closed":
+        await deltas.record()
+    found, resume = deltas.since(request.cursor, request.limit)
+    full = "there is no room for more deltas; pty_read_screen still shows the screen" if deltas.full else None
+    return DeltasReply(
+        deltas=found, cursor=request.cursor, resume_cursor=resume, message=full or session.display.status_message()
+    )
+
+
+async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusReply:
+    picture = (await session.display.screen.state()).snapshot
+    return ScreenStatusReply(
+        cursor=session.display.deltas.cursor,
+        title=picture.title,
+        alt_screen=picture.alt_screen,
+        rows=picture.rows_count,
+        cols=picture.cols,
+        position=_position(picture),
+    )
+
+
+async def read_scrollback(session: Session, request: PtyReadScrollback) -> ScrollbackReply:
+    async with session.display.screen.current() as fold:
+        return ScrollbackReply(lines=fold.model.scrollback(request.limit))
+
+
+def _offset(session: Session, at: int | str) -> int | None:
+    """The place in the output; None for now."""
+    if isinstance(at, str):
+        at = session.stream.raw_size if (end := find_block(session, at).raw_end) is None else end
+    source = session.display.source
+    if at > source.end:
+        raise invalid(
+            f"at {at} lies past the end, {source.end}; give a raw_offset of an earlier reply, or a block_id", field="at"
+        )
+    if at == source.end:
+        return None
+    if at > source.kept:
+        raise invalid(f"at {at}: what came from {source.kept} on was not kept, the disk or the quota was full", field="at")
+    return at
+
+
+def _reply(state: ScreenState, ts: int, told: str | None) -> ScreenReply:
+    picture = state.snapshot
+    return ScreenReply(
+        message=told,
+        rows=list(picture.rows),
+        cursor=_position(picture),
+        cursor_visible=picture.cursor_visible,
+        title=picture.title,
+        alt_screen=picture.alt_screen,
+        cols=picture.cols,
+        rows_count=picture.rows_count,
+        ts=ts,
+        raw_offset=state.raw,
+        attributes=None if picture.attributes is None else [[_told(run) for run in row] for row in picture.attributes],
+    )
+
+
+def _position(picture: ScreenSnapshot) -> Position:
+    return Position(row=picture.cursor[0], col=picture.cursor[1])
+
+
+def _told(run: StyledRun) -> AttributeRun:
+    """What differs from the terminal's default."""
+    told = {name: value for name, value in dataclasses.asdict(run).items() if value is not False and value != "default"}
+    return AttributeRun(**told)

@@ -1,0 +1,30 @@
+"""Conversion between the event loop's clock and epoch time, and across restarts of the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import cache
+from pathlib import Path
+
+
+def epoch_ms(monotonic_s: float) -> int:
+    """Return a time of the loop's clock as epoch milliseconds."""
+    return int((time.time() + monotonic_s - asyncio.get_running_loop().time()) * 1000)
+
+
+def stored_deadline(monotonic_s: float, clock_id: str, expires_ms: int) -> float:
+    """Return a deadline that an earlier process stored, on this loop's clock.
+
+    The loop's clock is the machine's CLOCK_MONOTONIC, which continues until the machine is restarted. After a restart the
+    epoch time applies.
+    """
+    if clock_id == boot_id():
+        return monotonic_s
+    return asyncio.get_running_loop().time() + expires_ms / 1000 - time.time()
+
+
+@cache
+def boot_id() -> str:
+    """Return an id that changes with each start of the machine (Linux, random(4))."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

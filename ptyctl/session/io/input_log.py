@@ -1,0 +1,47 @@
+"""input.jsonl: what was sent to the far end, when and by whom."""
+
+from __future__ import annotations
+
+import base64
+import time
+from pathlib import Path
+from typing import Any
+
+from ptyctl.session.transcript.append_file import AppendFile, json_line
+
+from .gate import Writer
+
+
+class InputLog:
+    """Writes one row per write: `ts` (epoch ms), `by` (a task, "system" or null), `bytes`, and `data` (text) or `data_b64`.
+
+    A secret is recorded with its length only.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = AppendFile(folder / "input.jsonl")
+
+    def record(self, writer: Writer, data: bytes, secret: bool) -> None:
+        """Write a row for bytes that the channel took."""
+        row: dict[str, Any] = {
+            "ts": int(time.time() * 1000),
+            "by": "system" if writer.system else writer.task_id,
+            "bytes": len(data),
+        }
+        if secret:
+            row["sensitive"] = True
+        else:
+            row.update(_content(data))
+        self._file.append(json_line(row))
+        self._file.flush()  # input cannot be rebuilt from any other file
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _content(data: bytes) -> dict[str, str]:
+    try:
+        return {"data": data.decode()}
+    except UnicodeDecodeError:
+        return {"data_b64": base64.b64encode(data).decode()}

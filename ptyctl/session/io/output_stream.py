@@ -1,0 +1,411 @@
+"""The bytes that a session receives: kept on disk, normalised to text, and published to subscribers.
+
+channel -> secret masking -> output.raw -> normaliser -> output.spool and window -> subscribers, signal
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ptyctl.core.marks import Mark, MarkReader, PlacedMark
+from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.renderer import WidthHistory
+from ptyctl.core.secret_masker import SecretMasker
+from ptyctl.core.spool import SpoolWindow
+from ptyctl.session.transcript.recovery import TranscriptState, new_folder
+from ptyctl.session.transcript.transcript import Transcript
+from transports.errors import ChannelError
+from transports.receiver import Receiver
+
+from .publisher import Publisher, Unsubscribe
+from .signal import COALESCE_BYTES, Signal
+
+DEFAULT_COLUMNS = 80
+#: Longest time that spool text waits in memory before it is written to disk (seconds).
+FLUSH_S = 0.05
+#: How long the possible start of a secret is held back for the rest: soon after the secret was typed, and later (seconds).
+HOLD_S = 0.2
+LATE_HOLD_S = 0.02
+#: A prompt or question is searched for in at most this many bytes before the end.
+LINE_BYTES = 4096
+#: Receive buffer while secrets are masked. Shared by all streams: each emptying is synchronous.
+_UNMASKED = bytearray(64 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReceived:
+    """A shell mark was read; its text, if any, is in the spool."""
+
+    placed: PlacedMark
+
+
+@dataclass(frozen=True, slots=True)
+class OutputNotPersisted:
+    """These bytes were received and are not on disk: the quota or the disk is full."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GapStarted:
+    """From here on output is not persisted. Published once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolFlushed:
+    """Text was just written to disk: output is paused or slow enough for background work."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentSecretsChanged:
+    """The secrets that are masked wherever they appear, one per line."""
+
+    secrets: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnded:
+    """The channel has ended."""
+
+    reason: ChannelError
+
+
+OutputEvent = MarkReceived | OutputNotPersisted | GapStarted | SpoolFlushed | PersistentSecretsChanged | StreamEnded
+Event = TypeVar("Event", bound=OutputEvent)
+#: Called for each received chunk with its raw offset and its bytes, once its text and marks are in the spool.
+OutputHandler = Callable[[int, bytes], None]
+
+
+class OutputStream(Receiver):
+    """The output of one session across all its incarnations: offsets only grow.
+
+    Attributes:
+        signal: wakes waiters when output arrives, the terminal is resized or the stream ends.
+        ended: why the channel ended, or None.
+        last_data: when the last byte arrived, on the loop's clock.
+        prompts: the spool ranges of prompt marks' lines.
+        last_prompt: the last prompt mark.
+        incarnation_raw: the raw offset at which the current incarnation began.
+    """
+
+    def __init__(self, folder: Path, window_bytes: int, quota_bytes: int, state: TranscriptState | None = None) -> None:
+        """`state` is what recovery found in the folder; without it the folder is created."""
+        state = state or new_folder(folder, quota_bytes)
+        self.transcript = Transcript(folder, state, on_gap=self._gap_started, resume_state=self._resume_state)
+        self.window = SpoolWindow(window_bytes, state.spool)
+        self.normaliser = state.normaliser or Normaliser(state.raw.size, state.spool)
+        self.prompts = state.prompts
+        self.last_prompt: Mark | None = state.last_prompt
+        self.widths = WidthHistory(DEFAULT_COLUMNS)
+        self.signal = Signal(min(COALESCE_BYTES, window_bytes // 4))  # waiters see all text before it leaves the window
+        self.ended: ChannelError | None = None
+        self.last_data = 0.0
+        self.incarnation_raw = 0
+        self._command_typed_raw = -1
+        self._shell_returned_raw = -1
+        self._incarnation = state.incarnation
+        self._loop = asyncio.get_running_loop()
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._masking = SecretMasker()
+        self._masked = False
+        self._hold_timer: asyncio.TimerHandle | None = None
+        self._output_handlers: tuple[OutputHandler, ...] = ()
+        self._publisher = Publisher()
+        self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]  # avoids a call per read
+
+    # Offsets and content
+
+    @property
+    def raw_size(self) -> int:
+        """Number of raw bytes received: the offset of the next byte."""
+        return self.normaliser.raw
+
+    @property
+    def raw_kept(self) -> int:
+        """Number of raw bytes on disk."""
+        return self.transcript.raw.kept
+
+    @property
+    def persisting(self) -> bool:
+        """Whether received bytes still reach the disk."""
+        return self.transcript.raw.keeping
+
+    @property
+    def raw_path(self) -> Path:
+        """The file output.raw."""
+        return self.transcript.raw.path
+
+    def raw_size_on_disk(self) -> int:
+        """Return the size of output.raw now, including preallocated room; 0 if it was removed."""
+        return self.transcript.raw.size_on_disk()
+
+    @property
+    def folder(self) -> Path:
+        """The session's folder."""
+        return self.transcript.folder
+
+    @property
+    def spool_end(self) -> int:
+        """Size of the spool: the offset of the next byte of text."""
+        return self.window.end
+
+    @property
+    def spool_start(self) -> int:
+        """The oldest spool offset that a cursor may have."""
+        return max(0, self.window.end - self.window.limit)
+
+    @property
+    def terminal_modes(self) -> set[int]:
+        """The DEC private modes that the far end has set."""
+        return self.normaliser.modes
+
+    @property
+    def line_feeds(self) -> int:
+        """Grows whenever a chunk with a line feed is received."""
+        return self.normaliser.line_feeds
+
+    @property
+    def reader_changed_raw(self) -> int:
+        """The raw offset at which another program last began to read the terminal; -1 if unknown.
+
+        It grows when a command is typed and when a shell returns to its prompt.
+        """
+        return max(self._command_typed_raw, self._shell_returned_raw)
+
+    def command_typed(self) -> None:
+        """Record that a command is typed now; see `reader_changed_raw`."""
+        self._command_typed_raw = self.raw_size
+
+    def read_raw(self, begin: int, end: int) -> bytes:
+        """Return the persisted raw bytes between two offsets; fewer if some were not persisted."""
+        return self.transcript.raw.read(begin, end)
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Return spool text between two offsets, from memory or from disk."""
+        if begin >= self.window.start:
+            return self.window.read(begin, end)
+        return self.transcript.read_spool(begin, end)
+
+    def read_spool_file(self, begin: int, end: int) -> bytes:
+        """Return spool text between two offsets as far as it is on disk."""
+        return self.transcript.read_spool(begin, end)
+
+    def first_readable(self, offset: int) -> int:
+        """Return the first offset at or after `offset` whose text can be read from memory or, after a close, from disk."""
+        begin = max(offset, self.spool_start)
+        lost = begin < self.window.start and begin >= self.transcript.spool_kept
+        return self.spool_end if lost else begin
+
+    def searchable_window(self) -> SpoolWindow:
+        """Return the window; after a close, which frees it, return one rebuilt from disk."""
+        if self.window.start <= self.spool_start:
+            return self.window
+        rebuilt = SpoolWindow(self.window.limit, self.spool_start)
+        rebuilt.append(self.transcript.read_spool(self.spool_start, self.spool_end))
+        return rebuilt
+
+    def last_line(self) -> bytes:
+        """Return the text after the last newline of the spool."""
+        return self.read(max(self.spool_end - LINE_BYTES, 0), self.spool_end).rpartition(b"\n")[2]
+
+    def last_raw_line(self) -> bytes:
+        """Return the persisted raw bytes after the last line feed."""
+        return self.read_raw(max(self.raw_kept - LINE_BYTES, 0), self.raw_kept).rpartition(b"\n")[2]
+
+    def next_counter(self, nonce: str) -> int:
+        """Return the counter for a mark that ptyctl types."""
+        assert self.normaliser.reader is not None
+        return self.normaliser.reader.next_counter(nonce)
+
+    # Subscriptions
+
+    def subscribe_output(self, handler: OutputHandler) -> Unsubscribe:
+        """Call `handler(raw_offset, data)` for each received chunk, in the order of subscription.
+
+        Plain bytes have this path of their own: a flood creates no event objects.
+        """
+        self._output_handlers = (*self._output_handlers, handler)
+
+        def unsubscribe() -> None:
+            self._output_handlers = tuple(each for each in self._output_handlers if each is not handler)
+
+        return unsubscribe
+
+    def subscribe(self, kind: type[Event], handler: Callable[[Event], None]) -> Unsubscribe:
+        """Call `handler` for each event of a type; see `Publisher`."""
+        return self._publisher.subscribe(kind, handler)
+
+    # Incarnations and size
+
+    def begin_incarnation(self, number: int, nonces: tuple[str, ...]) -> None:
+        """Start a new terminal in the same transcript. Incomplete sequences and marks of the previous terminal are dropped."""
+        if self.transcript.gap_at is None:
+            self.window = self.searchable_window()  # recovery leaves the text on disk
+        in_line = self.spool_end > 0 and self.read(self.spool_end - 1, self.spool_end) != b"\n"
+        self.normaliser = Normaliser(self.raw_size, self.spool_end, MarkReader(*nonces), in_line=in_line)
+        self.ended = None
+        self._incarnation = number
+        self.incarnation_raw = self.raw_size
+        self.transcript.note("incarnation", int(time.time() * 1000), incarnation=number, nonces=list(nonces))
+
+    def resume_incarnation(self) -> tuple[str, ...]:
+        """Continue the incarnation of an earlier process whose terminal is still open. Return the nonces of its marks."""
+        assert self.normaliser.reader is not None
+        if self.transcript.gap_at is None:
+            self.window = self.searchable_window()
+        self.ended = None
+        return tuple(self.normaliser.reader.counters())
+
+    def resized(self, cols: int, rows: int) -> None:
+        """Record the terminal's new size."""
+        self.widths.add(self.transcript.raw.size, cols)
+        self.transcript.note("resize", int(time.time() * 1000), cols=cols, rows=rows)
+        self.signal.notify()
+
+    # Secrets
+
+    @property
+    def persistent_secrets(self) -> bytes:
+        """The secrets that are masked wherever they appear, one per line."""
+        return self._masking.persistent
+
+    def mask_typed(self, secret: bytes) -> None:
+        """Mask a secret that is typed now wherever the far end shows it."""
+        before = self.persistent_secrets
+        self.mask(secret)
+        if self.persistent_secrets != before:
+            self._publisher.publish(PersistentSecretsChanged(self.persistent_secrets))
+
+    def mask(self, secrets: bytes) -> None:
+        """Mask secrets, one per line, that are already stored."""
+        self._masking.arm(secrets, self._loop.time())
+        if not self._masked and self._masking.armed:
+            self._masked = True
+            del self.get_buffer  # bytes go through memory instead of straight to the file
+
+    def release_held(self) -> None:
+        """Publish bytes that were held back as the possible start of a secret."""
+        self._cancel_hold_timer()
+        self._receive(self._masking.flush())
+        if not self._masking.armed:
+            self._stop_masking()
+
+    def _stop_masking(self) -> None:
+        if self._masked:
+            self._cancel_hold_timer()
+            self._receive(self._masking.clear())
+            self._masked = False
+            self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]
+
+    def _cancel_hold_timer(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+
+    # Receiver
+
+    def get_buffer(self) -> memoryview:
+        """Return the file's mapped buffer, or memory while secrets are masked: an unmasked secret must not reach the disk."""
+        return memoryview(_UNMASKED) if self._masked else self.transcript.raw.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._masked:
+            self._received(nbytes)
+            return
+        self._cancel_hold_timer()
+        now = self._loop.time()
+        self._receive(self._masking.feed(bytes(memoryview(_UNMASKED)[:nbytes]), now))
+        if self._masking.held:
+            hold_s = HOLD_S if self._masking.expects_echo(now) else LATE_HOLD_S
+            self._hold_timer = self._loop.call_later(hold_s, self.release_held)
+        elif not self._masking.armed:
+            self._stop_masking()
+
+    def drained(self) -> None:
+        self.signal.notify_drained()
+
+    def channel_ended(self, reason: ChannelError) -> None:
+        self._cancel_hold_timer()
+        self._receive(self._masking.flush())  # the masking stays armed: the next channel may show the secret too
+        self._append_text(self.normaliser.flush())
+        self.ended = reason
+        self.flush()
+        self._publisher.publish(StreamEnded(reason))
+        self.signal.notify()
+
+    def _receive(self, data: bytes) -> None:
+        """Receive bytes that are not in the file's own buffer yet."""
+        rest = memoryview(data)
+        while rest:
+            buffer = self.transcript.raw.get_buffer()
+            size = min(len(buffer), len(rest))
+            buffer[:size] = rest[:size]
+            self._received(size)
+            rest = rest[size:]
+
+    def _received(self, nbytes: int) -> None:
+        data, begin = self.transcript.raw.take(nbytes), self.normaliser.raw
+        if not self.transcript.raw.keeping:
+            self._publisher.publish(OutputNotPersisted(data))
+        self.last_data = self._loop.time()
+        self.transcript.received(begin, self.spool_end, int(time.time() * 1000))
+        self._append_text(self.normaliser.feed(data, self.transcript.row_ts))
+        if self.normaliser.marks:
+            placed, self.normaliser.marks = self.normaliser.marks, []
+            for mark in placed:
+                self._mark_received(mark)
+        for handler in self._output_handlers:
+            handler(begin, data)
+        self.signal.notify_received(nbytes)
+
+    def _mark_received(self, placed: PlacedMark) -> None:
+        if placed.mark.kind != "begin":
+            self._shell_returned_raw = placed.raw_begin
+        if placed.mark.kind == "prompt":
+            self.prompts.add(placed.spool_begin, placed.spool_end)
+            self.transcript.add_prompt(self.prompts.packed(len(self.prompts) - 1))
+            self.last_prompt = placed.mark
+        self._publisher.publish(MarkReceived(placed))
+
+    def _append_text(self, text: bytes) -> None:
+        self.window.append(text)
+        self.transcript.append(text)
+        if self._flush_timer is None:
+            self._flush_timer = self._loop.call_later(FLUSH_S, self.flush)
+
+    # Files
+
+    def flush(self) -> None:
+        """Write buffered text to disk."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        self.transcript.flush()
+        self._publisher.publish(SpoolFlushed())
+
+    def disk_bytes(self) -> int:
+        """Return how many bytes the output takes on disk."""
+        return self.transcript.disk_bytes()
+
+    def close(self) -> None:
+        """Release the files and the window; `read` still works, from disk."""
+        self._stop_masking()
+        self.flush()
+        self.transcript.close()
+        self.window.release()
+
+    def _resume_state(self) -> dict[str, Any]:
+        """Return what `SpoolReplay` needs to continue here; nothing while the normaliser holds an incomplete sequence."""
+        normaliser = self.normaliser
+        if not normaliser.settled or normaliser.reader is None:
+            return {}
+        state = {"incarnation": self._incarnation, "prompts": len(self.prompts), "in_line": normaliser.in_line}
+        return {"resume": {**state, "modes": sorted(normaliser.modes), "marks": normaliser.reader.counters()}}
+
+    def _gap_started(self) -> None:
+        self._publisher.publish(GapStarted())

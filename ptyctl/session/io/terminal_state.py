@@ -1,0 +1,93 @@
+"""What a run sees of its session: the output stream, the gate, the prompt, the channel and the clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ptyctl.core.control_sequences import BRACKETED_PASTE
+from ptyctl.core.prompt import Prompt, render_line
+from transports.channel import Channel
+
+from .gate import Gate
+from .output_stream import OutputStream
+
+#: A prompt that only matches a pattern must stay the end of the output for this long (seconds).
+SETTLE_S = 0.15
+#: Shorter time for a prompt directly below the complete echo of a line: line editors repaint, and some devices discard input
+#: right after they print a question (seconds).
+ANSWER_S = 0.02
+_UNLIMITED_COLUMNS = 1 << 30
+
+
+class TerminalState:
+    """The terminal as runs, probes and logins use it.
+
+    Attributes:
+        prompt: what is known of the prompt.
+        expects_prompt: False for a shell without a terminal, which prints none.
+        now: the loop's clock.
+    """
+
+    def __init__(
+        self,
+        stream: OutputStream,
+        gate: Gate,
+        *,
+        expects_prompt: bool = True,
+        channel: Callable[[], Channel | None] = lambda: None,
+        width: Callable[[], int] = lambda: _UNLIMITED_COLUMNS,
+    ) -> None:
+        """`channel` and `width` return the current channel and the number of columns."""
+        self.stream = stream
+        self.gate = gate
+        self.now = asyncio.get_running_loop().time
+        self.prompt = Prompt()
+        self.expects_prompt = expects_prompt
+        self.width = width
+        self._channel = channel
+        self._last_line = (-1, "")
+
+    def last_line(self) -> str:
+        """Return the line of the cursor as far as it was printed.
+
+        With prompt marks, output without a final newline may precede the prompt in that line; the spool separates the two.
+        """
+        raw = self.stream.raw_size
+        if self._last_line[0] != raw:
+            marked = len(self.stream.prompts) or not self.stream.persisting
+            self._last_line = raw, render_line(self.stream.last_line() if marked else self.stream.last_raw_line())
+        return self._last_line[1]
+
+    def shell_in_foreground(self) -> bool | None:
+        """Return whether the shell leads the foreground process group; None if unknown."""
+        channel = self._channel()
+        return channel.leads_foreground() if channel is not None else None
+
+    def line_editor_active(self) -> bool:
+        """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
+        on."""
+        channel = self._channel()
+        canonical = channel.canonical if channel is not None else None
+        return BRACKETED_PASTE in self.stream.terminal_modes if canonical is None else not canonical
+
+    async def nothing_more(self) -> bool:
+        """Return whether no more output can be read now.
+
+        Waits two loop iterations: one iteration runs its ready callbacks before it polls for input.
+        """
+        if self.stream.signal.settled:
+            return True
+        end = self.stream.raw_size
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return self.stream.raw_size == end
+
+    async def wait_quiet(self, seconds: float, deadline: float) -> bool:
+        """Wait for output followed by a pause of `seconds`; return False at the deadline or the end of the stream."""
+        while self.stream.ended is None and self.now() < deadline:
+            due = self.stream.last_data + seconds if self.stream.raw_size else deadline
+            if self.now() >= due:
+                return True
+            await self.stream.signal.wait(min(due, deadline))
+        return False

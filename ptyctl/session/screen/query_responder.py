@@ -1,0 +1,138 @@
+"""Replies to terminal queries (DSR, DA, XTVERSION, DECRQM, OSC colours ...).
+
+Programs ask their terminal for the cursor position, its type or its modes, and wait. The session replies from its screen: once
+for each query, when the query has just arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+from ptyctl.api.errors import PtyctlError
+from ptyctl.session.io.gate import Gate
+
+from .screen import Screen
+from .screen_replay import MAX_REPLIES
+
+#: Replies are limited by a token bucket: this rate per second after a first burst.
+BURST = MAX_REPLIES
+REPLIES_PER_S = 64.0
+#: After this time a reply is dropped: the program has stopped waiting, and another one would get it (seconds).
+LATE_S = 1.0
+#: A reply is held back for this time. If the shell returns to its prompt meanwhile, the reply would be typed into the next
+#: command, for example after `cat` of a file that contains queries (seconds).
+HOLD_S = 0.004
+#: A program that waits for a reply has left canonical mode within this time (seconds).
+RAW_MODE_S = 0.1
+
+
+class TokenBucket:
+    """A rate limit. Times are seconds of any monotonic clock."""
+
+    def __init__(self, burst: int, per_s: float) -> None:
+        self._burst = burst
+        self._per_s = per_s
+        self._tokens = float(burst)
+        self._updated = 0.0
+
+    def available(self, now: float) -> int:
+        """Return how many tokens may be taken now."""
+        self._tokens = min(self._burst, self._tokens + (now - self._updated) * self._per_s)
+        self._updated = now
+        return int(self._tokens)
+
+    def take(self, count: int) -> None:
+        """Take tokens."""
+        self._tokens -= count
+
+
+class QueryingProgram(Protocol):
+    """What is known of the program that sent the queries."""
+
+    def can_reply(self) -> bool:
+        """Return whether the terminal can take a reply."""
+        ...
+
+    def in_canonical_mode(self) -> bool | None:
+        """Return whether the terminal reads whole lines; None if unknown."""
+        ...
+
+    def ended_since(self, raw: int) -> bool:
+        """Return whether another program reads the terminal since raw offset `raw`."""
+        ...
+
+
+class QueryResponder:
+    """Types the screen's replies; the handler of a `QueryListener`."""
+
+    def __init__(self, screen: Screen, gate: Gate, program: QueryingProgram) -> None:
+        self._screen = screen
+        self._gate = gate
+        self._program = program
+        self._limit = TokenBucket(BURST, REPLIES_PER_S)
+        self._searching = self._pending = False
+        self._asked_at = 0.0
+        self._asked_raw = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def output_may_hold_query(self, raw: int) -> None:
+        """Make the screen keep replies to queries from raw offset `raw` on."""
+        self._searching = True
+        if not self._screen.collecting_replies and self._program.can_reply():
+            self._screen.collect_replies_from(raw)
+
+    def queries_detected(self, raw_end: int | None) -> None:
+        """Reply to the queries up to `raw_end`, or stop collecting replies if there are none."""
+        self._searching = False
+        now = asyncio.get_running_loop().time()
+        if raw_end is not None and self._screen.collecting_replies and self._limit.available(now):
+            self._pending, self._asked_at, self._asked_raw = True, now, raw_end
+            self._task = self._task or asyncio.create_task(self._reply(), name="terminal query replies")
+        elif self._task is None:
+            self._screen.collect_replies_from(None)
+
+    async def close(self) -> None:
+        """Stop replying."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _reply(self) -> None:
+        try:
+            while self._pending:
+                self._pending, asked_at, raw = False, self._asked_at, self._asked_raw
+                async with self._screen.current() as replay:
+                    replies = replay.take_replies()
+                    self._screen.collect_replies_from(replay.raw if self._pending or self._searching else None)
+                if replies and await self._still_awaited(raw):
+                    await self._type(replies, asked_at)
+        except PtyctlError:  # the screen is too far behind the output
+            self._pending = False
+        finally:
+            self._task = None
+            if not self._searching:
+                self._screen.collect_replies_from(None)
+
+    async def _still_awaited(self, raw: int) -> bool:
+        """Return whether the program that asked at `raw` probably still waits."""
+        deadline = asyncio.get_running_loop().time() + RAW_MODE_S
+        while True:
+            canonical = self._program.in_canonical_mode()
+            # a shell's mark from before it left canonical mode has arrived after this pause
+            await asyncio.sleep(2 * HOLD_S if canonical is None else HOLD_S)
+            if self._program.ended_since(raw):
+                return False
+            if not canonical or asyncio.get_running_loop().time() >= deadline:
+                return not canonical
+
+    async def _type(self, replies: list[bytes], asked_at: float) -> None:
+        now = asyncio.get_running_loop().time()
+        if not self._program.can_reply() or now - asked_at > LATE_S:
+            return
+        replies = replies[: self._limit.available(now)]
+        self._limit.take(len(replies))
+        if replies:
+            with suppress(PtyctlError):
+                await self._gate.reply(b"".join(replies))

@@ -1,0 +1,73 @@
+"""An append-only file, written in batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic_core import to_json
+
+from .raw_log import read_range
+
+#: Appended data waits in memory up to this size, or until `flush`.
+BATCH_BYTES = 64 * 1024
+_FILE_MODE = 0o600
+
+
+def json_line(row: Mapping[str, object]) -> bytes:
+    """Return a row of a JSON Lines file."""
+    return to_json(row) + b"\n"
+
+
+class AppendFile:
+    """A file that grows at its end. On a full disk it stops growing; its content stays whole.
+
+    Attributes:
+        size: bytes written to the file.
+        growing: False once a write failed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, _FILE_MODE)
+        self._batch = bytearray()
+        self.size = os.fstat(self._fd).st_size
+        self.growing = True
+
+    @property
+    def size_with_batch(self) -> int:
+        """Bytes written or waiting to be written."""
+        return self.size + len(self._batch)
+
+    def append(self, data: bytes) -> None:
+        """Add data to the batch; write the batch when it is large enough. A closed or full file ignores the data."""
+        if not self.growing or self._fd < 0:
+            return
+        self._batch += data
+        if len(self._batch) >= BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the batch."""
+        while self._batch and self.growing:
+            try:
+                written = os.write(self._fd, self._batch)
+            except OSError:
+                self.growing = False
+                break
+            self.size += written
+            del self._batch[:written]
+        self._batch.clear()
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Return the bytes between two offsets, also after `close`."""
+        self.flush()
+        return read_range(self._fd, self._path, begin, end)
+
+    def close(self) -> None:
+        """Write the batch and close the file."""
+        if self._fd >= 0:
+            self.flush()
+            os.close(self._fd)
+            self._fd = -1
