@@ -1,94 +1,94 @@
-"""The commands below `configure terminal`."""
+"""Commands of the configuration modes, and `COMMANDS`, the commands of all modes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING
 
-from .configuration import Interface
-from .exec_commands import PRIVILEGED
-from .grammar import Arguments, InvalidInput, build, parse
-from .modes import PARENT, Mode
+from .cli_grammar import Arguments, CommandSet, InvalidInput
+from .console import PARENT_MODE, CommandHandler, CommandMode, DeviceConsole
+from .exec_commands import PRIVILEGED_COMMANDS, USER_COMMANDS
+from .running_config import RunningConfig, SwitchInterface
 
-if TYPE_CHECKING:
-    from .console import Console
-    from .exec_commands import Handler
-
-#: What a hostname may be (RFC 1123, one label).
+#: Valid hostnames: one label (RFC 1123).
 _HOSTNAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 
 
-def _hostname(console: Console, arguments: Arguments) -> str:
+def _config(console: DeviceConsole) -> RunningConfig:
+    return console.device.running
+
+
+def _hostname(console: DeviceConsole, arguments: Arguments) -> str:
     name = arguments.texts[0]
     if not _HOSTNAME.fullmatch(name):
         return "% Hostname contains one or more illegal characters.\n\n"
-    console.device.running.hostname = name
+    console.device.hostname = name
     return ""
 
 
-def _no_hostname(console: Console, _: Arguments) -> str:
-    console.device.running.hostname = "Switch"
+def _no_hostname(console: DeviceConsole, _: Arguments) -> str:
+    console.device.hostname = "Switch"
     return ""
 
 
-def _choose_interface(console: Console, arguments: Arguments) -> str:
-    interface = console.device.running.find("".join(arguments.texts))
+def _interface(console: DeviceConsole, arguments: Arguments) -> str:
+    interface = _config(console).find_interface("".join(arguments.texts))
     if interface is None:
         raise InvalidInput(arguments.offsets[-1])
-    console.mode, console.subject = Mode.CONFIG_IF, interface.name
+    console.enter_mode(CommandMode.CONFIG_IF, interface.name)
     return ""
 
 
-def _choose_vlan(console: Console, arguments: Arguments) -> str:
+def _vlan(console: DeviceConsole, arguments: Arguments) -> str:
     number = int(arguments.texts[0])
-    console.device.running.vlans.setdefault(number, f"VLAN{number:04}")
-    console.mode, console.subject = Mode.CONFIG_VLAN, str(number)
+    _config(console).vlans.setdefault(number, f"VLAN{number:04}")
+    console.enter_mode(CommandMode.CONFIG_VLAN, str(number))
     return ""
 
 
-def _remove_vlan(console: Console, arguments: Arguments) -> str:
-    console.device.running.vlans.pop(int(arguments.texts[0]), None)
+def _no_vlan(console: DeviceConsole, arguments: Arguments) -> str:
+    _config(console).vlans.pop(int(arguments.texts[0]), None)
     return ""
 
 
-def _name_vlan(console: Console, arguments: Arguments) -> str:
-    console.device.running.vlans[int(console.subject)] = arguments.texts[0]
+def _vlan_name(console: DeviceConsole, arguments: Arguments) -> str:
+    _config(console).vlans[int(console.subject)] = arguments.texts[0]
     return ""
 
 
-def _exit(console: Console, _: Arguments) -> str | None:
-    if PARENT[console.mode].configures:
-        console.mode, console.subject = PARENT[console.mode], ""
+def _exit(console: DeviceConsole, _: Arguments) -> str | None:
+    parent = PARENT_MODE[console.mode]
+    if parent.is_config:
+        console.enter_mode(parent)
         return ""
-    console.leave_configuration(console.finish)
+    console.exit_config(console.finish)
     return None
 
 
-def _end(console: Console, _: Arguments) -> None:
-    console.leave_configuration(console.finish)
+def _end(console: DeviceConsole, _: Arguments) -> None:
+    console.exit_config(console.finish)
 
 
-def _do(console: Console, arguments: Arguments) -> str | None:
+def _do(console: DeviceConsole, arguments: Arguments) -> str | None:
     try:
-        run, inner = parse(PRIVILEGED, arguments.texts[0])
+        handler, inner = PRIVILEGED_COMMANDS.parse(arguments.texts[0])
     except InvalidInput as error:
         raise InvalidInput(arguments.offsets[0] + error.offset) from error
-    return run(console, inner)
+    return handler(console, inner)
 
 
-def _on_interface(change: Callable[[Interface, Arguments], None]) -> Handler:
-    def run(console: Console, arguments: Arguments) -> str:
-        change(console.device.running.interfaces[console.subject], arguments)
+def _on_interface(change: Callable[[SwitchInterface, Arguments], None]) -> CommandHandler:
+    def run(console: DeviceConsole, arguments: Arguments) -> str:
+        change(_config(console).interfaces[console.subject], arguments)
         return ""
 
     return run
 
 
-def _shut(down: bool) -> Handler:
-    def run(console: Console, _: Arguments) -> str:
-        interface = console.device.running.interfaces[console.subject]
+def _set_shutdown(down: bool) -> CommandHandler:
+    def run(console: DeviceConsole, _: Arguments) -> str:
+        interface = _config(console).interfaces[console.subject]
         if interface.shutdown != down:
             interface.shutdown = down
             state = "administratively down" if down else "up" if interface.up else "down"
@@ -99,23 +99,23 @@ def _shut(down: bool) -> Handler:
     return run
 
 
-def _describe(interface: Interface, arguments: Arguments) -> None:
+def _description(interface: SwitchInterface, arguments: Arguments) -> None:
     interface.description = arguments.texts[0] if arguments.texts else ""
 
 
-def _access_vlan(interface: Interface, arguments: Arguments) -> None:
+def _access_vlan(interface: SwitchInterface, arguments: Arguments) -> None:
     interface.vlan = int(arguments.texts[0]) if arguments.texts else 1
 
 
-def _trunk(interface: Interface, _: Arguments) -> None:
+def _trunk(interface: SwitchInterface, _: Arguments) -> None:
     interface.trunk = True
 
 
-def _access(interface: Interface, _: Arguments) -> None:
+def _access(interface: SwitchInterface, _: Arguments) -> None:
     interface.trunk = False
 
 
-def _address(interface: Interface, arguments: Arguments) -> None:
+def _address(interface: SwitchInterface, arguments: Arguments) -> None:
     if interface.is_port:
         raise InvalidInput(arguments.offsets[0])
     try:
@@ -125,37 +125,43 @@ def _address(interface: Interface, arguments: Arguments) -> None:
     interface.address, interface.mask = arguments.texts
 
 
-def _no_address(interface: Interface, _: Arguments) -> None:
+def _no_address(interface: SwitchInterface, _: Arguments) -> None:
     interface.address = interface.mask = ""
 
 
-_CONFIG: tuple[tuple[str, Handler], ...] = (
+_CONFIG: tuple[tuple[str, CommandHandler], ...] = (
     ("do LINE", _do),
     ("end", _end),
     ("exit", _exit),
     ("hostname WORD", _hostname),
-    ("interface IFNAME", _choose_interface),
-    ("interface IFTYPE IFNUMBER", _choose_interface),
+    ("interface IFNAME", _interface),
+    ("interface IFTYPE IFNUMBER", _interface),
     ("no hostname", _no_hostname),
-    ("no vlan <2-4094>", _remove_vlan),
-    ("vlan <2-4094>", _choose_vlan),
+    ("no vlan <2-4094>", _no_vlan),
+    ("vlan <2-4094>", _vlan),
 )
 
-_INTERFACE: tuple[tuple[str, Handler], ...] = (
-    ("description LINE", _on_interface(_describe)),
+_CONFIG_IF: tuple[tuple[str, CommandHandler], ...] = (
+    ("description LINE", _on_interface(_description)),
     ("ip address A.B.C.D A.B.C.D", _on_interface(_address)),
-    ("no description", _on_interface(_describe)),
+    ("no description", _on_interface(_description)),
     ("no ip address", _on_interface(_no_address)),
-    ("no shutdown", _shut(False)),
+    ("no shutdown", _set_shutdown(False)),
     ("no switchport access vlan", _on_interface(_access_vlan)),
-    ("shutdown", _shut(True)),
+    ("shutdown", _set_shutdown(True)),
     ("switchport access vlan <1-4094>", _on_interface(_access_vlan)),
     ("switchport mode access", _on_interface(_access)),
     ("switchport mode trunk", _on_interface(_trunk)),
 )
 
-_VLAN: tuple[tuple[str, Handler], ...] = (("name WORD", _name_vlan),)
+_CONFIG_VLAN: tuple[tuple[str, CommandHandler], ...] = (("name WORD", _vlan_name),)
 
-CONFIG = build(_CONFIG)
-INTERFACE = build(_INTERFACE)
-VLAN = build(_VLAN)
+CONFIG_COMMANDS = CommandSet(_CONFIG)
+
+COMMANDS: dict[CommandMode, CommandSet[CommandHandler]] = {
+    CommandMode.USER: USER_COMMANDS,
+    CommandMode.PRIVILEGED: PRIVILEGED_COMMANDS,
+    CommandMode.CONFIG: CONFIG_COMMANDS,
+    CommandMode.CONFIG_IF: CommandSet(_CONFIG_IF, fallback=CONFIG_COMMANDS),
+    CommandMode.CONFIG_VLAN: CommandSet(_CONFIG_VLAN, fallback=CONFIG_COMMANDS),
+}

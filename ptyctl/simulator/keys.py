@@ -1,4 +1,4 @@
-"""Bytes in, keys out. One press of Enter is one key, whatever of CR, CR NUL, CR LF and LF it was sent as."""
+"""Decoding of received bytes into key presses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 
 class Key(Enum):
-    """Every key that is not a character."""
+    """A key press that is not a printable character."""
 
     ENTER = auto()
     BACKSPACE = auto()
@@ -15,11 +15,11 @@ class Key(Enum):
     CTRL_U = auto()
     CTRL_W = auto()
     CTRL_Z = auto()
-    #: Ctrl-Shift-6 (Ctrl-^), the escape character of IOS.
+    #: Ctrl-Shift-6 (Ctrl-^), the IOS escape character.
     ESCAPE = auto()
 
 
-#: The keys that stop a running command.
+#: Keys that interrupt a running command.
 INTERRUPTS = frozenset({Key.CTRL_C, Key.ESCAPE})
 
 CR, LF, ESC = 0x0D, 0x0A, 0x1B
@@ -39,7 +39,7 @@ CONTROLS = {
 }
 
 
-class _State(Enum):
+class _DecoderState(Enum):
     GROUND = auto()
     AFTER_CR = auto()
     AFTER_ESC = auto()
@@ -48,40 +48,43 @@ class _State(Enum):
 
 
 class KeyDecoder:
-    """Takes bytes however they were cut. Arrows, function keys and Alt combinations (ECMA-48 sequences) give no key.
+    """Incremental decoder: the result does not depend on how the input is split.
 
-    `pairs` false makes two keys of CR LF, as a device does that has never heard of Telnet's line end.
-    A character is one byte: an ASCII one as itself, any other as a lone surrogate (PEP 383), so that its echo is that byte.
+    Escape sequences (ECMA-48) of arrow keys, function keys and Alt combinations are ignored.
+    A character is one byte: ASCII as itself, any other byte as a lone surrogate (PEP 383), so that it is echoed unchanged.
+
+    Args:
+        merge_crlf: CR LF is one Enter. If false, CR and LF are an Enter each.
     """
 
-    def __init__(self, *, pairs: bool = True) -> None:
-        self._state = _State.GROUND
-        self._pairs = pairs
+    def __init__(self, *, merge_crlf: bool = True) -> None:
+        self._state = _DecoderState.GROUND
+        self._merge_crlf = merge_crlf
 
     def feed(self, data: bytes) -> list[Key | str]:
-        keys = (self._byte(byte) for byte in data)
+        keys = (self._decode(byte) for byte in data)
         return [key for key in keys if key is not None]
 
-    def _byte(self, byte: int) -> Key | str | None:
-        before, self._state = self._state, _State.GROUND
-        if before is _State.AFTER_CR and byte == LF and self._pairs:
-            return None  # the NUL of CR NUL is no key anyway
+    def _decode(self, byte: int) -> Key | str | None:
+        before, self._state = self._state, _DecoderState.GROUND
+        if before is _DecoderState.AFTER_CR and byte == LF and self._merge_crlf:
+            return None
         if byte == ESC:
-            self._state = _State.AFTER_ESC
+            self._state = _DecoderState.AFTER_ESC
             return None
         if byte < 0x20 or byte == 0x7F:
-            # A control character also ends a broken sequence: a lone Esc must not eat the Enter behind it.
-            self._state = _State.AFTER_CR if byte == CR else _State.GROUND
+            # A control character also ends an incomplete sequence: a lone Esc must not swallow the next Enter.
+            self._state = _DecoderState.AFTER_CR if byte == CR else _DecoderState.GROUND
             return CONTROLS.get(byte)
-        if before in (_State.AFTER_ESC, _State.CSI, _State.SS3):
-            self._state = _after(before, byte)
+        if before in (_DecoderState.AFTER_ESC, _DecoderState.CSI, _DecoderState.SS3):
+            self._state = _next_state(before, byte)
             return None
         return bytes([byte]).decode("ascii", "surrogateescape")
 
 
-def _after(state: _State, byte: int) -> _State:
-    """The state that a printable byte of an escape sequence leads to."""
-    if state is _State.AFTER_ESC:
-        return {0x5B: _State.CSI, 0x4F: _State.SS3}.get(byte, _State.GROUND)
-    is_final = state is _State.SS3 or byte >= 0x40
-    return _State.GROUND if is_final else _State.CSI
+def _next_state(state: _DecoderState, byte: int) -> _DecoderState:
+    """Return the state after a printable byte of an escape sequence."""
+    if state is _DecoderState.AFTER_ESC:
+        return {0x5B: _DecoderState.CSI, 0x4F: _DecoderState.SS3}.get(byte, _DecoderState.GROUND)
+    is_final = state is _DecoderState.SS3 or byte >= 0x40
+    return _DecoderState.GROUND if is_final else _DecoderState.CSI

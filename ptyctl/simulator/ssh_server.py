@@ -1,4 +1,4 @@
-"""The SSH listener: password authentication, shells with or without a PTY, nothing else."""
+"""SSH listener of the simulated switch: password authentication and shells, with or without a PTY."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Callable
 
 import asyncssh
 
-from .line import Line
-from .lines import Lines
+from .terminal_lines import LineDriver, LineTable
 
-#: Wrong passwords until the connection is ended, as the switch does on its consoles.
-ATTEMPTS = 3
+#: Wrong passwords before the connection is closed.
+MAX_PASSWORD_ATTEMPTS = 3
 
-#: What BREAK (RFC 4335) means here: Ctrl-Shift-6.
+#: Input for a BREAK request (RFC 4335): Ctrl-Shift-6.
 BREAK = b"\x1e"
 
-#: Whether this username and password are right.
-Check = Callable[[str, str], bool]
+#: Returns whether username and password are right.
+PasswordCheck = Callable[[str, str], bool]
 
 
-class SSHSession(asyncssh.SSHServerSession[bytes]):
-    """One shell, as asyncssh's session on one side and as a `Wire` on the other."""
+class SshServerSession(asyncssh.SSHServerSession[bytes]):
+    """A shell: an asyncssh session, and a `LineConnection` of its line."""
 
-    def __init__(self, lines: Lines, connection: asyncssh.SSHServerConnection) -> None:
+    def __init__(self, lines: LineTable, connection: asyncssh.SSHServerConnection) -> None:
         self._lines, self._connection = lines, connection
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
-        self._line: Line | None = None
+        self._line: LineDriver | None = None
         self._size = (0, 0)
 
     # asyncssh.SSHServerSession
@@ -41,15 +40,15 @@ class SSHSession(asyncssh.SSHServerSession[bytes]):
         return True
 
     def session_started(self) -> None:
-        self._line = self._lines.ssh(str(self._connection.get_extra_info("username")))
+        self._line = self._lines.open_ssh(str(self._connection.get_extra_info("username")))
         self._line.console.resize(*self._size)
         self._line.attach(self)
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        self._type(data)
+        self._receive(data)
 
     def break_received(self, msec: int) -> bool:
-        self._type(BREAK)
+        self._receive(BREAK)
         return True
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
@@ -57,20 +56,19 @@ class SSHSession(asyncssh.SSHServerSession[bytes]):
             self._line.console.resize(width, height)
 
     def pause_writing(self) -> None:
-        # A client that reads nothing must not make us remember ever more.
         if self._line is not None:
-            self._line.stalls(self)
+            self._line.pause_output(self)
 
     def resume_writing(self) -> None:
         if self._line is not None:
-            self._line.flows(self)
+            self._line.resume_output(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._line is not None:
             self._lines.release(self._line, self)
         self._line = self._channel = None
 
-    # Wire
+    # LineConnection
 
     def write(self, data: bytes) -> None:
         if self._channel is not None and not self._channel.is_closing():
@@ -91,15 +89,15 @@ class SSHSession(asyncssh.SSHServerSession[bytes]):
         if self._channel is not None:
             self._channel.resume_reading()
 
-    def _type(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         if self._line is not None:
             self._line.receive(data)
 
 
-class SSHAuthentication(asyncssh.SSHServer):
-    """One connection before and beside its sessions."""
+class SshServerAuthentication(asyncssh.SSHServer):
+    """Password authentication of one connection, and creation of its sessions."""
 
-    def __init__(self, lines: Lines, check: Check, connections: set[asyncssh.SSHServerConnection]) -> None:
+    def __init__(self, lines: LineTable, check: PasswordCheck, connections: set[asyncssh.SSHServerConnection]) -> None:
         self._lines, self._check, self._connections = lines, check, connections
         self._connection: asyncssh.SSHServerConnection | None = None
         self._failures = 0
@@ -122,19 +120,19 @@ class SSHAuthentication(asyncssh.SSHServer):
         if self._check(username, password):
             return True
         self._failures += 1
-        if self._failures == ATTEMPTS:
+        if self._failures == MAX_PASSWORD_ATTEMPTS:
             raise asyncssh.DisconnectError(asyncssh.DISC_NO_MORE_AUTH_METHODS_AVAILABLE, "Too many authentication failures")
         return False
 
-    def session_requested(self) -> SSHSession:
+    def session_requested(self) -> SshServerSession:
         assert self._connection is not None, "asyncssh calls connection_made first"
-        return SSHSession(self._lines, self._connection)
+        return SshServerSession(self._lines, self._connection)
 
 
-class SSHServer:
-    """Listens on a free port of `host` with a host key of its own."""
+class SshServer:
+    """Listens on a free port, with a new host key."""
 
-    def __init__(self, lines: Lines, check: Check) -> None:
+    def __init__(self, lines: LineTable, check: PasswordCheck) -> None:
         self._lines, self._check = lines, check
         self._key = asyncssh.generate_private_key("ssh-ed25519")
         self._connections: set[asyncssh.SSHServerConnection] = set()
@@ -142,17 +140,17 @@ class SSHServer:
 
     @property
     def fingerprint(self) -> str:
-        """Of the host key, as `ssh-keygen -l` prints it: `SHA256:…`."""
+        """Fingerprint of the host key, as `ssh-keygen -l` prints it: `SHA256:…`."""
         return self._key.get_fingerprint()
 
     async def start(self, host: str) -> int:
-        """Gives the port."""
+        """Start listening and return the port."""
         self._acceptor = await asyncssh.create_server(
-            lambda: SSHAuthentication(self._lines, self._check, self._connections),
+            lambda: SshServerAuthentication(self._lines, self._check, self._connections),
             host,
             0,
             server_host_keys=[self._key],
-            # The console edits its lines itself, and wants bytes.
+            # The console has a line editor, and processes bytes.
             line_editor=False,
             encoding=None,
             public_key_auth=False,

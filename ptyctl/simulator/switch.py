@@ -1,4 +1,4 @@
-"""A switch to practise on: it runs inside of the process and listens on 127.0.0.1."""
+"""The simulated switch: runs inside the process and listens for Telnet and SSH on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from .device import Account, Device
-from .lines import Lines
-from .login import same
+from .device import DeviceAccount, SimulatedDevice
+from .login_dialog import secrets_equal
 from .quirks import NO_QUIRKS, Quirks
-from .ssh_server import SSHServer
+from .ssh_server import SshServer
 from .telnet_server import TelnetServer
+from .terminal_lines import LineTable
 
 
 class SimulatedSwitch:
-    """`async with SimulatedSwitch(password=…) as switch:` and it can be reached at its two ports.
+    """A switch with an IOS-like command line. An asynchronous context manager: listens while it is entered.
 
     Args:
-        hostname: of the switch; `hostname` in configuration mode changes it.
-        username: None asks for the password only (on SSH any name is then right).
-        password: of the login.
-        enable_secret: of `enable`; None asks for none.
-        quirks: what is odd about its consoles.
-        shared_console: all Telnet connections share the one serial console, whose state outlives them. Otherwise each has
-            a vty of its own, as SSH sessions always do.
-        ping_interval: seconds from one mark of `ping` to the next.
+        hostname: Initial hostname; `hostname` in configuration mode changes it.
+        username: Login name. With None, Telnet asks for the password only and SSH accepts any name.
+        password: Login password.
+        enable_secret: Secret of `enable`; with None it asks for none.
+        quirks: Quirks of its consoles.
+        shared_console: All Telnet connections share one serial console, whose state outlives them. Otherwise each has its
+            own vty, as SSH sessions always do.
+        ping_interval: Seconds between two marks of `ping`.
     """
 
     host = "127.0.0.1"
@@ -41,10 +41,10 @@ class SimulatedSwitch:
         shared_console: bool = False,
         ping_interval: float = 0.2,
     ) -> None:
-        self._account = Account(username, password, enable_secret)
-        self._device = Device(hostname, self._account)
+        self._account = DeviceAccount(username, password, enable_secret)
+        self._device = SimulatedDevice(hostname, self._account)
         self._quirks, self._shared_console, self._ping_interval = quirks, shared_console, ping_interval
-        self._lines: Lines | None = None
+        self._lines: LineTable | None = None
         self._stack = AsyncExitStack()
         self.telnet_port = 0
         self.ssh_port = 0
@@ -52,16 +52,20 @@ class SimulatedSwitch:
 
     @property
     def hostname(self) -> str:
-        """As it is configured now."""
+        """The configured hostname."""
         return self._device.hostname
+
+    @property
+    def quirks(self) -> Quirks:
+        return self._quirks
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            self._lines = Lines(
+            self._lines = LineTable(
                 self._device, self._quirks, shared_console=self._shared_console, ping_interval=self._ping_interval
             )
             stack.callback(self._lines.stop)
-            telnet, ssh = TelnetServer(self._lines), SSHServer(self._lines, self._check)
+            telnet, ssh = TelnetServer(self._lines), SshServer(self._lines, self._check_password)
             stack.push_async_callback(telnet.stop)
             stack.push_async_callback(ssh.stop)
             self.telnet_port = await telnet.start(self.host)
@@ -77,12 +81,15 @@ class SimulatedSwitch:
         await self._stack.aclose()
 
     async def syslog(self, message: str) -> None:
-        """Logs `message` (`%LINK-3-UPDOWN: …`) and shows it wherever syslog is shown: on the serial console, and on each
-        vty after `terminal monitor`."""
+        """Log `message` (`%LINK-3-UPDOWN: …`) and show it on the serial console and on each vty with `terminal monitor`.
+
+        Raises:
+            RuntimeError: the switch is not running.
+        """
         if self._lines is None:
             raise RuntimeError("the switch is not running: use it in `async with`")
         self._lines.syslog(message)
 
-    def _check(self, username: str, password: str) -> bool:
-        known = self._account.username is None or same(username, self._account.username)
-        return known and same(password, self._account.password)
+    def _check_password(self, username: str, password: str) -> bool:
+        is_known = self._account.username is None or secrets_equal(username, self._account.username)
+        return is_known and secrets_equal(password, self._account.password)

@@ -1,4 +1,4 @@
-"""The server's side of Telnet (RFC 854, 855): takes commands out of the stream, negotiates options. Pure."""
+"""Server side of the Telnet protocol (RFC 854, 855, 1143): decoding and option negotiation. Performs no I/O."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 
 SE, BRK, IP, EC, EL, SB, WILL, WONT, DO, DONT, IAC = 240, 243, 244, 247, 248, 250, 251, 252, 253, 254, 255
 
-#: Option numbers: RFC 856, 857, 858, 1073.
+#: Option numbers (RFC 856, 857, 858, 1073).
 BINARY, ECHO, SGA, NAWS = 0, 1, 3, 31
 
-#: Commands that mean a key.
+#: Commands that act as a key.
 KEYS = {BRK: b"\x1e", IP: b"\x03", EC: b"\x7f", EL: b"\x15"}
 
-#: NAWS has 4 bytes; whatever is much longer is not for us and is not kept.
+#: Bytes of a subnegotiation that are kept; only NAWS (5 bytes) is used.
 MAX_SUBNEGOTIATION = 64
 
 
-class _State(Enum):
+class _ParserState(Enum):
     DATA = auto()
     COMMAND = auto()
     OPTION = auto()
@@ -26,114 +26,116 @@ class _State(Enum):
     SUBNEGOTIATION_COMMAND = auto()
 
 
-class _Answer(Enum):
-    """What an option is (RFC 1143, without the states for turning one off, which this server never does)."""
+class _OptionState(Enum):
+    """State of an option (RFC 1143), without the states for disabling one, which this server never does."""
 
     NO = auto()
-    ASKED = auto()
+    REQUESTED = auto()
     YES = auto()
 
 
 class TelnetCodec:
-    """One connection. `resized` is called with the columns and rows of each NAWS.
+    """Protocol state of one connection.
 
-    `insists` breaks the rule: a refusal of what this side offers is answered with the same offer, however often.
+    Args:
+        on_resize: Called with columns and rows of each window size (NAWS).
+        insists: Repeat an offer each time it is refused, against RFC 854.
     """
 
-    #: What this side does, and what it wants the other side to do.
+    #: Options that this side supports for itself and for the peer.
     OURS: Final = frozenset({BINARY, ECHO, SGA})
     THEIRS: Final = frozenset({BINARY, NAWS, SGA})
 
-    def __init__(self, resized: Callable[[int, int], None], *, insists: bool = False) -> None:
-        self._resized = resized
+    def __init__(self, on_resize: Callable[[int, int], None], *, insists: bool = False) -> None:
+        self._on_resize = on_resize
         self._insists = insists
-        self._state = _State.DATA
+        self._state = _ParserState.DATA
         self._verb = 0
         self._payload = bytearray()
-        self._ours = {ECHO: _Answer.ASKED, SGA: _Answer.ASKED}
-        self._theirs = {NAWS: _Answer.ASKED}
+        self._ours = {ECHO: _OptionState.REQUESTED, SGA: _OptionState.REQUESTED}
+        self._theirs = {NAWS: _OptionState.REQUESTED}
         self._reply = bytearray()
 
     @staticmethod
     def greeting() -> bytes:
-        """What to send first: the options that `__init__` counts as asked for."""
+        """Return the initial option requests, to send first."""
         return bytes([IAC, WILL, ECHO, IAC, WILL, SGA, IAC, DO, NAWS])
 
     @staticmethod
     def encode(data: bytes) -> bytes:
-        """Data for the wire."""
+        """Escape data for the connection."""
         return data.replace(b"\xff", b"\xff\xff")
 
     def feed(self, received: bytes) -> tuple[bytes, bytes]:
-        """What came in, however it was cut: the data in it, and the bytes to answer."""
+        """Return the data in the received bytes, and the reply to send. Does not depend on how the bytes are split."""
         data = bytearray()
         for byte in received:
-            data += self._byte(byte)
+            data += self._parse(byte)
         reply, self._reply = bytes(self._reply), bytearray()
         return bytes(data), reply
 
-    def _byte(self, byte: int) -> bytes:
+    def _parse(self, byte: int) -> bytes:
         match self._state:
-            case _State.DATA:
-                return self._on_data(byte)
-            case _State.COMMAND:
-                return self._on_command(byte)
-            case _State.OPTION:
-                self._state = _State.DATA
+            case _ParserState.DATA:
+                return self._parse_data(byte)
+            case _ParserState.COMMAND:
+                return self._parse_command(byte)
+            case _ParserState.OPTION:
+                self._state = _ParserState.DATA
                 self._negotiate(self._verb, byte)
-            case _State.SUBNEGOTIATION:
-                self._on_subnegotiation(byte)
-            case _State.SUBNEGOTIATION_COMMAND:
-                self._on_subnegotiation_command(byte)
+            case _ParserState.SUBNEGOTIATION:
+                self._parse_subnegotiation(byte)
+            case _ParserState.SUBNEGOTIATION_COMMAND:
+                self._parse_subnegotiation_command(byte)
         return b""
 
-    def _on_data(self, byte: int) -> bytes:
+    def _parse_data(self, byte: int) -> bytes:
         if byte != IAC:
             return bytes([byte])
-        self._state = _State.COMMAND
+        self._state = _ParserState.COMMAND
         return b""
 
-    def _on_command(self, byte: int) -> bytes:
-        self._state = _State.DATA
+    def _parse_command(self, byte: int) -> bytes:
+        self._state = _ParserState.DATA
         if byte == IAC:
             return b"\xff"
         if byte == SB:
             self._payload.clear()
-            self._state = _State.SUBNEGOTIATION
+            self._state = _ParserState.SUBNEGOTIATION
         elif byte in (WILL, WONT, DO, DONT):
             self._verb = byte
-            self._state = _State.OPTION
+            self._state = _ParserState.OPTION
         return KEYS.get(byte, b"")
 
-    def _on_subnegotiation(self, byte: int) -> None:
+    def _parse_subnegotiation(self, byte: int) -> None:
         if byte == IAC:
-            self._state = _State.SUBNEGOTIATION_COMMAND
+            self._state = _ParserState.SUBNEGOTIATION_COMMAND
         elif len(self._payload) < MAX_SUBNEGOTIATION:
             self._payload.append(byte)
 
-    def _on_subnegotiation_command(self, byte: int) -> None:
-        self._state = _State.SUBNEGOTIATION
+    def _parse_subnegotiation_command(self, byte: int) -> None:
+        self._state = _ParserState.SUBNEGOTIATION
         if byte == IAC:
             self._payload.append(IAC)
         elif byte == SE:
-            self._state = _State.DATA
+            self._state = _ParserState.DATA
             if len(self._payload) == 5 and self._payload[0] == NAWS:
                 cols, rows = self._payload[1:3], self._payload[3:5]
-                self._resized(int.from_bytes(cols, "big"), int.from_bytes(rows, "big"))
+                self._on_resize(int.from_bytes(cols, "big"), int.from_bytes(rows, "big"))
 
     def _negotiate(self, verb: int, option: int) -> None:
-        """Answers only what changes something: the rule that keeps two sides from looping (RFC 854)."""
+        """Reply only to changes, which prevents negotiation loops (RFC 854)."""
         if verb in (DO, DONT):
-            answers, able, agree, refuse = self._ours, option in self.OURS, WILL, WONT
+            states, supported, agree, refuse = self._ours, option in self.OURS, WILL, WONT
         else:
-            answers, able, agree, refuse = self._theirs, option in self.THEIRS, DO, DONT
-        before = answers.get(option, _Answer.NO)
-        wanted = verb in (DO, WILL)
-        if self._insists and verb == DONT and before is _Answer.ASKED:
+            states, supported, agree, refuse = self._theirs, option in self.THEIRS, DO, DONT
+        before = states.get(option, _OptionState.NO)
+        enable = verb in (DO, WILL)
+        if self._insists and verb == DONT and before is _OptionState.REQUESTED:
             self._reply += bytes([IAC, WILL, option])
             return
-        answers[option] = _Answer.YES if wanted and able else _Answer.NO
-        if wanted and before is _Answer.NO:
-            self._reply += bytes([IAC, agree if able else refuse, option])
-        elif not wanted and before is _Answer.YES:
+        states[option] = _OptionState.YES if enable and supported else _OptionState.NO
+        if enable and before is _OptionState.NO:
+            self._reply += bytes([IAC, agree if supported else refuse, option])
+        elif not enable and before is _OptionState.YES:
             self._reply += bytes([IAC, refuse, option])

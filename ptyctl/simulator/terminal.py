@@ -1,140 +1,227 @@
-"""One terminal line of the device: type-ahead, questions, the pager, jobs that take time. It knows no command.
+"""The device's end of a terminal connection: prompts for input, type-ahead, the pager and running jobs.
 
-Pure: bytes and the time come in, `Action` values go out. `now` is seconds since the simulated switch started.
+Performs no I/O: received bytes and the time go in, `TerminalAction` values come out. Times are seconds since the simulator
+started.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
-from .actions import Action, Flush, Output, Wake
-from .editor import BELL
 from .keys import INTERRUPTS, Key, KeyDecoder
-from .pager import Pager
-from .pager_styles import IOS, PagerStyle
+from .line_editor import BELL, LineEditor, LinePainter, LineView, repaint
+from .pager import IOS_PAGER, PagedText, PagerStyle
 
-#: Keys that wait while a job runs. A person cannot type more; a program that does gets a bell.
+#: Maximum number of keys that wait while a job runs; further keys are answered with a bell.
 MAX_TYPE_AHEAD = 4096
 
 DEFAULT_LENGTH, DEFAULT_WIDTH = 24, 80
 
 
-class Input(Protocol):
-    """Who gets the next key."""
+@dataclass(frozen=True, slots=True)
+class SendOutput:
+    """Send these bytes to the clients."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardOutput:
+    """Discard output that was not sent yet, as a tty does on an interrupt."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAfter:
+    """Call `DeviceTerminal.wake` after this delay. Replaces an earlier request."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastLog:
+    """Show a syslog line, without its line end, on the other lines of the device."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseConnection:
+    """Close the connection after the output was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropConnection:
+    """Break the connection. Later output is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadDevice:
+    """Reload the device and end all sessions."""
+
+
+TerminalAction = SendOutput | DiscardOutput | WakeAfter | BroadcastLog | CloseConnection | DropConnection | ReloadDevice
+
+
+class KeyHandler(Protocol):
+    """Receiver of the next key."""
 
     def key(self, key: Key | str) -> None: ...
 
 
-class Job(Protocol):
-    """Something that takes time. `text` of its steps is shown as it comes."""
+class TerminalJob(Protocol):
+    """Command that takes time and produces output in steps."""
 
     def step(self) -> tuple[str, float | None]:
-        """What to show now, and in how many seconds to go on; None: it is finished."""
+        """Return the next output, and the seconds until the next step or None at the end."""
 
     def abort(self) -> str:
-        """The last words after an interrupt."""
+        """Return the final output after an interrupt."""
 
 
-class Terminal:
-    """A line's state machine, below the commands. After each public call `_take` hands over what is to be done."""
+class DeviceTerminal:
+    """State machine of one terminal line, without commands. Public methods for the driver return the resulting actions."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pager_style: PagerStyle = IOS_PAGER, merge_crlf: bool = True) -> None:
         self.length = DEFAULT_LENGTH
         self.width = DEFAULT_WIDTH
         self.now = 0.0
         self.closed = False
-        self.input: Input = Ignore()
-        self.decoder = KeyDecoder()
-        self.pager_style: PagerStyle = IOS
+        self.pager_style = pager_style
+        self.input: KeyHandler = IgnoreKeys()
+        self._decoder = KeyDecoder(merge_crlf=merge_crlf)
         self._keys: deque[Key | str] = deque()
-        self._job: Job | None = None
-        self._actions: list[Action] = []
+        self._job: TerminalJob | None = None
+        self._actions: list[TerminalAction] = []
         self._text: list[str] = []
-        self.at_line_start = True
+        self._at_line_start = True
 
-    # What the driver calls
+    # Called by the driver
 
-    def feed(self, data: bytes, now: float = 0.0) -> list[Action]:
-        """Takes what was typed, however it was cut."""
+    def feed(self, data: bytes, now: float = 0.0) -> list[TerminalAction]:
+        """Process received bytes. The result does not depend on how they are split."""
         self.now = now
-        for key in self.decoder.feed(data):
+        for key in self._decoder.feed(data):
             if self._job is not None and key in INTERRUPTS:
                 self._abort_job()
             elif len(self._keys) < MAX_TYPE_AHEAD:
                 self._keys.append(key)
             else:
                 self.write(BELL)
-            self._work()
-        return self._take()
+            self._handle_keys()
+        return self._take_actions()
 
-    def wake(self, now: float = 0.0) -> list[Action]:
-        """The time that a `Wake` asked for has passed."""
+    def wake(self, now: float = 0.0) -> list[TerminalAction]:
+        """Continue the job after the delay that a `WakeAfter` requested."""
         self.now = now
         if self._job is not None:
             self._step_job()
-            self._work()
-        return self._take()
+            self._handle_keys()
+        return self._take_actions()
 
-    # What commands and inputs call
+    # Called by commands and key handlers
 
     def write(self, text: str) -> None:
-        """Shows `text`, with `\\n` as the end of a line."""
+        """Output `text`, with line feeds sent as CR LF."""
         if text:
             self._text.append(text.replace("\n", "\r\n"))
-            self.at_line_start = text.endswith("\n")
+            self._at_line_start = text.endswith("\n")
 
-    def do(self, action: Action) -> None:
-        """Asks for `action` after all that was written so far."""
+    def write_lines(self, text: str) -> None:
+        """Output whole lines, starting on a new row."""
+        self.write(f"{text}\n" if self._at_line_start else f"\n{text}\n")
+
+    def perform(self, action: TerminalAction) -> None:
+        """Append `action` after the output so far."""
         self._flush_text()
         self._actions.append(action)
 
-    def ask(self, prompt: str, reader: Input) -> None:
-        """Shows `prompt`; the next keys go to `reader`."""
+    def ask_line(
+        self,
+        prompt: str,
+        answer: Callable[[str], None],
+        cancel: Callable[[], None],
+        *,
+        view: LineView = str,
+        paint: LinePainter = repaint,
+    ) -> None:
+        """Show `prompt` and read one line for `answer`. An interrupt key calls `cancel` instead."""
         self.write(prompt)
-        self.input = reader
+        self.input = LineReader(self, prompt, answer, cancel, view=view, paint=paint)
 
-    def interrupted(self) -> None:
-        """An interrupt key was pressed: what is still on its way to the screen is stale."""
-        self.do(Flush())
+    def ask_key(self, prompt: str, answer: Callable[[Key | str], None]) -> None:
+        """Show `prompt` and read one key, without echo, for `answer`."""
+        self.write(prompt)
+        self.input = KeyReader(answer)
 
-    def start_job(self, job: Job) -> None:
-        """Runs `job` to its end, then calls `finish`. Keys typed meanwhile wait; interrupt keys end it."""
+    def ask_confirmation(self, prompt: str, answer: Callable[[bool], None]) -> None:
+        """Show `prompt` and read one key: Enter and y mean yes, any other key no."""
+
+        def pressed(key: Key | str) -> None:
+            self.write("\n")
+            answer(key in (Key.ENTER, "y", "Y"))
+
+        self.ask_key(prompt, pressed)
+
+    def wait_for_enter(self, then: Callable[[], None]) -> None:
+        """Ignore all keys until Enter, then call `then`."""
+
+        def pressed(key: Key | str) -> None:
+            if key is Key.ENTER:
+                then()
+
+        self.input = KeyReader(pressed)
+
+    def start_job(self, job: TerminalJob) -> None:
+        """Run `job`, then call `finish`. Keys are queued meanwhile; interrupt keys abort the job."""
         self._job = job
         self._step_job()
 
     def cancel_job(self) -> None:
-        """Forgets the running job and what was typed meanwhile, without a word."""
+        """Drop the running job and the queued keys, without output."""
         self._job = None
         self._keys.clear()
 
-    def page(self, text: str, then: Callable[[], None]) -> None:
-        """Shows `text` through the pager, then calls `then`."""
-        pager = Pager(text)
-        self.write(pager.page(self.length, self.width))
-        self.more(pager, then)
+    def discard_output(self) -> None:
+        """Discard the output that is still queued, after an interrupt key."""
+        self.perform(DiscardOutput())
 
-    def more(self, pager: Pager, then: Callable[[], None], *, visible: bool = True) -> None:
-        """Shows the pager's prompt (unless not `visible`) and waits for a key, if there is more; else calls `then`."""
-        if pager.done:
+    def show_paged(self, text: str, then: Callable[[], None]) -> None:
+        """Output `text` through the pager, then call `then`."""
+        paged = PagedText(text)
+        self.write(paged.next_page(self.length, self.width))
+        self.show_pager_prompt(paged, then)
+
+    def show_pager_prompt(self, paged: PagedText, then: Callable[[], None], *, visible: bool = True) -> None:
+        """Show the pager prompt, unless not `visible`, and wait for a key. Call `then` at the end of the text."""
+        if paged.done:
             then()
             return
         if visible:
-            self.write(self.pager_style.at(pager.percent))
-        self.input = PagerInput(self, pager, then)
+            self.write(self.pager_style.prompt_at(paged.percent))
+        self.input = PagerReader(self, paged, then)
+
+    def close_input(self) -> None:
+        """Stop the job and ignore all further keys."""
+        self.cancel_job()
+        self.closed = True
+        self.input = IgnoreKeys()
+
+    # Overridden by subclasses
 
     def finish(self, text: str = "") -> None:
-        """A command is over, and this is its output."""
+        """End the current command with its output."""
         raise NotImplementedError
 
-    def outgoing(self, data: bytes) -> bytes:
-        """The last look at the bytes of an output."""
-        return data
+    def encode(self, text: str) -> bytes:
+        """Encode output for the connection."""
+        return text.encode("utf-8", "surrogateescape")
 
-    # Inside
+    # Internal
 
-    def _work(self) -> None:
+    def _handle_keys(self) -> None:
         while self._keys and self._job is None:
             self.input.key(self._keys.popleft())
 
@@ -146,53 +233,96 @@ class Terminal:
             self._job = None
             self.finish()
         else:
-            self.do(Wake(seconds))
+            self.perform(WakeAfter(seconds))
 
     def _abort_job(self) -> None:
         assert self._job is not None, "only a running job is aborted"
         job, self._job = self._job, None
-        self.interrupted()
+        self.discard_output()
         self.write(job.abort())
         self.finish()
 
     def _flush_text(self) -> None:
         if self._text:
             text, self._text = "".join(self._text), []
-            self._actions.append(Output(self.outgoing(text.encode("utf-8", "surrogateescape"))))
+            self._actions.append(SendOutput(self.encode(text)))
 
-    def _take(self) -> list[Action]:
+    def _take_actions(self) -> list[TerminalAction]:
         self._flush_text()
         actions, self._actions = self._actions, []
         return actions
 
 
-class Ignore:
-    """Nobody listens: the line is closed."""
+class IgnoreKeys:
+    """Key handler of a closed line."""
 
     def key(self, key: Key | str) -> None:
         return
 
 
-class PagerInput:
-    """Space: a page, Enter: a line; what else ends it, the style says."""
+class KeyReader:
+    """Key handler that passes each key to `answer`, without echo."""
 
-    def __init__(self, terminal: Terminal, pager: Pager, then: Callable[[], None]) -> None:
-        self._terminal, self._pager, self._then = terminal, pager, then
+    def __init__(self, answer: Callable[[Key | str], None]) -> None:
+        self._answer = answer
 
     def key(self, key: Key | str) -> None:
-        terminal, is_more = self._terminal, key in (" ", Key.ENTER)
-        if not is_more and not terminal.pager_style.ends(key):
+        self._answer(key)
+
+
+class LineReader:
+    """Key handler that reads one line, with echo and editing. An interrupt key calls `cancel`."""
+
+    def __init__(
+        self,
+        terminal: DeviceTerminal,
+        prompt: str,
+        answer: Callable[[str], None],
+        cancel: Callable[[], None],
+        *,
+        view: LineView = str,
+        paint: LinePainter = repaint,
+    ) -> None:
+        self.editor = LineEditor(view, paint)
+        self._terminal, self._prompt = terminal, prompt
+        self._answer, self._cancel = answer, cancel
+
+    def key(self, key: Key | str) -> None:
+        if key is Key.ENTER:
+            self._terminal.write("\n")
+            self._answer(self.editor.text)
+        elif key in INTERRUPTS:
+            self.cancel("^C")
+        else:
+            self._terminal.write(self.editor.type(key))
+
+    def cancel(self, mark: str) -> None:
+        """Abandon the line, showing `mark` for the key that did it."""
+        self._terminal.discard_output()
+        self._terminal.write(f"{mark}\n")
+        self._cancel()
+
+    def redraw(self) -> None:
+        """Output the prompt and the current line."""
+        self._terminal.write(self._prompt + self.editor.visible_text)
+
+
+class PagerReader:
+    """Key handler of the pager prompt: Space for a page, Enter for a line, other keys as the pager style defines."""
+
+    def __init__(self, terminal: DeviceTerminal, paged: PagedText, then: Callable[[], None]) -> None:
+        self._terminal, self._paged, self._then = terminal, paged, then
+
+    def key(self, key: Key | str) -> None:
+        terminal, continues = self._terminal, key in (" ", Key.ENTER)
+        if not continues and not terminal.pager_style.quits(key):
             return
         if key in INTERRUPTS:
-            terminal.interrupted()
+            terminal.discard_output()
         terminal.write(terminal.pager_style.erase(terminal.length))
-        if not is_more:
+        if not continues:
             self._then()
-        elif key == " ":
-            self._go_on(self._pager.page(terminal.length, terminal.width))
-        else:
-            self._go_on(self._pager.line())
-
-    def _go_on(self, text: str) -> None:
-        self._terminal.write(text)
-        self._terminal.more(self._pager, self._then)
+            return
+        is_page = key == " "
+        terminal.write(self._paged.next_page(terminal.length, terminal.width) if is_page else self._paged.next_line())
+        terminal.show_pager_prompt(self._paged, self._then)

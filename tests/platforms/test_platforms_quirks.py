@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from ptyctl.platforms import Action, Layer, LoginDialog, Platform, Platforms
 from ptyctl.simulator import Quirks
-from ptyctl.simulator.actions import Action as Doing
-from ptyctl.simulator.actions import Output
-from ptyctl.simulator.console import Console
-from ptyctl.simulator.device import Account, Device
-from ptyctl.simulator.hooks.arriving import HALF_TYPED
-from ptyctl.simulator.hooks.logging_in import LOGIN_PROMPTS
+from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
+from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
+from ptyctl.simulator.session_quirks import HALF_TYPED
+from ptyctl.simulator.terminal import SendOutput, TerminalAction
+from ptyctl.simulator.terminal_lines import create_console
 from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
@@ -37,7 +36,7 @@ class Desk:
     """Somebody who does what a login says, in front of the switch."""
 
     def __init__(self, quirks: Quirks, name: str = "con0") -> None:
-        self.console = Console(Device("sw1", Account("admin", "device-password", "en")), name, quirks)
+        self.console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "device-password", "en")), name, quirks)
         self.shown = ShownLines()
         self.text = ""
         self._take(self.console.start())
@@ -57,9 +56,9 @@ class Desk:
             self._take(self.console.feed((typed + ("\r" if action.enter else "")).encode()))
         raise AssertionError("the login does not end")
 
-    def _take(self, actions: list[Doing]) -> None:
+    def _take(self, actions: list[TerminalAction]) -> None:
         for action in actions:
-            if isinstance(action, Output):
+            if isinstance(action, SendOutput):
                 self.shown.add(action.data)
                 self.text += action.data.decode()
 

@@ -6,14 +6,13 @@ import pytest
 import re2
 
 from fixtures.transcripts.device import TranscriptDevice
-from fixtures.transcripts.transcript import Question, Transcript, names, transcript
+from fixtures.transcripts.transcript import Question, Transcript, load_transcript, transcript_names
 from ptyctl.api.errors import ErrorCode
 from ptyctl.core.renderer import render
 from ptyctl.platforms import Action, Answer, Layer, LoginDialog, ModeGraph, Platform, Platforms, Shown
 from ptyctl.platforms.command import USERNAME
 from ptyctl.platforms.pattern import Pattern
-from ptyctl.simulator.actions import Action as Doing
-from ptyctl.simulator.actions import Output
+from ptyctl.simulator.terminal import SendOutput, TerminalAction
 from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
@@ -70,9 +69,9 @@ class Terminal:
             sent = answer.send if answer.send is not None else self.secret(answer.secret)
             self.type(sent.replace(USERNAME, "".join(self.told.login.usernames[:1])), enter=answer.enter)
 
-    def _take(self, actions: list[Doing]) -> None:
+    def _take(self, actions: list[TerminalAction]) -> None:
         for action in actions:
-            if isinstance(action, Output):
+            if isinstance(action, SendOutput):
                 self.shown.add(action.data)
 
 
@@ -80,9 +79,9 @@ def known_as(told: Transcript, mode: str) -> str:
     return told.modes[mode].platform_mode or mode
 
 
-@pytest.fixture(params=names())
+@pytest.fixture(params=transcript_names())
 def told(request: pytest.FixtureRequest) -> Transcript:
-    return transcript(request.param)
+    return load_transcript(request.param)
 
 
 def test_a_login(told: Transcript) -> None:

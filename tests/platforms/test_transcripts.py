@@ -1,4 +1,4 @@
-"""The transcripts: complete, in agreement with the platforms' files, and replayed whole however they are cut."""
+"""The transcripts: complete, in agreement with the platforms' files, and running_replay whole however they are cut."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.receiver import RecordingReceiver
-from fixtures.servers.replay import pieces, replayed
+from fixtures.servers.replay import running_replay, split_randomly
 from fixtures.transcripts.device import TranscriptDevice
-from fixtures.transcripts.transcript import names, transcript
+from fixtures.transcripts.tour import DeviceTour, output_of
+from fixtures.transcripts.transcript import load_transcript, transcript_names
 from ptyctl.platforms import Detection, ModeGraph, Platforms
-from ptyctl.simulator.actions import Close
-from ptyctl.simulator.pager_styles import STYLES
+from ptyctl.simulator.pager import PAGER_STYLES
 from ptyctl.simulator.telnet_codec import TelnetCodec
-from tests.platforms.touring import Tour, said
+from ptyctl.simulator.terminal import CloseConnection
 from transports.channel import Pty
 from transports.telnet import TelnetChannel, TelnetConnectOptions
 
@@ -32,26 +32,26 @@ def shown(text: str) -> list[str]:
 
 
 def test_each_family_has_one() -> None:
-    assert {transcript(name).platform for name in names()} == set(PLATFORMS) - {"generic"}
+    assert {load_transcript(name).platform for name in transcript_names()} == set(PLATFORMS) - {"generic"}
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", transcript_names())
 class TestTours:
     def test_it_ends_at_the_exit(self, name: str) -> None:
-        told = transcript(name)
+        told = load_transcript(name)
         assert [step.mode for step in told.steps()][-1] is None
-        assert Tour(told).whole().device.closed
+        assert DeviceTour(told).run_all().device.closed
 
     def test_it_has_what_a_session_has(self, name: str) -> None:
         """Login, a long show command, an error, another mode and back, exit: in every family."""
-        told = transcript(name)
+        told = load_transcript(name)
         steps = list(told.steps())
         assert {step.mode for step in steps} - {None, told.start}
         assert max(step.output.count("\n") for step in steps) > 24
         assert any(told.modes[before].command(step.line) is None for before, step in _with_modes(name))
 
     def test_each_output_is_what_the_transcript_says(self, name: str) -> None:
-        tour = Tour(transcript(name))
+        tour = DeviceTour(load_transcript(name))
         tour.log_in()
         for step in tour.transcript.steps():
             text = _pager_prompts(tour.transcript.pager).sub("", tour.run(step))
@@ -59,8 +59,8 @@ class TestTours:
             assert text.replace("\r\n", "\n").endswith(step.output + end.replace("\r\n", "\n"))
 
     def test_the_pager_stops_until_it_is_turned_off(self, name: str) -> None:
-        told = transcript(name)
-        tour = Tour(told)
+        told = load_transcript(name)
+        tour = DeviceTour(told)
         tour.log_in()
         pages: dict[bool, list[int]] = {True: [], False: []}
         for step in told.steps():
@@ -70,14 +70,14 @@ class TestTours:
         assert not any(pages[False])
 
     def test_no_secret_is_echoed(self, name: str) -> None:
-        told = transcript(name)
-        text = Tour(told).whole().text
+        told = load_transcript(name)
+        text = DeviceTour(told).run_all().text
         assert told.login.password not in text
         assert told.enable_secret is None or told.enable_secret not in text
 
     def test_three_wrong_passwords_end_it(self, name: str) -> None:
-        login = transcript(name).login
-        tour = Tour(transcript(name))
+        login = load_transcript(name).login
+        tour = DeviceTour(load_transcript(name))
         tour.answer(login.before)
         for _ in range(3):
             assert not tour.device.closed
@@ -87,24 +87,24 @@ class TestTours:
 
     def test_what_it_shows_is_of_its_platform(self, name: str) -> None:
         """The prompts are known by their modes, the errors as errors."""
-        told, platform = transcript(name), PLATFORMS[transcript(name).platform]
+        told, platform = load_transcript(name), PLATFORMS[load_transcript(name).platform]
         graph, errors = ModeGraph(platform), (*platform.errors.exec, *platform.errors.config)
         for mode_name, mode in told.modes.items():
             found = graph.shown(shown(mode.prompt))
             assert found is not None, mode_name
             assert found.mode == (mode.platform_mode or mode_name)
-            answer = mode.answer_to_unknown("show zzz")
+            answer = mode.error_for("show zzz")
             assert any(pattern.matches(line) for pattern in errors for line in shown(answer)), answer
 
     def test_its_pager_is_of_its_platform(self, name: str) -> None:
-        told = transcript(name)
+        told = load_transcript(name)
         if told.pager is not None:
-            (line,) = shown(STYLES[told.pager].prompt.replace("\0", ""))
+            (line,) = shown(PAGER_STYLES[told.pager].prompt.replace("\0", ""))
             assert any(pager.pattern.matches(line) for pager in PLATFORMS[told.platform].pagers)
 
     def test_it_takes_what_its_platform_types(self, name: str) -> None:
         """What turns paging off, saves and ends a session, and what leads from mode to mode, in the modes that it has."""
-        told, platform = transcript(name), PLATFORMS[transcript(name).platform]
+        told, platform = load_transcript(name), PLATFORMS[load_transcript(name).platform]
         modes = {mode.platform_mode or mode_name for mode_name, mode in told.modes.items()}
         moves = [(source, move.commands) for source in modes for to, move in platform.modes[source].to.items() if to in modes]
         typed = [(way.modes, way.commands) for way in (*platform.terminal.paging_off, *platform.save, *platform.exit)]
@@ -114,7 +114,7 @@ class TestTours:
                 assert set(commands) <= lines
 
     def test_its_family_is_found(self, name: str) -> None:
-        told = transcript(name)
+        told = load_transcript(name)
         detection, command = Detection(PLATFORMS), PLATFORMS[told.platform].detect.command
         detection.banner(told.login.greeting + told.login.welcome)
         start = told.modes[told.start]
@@ -126,8 +126,8 @@ class TestTours:
 
     @pytest.mark.parametrize("seed", [1, 2])
     async def test_what_is_served_is_whole_however_it_is_cut(self, name: str, seed: int) -> None:
-        tour = Tour(transcript(name)).whole()
-        async with replayed(name, seed, max_delay_s=0.0005) as address:
+        tour = DeviceTour(load_transcript(name)).run_all()
+        async with running_replay(name, seed, max_delay_s=0.0005) as address:
             reader, writer = await asyncio.open_connection(address.host, address.port)
             writer.write(tour.keys.encode())
             received = await reader.read()
@@ -135,8 +135,8 @@ class TestTours:
         assert received == TelnetCodec.greeting() + TelnetCodec.encode(tour.text.encode())
 
     async def test_our_telnet_channel_gets_all_of_it(self, name: str) -> None:
-        tour, receiver = Tour(transcript(name)).whole(), RecordingReceiver()
-        async with replayed(name, seed=3, max_delay_s=0.0005) as address:
+        tour, receiver = DeviceTour(load_transcript(name)).run_all(), RecordingReceiver()
+        async with running_replay(name, seed=3, max_delay_s=0.0005) as address:
             channel = TelnetChannel(TelnetConnectOptions(address.host, address.port), Pty(80, 24))
             await channel.open(receiver)
             channel.write(tour.keys.encode())
@@ -146,7 +146,7 @@ class TestTours:
 
 
 def _with_modes(name: str) -> list[tuple[str, object]]:
-    told = transcript(name)
+    told = load_transcript(name)
     mode, found = told.start, []
     for step in told.steps():
         found.append((mode, step))
@@ -158,24 +158,24 @@ def _pager_prompts(pager: str | None) -> re.Pattern[str]:
     """Each prompt of the pager with what erases it."""
     if pager is None:
         return re.compile("(?!)")
-    prompt = re.escape(STYLES[pager].text).replace(re.escape("{percent}"), r"\d+")
-    return re.compile(prompt + re.escape(STYLES[pager].erase(24)))
+    prompt = re.escape(PAGER_STYLES[pager].text).replace(re.escape("{percent}"), r"\d+")
+    return re.compile(prompt + re.escape(PAGER_STYLES[pager].erase(24)))
 
 
 @given(st.binary(max_size=400), st.integers(0, 99))
 def test_pieces_are_the_whole_and_the_same_for_the_same_seed(data: bytes, seed: int) -> None:
-    first, second = (list(pieces(data, random.Random(seed), 0.01)) for _ in range(2))
+    first, second = (list(split_randomly(data, random.Random(seed), 0.01)) for _ in range(2))
     assert first == second
     assert b"".join(piece for piece, _ in first) == data
     assert all(piece for piece, _ in first)
     assert all(0 <= seconds <= 0.01 for _, seconds in first)
 
 
-@given(st.sampled_from(names()), st.binary(max_size=200), st.integers(0, 200))
+@given(st.sampled_from(transcript_names()), st.binary(max_size=200), st.integers(0, 200))
 def test_no_device_depends_on_how_the_keys_are_cut(name: str, noise: bytes, cut: int) -> None:
     texts = []
     for parts in ((noise,), (noise[:cut], noise[cut:])):
-        device = TranscriptDevice(transcript(name))
+        device = TranscriptDevice(load_transcript(name))
         actions = device.start()
         for part in parts:
             actions += device.feed(part)
@@ -185,32 +185,32 @@ def test_no_device_depends_on_how_the_keys_are_cut(name: str, noise: bytes, cut:
 
 class TestDevice:
     def test_the_window_sets_the_page(self) -> None:
-        tour = Tour(transcript("arista_eos"))
+        tour = DeviceTour(load_transcript("arista_eos"))
         tour.device.resize(120, 40)
         tour.log_in()
         tour.type("enable\renable-arista_eos\r")
         assert tour.type("show interfaces status\r").count("\n") == 40
 
     def test_a_wrong_answer_ends_the_command(self) -> None:
-        tour = Tour(transcript("cisco_ios"))
+        tour = DeviceTour(load_transcript("cisco_ios"))
         tour.log_in()
         assert tour.type("enable\rwrong\r").endswith("% Access denied\r\n\r\nedge-sw1>")
 
     def test_it_repaints_where_the_family_does(self) -> None:
-        tour = Tour(transcript("mikrotik_routeros"))
+        tour = DeviceTour(load_transcript("mikrotik_routeros"))
         tour.log_in()
         assert tour.type("/i") == "\r[admin@branch 7] > /\x1b[K\r[admin@branch 7] > /i\x1b[K"
 
     def test_it_hangs_up(self) -> None:
-        tour = Tour(transcript("linux"))
+        tour = DeviceTour(load_transcript("linux"))
         tour.log_in()
         actions = tour.device.feed(b"exit\rid\r")
-        assert actions[-1] == Close()
-        assert "uid" not in said(actions)
+        assert actions[-1] == CloseConnection()
+        assert "uid" not in output_of(actions)
 
 
 async def test_who_stays_connected_does_not_hold_the_server() -> None:
-    async with replayed("cisco_ios") as address:
+    async with running_replay("cisco_ios") as address:
         reader, writer = await asyncio.open_connection(address.host, address.port)
         await reader.readuntil(b"Username: ")
     assert await reader.read() == b""

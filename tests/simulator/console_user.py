@@ -1,47 +1,69 @@
-"""Somebody in front of a console of the simulated switch, without any connection."""
+"""A user of a simulated console, without a connection."""
 
 from __future__ import annotations
 
-from ptyctl.simulator.actions import Action, Output
-from ptyctl.simulator.console import Console
-from ptyctl.simulator.device import Account, Device
+from typing import Self
 
-ACCOUNT = Account("admin", "pw", "en")
+from ptyctl.simulator import Quirks
+from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
+from ptyctl.simulator.quirks import NO_QUIRKS
+from ptyctl.simulator.terminal import SendOutput, TerminalAction
+from ptyctl.simulator.terminal_lines import create_console
+
+ACCOUNT = DeviceAccount("admin", "pw", "en")
+
+#: Keys that lead from the login to privileged mode.
+LOGIN = "admin\rpw\renable\ren\r"
 
 
-class Desk:
-    """Somebody in front of a console."""
+class ConsoleUser:
+    """Types keys into a console and sees the output. `actions` are those of the last call."""
 
-    def __init__(self, name: str = "vty0", *, account: Account = ACCOUNT, device: Device | None = None) -> None:
-        self.device = device or Device("sw1", account)
-        self.console = Console(self.device, name)
-        self.actions: list[Action] = []
-        self.greeting = self.shown(self.console.start())
+    def __init__(
+        self,
+        quirks: Quirks = NO_QUIRKS,
+        keys: str = "",
+        name: str = "vty0",
+        *,
+        account: DeviceAccount = ACCOUNT,
+        device: SimulatedDevice | None = None,
+        user: str | None = None,
+    ) -> None:
+        self.device = device or SimulatedDevice("sw1", account)
+        self.console = create_console(self.device, name, quirks, user=user)
+        self.actions: list[TerminalAction] = []
+        self.greeting = self.output_of(self.console.start())
+        self.type(keys)
 
     def type(self, keys: str, now: float = 0.0) -> str:
-        """Types `keys`; gives what appears."""
-        return self.shown(self.console.feed(keys.encode(), now))
+        """Type `keys` and return the output."""
+        return self.output_of(self.console.feed(keys.encode(), now))
 
-    def wait(self, now: float = 0.0) -> str:
-        """Lets the time pass that the console asked for."""
-        return self.shown(self.console.wake(now))
+    def wake(self, now: float = 0.0) -> str:
+        """Let the delay that the console requested pass, and return the output."""
+        return self.output_of(self.console.wake(now))
 
-    def log_in(self) -> Desk:
+    def log_in(self) -> Self:
         self.type("admin\rpw\r")
         return self
 
-    def enable(self) -> Desk:
-        self.log_in().type("enable\ren\r")
+    def enable(self) -> Self:
+        self.type(LOGIN)
         return self
 
-    def asked_for(self, kind: type[Action]) -> bool:
+    def requested(self, kind: type[TerminalAction]) -> bool:
+        """Whether the last call resulted in an action of this kind."""
         return any(isinstance(action, kind) for action in self.actions)
 
-    def shown(self, actions: list[Action]) -> str:
+    def output_of(self, actions: list[TerminalAction]) -> str:
         self.actions = actions
-        return b"".join(action.data for action in actions if isinstance(action, Output)).decode()
+        return output_of(actions)
 
 
-def body(said: str) -> str:
-    """Between the echo and the prompt, with plain line ends."""
-    return said.replace("\r\n", "\n").split("\n", 1)[1].rpartition("\n")[0]
+def output_of(actions: list[TerminalAction]) -> str:
+    return b"".join(action.data for action in actions if isinstance(action, SendOutput)).decode()
+
+
+def command_output(text: str) -> str:
+    """Return the output between echo and prompt, with line feeds as line ends."""
+    return text.replace("\r\n", "\n").split("\n", 1)[1].rpartition("\n")[0]

@@ -11,32 +11,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.simulator import Quirks
-from ptyctl.simulator.actions import Drop, Log, Output
-from ptyctl.simulator.console import Console
-from ptyctl.simulator.device import Account, Device
-from ptyctl.simulator.hooks.hook import Hook
-from ptyctl.simulator.pager_styles import IOS
-from tests.simulator.quirky_user import LOGIN, QuirkyDesk, said
+from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
+from ptyctl.simulator.pager import IOS_PAGER
+from ptyctl.simulator.quirks import CHOICES
+from ptyctl.simulator.terminal import BroadcastLog, DropConnection, SendOutput
+from ptyctl.simulator.terminal_lines import HOOKS, create_console
+from tests.simulator.console_user import LOGIN, ConsoleUser, output_of
+
+#: Quirks that the console and the Telnet server implement themselves.
+WITHOUT_HOOK = {"pager", "pages_once_sized", "counts_each_line_end", "insists_on_options"}
 
 
-def on(quirk: Field[Any]) -> bool | int | str:
-    """A value that turns a quirk on."""
-    if quirk.metadata["choices"]:
-        return str(quirk.metadata["choices"][-1])
-    return "ports:server" if isinstance(quirk.default, str) else 1
+def test_each_field_has_one_hook() -> None:
+    assert HOOKS.keys() | WITHOUT_HOOK == {quirk.name for quirk in fields(Quirks)}
+    assert not HOOKS.keys() & WITHOUT_HOOK
+    assert len(set(HOOKS.values())) == len(HOOKS)
 
 
-def test_each_field_has_a_hook_and_is_off_by_default() -> None:
-    assert Quirks().hooks() == []
-    for quirk in fields(Quirks):
-        hooks = Quirks(**{quirk.name: on(quirk)}).hooks()
-        assert [type(hook) for hook in hooks] == [quirk.metadata["hook"]]
-        assert issubclass(quirk.metadata["hook"], Hook)
+def test_all_quirks_are_off_by_default() -> None:
+    assert Quirks().enabled() == {}
+    assert ConsoleUser().console.hooks == []
 
 
-def test_no_two_fields_have_the_same_hook() -> None:
-    kinds = [quirk.metadata["hook"] for quirk in fields(Quirks)]
-    assert len(set(kinds)) == len(kinds)
+def test_an_enabled_quirk_creates_its_hook() -> None:
+    hooks = ConsoleUser(Quirks(prompt_prefix=True, syslog_every=2)).console.hooks
+    assert [type(hook) for hook in hooks] == [HOOKS["prompt_prefix"], HOOKS["syslog_every"]]
 
 
 def test_each_field_is_named_in_a_test() -> None:
@@ -56,94 +55,94 @@ def test_an_unknown_choice_is_refused() -> None:
 
 class TestSilent:
     def test_two_enters_wake_it(self) -> None:
-        desk = QuirkyDesk(Quirks(silent=True), keys="")
-        assert desk.greeting == ""
-        assert desk.type("hello ?\x03") == ""
-        assert desk.type("\r\n").endswith("Press RETURN to get started.\r\n\r\n")
-        assert desk.type("x") == ""
-        assert desk.type("\r").endswith("Username: ")
+        user = ConsoleUser(Quirks(silent=True))
+        assert user.greeting == ""
+        assert user.type("hello ?\x03") == ""
+        assert user.type("\r\n").endswith("Press RETURN to get started.\r\n\r\n")
+        assert user.type("x") == ""
+        assert user.type("\r").endswith("Username: ")
 
     def test_the_window_is_not_forgotten(self) -> None:
-        desk = QuirkyDesk(Quirks(silent=True), keys="")
-        desk.console.resize(100, 10)
-        desk.type("\r\r" + LOGIN)
-        assert desk.type("show run\r").count("\n") == 1 + 9
+        user = ConsoleUser(Quirks(silent=True))
+        user.console.resize(100, 10)
+        user.type("\r\r" + LOGIN)
+        assert user.type("show run\r").count("\n") == 1 + 9
 
     def test_who_came_by_ssh_does_not_log_in_again(self) -> None:
-        console = Console(Device("sw1", Account("admin", "pw")), quirks=Quirks(silent=True), user="admin")
-        assert said(console.start() + console.feed(b"\r\r")).endswith("\r\nsw1>")
+        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), quirks=Quirks(silent=True), user="admin")
+        assert output_of(console.start() + console.feed(b"\r\r")).endswith("\r\nsw1>")
 
 
 class TestLeftOverMore:
     def test_the_pager_of_somebody_else(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_more=True), keys="")
-        assert desk.greeting == IOS.prompt
-        assert desk.type("\r").startswith(IOS.eraser)
-        assert desk.type("q") == IOS.eraser + "sw1#"
+        user = ConsoleUser(Quirks(left_over_more=True))
+        assert user.greeting == IOS_PAGER.prompt
+        assert user.type("\r").startswith(IOS_PAGER.eraser)
+        assert user.type("q") == IOS_PAGER.eraser + "sw1#"
 
     def test_asleep_it_shows_after_a_key(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_more=True, silent=True), keys="")
-        assert desk.greeting == ""
-        assert desk.type("\r").endswith(IOS.prompt)
+        user = ConsoleUser(Quirks(left_over_more=True, silent=True))
+        assert user.greeting == ""
+        assert user.type("\r").endswith(IOS_PAGER.prompt)
 
     def test_the_next_user_logs_in(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_more=True), keys="", name="con0")
-        desk.type("qexit\r")
-        assert desk.type("\r").endswith("Username: ")
+        user = ConsoleUser(Quirks(left_over_more=True), name="con0")
+        user.type("qexit\r")
+        assert user.type("\r").endswith("Username: ")
 
 
 class TestPromptInBanner:
     def test_lines_like_prompts(self) -> None:
-        desk = QuirkyDesk(Quirks(prompt_in_banner=True), keys="")
-        assert "\r\nsw1#\r\n" in desk.greeting
-        assert "\r\nsw1>\r\n" in desk.greeting
-        assert desk.greeting.endswith("\r\nUser Access Verification\r\n\r\nUsername: ")
+        user = ConsoleUser(Quirks(prompt_in_banner=True))
+        assert "\r\nsw1#\r\n" in user.greeting
+        assert "\r\nsw1>\r\n" in user.greeting
+        assert user.greeting.endswith("\r\nUser Access Verification\r\n\r\nUsername: ")
 
 
 class TestSyslogEvery:
     def test_in_the_middle_of_each_second_output(self) -> None:
-        desk = QuirkyDesk(Quirks(syslog_every=2), keys="admin\rpw\r")
-        plain = QuirkyDesk(Quirks(), keys="admin\rpw\r")
+        user = ConsoleUser(Quirks(syslog_every=2), keys="admin\rpw\r")
+        plain = ConsoleUser(Quirks(), keys="admin\rpw\r")
         keys = "show ip interface brief\r"
-        for console in (desk, plain):
+        for console in (user, plain):
             console.type("term len 0\r")
-        lines = desk.type(keys).split("\r\n")
-        assert desk.type(keys) == plain.type(keys)
+        lines = user.type(keys).split("\r\n")
+        assert user.type(keys) == plain.type(keys)
         syslog = [line for line in lines if line.startswith("*Mar  1 ")]
         assert len(syslog) == 1
         lines.remove(syslog[0])
         assert "\r\n".join(lines) == plain.type(keys)
 
     def test_the_others_are_told(self) -> None:
-        desk = QuirkyDesk(Quirks(syslog_every=1), keys="admin\rpw\r")
-        desk.type("term len 0\r")
-        logged = [action.line for action in desk.actions if isinstance(action, Log)]
+        user = ConsoleUser(Quirks(syslog_every=1), keys="admin\rpw\r")
+        user.type("term len 0\r")
+        logged = [action.line for action in user.actions if isinstance(action, BroadcastLog)]
         assert len(logged) == 1
-        assert logged[0] in desk.console.device.log
+        assert logged[0] in user.console.device.log
 
 
 class TestSyslogAfterPrompt:
     def test_the_prompt_is_not_at_the_end(self) -> None:
-        desk = QuirkyDesk(Quirks(syslog_after_prompt=1))
-        before, after = desk.type("show clock\r").split("sw1#")
+        user = ConsoleUser(Quirks(syslog_after_prompt=1), LOGIN)
+        before, after = user.type("show clock\r").split("sw1#")
         assert before.startswith("show clock\r\n*00:00")
         assert after.startswith("\r\n*Mar  1 ")
         assert after.endswith("\r\n")
 
     def test_an_enter_brings_it_back(self) -> None:
-        desk = QuirkyDesk(Quirks(syslog_after_prompt=1))
-        desk.type("show clock\r")
-        assert desk.type("\r") == "\r\nsw1#"
+        user = ConsoleUser(Quirks(syslog_after_prompt=1), LOGIN)
+        user.type("show clock\r")
+        assert user.type("\r") == "\r\nsw1#"
 
 
 class TestDropLineAfter:
     def test_half_of_the_output_comes(self) -> None:
-        desk = QuirkyDesk(Quirks(drop_line_after=2), keys="admin\rpw\r")
-        desk.type("term len 0\r")
-        whole = QuirkyDesk(Quirks(), keys="admin\rpw\rterm len 0\r").type("show version\r")
-        desk.type("show version\r")
-        drop = desk.actions.index(Drop())
-        seen = said(desk.actions[:drop])
+        user = ConsoleUser(Quirks(drop_line_after=2), keys="admin\rpw\r")
+        user.type("term len 0\r")
+        whole = ConsoleUser(Quirks(), keys="admin\rpw\rterm len 0\r").type("show version\r")
+        user.type("show version\r")
+        drop = user.actions.index(DropConnection())
+        seen = output_of(user.actions[:drop])
         assert whole.startswith(seen)
         assert len("show version\r\n") < len(seen) < len(whole) - len("sw1>")
 
@@ -153,39 +152,39 @@ class TestEchoWraps:
     TYPED = "show archive config differences flash:/candidate_config.txt system:/running-c"
 
     def test_the_line_is_shifted_by_ten(self) -> None:
-        desk = QuirkyDesk(Quirks(echo_wraps=True))
-        desk.console.width = 66 + len("sw1#") + 1
-        assert desk.type(self.TYPED[:66]) == self.TYPED[:66]
-        assert desk.type(self.TYPED[66:67]) == "\b" * 66 + "$" + self.TYPED[11:67] + " " * 9 + "\b" * 9
-        assert desk.type(self.TYPED[67:76]) == self.TYPED[67:76]
-        assert desk.type(self.TYPED[76]) == "\b" * 65 + self.TYPED[21:77] + " " * 9 + "\b" * 9
+        user = ConsoleUser(Quirks(echo_wraps=True), LOGIN)
+        user.console.width = 66 + len("sw1#") + 1
+        assert user.type(self.TYPED[:66]) == self.TYPED[:66]
+        assert user.type(self.TYPED[66:67]) == "\b" * 66 + "$" + self.TYPED[11:67] + " " * 9 + "\b" * 9
+        assert user.type(self.TYPED[67:76]) == self.TYPED[67:76]
+        assert user.type(self.TYPED[76]) == "\b" * 65 + self.TYPED[21:77] + " " * 9 + "\b" * 9
 
     def test_the_whole_line_runs(self) -> None:
-        desk = QuirkyDesk(Quirks(echo_wraps=True))
-        desk.console.width = 40
-        assert "sw1#" in desk.type("conf t\rint gi1/0/1\rdescription " + "0123456789" * 6 + "\rend\r")
-        assert "0123456789" * 6 in desk.type("term len 0\rshow run\r")
+        user = ConsoleUser(Quirks(echo_wraps=True), LOGIN)
+        user.console.width = 40
+        assert "sw1#" in user.type("conf t\rint gi1/0/1\rdescription " + "0123456789" * 6 + "\rend\r")
+        assert "0123456789" * 6 in user.type("term len 0\rshow run\r")
 
     def test_width_0_has_no_edge(self) -> None:
-        desk = QuirkyDesk(Quirks(echo_wraps=True))
-        desk.type("terminal width 0\r")
-        assert desk.type("x" * 200) == "x" * 200
+        user = ConsoleUser(Quirks(echo_wraps=True), LOGIN)
+        user.type("terminal width 0\r")
+        assert user.type("x" * 200) == "x" * 200
 
 
 class TestNulPadding:
     def test_after_line_ends_and_the_pager(self) -> None:
-        padded = QuirkyDesk(Quirks(nul_padding=True), keys=LOGIN + "term len 5\r")
-        plain = QuirkyDesk(Quirks(), keys=LOGIN + "term len 5\r")
+        padded = ConsoleUser(Quirks(nul_padding=True), keys=LOGIN + "term len 5\r")
+        plain = ConsoleUser(Quirks(), keys=LOGIN + "term len 5\r")
         expected = plain.type("show run\r")
         found = padded.type("show run\r")
-        assert found.endswith(IOS.prompt + "\0")
+        assert found.endswith(IOS_PAGER.prompt + "\0")
         assert "\r\n\0\0" in found
         assert found.replace("\0", "") == expected
 
 
 def values(quirk: Field[Any]) -> st.SearchStrategy[Any]:
-    if quirk.metadata["choices"]:
-        return st.sampled_from(["", *quirk.metadata["choices"]])
+    if CHOICES.get(quirk.name):
+        return st.sampled_from(["", *CHOICES[quirk.name]])
     if isinstance(quirk.default, str):
         return st.sampled_from(["", "ports:server"])
     return st.booleans() if isinstance(quirk.default, bool) else st.integers(0, 3)
@@ -202,9 +201,9 @@ def test_no_mixture_depends_on_the_cut(quirks: dict[str, Any], noise: bytes, cut
     )
     transcripts = []
     for pieces in ((keys,), (keys[:cut], keys[cut:])):
-        console = Console(Device("sw1", Account("admin", "pw", "en")), "con0", Quirks(**quirks))
+        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw", "en")), "con0", Quirks(**quirks))
         actions = console.start()
         for piece in pieces:
             actions += console.feed(piece)
-        transcripts.append(b"".join(action.data for action in actions if isinstance(action, Output)))
+        transcripts.append(b"".join(action.data for action in actions if isinstance(action, SendOutput)))
     assert transcripts[0] == transcripts[1]

@@ -5,56 +5,56 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.simulator import Quirks
-from tests.simulator.quirky_user import QuirkyDesk
+from tests.simulator.console_user import LOGIN, ConsoleUser
 
 WIDTH = 20
 #: Wider than two rows.
 LINE = "description " + "0123456789" * 4
 
 
-def desk(**quirks: bool) -> QuirkyDesk:
-    found = QuirkyDesk(Quirks(**quirks))
+def user(**quirks: bool) -> ConsoleUser:
+    found = ConsoleUser(Quirks(**quirks), LOGIN)
     found.console.resize(WIDTH, 24)
     return found
 
 
 class TestEchoTruncates:
     def test_a_dollar_stands_for_the_rest(self) -> None:
-        typing = desk(echo_truncates=True)
+        typing = user(echo_truncates=True)
         assert typing.type("x" * 15) == "x" * 15
         assert typing.type("y") == "\b$"
         assert typing.type("zzz") == ""
 
     def test_rubbing_out_brings_it_back(self) -> None:
-        typing = desk(echo_truncates=True)
+        typing = user(echo_truncates=True)
         typing.type("x" * 15 + "y")
         assert typing.type("\x7f") == "\bx"
 
 
 class TestEchoBreaks:
     def test_cr_and_lf_at_the_width(self) -> None:
-        rows = desk(echo_breaks=True).type("x" * 16 + "y" * 20 + "z").split("\r\n")
+        rows = user(echo_breaks=True).type("x" * 16 + "y" * 20 + "z").split("\r\n")
         assert rows == ["x" * 16, "y" * 20, "z"]
 
     def test_an_endless_width_has_none(self) -> None:
-        typing = desk(echo_breaks=True)
+        typing = user(echo_breaks=True)
         typing.type("terminal width 0\r")
         assert "\r" not in typing.type("x" * 100)
 
 
 def test_echo_doubles() -> None:
-    assert desk(echo_doubles=True).type("x" * 16 + "yz" + "x" * 18 + "w") == "x" * 16 + "y\ryz" + "x" * 18 + "w\rw"
+    assert user(echo_doubles=True).type("x" * 16 + "yz" + "x" * 18 + "w") == "x" * 16 + "y\ryz" + "x" * 18 + "w\rw"
 
 
 def test_echo_repaints() -> None:
-    typing = desk(echo_repaints=True)
+    typing = user(echo_repaints=True)
     assert typing.type("sh") == "\rsw1#s\x1b[K\rsw1#sh\x1b[K"
     assert typing.type("\x7f") == "\rsw1#s\x1b[K"
-    assert desk(echo_repaints=True, two_line_prompt=True).type("s") == "\rsw1#s\x1b[K"
+    assert user(echo_repaints=True, two_line_prompt=True).type("s") == "\rsw1#s\x1b[K"
 
 
 @pytest.mark.parametrize("quirk", ["echo_wraps", "echo_truncates", "echo_breaks", "echo_doubles", "echo_repaints"])
 def test_the_whole_line_runs(quirk: str) -> None:
-    typing = desk(**{quirk: True})
+    typing = user(**{quirk: True})
     typing.type(f"conf t\rint gi1/0/1\r{LINE}\rend\rterm len 0\r")
     assert f" {LINE}\r\n" in typing.type("show run\r")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.simulator import Quirks
-from ptyctl.simulator.actions import Close
-from tests.simulator.quirky_user import LOGIN, QuirkyDesk
+from ptyctl.simulator.terminal import CloseConnection
+from tests.simulator.console_user import LOGIN, ConsoleUser
 
 GREETED = "\r\n\r\nUser Access Verification\r\n\r\nUsername: "
 
@@ -15,64 +15,64 @@ class TestConsoleServer:
     QUIRKS = Quirks(console_server="ports:server")
 
     def test_there_are_two_layers(self) -> None:
-        desk = QuirkyDesk(self.QUIRKS, keys="")
-        assert desk.greeting == "\r\nPractice console server\r\n\r\nUsername: "
-        assert desk.type("ports\rserver\r").endswith("Connected to port 7. Escape character is '^]'.\r\n" + GREETED)
-        assert desk.type(LOGIN).endswith("sw1#")
+        user = ConsoleUser(self.QUIRKS)
+        assert user.greeting == "\r\nSimulated console server\r\n\r\nUsername: "
+        assert user.type("ports\rserver\r").endswith("Connected to port 7. Escape character is '^]'.\r\n" + GREETED)
+        assert user.type(LOGIN).endswith("sw1#")
 
     def test_the_switchs_password_is_not_the_servers(self) -> None:
-        desk = QuirkyDesk(self.QUIRKS, keys="admin\rpw\radmin\rpw\r")
-        assert desk.type("admin\rpw\r").endswith("% Login invalid\r\n\r\n")
-        assert Close() in desk.actions
+        user = ConsoleUser(self.QUIRKS, keys="admin\rpw\radmin\rpw\r")
+        assert user.type("admin\rpw\r").endswith("% Login invalid\r\n\r\n")
+        assert CloseConnection() in user.actions
 
     def test_behind_it_the_console_sleeps(self) -> None:
-        desk = QuirkyDesk(Quirks(console_server="ports:server", silent=True), keys="")
-        assert desk.type("ports\rserver\r").endswith("Escape character is '^]'.\r\n")
-        assert "Press RETURN" in desk.type("\r")
-        assert desk.type("\r").endswith("Username: ")
+        user = ConsoleUser(Quirks(console_server="ports:server", silent=True))
+        assert user.type("ports\rserver\r").endswith("Escape character is '^]'.\r\n")
+        assert "Press RETURN" in user.type("\r")
+        assert user.type("\r").endswith("Username: ")
 
 
 class TestLeftOverConfig:
     def test_somebody_is_configuring(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_config=True), keys="")
-        assert desk.greeting == "sw1(config-if)#"
-        assert desk.type("end\r").endswith("sw1#")
+        user = ConsoleUser(Quirks(left_over_config=True))
+        assert user.greeting == "sw1(config-if)#"
+        assert user.type("end\r").endswith("sw1#")
 
     def test_asleep_it_shows_after_enter(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_config=True, silent=True), keys="")
-        assert desk.greeting == ""
-        assert desk.type("\r") == "\r\nsw1(config-if)#"
+        user = ConsoleUser(Quirks(left_over_config=True, silent=True))
+        assert user.greeting == ""
+        assert user.type("\r") == "\r\nsw1(config-if)#"
 
 
 class TestLeftOverLine:
     def test_what_is_typed_is_appended(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_line=True), keys="")
-        assert desk.greeting == "sw1#show interf"
-        assert "% Invalid input" in desk.type("show clock\r")
+        user = ConsoleUser(Quirks(left_over_line=True))
+        assert user.greeting == "sw1#show interf"
+        assert "% Invalid input" in user.type("show clock\r")
 
     def test_ctrl_u_clears_it(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_line=True), keys="\x15")
-        assert desk.type("show clock\r").startswith("show clock\r\n*00:")
+        user = ConsoleUser(Quirks(left_over_line=True), keys="\x15")
+        assert user.type("show clock\r").startswith("show clock\r\n*00:")
 
     def test_unseen_it_runs_at_enter(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_line=True, silent=True), keys="")
-        assert desk.greeting == ""
-        assert "% Incomplete command" in desk.type("\r")
+        user = ConsoleUser(Quirks(left_over_line=True, silent=True))
+        assert user.greeting == ""
+        assert "% Incomplete command" in user.type("\r")
 
     def test_in_configuration_mode(self) -> None:
-        assert QuirkyDesk(Quirks(left_over_config=True, left_over_line=True), keys="").greeting == "sw1(config-if)#show interf"
+        assert ConsoleUser(Quirks(left_over_config=True, left_over_line=True)).greeting == "sw1(config-if)#show interf"
 
 
 class TestLeftOverQuestion:
     def test_the_next_key_is_its_answer(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_question=True), keys="")
-        assert desk.greeting == "Clear logging buffer? [y/n]: "
-        assert desk.type("show clock\r").startswith("\r\nsw1#how clock\r\n")
+        user = ConsoleUser(Quirks(left_over_question=True))
+        assert user.greeting == "Clear logging buffer? [y/n]: "
+        assert user.type("show clock\r").startswith("\r\nsw1#how clock\r\n")
 
     def test_asleep_it_is_not_seen(self) -> None:
-        desk = QuirkyDesk(Quirks(left_over_question=True, silent=True), keys="")
-        assert desk.greeting == ""
-        assert desk.type("\r") == "\r\nsw1#"
+        user = ConsoleUser(Quirks(left_over_question=True, silent=True))
+        assert user.greeting == ""
+        assert user.type("\r") == "\r\nsw1#"
 
 
 class TestInitialSetup:
@@ -80,32 +80,32 @@ class TestInitialSetup:
 
     @pytest.mark.parametrize("no", ["no", "n", "NO"])
     def test_declined(self, no: str) -> None:
-        desk = QuirkyDesk(self.QUIRKS, keys="")
-        assert desk.greeting.endswith("initial configuration dialog? [yes/no]: ")
-        assert desk.type(no + "\r").endswith("Press RETURN to get started!\r\n\r\n")
-        assert desk.type("\r") == GREETED
+        user = ConsoleUser(self.QUIRKS)
+        assert user.greeting.endswith("initial configuration dialog? [yes/no]: ")
+        assert user.type(no + "\r").endswith("Press RETURN to get started!\r\n\r\n")
+        assert user.type("\r") == GREETED
 
     def test_it_asks_until_it_is_answered(self) -> None:
-        desk = QuirkyDesk(self.QUIRKS, keys="")
-        assert desk.type("\r").endswith(
+        user = ConsoleUser(self.QUIRKS)
+        assert user.type("\r").endswith(
             "% Please answer 'yes' or 'no'.\r\n" + "Would you like to enter the initial configuration dialog? [yes/no]: "
         )
-        assert desk.type("\x03").endswith("[yes/no]: ")
+        assert user.type("\x03").endswith("[yes/no]: ")
 
     def test_accepted(self) -> None:
-        desk = QuirkyDesk(self.QUIRKS, keys="yes\redge-9\r" + LOGIN)
-        assert desk.type("\r") == "\r\nedge-9#"
+        user = ConsoleUser(self.QUIRKS, keys="yes\redge-9\r" + LOGIN)
+        assert user.type("\r") == "\r\nedge-9#"
 
 
 def test_press_return() -> None:
-    desk = QuirkyDesk(Quirks(press_return=True), keys="")
-    assert desk.greeting.endswith("\r\nPress RETURN to get started.\r\n\r\n")
-    assert desk.type("x") == ""
-    assert desk.type("\r") == GREETED
+    user = ConsoleUser(Quirks(press_return=True))
+    assert user.greeting.endswith("\r\nPress RETURN to get started.\r\n\r\n")
+    assert user.type("x") == ""
+    assert user.type("\r") == GREETED
 
 
 def test_press_any_key() -> None:
-    desk = QuirkyDesk(Quirks(press_any_key=True), keys="")
-    assert desk.greeting.endswith("Press any key to continue")
-    assert "\x1b[2J" in desk.greeting
-    assert desk.type(" ") == "\x1b[2J\x1b[1;1H" + GREETED
+    user = ConsoleUser(Quirks(press_any_key=True))
+    assert user.greeting.endswith("Press any key to continue")
+    assert "\x1b[2J" in user.greeting
+    assert user.type(" ") == "\x1b[2J\x1b[1;1H" + GREETED

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.simulator import Quirks
-from ptyctl.simulator.console import Console
-from ptyctl.simulator.device import Account, Device
-from tests.simulator.quirky_user import LOGIN, QuirkyDesk, said
+from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
+from ptyctl.simulator.terminal_lines import create_console
+from tests.simulator.console_user import LOGIN, ConsoleUser, output_of
 
 USER = "admin\rpw\r"
 
@@ -23,81 +23,81 @@ USER = "admin\rpw\r"
     ],
 )
 def test_login_prompts(style: str, username: str, password: str) -> None:
-    desk = QuirkyDesk(Quirks(login_prompts=style), keys="")
-    assert desk.greeting.endswith(f"\r\n{username}")
-    assert desk.type("admin\r") == f"admin\r\n{password}"
-    assert desk.type("wrong\r").endswith(f"% Login invalid\r\n\r\n{username}")
-    assert desk.type(USER).endswith("sw1>")
+    user = ConsoleUser(Quirks(login_prompts=style))
+    assert user.greeting.endswith(f"\r\n{username}")
+    assert user.type("admin\r") == f"admin\r\n{password}"
+    assert user.type("wrong\r").endswith(f"% Login invalid\r\n\r\n{username}")
+    assert user.type(USER).endswith("sw1>")
 
 
 def test_echoes_password() -> None:
-    desk = QuirkyDesk(Quirks(echoes_password=True), keys="admin\r")
-    assert desk.type("pw\r") == "pw\r\nsw1>"
-    assert desk.type("enable\ren\r") == "enable\r\nPassword: en\r\nsw1#"
+    user = ConsoleUser(Quirks(echoes_password=True), keys="admin\r")
+    assert user.type("pw\r") == "pw\r\nsw1>"
+    assert user.type("enable\ren\r") == "enable\r\nPassword: en\r\nsw1#"
 
 
 def test_bare_cr_after_password() -> None:
-    desk = QuirkyDesk(Quirks(bare_cr_after_password=True), keys="admin\r")
-    assert desk.type("pw\r") == "\r\n"
-    assert desk.type("\r") == "sw1>"
+    user = ConsoleUser(Quirks(bare_cr_after_password=True), keys="admin\r")
+    assert user.type("pw\r") == "\r\n"
+    assert user.type("\r") == "sw1>"
 
 
 def test_last_login() -> None:
-    desk = QuirkyDesk(Quirks(last_login=True), keys="admin\r")
-    assert desk.type("pw\r") == "\r\n\r\nLast login: Mon Mar  1 00:00:00 1993 from 192.0.2.77\r\nsw1>"
+    user = ConsoleUser(Quirks(last_login=True), keys="admin\r")
+    assert user.type("pw\r") == "\r\n\r\nLast login: Mon Mar  1 00:00:00 1993 from 192.0.2.77\r\nsw1>"
 
 
 class TestChangePassword:
     QUIRKS = Quirks(change_password=True)
 
     def test_declined(self) -> None:
-        desk = QuirkyDesk(self.QUIRKS, keys="admin\r")
-        assert desk.type("pw\r").endswith("The password needs to be changed. Change now? [Y/N]:")
-        assert desk.type("N\r") == "N\r\nsw1>"
-        assert desk.console.device.account.password == "pw"
+        user = ConsoleUser(self.QUIRKS, keys="admin\r")
+        assert user.type("pw\r").endswith("The password needs to be changed. Change now? [Y/N]:")
+        assert user.type("N\r") == "N\r\nsw1>"
+        assert user.console.device.account.password == "pw"
 
     def test_accepted(self) -> None:
-        desk = QuirkyDesk(self.QUIRKS, keys=USER)
-        assert desk.type("y\rnew\rnew\r") == "y\r\nEnter new password:\r\nConfirm new password:\r\nsw1>"
-        assert desk.console.device.account.password == "new"
+        user = ConsoleUser(self.QUIRKS, keys=USER)
+        assert user.type("y\rnew\rnew\r") == "y\r\nEnter new password:\r\nConfirm new password:\r\nsw1>"
+        assert user.console.device.account.password == "new"
 
     def test_two_that_differ(self) -> None:
-        desk = QuirkyDesk(self.QUIRKS, keys=USER)
-        assert desk.type("y\rnew\rother\r").endswith("Error: The password was not changed.\r\nsw1>")
-        assert desk.console.device.account.password == "pw"
+        user = ConsoleUser(self.QUIRKS, keys=USER)
+        assert user.type("y\rnew\rother\r").endswith("Error: The password was not changed.\r\nsw1>")
+        assert user.console.device.account.password == "pw"
 
 
 class TestNewPassword:
     def test_ctrl_c_keeps_the_old_one(self) -> None:
-        desk = QuirkyDesk(Quirks(new_password=True), keys="admin\r")
-        assert desk.type("pw\r").endswith("\r\nnew password> ")
-        assert desk.type("\x03") == "^C\r\nsw1>"
-        assert desk.console.device.account.password == "pw"
+        user = ConsoleUser(Quirks(new_password=True), keys="admin\r")
+        assert user.type("pw\r").endswith("\r\nnew password> ")
+        assert user.type("\x03") == "^C\r\nsw1>"
+        assert user.console.device.account.password == "pw"
 
     def test_a_new_one(self) -> None:
-        desk = QuirkyDesk(Quirks(new_password=True), keys=USER)
-        assert desk.type("n1\rn1\r") == "\r\nrepeat new password> \r\nsw1>"
-        assert desk.console.device.account.password == "n1"
+        user = ConsoleUser(Quirks(new_password=True), keys=USER)
+        assert user.type("n1\rn1\r") == "\r\nrepeat new password> \r\nsw1>"
+        assert user.console.device.account.password == "n1"
 
 
 class TestLicence:
     def test_declined(self) -> None:
-        desk = QuirkyDesk(Quirks(licence=True), keys="admin\r")
-        assert desk.type("pw\r").endswith("Do you want to see the software license? [Y/n]: ")
-        assert desk.type("n") == "\r\nsw1>"
+        user = ConsoleUser(Quirks(licence=True), keys="admin\r")
+        assert user.type("pw\r").endswith("Do you want to see the software license? [Y/n]: ")
+        assert user.type("n") == "\r\nsw1>"
 
     def test_enter_shows_it_through_the_pager(self) -> None:
-        desk = QuirkyDesk(Quirks(licence=True), keys=USER)
-        shown = desk.type("\r")
+        user = ConsoleUser(Quirks(licence=True), keys=USER)
+        shown = user.type("\r")
         assert shown.startswith("\r\n1. This licence")
         assert shown.endswith(" --More-- ")
-        assert desk.type("q").endswith("sw1>")
+        assert user.type("q").endswith("sw1>")
 
 
 def test_continue_after_login() -> None:
-    desk = QuirkyDesk(Quirks(continue_after_login=True), keys="admin\r")
-    assert desk.type("pw\r") == "\r\n\r\nPress any key to continue"
-    assert desk.type("x") == "\r\nsw1>"
+    user = ConsoleUser(Quirks(continue_after_login=True), keys="admin\r")
+    assert user.type("pw\r") == "\r\n\r\nPress any key to continue"
+    assert user.type("x") == "\r\nsw1>"
 
 
 def test_all_of_them_one_after_the_other() -> None:
@@ -109,18 +109,18 @@ def test_all_of_them_one_after_the_other() -> None:
         licence=True,
         continue_after_login=True,
     )
-    desk = QuirkyDesk(quirks, keys=USER)
-    assert "Last login" in desk.type("\r")
-    assert desk.type("n\r").endswith("new password> ")
-    assert desk.type("\x03").endswith("[Y/n]: ")
-    assert desk.type("n").endswith("Press any key to continue")
-    assert desk.type(" ").endswith("sw1>")
+    user = ConsoleUser(quirks, keys=USER)
+    assert "Last login" in user.type("\r")
+    assert user.type("n\r").endswith("new password> ")
+    assert user.type("\x03").endswith("[Y/n]: ")
+    assert user.type("n").endswith("Press any key to continue")
+    assert user.type(" ").endswith("sw1>")
 
 
 def test_who_came_by_ssh_is_asked_too() -> None:
-    console = Console(Device("sw1", Account("admin", "pw")), quirks=Quirks(licence=True), user="admin")
-    assert said(console.start()).endswith("[Y/n]: ")
+    console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), quirks=Quirks(licence=True), user="admin")
+    assert output_of(console.start()).endswith("[Y/n]: ")
 
 
 def test_the_usual_login_is_as_it_was() -> None:
-    assert QuirkyDesk(Quirks(), keys=LOGIN).type("\r") == "\r\nsw1#"
+    assert ConsoleUser(Quirks(), keys=LOGIN).type("\r") == "\r\nsw1#"

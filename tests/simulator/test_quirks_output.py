@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.simulator import Quirks
-from ptyctl.simulator.pager import Pager
-from ptyctl.simulator.pager_styles import STYLES
-from tests.simulator.quirky_user import LOGIN, QuirkyDesk
+from ptyctl.simulator.pager import PAGER_STYLES, PagedText
+from tests.simulator.console_user import LOGIN, ConsoleUser
 from tests.simulator.telnet_client import DO, DONT, ECHO, IAC, SGA, WILL, connected, practice
 
 PLAIN = LOGIN + "term len 0\r"
@@ -15,42 +14,42 @@ PLAIN = LOGIN + "term len 0\r"
 
 class TestLookAlikes:
     def test_one_line_is_exactly_the_prompt(self) -> None:
-        lines = QuirkyDesk(Quirks(look_alikes=True), keys=PLAIN).type("show version\r").split("\r\n")
+        lines = ConsoleUser(Quirks(look_alikes=True), keys=PLAIN).type("show version\r").split("\r\n")
         assert {"sw1#", "sw1>", "[V200R019C00SPC500]", " --More-- ", "Password: ", "Overwrite? [y/n]: "} <= set(lines)
         assert lines[-1] == "sw1#"
 
     def test_the_rest_is_whole(self) -> None:
-        desk = QuirkyDesk(Quirks(look_alikes=True), keys=PLAIN)
-        plain = QuirkyDesk(Quirks(), keys=PLAIN).type("show ip interface brief\r")
-        assert [line for line in desk.type("show ip interface brief\r").split("\r\n") if line in plain.split("\r\n")][:-2]
+        user = ConsoleUser(Quirks(look_alikes=True), keys=PLAIN)
+        plain = ConsoleUser(Quirks(), keys=PLAIN).type("show ip interface brief\r")
+        assert [line for line in user.type("show ip interface brief\r").split("\r\n") if line in plain.split("\r\n")][:-2]
 
     def test_what_prints_nothing_prints_nothing(self) -> None:
-        assert QuirkyDesk(Quirks(look_alikes=True)).type("term len 0\r") == "term len 0\r\nsw1#"
+        assert ConsoleUser(Quirks(look_alikes=True), LOGIN).type("term len 0\r") == "term len 0\r\nsw1#"
 
 
 def test_time_before_output() -> None:
-    desk = QuirkyDesk(Quirks(time_before_output=True), keys=PLAIN)
-    assert desk.type("show clock\r").startswith("show clock\r\n00:00:00.000 UTC Mon Mar 1 1993\r\n*00:00:00.000")
+    user = ConsoleUser(Quirks(time_before_output=True), keys=PLAIN)
+    assert user.type("show clock\r").startswith("show clock\r\n00:00:00.000 UTC Mon Mar 1 1993\r\n*00:00:00.000")
 
 
 class TestConfirmsSave:
     @pytest.mark.parametrize("command", ["write", "copy running-config startup-config\r"])
     def test_yes_saves(self, command: str) -> None:
-        desk = QuirkyDesk(Quirks(confirms_save=True), keys=LOGIN + "conf t\rvlan 7\rend\r")
-        assert desk.type(f"{command}\r").endswith("Continue? [y/n]: ")
-        assert desk.console.device.modified
-        assert desk.type("y\r").endswith("[OK]\r\nsw1#")
-        assert not desk.console.device.modified
+        user = ConsoleUser(Quirks(confirms_save=True), keys=LOGIN + "conf t\rvlan 7\rend\r")
+        assert user.type(f"{command}\r").endswith("Continue? [y/n]: ")
+        assert user.console.device.modified
+        assert user.type("y\r").endswith("[OK]\r\nsw1#")
+        assert not user.console.device.modified
 
     @pytest.mark.parametrize("no", ["n\r", "\x03"])
     def test_no_does_not(self, no: str) -> None:
-        desk = QuirkyDesk(Quirks(confirms_save=True), keys=LOGIN + "conf t\rvlan 7\rend\rwrite\r")
-        assert desk.type(no).endswith("\r\nsw1#")
-        assert desk.console.device.modified
+        user = ConsoleUser(Quirks(confirms_save=True), keys=LOGIN + "conf t\rvlan 7\rend\rwrite\r")
+        assert user.type(no).endswith("\r\nsw1#")
+        assert user.console.device.modified
 
     def test_anything_else_is_asked_again(self) -> None:
-        desk = QuirkyDesk(Quirks(confirms_save=True), keys=LOGIN + "write\r")
-        assert desk.type("show clock\r").endswith("Continue? [y/n]: ")
+        user = ConsoleUser(Quirks(confirms_save=True), keys=LOGIN + "write\r")
+        assert user.type("show clock\r").endswith("Continue? [y/n]: ")
 
 
 class TestAsksToCommit:
@@ -60,71 +59,71 @@ class TestAsksToCommit:
         ("leave", "ends"), [("end\r", "end\r\n"), ("\x1a", "^Z\r\n"), ("exit\rexit\r", "(config)#exit\r\n")]
     )
     def test_it_is_asked_at_every_way_out(self, leave: str, ends: str) -> None:
-        said = QuirkyDesk(Quirks(asks_to_commit=True), keys=self.CHANGED).type(leave)
+        said = ConsoleUser(Quirks(asks_to_commit=True), keys=self.CHANGED).type(leave)
         assert said.endswith(f"{ends}Uncommitted changes found, commit them before exiting(yes/no/cancel)? [cancel]: ")
 
     @pytest.mark.parametrize(
         ("answer", "prompt", "vlan"), [("yes", "sw1#", True), ("no", "sw1#", False), ("", "sw1(config-vlan)#", True)]
     )
     def test_the_answer_counts(self, answer: str, prompt: str, vlan: bool) -> None:
-        desk = QuirkyDesk(Quirks(asks_to_commit=True), keys=self.CHANGED + "end\r")
-        assert desk.type(f"{answer}\r").endswith(prompt)
-        assert (7 in desk.console.device.running.vlans) is vlan
-        assert desk.console.device.modified is (answer == "")
+        user = ConsoleUser(Quirks(asks_to_commit=True), keys=self.CHANGED + "end\r")
+        assert user.type(f"{answer}\r").endswith(prompt)
+        assert (7 in user.console.device.running.vlans) is vlan
+        assert user.console.device.modified is (answer == "")
 
     def test_without_a_change_nothing_is_asked(self) -> None:
-        assert QuirkyDesk(Quirks(asks_to_commit=True), keys=LOGIN + "conf t\r").type("end\r").endswith("sw1#")
+        assert ConsoleUser(Quirks(asks_to_commit=True), keys=LOGIN + "conf t\r").type("end\r").endswith("sw1#")
 
 
 def test_tells_paging() -> None:
-    desk = QuirkyDesk(Quirks(tells_paging=True))
-    assert desk.type("term len 0\r").endswith("\r\nPagination disabled.\r\nsw1#")
-    assert desk.type("term len 30\r").endswith("\r\nPagination set to 30 lines.\r\nsw1#")
+    user = ConsoleUser(Quirks(tells_paging=True), LOGIN)
+    assert user.type("term len 0\r").endswith("\r\nPagination disabled.\r\nsw1#")
+    assert user.type("term len 30\r").endswith("\r\nPagination set to 30 lines.\r\nsw1#")
 
 
 class TestPager:
-    @pytest.mark.parametrize("family", STYLES)
+    @pytest.mark.parametrize("family", PAGER_STYLES)
     def test_a_page_and_the_end(self, family: str) -> None:
-        style = STYLES[family]
-        desk = QuirkyDesk(Quirks(pager=family), keys=LOGIN + "term len 9\r")
-        assert desk.type("show run\r").startswith("show run\r\nBuilding configuration...\r\n")
-        said = desk.type(" ")
+        style = PAGER_STYLES[family]
+        user = ConsoleUser(Quirks(pager=family), keys=LOGIN + "term len 9\r")
+        assert user.type("show run\r").startswith("show run\r\nBuilding configuration...\r\n")
+        said = user.type(" ")
         assert said.startswith(style.erase(9) + "hostname sw1\r\n")
         assert said.count("\n") == 8
-        assert desk.type("\r").startswith(style.erase(9))
-        quit_key = "q" if style.quits is None or "q" in style.quits else "\x03"
-        assert desk.type(quit_key) == style.erase(9) + "sw1#"
+        assert user.type("\r").startswith(style.erase(9))
+        quit_key = "q" if style.quit_keys is None or "q" in style.quit_keys else "\x03"
+        assert user.type(quit_key) == style.erase(9) + "sw1#"
 
-    @pytest.mark.parametrize("family", [name for name, style in STYLES.items() if style.quits is not None])
+    @pytest.mark.parametrize("family", [name for name, style in PAGER_STYLES.items() if style.quit_keys is not None])
     def test_a_key_that_it_does_not_know_is_nothing(self, family: str) -> None:
-        assert QuirkyDesk(Quirks(pager=family), keys=LOGIN + "term len 9\rshow run\r").type("x") == ""
+        assert ConsoleUser(Quirks(pager=family), keys=LOGIN + "term len 9\rshow run\r").type("x") == ""
 
     def test_the_facts(self) -> None:
-        assert STYLES["frr"].prompt == " --More-- \0"
-        assert STYLES["frr"].eraser == "\b" * 10 + " " * 10 + "\b" * 10
-        assert STYLES["huawei_vrp"].eraser == "\x1b[42D" + " " * 42 + "\x1b[42D"
-        assert STYLES["hp_procurve"].erase(40).startswith("\x1b[40;1H")
+        assert PAGER_STYLES["frr"].prompt == " --More-- \0"
+        assert PAGER_STYLES["frr"].eraser == "\b" * 10 + " " * 10 + "\b" * 10
+        assert PAGER_STYLES["huawei_vrp"].eraser == "\x1b[42D" + " " * 42 + "\x1b[42D"
+        assert PAGER_STYLES["hp_procurve"].erase(40).startswith("\x1b[40;1H")
 
     def test_how_much_was_seen(self) -> None:
-        desk = QuirkyDesk(Quirks(pager="juniper_junos"), keys=LOGIN + "term len 9\r")
-        first, second = desk.type("show run\r"), desk.type(" ")
+        user = ConsoleUser(Quirks(pager="juniper_junos"), keys=LOGIN + "term len 9\r")
+        first, second = user.type("show run\r"), user.type(" ")
         assert first.endswith("---(more 4%)---")
         assert second.endswith("---(more 7%)---")
-        assert Pager("").percent == 100
+        assert PagedText("").percent == 100
 
 
 class TestPagesOnceSized:
     def test_no_size_no_pages(self) -> None:
-        desk = QuirkyDesk(Quirks(pages_once_sized=True))
-        assert desk.type("show run\r").endswith("end\r\n\r\nsw1#")
-        desk.console.resize(80, 10)
-        assert desk.type("show run\r").endswith(" --More-- ")
+        user = ConsoleUser(Quirks(pages_once_sized=True), LOGIN)
+        assert user.type("show run\r").endswith("end\r\n\r\nsw1#")
+        user.console.resize(80, 10)
+        assert user.type("show run\r").endswith(" --More-- ")
 
 
 def test_counts_each_line_end() -> None:
-    desk = QuirkyDesk(Quirks(counts_each_line_end=True))
-    assert desk.type("\r\n") == "\r\nsw1#\r\nsw1#"
-    assert desk.type("\r\0") == "\r\nsw1#"
+    user = ConsoleUser(Quirks(counts_each_line_end=True), LOGIN)
+    assert user.type("\r\n") == "\r\nsw1#\r\nsw1#"
+    assert user.type("\r\0") == "\r\nsw1#"
 
 
 class TestOutputGaps:
@@ -135,12 +134,12 @@ class TestOutputGaps:
             assert (await client.run(b"show version\r", b"sw1#")).count(b"\r\n") > 20
 
     def test_where_it_is_silent(self) -> None:
-        (gaps,) = Quirks(output_gaps=2.5).hooks()
+        (gaps,) = ConsoleUser(Quirks(output_gaps=2.5)).console.hooks
         text = b"".join(b"line %d\r\n" % number for number in range(10))
         assert list(gaps.pace([(b"sw1#", 0.0), (text, 1.0)])) == [(b"sw1#", 0.0), (text[:48], 2.5), (text[48:], 1.0)]
 
     def test_with_a_slow_line(self) -> None:
-        gaps, slow = Quirks(output_gaps=2.5, slow_output=1000.0).hooks()
+        gaps, slow = ConsoleUser(Quirks(output_gaps=2.5, slow_output=1000.0)).console.hooks
         text = b"line\r\n" * 10
         pieces = list(slow.pace(gaps.pace([(text, 0.0)])))
         assert b"".join(data for data, _ in pieces) == text

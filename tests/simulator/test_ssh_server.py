@@ -11,7 +11,7 @@ import asyncssh
 import pytest
 
 from ptyctl.simulator import Quirks, SimulatedSwitch
-from ptyctl.simulator.pager_styles import IOS
+from ptyctl.simulator.pager import IOS_PAGER
 
 
 def practice(**options: object) -> SimulatedSwitch:
@@ -118,10 +118,10 @@ class TestAuthentication:
 class TestSession:
     async def test_the_window_sets_the_page_live(self) -> None:
         async with practice() as switch, connect(switch) as connection, shell(connection, rows=10) as opened:
-            assert (await opened.run("show run\r", IOS.prompt)).count("\r\n") == 1 + 9
+            assert (await opened.run("show run\r", IOS_PAGER.prompt)).count("\r\n") == 1 + 9
             opened.process.change_terminal_size(80, 6)
-            assert (await opened.run(" ", IOS.prompt)).count("\r\n") == 5
-            assert await opened.run("q") == IOS.eraser + "sw1#"
+            assert (await opened.run(" ", IOS_PAGER.prompt)).count("\r\n") == 5
+            assert await opened.run("q") == IOS_PAGER.eraser + "sw1#"
 
     async def test_without_a_pty(self) -> None:
         async with practice() as switch, connect(switch) as connection, shell(connection, request_pty=False) as opened:

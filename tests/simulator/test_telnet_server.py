@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from ptyctl.simulator import Quirks, SimulatedSwitch
-from ptyctl.simulator.pager_styles import IOS
+from ptyctl.simulator.pager import IOS_PAGER
 from tests.simulator.telnet_client import GREETING, IAC, NAWS, NAWS_80_10, WILL, connected, practice
 
 
@@ -33,7 +33,7 @@ class TestSession:
             assert await client.rest() == b"\r\n% Login invalid\r\n\r\n"
 
     async def test_the_pager_erased_is_the_whole_text(self) -> None:
-        more = IOS.prompt.encode()
+        more = IOS_PAGER.prompt.encode()
         async with practice() as switch, connected(switch) as client:
             client.send(bytes([IAC, WILL, NAWS]) + NAWS_80_10)
             await client.log_in()
@@ -43,13 +43,13 @@ class TestSession:
                 page = await client.run(b" ", (more, b"sw1#"))
                 paged += page
             await client.run(b"terminal length 0\r", b"sw1#")
-            assert paged.replace(more + IOS.eraser.encode(), b"") == await client.run(b"show running-config\r", b"sw1#")
+            assert paged.replace(more + IOS_PAGER.eraser.encode(), b"") == await client.run(b"show running-config\r", b"sw1#")
 
     async def test_ctrl_c_in_the_pager_and_in_ping(self) -> None:
         async with practice(ping_interval=0.001) as switch, connected(switch) as client:
             await client.log_in()
-            await client.run(b"show running-config\r", IOS.prompt.encode())
-            assert await client.run(b"\x03", b"sw1#") == IOS.eraser.encode() + b"sw1#"
+            await client.run(b"show running-config\r", IOS_PAGER.prompt.encode())
+            assert await client.run(b"\x03", b"sw1#") == IOS_PAGER.eraser.encode() + b"sw1#"
             client.send(b"ping 192.0.2.1 repeat 1000000\r")
             await client.until(b"!")
             assert b"Success rate is 100 percent" in await client.run(b"\x03", b"sw1#")
@@ -149,7 +149,7 @@ class TestSharedConsole:
             async with connected(switch) as two:
                 assert await two.run(b"\r", b"(config)#") == GREETING + b"\r\nsw1(config)#"
 
-    async def test_syslog_is_shown_without_being_asked_for(self) -> None:
+    async def test_syslog_is_shown_without_being_requested(self) -> None:
         async with practice(shared_console=True) as switch, connected(switch) as client:
             await client.log_in()
             await switch.syslog("%SYS-5-TEST: hello")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from ptyctl.simulator import Quirks
-from ptyctl.simulator.console import Console
-from ptyctl.simulator.device import Account, Device
-from ptyctl.simulator.line import MAX_BACKLOG, MAX_TYPED, Line
-from tests.simulator.console_user import Desk
+from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
+from ptyctl.simulator.terminal_lines import MAX_BACKLOG, MAX_INPUT, LineDriver, create_console
+from tests.simulator.console_user import ConsoleUser
 
 
 class Screen:
@@ -46,9 +45,11 @@ class Screen:
 
 
 class TestSlowOutput:
-    def line(self, rate: float, keys: str = "") -> tuple[Line, Screen]:
-        console = Console(Device("sw1", Account("admin", "pw")), "vty0", Quirks(slow_output=rate), user="admin")
-        line, screen = Line(console, lambda: 0.0, lambda _line, _action: None), Screen()
+    def line(self, rate: float, keys: str = "") -> tuple[LineDriver, Screen]:
+        console = create_console(
+            SimulatedDevice("sw1", DeviceAccount("admin", "pw")), "vty0", Quirks(slow_output=rate), user="admin"
+        )
+        line, screen = LineDriver(console, lambda: 0.0, lambda _line, _action: None), Screen()
         line.attach(screen)
         return line, screen
 
@@ -56,7 +57,7 @@ class TestSlowOutput:
         line, screen = self.line(20_000)
         line.receive(b"term len 0\rshow version\rexit\r")
         await screen.until("<closed>")
-        expected = Desk(account=Account("admin", "pw")).log_in().type("term len 0\rshow version\rexit\r")
+        expected = ConsoleUser(account=DeviceAccount("admin", "pw")).log_in().type("term len 0\rshow version\rexit\r")
         assert screen.text == "\r\nsw1>" + expected + "<closed>"
         assert all(len(piece) <= 400 for piece in screen.pieces)
 
@@ -78,7 +79,7 @@ class TestSlowOutput:
         line, screen = self.line(1.0)
         line.receive(b"term len 0\r" + b"show interfaces status\r" * (MAX_BACKLOG // 4000 + 1))
         assert screen.paused == 0
-        line.receive(b"x" * (MAX_TYPED + 1))
+        line.receive(b"x" * (MAX_INPUT + 1))
         assert screen.paused == 1
         line.receive(b"\x03")
         assert screen.paused == 0
@@ -95,22 +96,22 @@ class TestSlowOutput:
 
 class TestFlow:
     async def test_a_line_stands_still_while_a_wire_takes_nothing(self) -> None:
-        console = Console(Device("sw1", Account("admin", "pw")), user="admin")
-        line, screen, other = Line(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
+        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), user="admin")
+        line, screen, other = LineDriver(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
         line.attach(screen)
         line.attach(other)
-        line.stalls(other)
+        line.pause_output(other)
         line.receive(b"show clock\r")
         assert "show" not in screen.text
-        line.flows(other)
+        line.resume_output(other)
         await screen.until("1993\r\nsw1>")
 
     async def test_a_wire_that_leaves_holds_up_nobody(self) -> None:
-        console = Console(Device("sw1", Account("admin", "pw")), user="admin")
-        line, screen, other = Line(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
+        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), user="admin")
+        line, screen, other = LineDriver(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
         line.attach(screen)
         line.attach(other)
-        line.stalls(other)
+        line.pause_output(other)
         line.receive(b"show clock\r")
         line.detach(other)
         await screen.until("1993\r\nsw1>")

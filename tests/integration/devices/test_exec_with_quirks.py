@@ -19,10 +19,9 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.simulator import Quirks, SimulatedSwitch
-from ptyctl.simulator.pager_styles import STYLES
+from ptyctl.simulator.pager import PAGER_STYLES
 from tests.controller.acting import PATIENCE_MS, execute, read, refused, write
-from tests.simulator.console_user import ACCOUNT, body
-from tests.simulator.quirky_user import QuirkyDesk
+from tests.simulator.console_user import ACCOUNT, LOGIN, ConsoleUser, command_output
 
 #: Values that turn on those that are no switches.
 VALUES: dict[str, Any] = {
@@ -53,14 +52,13 @@ TIME_LINE = re.compile(r"\A\d\d:\d\d:\d\d\.\d{3} UTC .*\n")
 
 
 def printed(quirks: Quirks, command: str) -> str:
-    """What the command prints on a switch with these quirks, told without a connection, a pager or an echo."""
-    plain, odd = QuirkyDesk(Quirks()), QuirkyDesk(Quirks(look_alikes=quirks.look_alikes))
-    plain.type("terminal length 0\r")
-    text = body(plain.type(f"{command}\r"))
+    """Return what the command prints on a switch with these quirks, from a console without connection, pager and echo."""
+    plain = ConsoleUser(keys=f"{LOGIN}terminal length 0\r")
+    text = command_output(plain.type(f"{command}\r"))
     text = f"{text}\n" if text else ""
-    for hook in odd.console.hooks:
-        odd.console.pager_style = STYLES[quirks.pager or "cisco_ios"]
-        text = hook.command_output(odd.console, text)
+    quirky = ConsoleUser(Quirks(look_alikes=quirks.look_alikes, pager=quirks.pager), LOGIN)
+    for hook in quirky.console.hooks:
+        text = hook.command_output(text)
     return CARET.sub("^", text)
 
 
@@ -75,7 +73,7 @@ def without_noise(quirks: Quirks, text: str) -> str:
 
 @pytest.fixture
 async def controller(tmp_path: Path) -> AsyncIterator[LocalController]:
-    """It knows a family whose prompt has a line above it, and else is an IOS."""
+    """It knows a family whose prompt has a line above it, and else is an IOS_PAGER."""
     folder = tmp_path / "platforms"
     folder.mkdir()
     ios = (resources.files("ptyctl.platforms") / "cisco_ios.toml").read_text()
@@ -133,7 +131,7 @@ async def test_the_output_is_exact(controller: Controller, quirk: str) -> None:
         await check(handle, quirks)
 
 
-@pytest.mark.parametrize("family", STYLES)
+@pytest.mark.parametrize("family", PAGER_STYLES)
 async def test_each_pager_is_answered_and_leaves_nothing(controller: Controller, family: str) -> None:
     """By the key of the platform's file, whatever way it is wiped away."""
     quirks, prompt = Quirks(pager=family), {"prompt_regex": r"^sw1(?:\(.*\))?[>#] ?$"}

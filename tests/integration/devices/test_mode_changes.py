@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.transcripts.transcript import names
+from fixtures.transcripts.transcript import transcript_names
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
@@ -56,7 +56,7 @@ async def test_a_refused_secret_is_told_at_the_open_and_leaves_a_prompt(controll
         assert (await handle.exec("show clock")).mode == "user"
 
 
-@pytest.mark.parametrize("name", sorted({"arista_eos", "frr", "hp_procurve"} & set(names())))
+@pytest.mark.parametrize("name", sorted({"arista_eos", "frr", "hp_procurve"} & set(transcript_names())))
 async def test_a_refused_secret_in_other_families(controller: Controller, name: str) -> None:
     """The device asks again, or comes back to its prompt with an error: either way the prompt is there."""
     login = {"password": f"login-{name}", "enable_secret": "not-the-right-One"}
@@ -93,7 +93,7 @@ COMMITS = {  # the lines of a change, what the device says to the save, and what
 }
 
 
-@pytest.mark.parametrize("name", sorted(COMMITS.keys() & set(names())))
+@pytest.mark.parametrize("name", sorted(COMMITS.keys() & set(transcript_names())))
 async def test_saving_commits_what_its_caller_writes_and_nothing_else(controller: Controller, name: str) -> None:
     lines, committed, elsewhere = COMMITS[name]
     async with logged_in(controller, name) as handle:

@@ -18,6 +18,7 @@ from ptyctl.api import ConfigRequest, ExecRequest, IoRequest, LogRequest, Ptyctl
 from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.controller.doctor import Doctor
 from ptyctl.simulator import Quirks, SimulatedSwitch
+from tests.controller.acting import PATIENCE_MS
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 #: The password of the console server.
@@ -116,7 +117,7 @@ async def full_run(controller: LocalController, device: str, heard: Heard) -> No
     where = {"session_id": opened.session_id, "task_id": "t"}
     watching = asyncio.create_task(watched(controller, opened.session_id, heard))
     for cmd in ("show version", "show running-config", "show history"):
-        heard.note(await controller.exec(ExecRequest(cmd=cmd, **where)))
+        heard.note(await controller.exec(ExecRequest(cmd=cmd, timeout_ms=PATIENCE_MS, **where)))
     for mode in ("user", "config", "privileged"):  # from user on the enable secret is typed again
         heard.note(await controller.config(ConfigRequest(action="mode", mode=mode, **where)))
     heard.note(await controller.config(ConfigRequest(action="save", **where)))
@@ -140,7 +141,7 @@ async def full_run(controller: LocalController, device: str, heard: Heard) -> No
 
 @pytest.fixture
 def device(inventory: SwitchInventory, switch: SimulatedSwitch) -> str:
-    if not switch._quirks.console_server:
+    if not switch.quirks.console_server:
         return "sw-console"
     inventory.keep("ports", PORTS)
     inventory.write(

@@ -13,10 +13,9 @@ import pytest
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.simulator import Quirks, SimulatedSwitch
-from ptyctl.simulator.hooks import arriving, asking, logging_in, making, prompting
-from ptyctl.simulator.hooks.arriving import HALF_TYPED
-from ptyctl.simulator.hooks.logging_in import LOGIN_PROMPTS
+from ptyctl.simulator import Quirks, SimulatedSwitch, output_quirks
+from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
+from ptyctl.simulator.session_quirks import HALF_TYPED
 from tests.controller.acting import PATIENCE_MS, config, execute, read, refused
 from tests.integration.devices.concurrent_runs import Outcomes, check, together
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
@@ -27,12 +26,6 @@ VALUES: dict[str, Any] = {"renamed_every": 1, "syslog_after_prompt": 1, "syslog_
 OTHERS = ("change_password", "new_password", "licence")
 #: One that needs a login of its own, and what other tests are about.
 ELSEWHERE = ("console_server", "login_prompts", "pager", "confirms_save")
-
-
-def quirks_of(*hooks: Any) -> list[str]:
-    homes = {module.__name__ for module in hooks}
-    found = [quirk.name for quirk in fields(Quirks) if quirk.metadata["hook"].__module__ in homes]
-    return [name for name in found if name not in ELSEWHERE]
 
 
 @asynccontextmanager
@@ -78,7 +71,7 @@ async def log_in(controller: Controller, words: str) -> None:
         assert await mode_of(handle) == "privileged"
 
 
-QUIRKS = quirks_of(making, arriving, logging_in, prompting, asking)
+QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name not in (*output_quirks.HOOKS, *ELSEWHERE)]
 
 
 @pytest.fixture(scope="module")

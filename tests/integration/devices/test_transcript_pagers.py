@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 import re2
 
-from fixtures.servers.replay import replayed
-from fixtures.transcripts.transcript import Question, Step, Transcript, names, transcript
+from fixtures.servers.replay import running_replay
+from fixtures.transcripts.transcript import Question, TourStep, Transcript, load_transcript, transcript_names
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.renderer import render
 from tests.controller.acting import PATIENCE_MS, execute, read, write
 from tests.integration.devices.test_transcript_tours import answer_to
 
-PAGED = [name for name in names() if transcript(name).pager is not None]
+PAGED = [name for name in transcript_names() if load_transcript(name).pager is not None]
 ROWS = 24
 
 
 @asynccontextmanager
 async def logged_in(controller: Controller, name: str, seed: int) -> AsyncIterator[SessionHandle]:
     """A session on a transcript's device, logged in by hand: so nobody has turned its pager off."""
-    told = transcript(name)
-    async with replayed(name, seed) as address:
+    told = load_transcript(name)
+    async with running_replay(name, seed) as address:
         where: dict[str, Any] = {"protocol": "telnet", "host": address.host, "port": address.port}
         async with await SessionHandle.open(
             controller, **where, platform=told.platform, pty={"cols": 80, "rows": ROWS}
@@ -55,7 +55,7 @@ async def answered(handle: SessionHandle, cursor: str, question: Question) -> st
     return reply.next_cursor or ""
 
 
-def printed(told: Transcript, step: Step) -> str:
+def printed(told: Transcript, step: TourStep) -> str:
     """What the step prints. A free line above a prompt of two lines is the prompt's, whoever sends it."""
     assert step.mode is not None
     text = render(step.output.replace("\n", "\r\n").encode(), 80)
@@ -66,7 +66,7 @@ def printed(told: Transcript, step: Step) -> str:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", PAGED)
 async def test_every_page_is_read(controller: Controller, name: str, seed: int) -> None:
-    told, pages = transcript(name), 0
+    told, pages = load_transcript(name), 0
     async with logged_in(controller, name, seed) as handle:
         for step in told.steps():
             if step.mode is None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import re2
 
-from fixtures.servers.replay import replayed
-from fixtures.transcripts.transcript import Question, Step, Transcript, names, transcript
+from fixtures.servers.replay import running_replay
+from fixtures.transcripts.transcript import Question, TourStep, Transcript, load_transcript, transcript_names
 from ptyctl.api import ErrorCode, ExecReply
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
@@ -32,10 +32,10 @@ def known_as(told: Transcript, mode: str) -> str:
 @asynccontextmanager
 async def logged_in(controller: Controller, name: str, seed: int = 0, **fields: Any) -> AsyncIterator[SessionHandle]:
     """A session on a transcript's device, logged in with what the transcript wants."""
-    told = transcript(name)
+    told = load_transcript(name)
     auth = {"password": told.login.password, **({"enable_secret": told.enable_secret} if told.enable_secret else {})}
     who = {"username": told.login.usernames[0]} if told.login.usernames else {}
-    async with replayed(name, seed) as address:
+    async with running_replay(name, seed) as address:
         where = {"protocol": "telnet", "host": address.host, "port": address.port, "platform": told.platform}
         async with await SessionHandle.open(controller, **{**where, **who, "auth": auth, **fields}) as handle:
             yield handle
@@ -53,15 +53,15 @@ class Tour:
     async def mode(self) -> str | None:
         return (await config(self.handle, "get")).mode
 
-    def moves(self, step: Step, source: str) -> bool:
+    def moves(self, step: TourStep, source: str) -> bool:
         """Whether it is the platform's own way into another mode."""
         move = self.platform.modes[source].to.get(known_as(self.told, step.mode)) if step.mode is not None else None
         return move is not None and move.commands == (step.line,)
 
-    def saves(self, step: Step, source: str) -> bool:
+    def saves(self, step: TourStep, source: str) -> bool:
         return any(entry.commands == (step.line,) and source in (entry.modes or (source,)) for entry in self.platform.save)
 
-    async def run(self, step: Step, source: str) -> None:
+    async def run(self, step: TourStep, source: str) -> None:
         """One step from a mode, which is that of the platform."""
         if self.moves(step, source) and not step.questions:
             assert step.mode is not None
@@ -73,11 +73,11 @@ class Tour:
         else:
             self.check(step, await self.exec(step))
 
-    async def exec(self, step: Step) -> ExecReply:
+    async def exec(self, step: TourStep) -> ExecReply:
         responses = {"responses": [answer_to(question) for question in step.questions]} if step.questions else {}
         return await execute(self.handle, cmd=step.line, timeout_ms=PATIENCE_MS, max_output_bytes=100_000, **responses)
 
-    def check(self, step: Step, reply: ExecReply) -> None:
+    def check(self, step: TourStep, reply: ExecReply) -> None:
         if self.posix:
             return
         assert step.mode is not None
@@ -92,7 +92,7 @@ def answer_to(question: Question) -> dict[str, object]:
     return {"match": re2.escape(last_line) + r"\s*$", "send": answer, "sensitive": question.hidden}
 
 
-def with_sources(told: Transcript) -> Iterator[tuple[str, Step]]:
+def with_sources(told: Transcript) -> Iterator[tuple[str, TourStep]]:
     mode = told.start
     for step in told.steps():
         yield known_as(told, mode), step
@@ -101,7 +101,7 @@ def with_sources(told: Transcript) -> Iterator[tuple[str, Step]]:
 
 async def take(controller: Controller, name: str, seed: int) -> None:
     """Login, modes, commands, errors, saving and the exit: every reply names the mode, and the output is the device's own."""
-    told = transcript(name)
+    told = load_transcript(name)
     async with logged_in(controller, name, seed) as handle:
         tour = Tour(handle, told)
         assert tour.posix or await tour.mode() in tour.platform.home
@@ -119,13 +119,13 @@ async def take(controller: Controller, name: str, seed: int) -> None:
 
 async def find_family(controller: Controller, name: str, seed: int) -> None:
     async with logged_in(controller, name, seed, platform="auto") as handle:
-        assert handle.opened.platform == transcript(name).platform
-        assert f"platform auto: {transcript(name).platform}, " in (handle.opened.message or "")
+        assert handle.opened.platform == load_transcript(name).platform
+        assert f"platform auto: {load_transcript(name).platform}, " in (handle.opened.message or "")
         assert "% sure (" in (handle.opened.message or "")
 
 
 async def be_refused(controller: Controller, name: str, seed: int) -> None:
-    login = transcript(name).login
+    login = load_transcript(name).login
     with refused(ErrorCode.AUTH_FAILED, "check the credentials of the device") as caught:
         async with logged_in(controller, name, seed, auth={"password": "Wr0ng-entirely"}):
             pass
@@ -136,12 +136,14 @@ async def be_refused(controller: Controller, name: str, seed: int) -> None:
 
 WORKS = {"tour": take, "family": find_family, "wrong password": be_refused}
 SEEDS = {"tour": (1, 2), "family": (3,), "wrong password": (4,)}
-CASES = [f"{work} of {name}, cut by {seed}" for work in WORKS for name in names() for seed in SEEDS[work]]
+CASES = [f"{work} of {name}, cut by {seed}" for work in WORKS for name in transcript_names() for seed in SEEDS[work]]
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    works = [partial(WORKS[work], name=name, seed=seed) for work in WORKS for name in names() for seed in SEEDS[work]]
+    works = [
+        partial(WORKS[work], name=name, seed=seed) for work in WORKS for name in transcript_names() for seed in SEEDS[work]
+    ]
     return together(tmp_path_factory.mktemp("tours"), dict(zip(CASES, works, strict=True)))
 
 

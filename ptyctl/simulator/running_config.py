@@ -1,25 +1,25 @@
-"""What can be configured: the hostname, VLANs and interfaces, and how a switch prints that."""
+"""Configuration of the simulated switch: hostname, VLANs and interfaces, and its text form."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-#: Interface types: the name, and how the short form of it begins.
+#: Interface types and their short forms.
 KINDS = {"GigabitEthernet": "Gi", "Vlan": "Vl", "Loopback": "Lo"}
 
-#: The kinds that exist once they are configured; ports are soldered on.
+#: Interface types that are created by configuring them.
 VIRTUAL = ("Vlan", "Loopback")
 
 PORTS = 48
 
-#: The ports that have a cable in them.
+#: Ports with a link.
 CABLED = frozenset([*range(1, 13), 47, 48])
 
 
 @dataclass(slots=True)
-class Interface:
-    """One interface. `address` and `mask` are dotted quads, or empty."""
+class SwitchInterface:
+    """An interface. `address` and `mask` are dotted quads, or empty."""
 
     kind: str
     number: str
@@ -49,7 +49,7 @@ class Interface:
         return has_link and not self.shutdown
 
     def lines(self) -> list[str]:
-        """Its part of the configuration."""
+        """Return the interface section of the configuration."""
         lines = [f"interface {self.name}"]
         if self.description:
             lines.append(f" description {self.description}")
@@ -64,17 +64,17 @@ class Interface:
 
 
 @dataclass(slots=True)
-class Configuration:
-    """A whole configuration. Two are equal when they would print the same."""
+class RunningConfig:
+    """A configuration. Equal configurations have equal text."""
 
     hostname: str
-    interfaces: dict[str, Interface] = field(default_factory=dict)
+    interfaces: dict[str, SwitchInterface] = field(default_factory=dict)
     vlans: dict[int, str] = field(default_factory=dict)
 
-    def find(self, name: str) -> Interface | None:
-        """The interface of that name, however abbreviated: gi1/0/1, GigabitEthernet1/0/1, vl1.
+    def find_interface(self, name: str) -> SwitchInterface | None:
+        """Return the interface with this name or abbreviation: gi1/0/1, GigabitEthernet1/0/1, vl1.
 
-        A virtual one that does not exist yet is made.
+        Creates virtual interfaces.
         """
         parts = re.fullmatch(r"([A-Za-z]+)(\d[\d/]*)", name)
         if parts is None:
@@ -84,11 +84,11 @@ class Configuration:
             return None
         full = kinds[0] + parts[2]
         if kinds[0] in VIRTUAL and parts[2].isdigit() and len(parts[2]) <= 4:
-            self.interfaces.setdefault(full, Interface(kinds[0], parts[2]))
+            self.interfaces.setdefault(full, SwitchInterface(kinds[0], parts[2]))
         return self.interfaces.get(full)
 
     def text(self) -> str:
-        """The configuration as `show running-config` prints it, without its heading."""
+        """Return the configuration as `show running-config` prints it, without the heading."""
         lines = [
             "!",
             "version 15.2",
@@ -111,11 +111,11 @@ class Configuration:
         return "\n".join(lines) + "\n"
 
 
-def factory(hostname: str) -> Configuration:
-    """A small office's access switch. Its address is one of RFC 5737's, for documentation."""
-    configuration = Configuration(hostname, vlans={10: "users", 20: "voice", 99: "management"})
+def factory_config(hostname: str) -> RunningConfig:
+    """Return the configuration of an access switch. Its addresses are from RFC 5737, for documentation."""
+    configuration = RunningConfig(hostname, vlans={10: "users", 20: "voice", 99: "management"})
     for number in range(1, PORTS + 1):
-        port = Interface("GigabitEthernet", f"1/0/{number}")
+        port = SwitchInterface("GigabitEthernet", f"1/0/{number}")
         port.vlan = 10 if number <= 24 else 20
         port.shutdown = 40 <= number <= 44
         configuration.interfaces[port.name] = port
@@ -124,6 +124,6 @@ def factory(hostname: str) -> Configuration:
     for number in (47, 48):
         uplink = configuration.interfaces[f"GigabitEthernet1/0/{number}"]
         uplink.trunk, uplink.vlan = True, 1
-    configuration.interfaces["Vlan1"] = Interface("Vlan", "1", shutdown=True)
-    configuration.interfaces["Vlan99"] = Interface("Vlan", "99", address="192.0.2.11", mask="255.255.255.0")
+    configuration.interfaces["Vlan1"] = SwitchInterface("Vlan", "1", shutdown=True)
+    configuration.interfaces["Vlan99"] = SwitchInterface("Vlan", "99", address="192.0.2.11", mask="255.255.255.0")
     return configuration

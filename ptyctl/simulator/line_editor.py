@@ -1,26 +1,36 @@
-"""The line that is being typed, and the bytes that show each change of it."""
+"""Editing of one input line, and the output that updates it on the screen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 
 from .keys import Key
-from .prefix import common_prefix_length
 
 BELL = "\a"
 
-#: What an IOS line holds (254 characters).
+#: Maximum length of an input line on IOS.
 MAX_LINE = 254
 
-#: What of a line is on the screen: normally all of it.
-View = Callable[[str], str]
+#: Maps the line to its visible part.
+LineView = Callable[[str], str]
 
-#: What turns one text on the screen into another.
-Paint = Callable[[str, str], str]
+#: Maps the visible text before and after a change to the output that updates the screen.
+LinePainter = Callable[[str, str], str]
+
+
+def hide(_line: str) -> str:
+    """Line view of input that is not echoed, such as a password."""
+    return ""
+
+
+def common_prefix_length(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def repaint(before: str, after: str) -> str:
-    """What turns the one text on the screen into the other, with the cursor at the end of both."""
+    """Return the output that replaces `before` by `after`, with the cursor at the end of each."""
     kept = common_prefix_length(before, after)
     surplus = max(0, len(before) - len(after))
     if kept == len(after):
@@ -29,14 +39,14 @@ def repaint(before: str, after: str) -> str:
 
 
 class LineEditor:
-    """Edits at the end of the line only: cursor keys are not known here."""
+    """Line editor that edits at the end of the line only: cursor keys are not supported."""
 
-    def __init__(self, view: View = str, paint: Paint = repaint) -> None:
+    def __init__(self, view: LineView = str, paint: LinePainter = repaint) -> None:
         self.text = ""
         self._view, self._paint = view, paint
 
     def type(self, key: Key | str) -> str:
-        """Applies one key that is not Enter; gives its echo."""
+        """Apply a key other than Enter and return its echo."""
         if isinstance(key, str):
             return self.replace(self.text + key) if len(self.text) < MAX_LINE else BELL
         match key:
@@ -50,10 +60,10 @@ class LineEditor:
                 return ""
 
     def replace(self, text: str) -> str:
-        """Makes `text` the line; gives what shows it."""
+        """Set the line to `text` and return the output that shows it."""
         before, self.text = self.text, text
         return self._paint(self._view(before), self._view(text))
 
     @property
-    def shown(self) -> str:
+    def visible_text(self) -> str:
         return self._view(self.text)
