@@ -72,7 +72,7 @@ async def resolve_session(controller: Controller, name: str) -> str:
 
 
 def match_session(entries: list[SessionEntry], name: str) -> str:
-    """Return the id of the only session with this name, or else with this part of an id. Raises as `resolve_session`."""
+    """Return the id of the only session with this name, otherwise with this part of an id. Raises as `resolve_session`."""
     exact = [entry.session_id for entry in entries if name in (entry.session_id, entry.device_id, entry.device)]
     ids = exact or [entry.session_id for entry in entries if name and name in entry.session_id]
     if len(ids) > 1:

@@ -48,7 +48,7 @@ _EXIT_CODES = {
     ErrorCode.IO_ERROR: EXIT_NO_CONNECTION,
 }
 
-#: Next steps as commands. A step without an entry has no command of its own and is shown in its neutral wording.
+#: Next steps as commands. A hint without an entry is shown in its neutral wording.
 _NEXT_STEPS: dict[str, str] = {
     NextStep.TAKE_LOCK: "take the lock with: ptyctl lock",
     NextStep.WAIT_FOR_LOCK: "watch with: ptyctl attach; or wait: ptyctl lock --wait",

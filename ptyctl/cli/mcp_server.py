@@ -12,8 +12,9 @@ import socket
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ptyctl.api.errors import PtyctlError
 
@@ -23,13 +24,19 @@ if TYPE_CHECKING:
     from ptyctl.api import Controller
     from ptyctl.mcp.tool import Tool
 
-Transport = Literal["stdio", "http", "both"]
-
 DEFAULT_LISTEN = "127.0.0.1:8765"
 TOKEN_VARIABLE = "PTYCTL_TOKEN"
 
 #: Opens the controller that all clients share; it is closed on exit of the context manager.
 OpenController = Callable[[], AbstractAsyncContextManager["Controller"]]
+
+
+class McpTransport(StrEnum):
+    """How MCP clients connect to the server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class _Plan:
 
 
 def run(
-    transport: Transport = "stdio",
+    transport: McpTransport = McpTransport.STDIO,
     listen: str = DEFAULT_LISTEN,
     toolsets: str = "core",
     token_file: Path | None = None,
@@ -94,7 +101,7 @@ def run_with_daemon(listen: str, toolsets: str, token_file: Path | None) -> int:
     from ptyctl.mcp.server import build_server
 
     try:
-        plan = _make_plan("http", listen, toolsets, token_file)
+        plan = _make_plan(McpTransport.HTTP, listen, toolsets, token_file)
     except AccessError as error:
         return _refuse(str(error))
     http = plan.http
@@ -113,7 +120,7 @@ def _refuse(reason: str) -> int:
     return EXIT_USAGE
 
 
-def _make_plan(transport: Transport, listen: str, toolsets: str, token_file: Path | None) -> _Plan:
+def _make_plan(transport: McpTransport, listen: str, toolsets: str, token_file: Path | None) -> _Plan:
     """Check the options and open the listening socket.
 
     Raises:
@@ -128,13 +135,13 @@ def _make_plan(transport: Transport, listen: str, toolsets: str, token_file: Pat
         tools = choose(toolsets)
     except ValueError as error:
         raise access.AccessError(str(error)) from None
-    if transport == "stdio":
+    if transport is McpTransport.STDIO:
         return _Plan(tools, stdio=True, http=None)
     address, token = access.parse_listen(listen), access.find_token(token_file, environment_token)
     listener = access.open_listener(address)
     url = f"http://{access.Address(address.host, listener.getsockname()[1])}/mcp"
     http = _HttpPlan(listener, url, token or access.make_token(), generated=token is None)
-    return _Plan(tools, stdio=transport == "both", http=http)
+    return _Plan(tools, stdio=transport is McpTransport.BOTH, http=http)
 
 
 def _open_local_controller() -> AbstractAsyncContextManager[Controller]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from . import mcp_server
 from .errors import EXIT_NOT_FOUND
-from .mcp_server import DEFAULT_LISTEN
+from .mcp_server import DEFAULT_LISTEN, McpTransport
 from .options import AsJson
 from .output import print_json
 
@@ -25,14 +24,6 @@ _Toolsets = Annotated[str, typer.Option(help="Names of toolsets, separated by co
 _TokenFile = Annotated[
     Path | None, typer.Option(help="File with the bearer token, mode 0600. Default: PTYCTL_TOKEN, or a new token.")
 ]
-
-
-class Transport(StrEnum):
-    """How MCP clients connect to the server."""
-
-    STDIO = "stdio"
-    HTTP = "http"
-    BOTH = "both"
 
 
 @app.callback(invoke_without_command=True)
@@ -84,7 +75,7 @@ def restart() -> None:
 
 
 def mcp(
-    transport: Annotated[Transport, typer.Option(help="How clients connect.")] = Transport.STDIO,
+    transport: Annotated[McpTransport, typer.Option(help="How clients connect.")] = McpTransport.STDIO,
     listen: _Listen = DEFAULT_LISTEN,
     toolsets: _Toolsets = "core",
     token_file: _TokenFile = None,
@@ -96,11 +87,11 @@ def mcp(
 
     With stdio the sessions are those of the daemon. With HTTP or --standalone they are in this process and end with it.
     """
-    if transport is Transport.STDIO and not standalone:
+    if transport is McpTransport.STDIO and not standalone:
         from ptyctl.daemon.shim import run as run_shim
 
         raise typer.Exit(run_shim(toolsets))
-    raise typer.Exit(mcp_server.run(transport.value, listen, toolsets, token_file))
+    raise typer.Exit(mcp_server.run(transport, listen, toolsets, token_file))
 
 
 def serve(listen: _Listen = DEFAULT_LISTEN, toolsets: _Toolsets = "core", token_file: _TokenFile = None) -> None:

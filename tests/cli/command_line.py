@@ -41,7 +41,7 @@ def ptyctl(*arguments: str) -> CommandResult:
             code = error.code if isinstance(error.code, int) else 1
     out.flush()
     err.flush()
-    return CommandResult(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+    return CommandResult(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
 def open_local(*options: str, command: tuple[str, ...] = BASH) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.cli import mcp_server
+from ptyctl.cli.mcp_server import McpTransport
 from ptyctl.mcp.toolsets import choose
 from tests.mcp.http_server import http_client
 from tests.mcp.server_process import PATIENCE_S, ServerProcess, command, environment, server_process
@@ -45,18 +46,18 @@ def busy_port() -> Iterator[int]:
 
 
 def test_an_unknown_toolset(capsys: pytest.CaptureFixture[str]) -> None:
-    assert mcp_server.run("stdio", toolsets="core,nope", open_controller=untouched) == 2
+    assert mcp_server.run(McpTransport.STDIO, toolsets="core,nope", open_controller=untouched) == 2
     assert "no toolset 'nope'; there is: core, pty, blocks, screen, all" in refusal(capsys)
 
 
-@pytest.mark.parametrize("transport", ["http", "both"])
-def test_an_address_that_others_can_reach(transport: mcp_server.Transport, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("transport", [McpTransport.HTTP, McpTransport.BOTH])
+def test_an_address_that_others_can_reach(transport: McpTransport, capsys: pytest.CaptureFixture[str]) -> None:
     assert mcp_server.run(transport, "0.0.0.0:8765", open_controller=untouched) == 2
     assert "ssh -L 8765:127.0.0.1:8765" in refusal(capsys)
 
 
 def test_a_port_in_use(busy_port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert mcp_server.run("http", f"127.0.0.1:{busy_port}", open_controller=untouched) == 2
+    assert mcp_server.run(McpTransport.HTTP, f"127.0.0.1:{busy_port}", open_controller=untouched) == 2
     assert f"127.0.0.1:{busy_port}: the port is in use. Choose another one" in refusal(capsys)
 
 
@@ -64,7 +65,7 @@ def test_a_token_file_for_others(tmp_path: Path, capsys: pytest.CaptureFixture[s
     file = tmp_path / "token"
     file.write_text("token-of-the-file")
     file.chmod(0o644)
-    assert mcp_server.run("http", "127.0.0.1:0", token_file=file, open_controller=untouched) == 2
+    assert mcp_server.run(McpTransport.HTTP, "127.0.0.1:0", token_file=file, open_controller=untouched) == 2
     said = refusal(capsys)
     assert f"chmod 600 {file}" in said
     assert "token-of-the-file" not in said
@@ -76,7 +77,7 @@ def test_a_controller_that_cannot_start_says_why(capsys: pytest.CaptureFixture[s
     def refused() -> StubController:
         raise PtyctlError(ErrorCode.POLICY_DENIED, "others can read the state directory: chmod 700 it")
 
-    assert mcp_server.run("stdio", open_controller=refused) == 2
+    assert mcp_server.run(McpTransport.STDIO, open_controller=refused) == 2
     assert "POLICY_DENIED: others can read" in refusal(capsys)
 
 
@@ -84,7 +85,7 @@ def test_bad_options_are_told_before_the_sdk_is_loaded() -> None:
     script = (
         "import sys\n"
         "from ptyctl.cli import mcp_server\n"
-        "code = mcp_server.run('http', listen='0.0.0.0:1')\n"
+        "code = mcp_server.run(mcp_server.McpTransport.HTTP, listen='0.0.0.0:1')\n"
         "assert not {'mcp', 'uvicorn', 'asyncssh'} & set(sys.modules), 'heavy'\n"
         "sys.exit(code)\n"
     )
@@ -164,7 +165,7 @@ async def test_shells_do_not_inherit_the_token(tmp_path: Path) -> None:
         "from ptyctl.cli import mcp_server\n"
         "def opened():\n"
         "    sys.exit('inherited' if 'PTYCTL_TOKEN' in os.environ else 'not inherited')\n"
-        "mcp_server.run('http', '127.0.0.1:0', open_controller=opened)\n"
+        "mcp_server.run(mcp_server.McpTransport.HTTP, '127.0.0.1:0', open_controller=opened)\n"
     )
     process = await asyncio.create_subprocess_exec(
         *[command()[0], "-c", script],

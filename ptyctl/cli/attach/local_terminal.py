@@ -39,7 +39,7 @@ class LocalTerminal:
         try:
             self.write(self._view.leave() + _LEAVE)
         finally:
-            # TCSAFLUSH discards unread input, most of which are mouse reports that the shell would show.
+            # TCSAFLUSH discards unread input: mostly mouse reports, which the shell would show.
             with suppress(termios.error):
                 termios.tcsetattr(self._input, termios.TCSAFLUSH, self._original)
 
