@@ -20,7 +20,7 @@ from .terminal import (
     BroadcastLog,
     CloseConnection,
     DeviceTerminal,
-    LineReader,
+    PromptReader,
     TerminalAction,
 )
 
@@ -388,7 +388,7 @@ class DeviceConsole(DeviceTerminal):
         return text
 
 
-class CommandReader(LineReader):
+class CommandReader(PromptReader):
     """Reader of a command line: adds `?` help, Tab completion, and leaving the configuration mode by Ctrl-Z and Ctrl-C."""
 
     def __init__(self, console: DeviceConsole) -> None:

@@ -149,7 +149,7 @@ class DeviceTerminal:
     ) -> None:
         """Show `prompt` and read one line for `answer`. An interrupt key calls `cancel` instead."""
         self.write(prompt)
-        self.input = LineReader(self, prompt, answer, cancel, view=view, paint=paint)
+        self.input = PromptReader(self, prompt, answer, cancel, view=view, paint=paint)
 
     def ask_key(self, prompt: str, answer: Callable[[Key | str], None]) -> None:
         """Show `prompt` and read one key, without echo, for `answer`."""
@@ -270,7 +270,7 @@ class KeyReader:
         self._answer(key)
 
 
-class LineReader:
+class PromptReader:
     """Key handler that reads one line, with echo and editing. An interrupt key calls `cancel`."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`ptyctl demo`, as a user starts it: on the simulated switch, and on a real device."""
+"""`ptyctl demo` as a process, on the simulated switch and on a real device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def demo(*arguments: str) -> tuple[int | None, str]:
     return process.returncode, output.decode()
 
 
-async def test_on_the_simulated_switch() -> None:
+async def test_demo_on_simulated_switch_succeeds() -> None:
     code, output = await demo()
     assert code == 0, output
     assert "Session locked by task task-maint" in output
@@ -25,7 +25,7 @@ async def test_on_the_simulated_switch() -> None:
     assert "has the lock now, fence 2" in output
 
 
-async def test_on_a_real_device(zebra: Zebra) -> None:
+async def test_demo_on_real_device_succeeds_and_prints_no_password(zebra: Zebra) -> None:
     address = f"{zebra.host}:{zebra.port}"
     code, output = await demo("--telnet", address, "--password", zebra.password, "--enable", zebra.enable_password)
     assert code == 0, output
@@ -33,7 +33,7 @@ async def test_on_a_real_device(zebra: Zebra) -> None:
     assert zebra.enable_password not in output
 
 
-async def test_what_goes_wrong_is_told_in_one_line(zebra: Zebra) -> None:
+async def test_demo_failure_prints_one_line_and_exit_code(zebra: Zebra) -> None:
     code, output = await demo("--telnet", f"{zebra.host}:{zebra.port}", "--password", "wrong")
     assert (code, "it is wrong" in output, "Traceback" in output) == (1, True, False)
     code, output = await demo("--telnet", "nonsense")

@@ -1,4 +1,8 @@
-"""`ptyctl demo`: two agents, each a real MCP client, share one console in front of your eyes."""
+"""`ptyctl demo`: two agents, each an MCP client, share one console.
+
+`scenario.py` is the sequence of steps, `agent.py` the agents, `environment.py` the MCP server and the simulated switch. May
+import all of ptyctl. Start reading in `scenario.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +13,28 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.markup import escape
 
-from .agent import DemoFailed
-from .device import Device, device_of
-from .story import tell
+from .agent import DemoFailed, DemoTarget, parse_target
 
 _EXIT_FAILED = 1
 _EXIT_USAGE = 2
 
 
 def run(telnet: str | None, username: str | None, password: str | None, enable: str | None) -> int:
-    """Plays the demo on the simulated switch, or on the device at `telnet` (HOST:PORT).
+    """Run the demo on the simulated switch, or on the device at `telnet` (HOST:PORT).
 
     Returns:
-        The exit code: 0 when all went as told, 1 when it did not, 2 for options that cannot be.
+        The exit code: 0 on success, 1 if the demo failed, 2 for invalid options.
     """
     console = Console(highlight=False, soft_wrap=True)
     try:
-        device = device_of(telnet, username, password, enable)
+        target = parse_target(telnet, username, password, enable)
     except ValueError as error:
         print(f"ptyctl: {error}", file=sys.stderr)
         return _EXIT_USAGE
     failures: list[DemoFailed] = []
     try:
-        asyncio.run(_play(device, console))
-    except* DemoFailed as group:  # the clients' task groups wrap what is raised within them
+        asyncio.run(_run(target, console))
+    except* DemoFailed as group:  # the clients' task groups wrap exceptions
         failures = list(_leaves(group))
     for failure in failures:
         console.print("\n[bold red]The demo failed:[/]", escape(str(failure)))
@@ -40,10 +42,10 @@ def run(telnet: str | None, username: str | None, password: str | None, enable: 
 
 
 def serve_switch() -> int:
-    """Keeps a simulated switch up for whoever wants to try things on it, until Ctrl-C."""
-    from .switch import stay
+    """Run a simulated switch until Ctrl-C."""
+    from .environment import run_switch
 
-    asyncio.run(stay())
+    asyncio.run(run_switch())
     return 0
 
 
@@ -55,12 +57,13 @@ def _leaves(group: BaseExceptionGroup[DemoFailed]) -> Iterator[DemoFailed]:
             yield error
 
 
-async def _play(device: Device | None, console: Console) -> None:
-    from .stage import served, simulated_switch
+async def _run(target: DemoTarget | None, console: Console) -> None:
+    from .environment import running_server, simulated_switch
+    from .scenario import run_scenario
 
-    if device is not None:
-        async with served() as server:
-            await tell(device, server, console, None)
+    if target is not None:
+        async with running_server() as server:
+            await run_scenario(target, server, console, None)
         return
-    async with simulated_switch() as (device, switch), served() as server:
-        await tell(device, server, console, switch)
+    async with simulated_switch() as (target, switch), running_server() as server:
+        await run_scenario(target, server, console, switch)
