@@ -1,8 +1,7 @@
-"""Raw terminal bytes to the text that a person would have read (CONTRACTS, blocks).
+"""Raw terminal bytes to rendered text: what a terminal of that width and unlimited height shows.
 
-As a terminal of that width and endless height would show it: carriage returns, backspaces, erases and cursor moves are
-resolved, attributes dropped, wrapped lines whole again; the alternate screen leaves nothing, unless it is asked for. A line
-with none of these passes byte for byte, so exact output stays exact.
+Carriage returns, backspaces, erase functions and cursor motions are applied, attributes dropped, and wrapped lines joined. The
+alternate screen leaves no text unless requested. A line without controls passes byte for byte, so exact output stays exact.
 """
 
 from __future__ import annotations
@@ -13,41 +12,93 @@ from collections.abc import Callable, Iterable
 
 from wcwidth import wcwidth
 
-from .control_sequences import ESC
-from .normaliser import SEQUENCE
+from .control_sequences import CSI_FINAL, ESC, SEQUENCE, STRING_SEQUENCE, sequence_end
 
-#: Stands in the text where the terminal was resized: no UTF-8 becomes this.
+#: A surrogate that marks a resize in the text; decoding UTF-8 never produces it.
 _RESIZE = "\udc00"
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
+_STRINGS = re.compile(STRING_SEQUENCE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TOKEN = re.compile(
     rf"(?P<text>[^\x00-\x1f\x7f{_RESIZE}]+)|{_RESIZE}"
-    r"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>[\x40-\x7e])"
-    r"|\x1b\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?"
-    r"|\x1b[PX^_][^\x18\x1a\x1b]*(?:[\x18\x1a]|\x1b\\)?"
-    r"|\x1b(?:\[[\x20-\x3f]*|[\x20-\x2f]*[\x30-\x7e]?)"
-    r"|(?P<c0>[\x00-\x1f\x7f])",
-    re.DOTALL,
-)
-_STRINGS = re.compile(
-    r"\x1b(?:\][^\x07\x18\x1a\x1b]*(?:[\x07\x18\x1a]|\x1b\\)?|[PX^_][^\x18\x1a\x1b]*(?:[\x18\x1a]|\x1b\\)?)", re.DOTALL
+    rf"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>{CSI_FINAL})"
+    rf"|{SEQUENCE}"
+    r"|(?P<c0>[\x00-\x1f\x7f])"
 )
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
-
-
-_TAB_STOP = 8
-#: Shows nothing: never written, or erased. A blank in the middle of a line, nothing at its end.
-VOID = ""
-#: The second column of a wide character, or one that a tab skipped.
+_TAB_WIDTH = 8
+#: A cell that was never written or was erased: a blank within a line, nothing at its end.
+_VOID = ""
+#: The second column of a wide character, or a column that a tab skipped.
 _FILLER = "\0"
 
 
-class UnboundedScreen:
-    """Logical lines, each as long as it was written: where it is longer than `width`, the terminal has wrapped it.
+def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = (), *, alternate: bool = False) -> str:
+    """Return the rendered text of `data`, with LF between lines.
 
-    `x` and `y` are the cursor, 0-based; `x` counts along the whole logical line. `pending` is the state behind the last
-    column, before the next character wraps (DEC STD 070, autowrap). `row` is the screen's row that the cursor was last sent to,
-    1-based, until a line feed: paper has none, so it only tells whether two places are in one line.
+    `resizes` are ascending offsets into `data`, each with the width from there on. Bytes that are not UTF-8 become U+FFFD.
+    `alternate` includes the text of the alternate screen.
+    """
+    pieces, columns, begin = [], [], 0
+    for offset, new_width in resizes:
+        end = max(_boundary(data, offset), begin)
+        pieces.append(data[begin:end].decode("utf-8", "replace"))
+        columns.append(new_width)
+        begin = end
+    text = _RESIZE.join([*pieces, (data[begin:] if begin else data).decode("utf-8", "replace")])
+    if "\x1b" in text:
+        text = _SGR.sub("", _STRINGS.sub("", text))
+    plain = text.replace("\r\n", "\n")
+    if not _CONTROL.search(plain):
+        return plain.replace(_RESIZE, "")
+    renderer = _Renderer(width, columns, alternate)
+    for number, line in enumerate(text.split("\n")):
+        if number:
+            renderer.newline()
+        renderer.line(line)
+    return renderer.screen.text()
+
+
+def _boundary(data: bytes, offset: int) -> int:
+    """Return the first offset at or after `offset` that is not within a sequence or a character."""
+    begin = data.rfind(ESC, 0, offset)
+    if begin >= 0:
+        offset = max(offset, sequence_end(data, begin))
+    while offset < len(data) and data[offset] & 0xC0 == 0x80:
+        offset += 1
+    return offset
+
+
+class WidthHistory:
+    """Terminal widths by stream offset. The rendered text depends on the width at which bytes were received."""
+
+    def __init__(self, first: int, resizes: Iterable[tuple[int, int]] = ()) -> None:
+        self._offsets = [0]
+        self._columns = [first]
+        for offset, columns in resizes:
+            self.add(offset, columns)
+
+    def add(self, offset: int, columns: int) -> None:
+        """Set the width from `offset` on; offsets ascend."""
+        self._offsets.append(offset)
+        self._columns.append(columns)
+
+    def width_at(self, offset: int) -> int:
+        """Return the width that applies to the byte at `offset`."""
+        return self._columns[bisect_right(self._offsets, offset) - 1]
+
+    def changes_between(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """Return the resizes after `begin` and before `end`, with offsets relative to `begin`."""
+        first, last = bisect_right(self._offsets, begin), bisect_right(self._offsets, end - 1)
+        return [(self._offsets[number] - begin, self._columns[number]) for number in range(first, last)]
+
+
+class UnboundedScreen:
+    """A screen of one width and unlimited height, as logical lines: a line longer than `width` has wrapped.
+
+    `x` and `y` are the cursor, 0-based; `x` counts along the logical line. `pending` is the pending wrap: the cursor is after
+    the last column and wraps before the next character (DEC STD 070). `row` is the 1-based row of the last cursor address until
+    a line feed; it only identifies whether two addresses are in the same line.
     """
 
     def __init__(self, width: int) -> None:
@@ -56,21 +107,21 @@ class UnboundedScreen:
         self.x = 0
         self.pending = False
         self.row: int | None = None
-        self._sent_from: int | None = None  # `row` before the cursor was sent to another one, where nothing was drawn yet
-        self._sent = False
+        self._previous_row: int | None = None  # `row` before the last address, while nothing was drawn there
+        self._addressed = False
         self._erasing = False
         self._lines: list[str | list[str]] = [""]
 
     def text(self) -> str:
-        return "\n".join(line if isinstance(line, str) else _shown(line) for line in self._lines)
+        return "\n".join(line if isinstance(line, str) else _joined(line) for line in self._lines)
 
     def resize(self, width: int) -> None:
-        """Lines that have wrapped are wrapped anew; the cursor stays behind the same character."""
+        """Change the width and wrap lines accordingly; the cursor stays after the same character."""
         self.width = max(1, width)
         self.pending = self.pending and self.x % self.width == 0
 
-    def fresh(self) -> bool:
-        """Whether the cursor is on an empty last line, where a plain line can be kept as it is."""
+    def at_empty_line(self) -> bool:
+        """Whether the cursor is on an empty last line, where `keep` can store a plain line."""
         return self.x == 0 and self.y == len(self._lines) - 1 and not self._lines[self.y]
 
     def keep(self, line: str) -> None:
@@ -84,30 +135,29 @@ class UnboundedScreen:
         if self.y == len(self._lines):
             self._lines.append("")
 
-    def place(self, row: int, column: int) -> None:
-        """Sends the cursor to a place on the screen: within the line where it is in that row already."""
+    def address(self, row: int, column: int) -> None:
+        """CUP. Within the row addressed last, move the cursor; otherwise a new line begins when something is drawn."""
         if row == self.row:
             self.to_column(column)
         else:
-            self._sent, self._sent_from, self.row = True, self.row, row
+            self._addressed, self._previous_row, self.row = True, self.row, row
 
-    def settle(self) -> None:
-        """What is drawn at a place of its own begins a line."""
-        if self._sent:
-            row, self._sent = self.row, False
-            if not self.fresh():
+    def apply_address(self) -> None:
+        """Begin a new line if the cursor was addressed to another row since the last drawing."""
+        if self._addressed:
+            row, self._addressed = self.row, False
+            if not self.at_empty_line():
                 self.down(1 << 30)
                 self.newline()
             self.row = row
 
     def erase_row(self) -> None:
-        """Empties the row that the cursor is in. A device that sends it to a row's begin and empties that first means the one
-        that it has written last: so it takes its pager away."""
-        if self._sent and self._sent_from is None and self.row != 1:
-            self._sent = False
+        """EL 2. A device that addresses the begin of a row and erases it first means its last line: it removes its pager."""
+        if self._addressed and self._previous_row is None and self.row != 1:
+            self._addressed = False
             self.to_column(0)
         else:
-            self.settle()
+            self.apply_address()
         self.erase(0, None)
 
     def draw(self, text: str) -> None:
@@ -119,16 +169,16 @@ class UnboundedScreen:
                 self._put(line, character)
                 for _ in range(size - 1):
                     self._put(line, _FILLER)
-            elif self.x and self.x <= len(line):  # combining: it joins the cell before
+            elif self.x and self.x <= len(line):  # a combining character joins the cell before it
                 line[self.x - 1] += character
         if self._erasing:
-            self._erased(line)
+            self._drop_erased(line)
 
     def tab(self) -> None:
-        """Over nothing a tab stays a tab; over text it only moves the cursor."""
+        """HT. Over empty cells the tab is kept as a character; over text it only moves the cursor."""
         line, column = self._line(), self.column()
-        skip = max(min((column // _TAB_STOP + 1) * _TAB_STOP, self.width - 1) - column, 1)
-        if all(cell == VOID for cell in line[self.x :]):
+        skip = max(min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, self.width - 1) - column, 1)
+        if all(cell == _VOID for cell in line[self.x :]):
             del line[self.x :]
             self._fill(line)
             line.extend(["\t", *[_FILLER] * (skip - 1)])
@@ -136,7 +186,7 @@ class UnboundedScreen:
         self.pending = False
 
     def column(self) -> int:
-        """The cursor's column in its row."""
+        """Return the column of the cursor in its row."""
         return self._cursor() % self.width
 
     def to_column(self, column: int) -> None:
@@ -145,7 +195,7 @@ class UnboundedScreen:
         self.pending = False
 
     def up(self, rows: int) -> None:
-        """At most to the first row; as far as lines have wrapped, their rows count."""
+        """CUU, at most to the first row. The rows of wrapped lines count."""
         for _ in range(min(rows, self.y + self._cursor() // self.width)):
             column, cursor = self.column(), self._cursor()
             if cursor >= self.width:
@@ -156,18 +206,19 @@ class UnboundedScreen:
             self.pending = False
 
     def down(self, rows: int) -> None:
+        """CUD, at most to the last line."""
         column = self.column()
         for _ in range(min(rows, len(self._lines) - 1 - self.y)):
             self.newline()
         self.x = column
 
     def erase(self, begin: int, end: int | None) -> None:
-        """Empties columns of the present row, from `begin` to before `end`, or to the row's end."""
+        """Erase columns of the cursor's row, from `begin` to `end` (exclusive), or to the end of the row."""
         line, cursor = self._line(), self._cursor()
         row = cursor - cursor % self.width
         stop = min(len(line), row + (self.width if end is None else end))
         for x in range(row + begin, stop):
-            line[x] = VOID
+            line[x] = _VOID
 
     def erase_below(self) -> None:
         del self._line()[self._cursor() :]
@@ -180,7 +231,7 @@ class UnboundedScreen:
     def insert(self, count: int) -> None:
         line, cursor = self._line(), self._cursor()
         if cursor < len(line):
-            line[cursor:cursor] = [VOID] * min(count, self.width)
+            line[cursor:cursor] = [_VOID] * min(count, self.width)
 
     def _cursor(self) -> int:
         return self.x - 1 if self.pending else self.x
@@ -193,20 +244,20 @@ class UnboundedScreen:
         return line
 
     def _fill(self, line: list[str]) -> None:
-        line.extend([VOID] * (self.x - len(line)))
+        line.extend([_VOID] * (self.x - len(line)))
 
-    def _erased(self, line: list[str]) -> None:
-        """Consoles leave the blanks at the ends of their pager's prompt as they are."""
-        if _blank(line[self.x :]):
+    def _drop_erased(self, line: list[str]) -> None:
+        """Drop the blanks around an erased pager prompt, which consoles do not overwrite."""
+        if _is_blank(line[self.x :]):
             del line[self.x :]
-        if _blank(line):
-            line[:] = [VOID] * len(line)
+        if _is_blank(line):
+            line[:] = [_VOID] * len(line)
 
     def _put(self, line: list[str], cell: str) -> None:
-        """A run of blanks that begins over something is how consoles erase their pager: it leaves no blanks behind."""
-        over = line[self.x] if self.x < len(line) else VOID
-        self._erasing = cell == " " and (self._erasing or over != VOID)
-        cell = VOID if self._erasing else cell
+        """Write a cell. A run of blanks that starts over text erases it: that is how consoles remove their pager prompt."""
+        before = line[self.x] if self.x < len(line) else _VOID
+        self._erasing = cell == " " and (self._erasing or before != _VOID)
+        cell = _VOID if self._erasing else cell
         if self.x < len(line):
             line[self.x] = cell
         else:
@@ -216,84 +267,48 @@ class UnboundedScreen:
         self.pending = self.x % self.width == 0
 
 
-def _blank(cells: list[str]) -> bool:
-    return all(cell in (" ", VOID) for cell in cells)
+def _is_blank(cells: list[str]) -> bool:
+    return all(cell in (" ", _VOID) for cell in cells)
 
 
 def _cells(line: str) -> list[str]:
-    page = UnboundedScreen(1 << 30)
+    screen = UnboundedScreen(1 << 30)
     cells: list[str] = []
-    page._lines[0] = cells
+    screen._lines[0] = cells
     for number, piece in enumerate(line.split("\t")):
         if number:
-            page.tab()
-        page.draw(piece)
+            screen.tab()
+        screen.draw(piece)
     return cells
 
 
-def _shown(cells: list[str]) -> str:
+def _joined(cells: list[str]) -> str:
     end = len(cells)
-    while end and cells[end - 1] == VOID:
+    while end and cells[end - 1] == _VOID:
         end -= 1
-    return "".join(" " if cell == VOID else cell for cell in cells[:end]).replace(_FILLER, "")
-
-
-def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = (), *, alternate: bool = False) -> str:
-    """The text of `data`, lines ended by one LF, and by none where the output ended without.
-
-    `resizes` are offsets into `data`, ascending, and the width from there on. Bytes that are no UTF-8 become U+FFFD.
-    `alternate` keeps what the alternate screen showed.
-    """
-    pieces, columns, begin = [], [], 0
-    for offset, width_then in resizes:
-        end = max(_boundary(data, offset), begin)
-        pieces.append(data[begin:end].decode("utf-8", "replace"))
-        columns.append(width_then)
-        begin = end
-    text = _RESIZE.join([*pieces, (data[begin:] if begin else data).decode("utf-8", "replace")])
-    if "\x1b" in text:
-        text = _SGR.sub("", _STRINGS.sub("", text))
-    plain = text.replace("\r\n", "\n")
-    if not _CONTROL.search(plain):
-        return plain.replace(_RESIZE, "")
-    renderer = _Renderer(width, columns, alternate)
-    for number, line in enumerate(text.split("\n")):
-        if number:
-            renderer.newline()
-        renderer.line(line)
-    return renderer.page.text()
-
-
-def _boundary(data: bytes, offset: int) -> int:
-    """The first place at or behind an offset that is within no sequence and no character."""
-    begin = data.rfind(ESC, 0, offset)
-    found = SEQUENCE.match(data, begin) if begin >= 0 else None
-    offset = max(offset, found.end()) if found else offset
-    while offset < len(data) and data[offset] & 0xC0 == 0x80:
-        offset += 1
-    return offset
+    return "".join(" " if cell == _VOID else cell for cell in cells[:end]).replace(_FILLER, "")
 
 
 class _Renderer:
-    """Applies tokens to a page; what it does not know, it drops. `widths` are those of the resizes to come."""
+    """Applies lines to a screen; ignores unknown sequences. `widths` are those of the resize marks in the text, in order."""
 
     def __init__(self, width: int, widths: Iterable[int], keep_alternate: bool) -> None:
-        self.page = UnboundedScreen(width)
+        self.screen = UnboundedScreen(width)
         self._widths = iter(widths)
         self._keep_alternate = keep_alternate
         self._alternate = False
 
     def newline(self) -> None:
         if not self._alternate:
-            self.page.settle()
-            self.page.newline()
+            self.screen.apply_address()
+            self.screen.newline()
 
     def line(self, line: str) -> None:
         plain = line.replace(_RESIZE, "").rstrip("\r")
-        if not self._alternate and self.page.fresh() and not _CONTROL.search(plain):
-            self.page.keep(plain)
+        if not self._alternate and self.screen.at_empty_line() and not _CONTROL.search(plain):
+            self.screen.keep(plain)
             for _ in range(line.count(_RESIZE)):
-                self.page.resize(next(self._widths))
+                self.screen.resize(next(self._widths))
             return
         for token in _TOKEN.finditer(line):
             self._token(token)
@@ -303,83 +318,57 @@ class _Renderer:
             if _ALTERNATE_SCREEN.intersection(token["args"].split(";")) and token["final"] in "hl":
                 self._alternate = token["final"] == "h" and not self._keep_alternate
         elif token[0] == _RESIZE:
-            self.page.resize(next(self._widths))
+            self.screen.resize(next(self._widths))
         elif self._alternate:
             return
         elif token["final"] in ("H", "f"):
             row, column = (*_numbers(token["args"]), None, None)[:2]
-            self.page.place(row or 1, (column or 1) - 1)
+            self.screen.address(row or 1, (column or 1) - 1)
         elif token["final"] == "K" and _numbers(token["args"])[0] == 2:
-            self.page.erase_row()
+            self.screen.erase_row()
         elif token["text"]:
-            self.page.settle()
-            self.page.draw(token["text"])
+            self.screen.apply_address()
+            self.screen.draw(token["text"])
         elif token["c0"] in _C0:
-            self.page.settle()
-            _C0[token["c0"]](self.page)
+            self.screen.apply_address()
+            _C0[token["c0"]](self.screen)
         elif token["final"] in _CSI:
-            self.page.settle()
-            _CSI[token["final"]](self.page, _numbers(token["args"])[0])
+            self.screen.apply_address()
+            _CSI[token["final"]](self.screen, _numbers(token["args"])[0])
 
 
 def _numbers(args: str) -> list[int | None]:
     return [int(number[:6]) if number else None for number in args.split(";")]
 
 
-def _backspace(page: UnboundedScreen) -> None:
-    page.to_column(page.column() - 1)
-
-
-def _erase_line(page: UnboundedScreen, how: int | None) -> None:
-    column = page.column()
+def _erase_in_line(screen: UnboundedScreen, how: int | None) -> None:
+    column = screen.column()
     begin, end = {None: (column, None), 0: (column, None), 1: (0, column + 1)}.get(how, (0, 0))
-    page.erase(begin, end)
+    screen.erase(begin, end)
 
 
-def _erase_screen(page: UnboundedScreen, how: int | None) -> None:
-    if not how:  # a whole screen that is cleared was shown before: its lines stay
-        page.erase_below()
+def _erase_in_display(screen: UnboundedScreen, how: int | None) -> None:
+    """ED. Clearing the whole screen keeps its lines: they were shown."""
+    if not how:
+        screen.erase_below()
 
 
 _C0: dict[str, Callable[[UnboundedScreen], None]] = {
-    "\b": _backspace,
+    "\b": lambda screen: screen.to_column(screen.column() - 1),
     "\t": UnboundedScreen.tab,
-    "\r": lambda page: page.to_column(0),
+    "\r": lambda screen: screen.to_column(0),
     "\v": UnboundedScreen.newline,
     "\f": UnboundedScreen.newline,
 }
 _CSI: dict[str, Callable[[UnboundedScreen, int | None], None]] = {
-    "A": lambda page, n: page.up(n or 1),
-    "B": lambda page, n: page.down(n or 1),
-    "C": lambda page, n: page.to_column(page.column() + (n or 1)),
-    "D": lambda page, n: page.to_column(page.column() - (n or 1)),
-    "G": lambda page, n: page.to_column((n or 1) - 1),
-    "J": _erase_screen,
-    "K": _erase_line,
-    "P": lambda page, n: page.delete(n or 1),
-    "@": lambda page, n: page.insert(n or 1),
-    "X": lambda page, n: page.erase(page.column(), page.column() + (n or 1)),
+    "A": lambda screen, n: screen.up(n or 1),
+    "B": lambda screen, n: screen.down(n or 1),
+    "C": lambda screen, n: screen.to_column(screen.column() + (n or 1)),
+    "D": lambda screen, n: screen.to_column(screen.column() - (n or 1)),
+    "G": lambda screen, n: screen.to_column((n or 1) - 1),
+    "J": _erase_in_display,
+    "K": _erase_in_line,
+    "P": lambda screen, n: screen.delete(n or 1),
+    "@": lambda screen, n: screen.insert(n or 1),
+    "X": lambda screen, n: screen.erase(screen.column(), screen.column() + (n or 1)),
 }
-
-
-class WidthHistory:
-    """Columns from an offset on, ascending: `first` until the terminal was resized."""
-
-    def __init__(self, first: int, resizes: Iterable[tuple[int, int]] = ()) -> None:
-        self._offsets = [0]
-        self._columns = [first]
-        for offset, columns in resizes:
-            self.add(offset, columns)
-
-    def add(self, offset: int, columns: int) -> None:
-        self._offsets.append(offset)
-        self._columns.append(columns)
-
-    def width_at(self, offset: int) -> int:
-        """The width for a byte that comes at an offset."""
-        return self._columns[bisect_right(self._offsets, offset) - 1]
-
-    def changes_between(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """What changed behind `begin` and before `end`: the places, counted from `begin`, and the columns from there on."""
-        first, last = bisect_right(self._offsets, begin), bisect_right(self._offsets, end - 1)
-        return [(self._offsets[number] - begin, self._columns[number]) for number in range(first, last)]

@@ -1,6 +1,6 @@
-"""Tokens to the emulator: which control and which sequence does what.
+"""Maps controls and sequences to methods of the emulator.
 
-Sequences are named as in ECMA-48, chapter 8, and in xterm's "Control Sequences". What is not listed is ignored.
+Names are those of ECMA-48, chapter 8, and of xterm's "Control Sequences". Sequences that are not listed are ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from . import modes
 from .emulator import Emulator
-from .parser import ESC, Sequence, Token, sequence
+from .parser import ESC, Sequence, Token, parse_sequence
 from .query_responses import CONTROL_SEQUENCE_RESPONSES, device_attributes, respond_to_dcs, respond_to_osc
 
 _MAX_TITLE = 1024
@@ -22,7 +22,7 @@ Action = Callable[[Emulator, Numbers], object]
 
 
 def apply(emulator: Emulator, tokens: Iterable[Token]) -> None:
-    """Does what the tokens say."""
+    """Apply tokens to the emulator."""
     last, draw, restyle = emulator.last, emulator.draw, emulator.restyle
     for parameters, final, other, text in tokens:
         if final == "m":
@@ -34,7 +34,7 @@ def apply(emulator: Emulator, tokens: Iterable[Token]) -> None:
                 action(emulator, numbers(parameters))
         elif other:
             if other[0] == ESC:
-                _escaped(emulator, sequence(other), last)
+                _sequence(emulator, parse_sequence(other), last)
             else:
                 _controls(emulator, other)
         if text:
@@ -47,13 +47,13 @@ def apply(emulator: Emulator, tokens: Iterable[Token]) -> None:
 
 @lru_cache(maxsize=4096)
 def numbers(parameters: str) -> Numbers:
-    """The values of parameters; a missing one is 0, subparameters are left out. There is at least one."""
+    """Return the values of parameters, at least one. A missing value is 0; subparameters are ignored."""
     values = (parameter.partition(":")[0].lstrip("0")[:_MAX_NUMBER] for parameter in parameters.split(";"))
     return tuple(int(value) if value else 0 for value in values)
 
 
 def _controls(emulator: Emulator, controls: str) -> None:
-    if controls == "\r\n":  # what most lines end with
+    if controls == "\r\n":  # the most frequent controls
         emulator.carriage_return()
         emulator.index()
         return
@@ -63,12 +63,12 @@ def _controls(emulator: Emulator, controls: str) -> None:
 
 
 def _repeat(emulator: Emulator, last: str, count: int) -> None:
-    """REP. What comes right before must be a character (ECMA-48 8.3.103)."""
+    """REP. Repeats only a character that precedes it immediately (ECMA-48 8.3.103)."""
     if last:
         emulator.draw(last[-1] * min(count or 1, emulator.columns * emulator.lines))
 
 
-def _escaped(emulator: Emulator, found: Sequence | None, last: str) -> None:
+def _sequence(emulator: Emulator, found: Sequence | None, last: str) -> None:
     if found is None:
         return
     _controls(emulator, found.controls)
@@ -77,7 +77,7 @@ def _escaped(emulator: Emulator, found: Sequence | None, last: str) -> None:
     if found.kind == "[":
         _control_sequence(emulator, found, last)
     elif found.kind == "]":
-        _command(emulator, found.parameters, found.final)
+        _osc(emulator, found.parameters, found.final)
     elif found.kind == "P":
         respond_to_dcs(emulator, found.parameters)
     elif not found.kind:
@@ -98,8 +98,8 @@ def _control_sequence(emulator: Emulator, found: Sequence, last: str) -> None:
             action(emulator, values)
 
 
-def _command(emulator: Emulator, text: str, terminator: str) -> None:
-    """OSC: titles, and questions for colours."""
+def _osc(emulator: Emulator, text: str, terminator: str) -> None:
+    """OSC: titles and colour queries."""
     code, _, value = text.partition(";")
     if code in ("0", "2"):
         emulator.set_title("".join(char for char in value if char.isprintable())[:_MAX_TITLE])
@@ -108,12 +108,13 @@ def _command(emulator: Emulator, text: str, terminator: str) -> None:
 
 
 def _cursor_style(emulator: Emulator, values: Numbers) -> None:
+    """DECSCUSR"""
     if values[0] <= 6:
         emulator.cursor_style = values[0]
 
 
 def _window(emulator: Emulator, values: Numbers) -> None:
-    """Titles are kept and taken back; other operations on windows are questions, or not ours to do."""
+    """XTWINOPS: the title stack, and queries; other operations are ignored."""
     if values[0] == 22 and values[1:2] != (1,):
         emulator.titles = [*emulator.titles, emulator.title][-_MAX_TITLES:]
     elif values[0] == 23 and values[1:2] != (1,) and emulator.titles:
@@ -123,16 +124,18 @@ def _window(emulator: Emulator, values: Numbers) -> None:
 
 
 def _scroll_down(emulator: Emulator, values: Numbers) -> None:
-    """SD; with more parameters it is xterm's mouse tracking by highlighting, which nobody has."""
+    """SD. With more parameters it is highlight mouse tracking (xterm), which is not supported."""
     if len(values) == 1:
         emulator.scroll_down(values[0] or 1)
 
 
 def _keypad(emulator: Emulator, *, application: bool) -> None:
+    """DECKPAM, DECKPNM"""
     (emulator.mode.add if application else emulator.mode.discard)(modes.DECNKM)
 
 
 def _next_line(emulator: Emulator) -> None:
+    """NEL"""
     emulator.carriage_return()
     emulator.index()
 

@@ -1,9 +1,7 @@
-"""Bytes to text, controls and sequences, however the bytes are cut (ECMA-48 5.4 and 5.6; ECMA-35; DEC STD 070).
+"""Splits bytes into text, controls and sequences; the result does not depend on how the bytes are split.
 
-A sequence is known only at its end: until then what has come of it waits. As in a VT, C0 controls inside a control sequence
-act as if they came before it, CAN and SUB cancel it, ESC begins another, and what is no ASCII inside it is nothing. OSC ends
-with BEL or ST, the other strings (DCS, APC, PM, SOS) with ST. C1 controls are known by their seven-bit form only: as
-characters of UTF-8 they are dropped, as in tmux.
+Sequences are read as a terminal reads them (see `ptyctl.core.control_sequences`) and held back until they are complete. C1
+controls are recognised in their 7-bit form only; as UTF-8 characters they are dropped, as in tmux.
 """
 
 from __future__ import annotations
@@ -15,49 +13,60 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ptyctl.core.control_sequences import ESC as ESC_BYTE
+from ptyctl.core.control_sequences import (
+    OSC_BODY,
+    OSC_END,
+    STRING_BODY,
+    STRING_END,
+    STRING_INTRODUCER,
+    TERMINAL_CSI_BODY,
+    TERMINAL_CSI_END,
+    TERMINAL_ESCAPE_BODY,
+    TERMINAL_ESCAPE_END,
+    TERMINAL_ESCAPE_FINAL,
+    TERMINAL_IGNORED,
+    TERMINAL_INTRODUCER,
+)
 
-#: Longer sequences are swallowed whole: nothing that is known is longer than a title.
+#: Longer sequences are skipped: no known sequence is longer than a title.
 MAX_SEQUENCE = 4096
-_MAX_KNOWN = 16
+_MAX_CACHED = 16
 ESC = ESC_BYTE.decode()
 
-_OSC_END = r"(?:[\x07\x18\x1a]|\x1b\\|(?=\x1b[^\\]))"
-_STRING_END = r"(?:[\x18\x1a]|\x1b\\|(?=\x1b[^\\]))"
-_CSI_END = r"(?:[@-~\x18\x1a]|(?=\x1b))"
-_ESC_END = r"(?:[0-~\x18\x1a]|(?=\x1b))"
-_NOTHING = r"[^\x18\x1a\x1b -~]"  # C0 controls and what is no ASCII
-_ESCAPED = (
-    rf"\x1b(?:{_NOTHING}{{0,64}}(?:"
-    rf"\[[^@-~\x18\x1a\x1b]*{_CSI_END}"
-    rf"|\][^\x07\x18\x1a\x1b]*{_OSC_END}"
-    rf"|[PX^_][^\x18\x1a\x1b]*{_STRING_END}"
-    rf"|[ -/][^0-~\x18\x1a\x1b]*{_ESC_END}"
-    r"|[0-OQ-WYZ\\`-~\x18\x1a]|(?=\x1b))"
-    rf"|{_NOTHING}{{65}})"
+_SEQUENCE = (
+    rf"\x1b(?:{TERMINAL_IGNORED}{{0,64}}(?:"
+    rf"\[{TERMINAL_CSI_BODY}{TERMINAL_CSI_END}"
+    rf"|\]{OSC_BODY}{OSC_END}"
+    rf"|{STRING_INTRODUCER}{STRING_BODY}{STRING_END}"
+    rf"|{TERMINAL_ESCAPE_BODY}{TERMINAL_ESCAPE_END}"
+    rf"|{TERMINAL_ESCAPE_FINAL}|(?=\x1b))"
+    rf"|{TERMINAL_IGNORED}{{65}})"
 )
-#: A long control sequence is not plain: it may be overlong. The last alternative is a sequence that has not ended. At the end
-#: there is always an empty token.
+#: A plain CSI, or controls or another sequence, followed by text. A long CSI is not plain: it may exceed the limit. The last
+#: alternative is a partial sequence. The last match is always empty.
 _TOKEN = re.compile(
-    rf"(?:\x1b\[([0-9;:]{{0,256}})([@-~])|([\x00-\x1a\x1c-\x1f\x7f-\x9f]+|{_ESCAPED}|\x1b[\s\S]*))?([^\x00-\x1f\x7f-\x9f]*)"
+    rf"(?:\x1b\[([0-9;:]{{0,256}})([@-~])|([\x00-\x1a\x1c-\x1f\x7f-\x9f]+|{_SEQUENCE}|\x1b[\s\S]*))?([^\x00-\x1f\x7f-\x9f]*)"
 )
-_WHOLE = re.compile(_ESCAPED)
-_INTRODUCED = re.compile(rf"\x1b({_NOTHING}*)([\[\]PX^_]?)")
-_ENDS = {"[": re.compile(_CSI_END), "]": re.compile(_OSC_END), "": re.compile(_ESC_END)}
-_STRING = re.compile(_STRING_END)
-#: What an overlong sequence may as well have begun with: its end is the same, and it is unknown.
-_UNKNOWN = {"[": "\x1b[!0", "": "\x1b  "}
-_CONTROL_SEQUENCE = re.compile(r"([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
-_ESCAPE_SEQUENCE = re.compile(r"()()([ -/]*)([0-~])")
+_COMPLETE = re.compile(_SEQUENCE)
+_INTRODUCER = re.compile(TERMINAL_INTRODUCER)
+_ENDS = {"[": re.compile(TERMINAL_CSI_END), "]": re.compile(OSC_END), "": re.compile(TERMINAL_ESCAPE_END)}
+_STRING_END = re.compile(STRING_END)
+#: By introducer: the start of an unknown sequence with the same end as the one that is skipped.
+_UNKNOWN_START = {"[": "\x1b[!0", "": "\x1b  "}
+_CSI_PARTS = re.compile(r"([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
+_ESCAPE_PARTS = re.compile(r"()()([ -/]*)([0-~])")
 
-#: Parameters and final of a plain control sequence, or else a run of controls or any other sequence from ESC on; and the text
-#: that follows.
+#: Parameters and final byte of a plain CSI, or a run of controls or any other sequence; and the text that follows.
 Token = tuple[str, str, str, str]
 
 
 class Sequence(NamedTuple):
-    """`kind` is the introducer: `[` for CSI, `]` for OSC, `P` `X` `^` `_` for the other strings, or nothing. A string has its
-    text in `parameters` and its terminator in `final`; what was cancelled or is malformed has no `final`. `controls` are C0
-    controls that came inside of it."""
+    """The parts of a complete sequence.
+
+    `kind` is the introducer: `[` for CSI, `]` for OSC, `P` `X` `^` `_` for the other strings, or empty. A string has its text
+    in `parameters` and its terminator in `final`. A cancelled or malformed sequence has no `final`. `controls` are the C0
+    controls within the sequence.
+    """
 
     kind: str
     private: str
@@ -70,47 +79,47 @@ class Sequence(NamedTuple):
 class Tokenizer:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._rest = ""
-        #: The introducer of the overlong sequence whose end is awaited.
-        self._swallowing: str | None = None
+        self._partial = ""
+        #: The introducer of a too long sequence until its end is found.
+        self._skipping: str | None = None
 
     @property
     def between_tokens(self) -> bool:
-        return not self._rest and self._swallowing is None
+        return not self._partial and self._skipping is None
 
     def tokens(self, data: bytes) -> list[Token]:
-        """What has come to its end; the last of it may be an empty token."""
+        """Return the tokens that are complete after `data`; the last one may be empty."""
         text = self._decoder.decode(data)
-        if self._rest:
-            text = self._rest + text
-            self._rest = ""
-        if self._swallowing is not None:
-            text = self._swallowed(text, self._swallowing)
+        if self._partial:
+            text = self._partial + text
+            self._partial = ""
+        if self._skipping is not None:
+            text = self._skip_sequence(text, self._skipping)
         tokens = _TOKEN.findall(text)
-        begin = _unfinished(text)
+        begin = _partial_start(text)
         if begin < len(text):
             del tokens[-2:]
-            self._keep(text[begin:])
+            self._hold(text[begin:])
         return tokens
 
-    def _keep(self, rest: str) -> None:
-        """A sequence has begun; of an overlong one only its end is awaited."""
-        if len(rest) > MAX_SEQUENCE:
-            introduced = _INTRODUCED.match(rest)
-            self._swallowing = introduced[2] if introduced else ""
-            rest = _half_terminator(rest)
-        self._rest = rest
+    def _hold(self, partial: str) -> None:
+        """Hold back a partial sequence; of a too long one only the end is searched."""
+        if len(partial) > MAX_SEQUENCE:
+            introducer = _INTRODUCER.match(partial)
+            self._skipping = introducer[2] if introducer else ""
+            partial = _half_terminator(partial)
+        self._partial = partial
 
     def skip(self) -> None:
-        """The bytes that come next follow on a control that was not given: an incomplete character before it is drawn."""
+        """Continue after bytes that were left out, and that ended with a control: drop an incomplete character before them."""
         self._decoder.reset()
 
     def pending(self) -> bytes:
-        """What brings a fresh tokenizer to where this one stands."""
-        begun = ""
-        if self._swallowing is not None:
-            begun = _UNKNOWN.get(self._swallowing, f"{ESC}{self._swallowing}?")
-        return (begun + self._rest).encode("utf-8") + self._decoder.getstate()[0]
+        """Return bytes that bring a new tokenizer to this state."""
+        start = ""
+        if self._skipping is not None:
+            start = _UNKNOWN_START.get(self._skipping, f"{ESC}{self._skipping}?")
+        return (start + self._partial).encode("utf-8") + self._decoder.getstate()[0]
 
     def copy(self) -> Tokenizer:
         other = copy.copy(self)
@@ -118,51 +127,51 @@ class Tokenizer:
         other._decoder.setstate(self._decoder.getstate())
         return other
 
-    def _swallowed(self, text: str, introducer: str) -> str:
-        """`text` from the end of the overlong sequence on."""
-        end = _ENDS.get(introducer, _STRING).search(text)
+    def _skip_sequence(self, text: str, introducer: str) -> str:
+        """Return the part of `text` after the end of the skipped sequence."""
+        end = _ENDS.get(introducer, _STRING_END).search(text)
         if end is None:
-            self._rest = _half_terminator(text)
+            self._partial = _half_terminator(text)
             return ""
-        self._swallowing = None
+        self._skipping = None
         return text[end.end() :]
 
 
-def sequence(raw: str) -> Sequence | None:
-    """The parts of a sequence that came to its end; None for an overlong one."""
-    return _known(raw) if len(raw) <= _MAX_KNOWN else _parsed(raw)
+def parse_sequence(raw: str) -> Sequence | None:
+    """Return the parts of a complete sequence, or None if it is too long."""
+    return _cached_parse(raw) if len(raw) <= _MAX_CACHED else _parse(raw)
 
 
-def _parsed(raw: str) -> Sequence | None:
-    introduced = _INTRODUCED.match(raw)
-    if introduced is None or len(raw) > MAX_SEQUENCE:
+def _parse(raw: str) -> Sequence | None:
+    introducer = _INTRODUCER.match(raw)
+    if introducer is None or len(raw) > MAX_SEQUENCE:
         return None
-    controls, kind = introduced[1], introduced[2]
-    body = raw[introduced.end() :]
+    controls, kind = introducer[1], introducer[2]
+    body = raw[introducer.end() :]
     if kind not in ("", "["):
         terminators = ("\x1b\\", "\x07") if kind == "]" else ("\x1b\\",)
         terminator = next((end for end in terminators if body.endswith(end)), "")
         return Sequence(kind, "", body.removesuffix(terminator), "", terminator, controls)
     controls += "".join(char for char in body if char < " ")
     printable = "".join(char for char in body if " " <= char <= "~")
-    parts = (_CONTROL_SEQUENCE if kind else _ESCAPE_SEQUENCE).fullmatch(printable)
+    parts = (_CSI_PARTS if kind else _ESCAPE_PARTS).fullmatch(printable)
     private, parameters, intermediates, final = parts.groups() if parts else ("", "", "", "")
     return Sequence(kind, private, parameters, intermediates, final, controls)
 
 
-#: Programs use a few short ones, over and over.
-_known = lru_cache(maxsize=1024)(_parsed)
+#: Programs repeat a few short sequences.
+_cached_parse = lru_cache(maxsize=1024)(_parse)
 
 
-def _unfinished(text: str) -> int:
-    """Where the sequence begins that has not ended. The last ESC may be the first half of a string's terminator."""
+def _partial_start(text: str) -> int:
+    """Return the start of a partial sequence at the end. A trailing ESC may be the first half of a string terminator."""
     last = text.rfind(ESC)
     if last < 0:
         return len(text)
     before = text.rfind(ESC, 0, last)
     if last == len(text) - 1:
-        return before if before >= 0 and _WHOLE.match(text, before) is None else last
-    return last if _WHOLE.match(text, last) is None else len(text)
+        return before if before >= 0 and _COMPLETE.match(text, before) is None else last
+    return last if _COMPLETE.match(text, last) is None else len(text)
 
 
 def _half_terminator(text: str) -> str:

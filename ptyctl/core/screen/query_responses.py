@@ -1,38 +1,44 @@
-"""What a terminal answers when a program asks, truthfully for the model (xterm, "Control Sequences"; VT510 manual).
+"""Terminal queries: detection in raw bytes, and responses (xterm, "Control Sequences"; VT510 manual).
 
-It is a VT220 with colours. It has no pixels and no colours of its own: a cell is told as 8 by 16, the palette as xterm's, the
-text as light on black. What would type at the far end something that the far end chose (a title) is answered empty.
+The emulated terminal is a VT220 with colours. It has no pixels: a cell is reported as 8 by 16, the palette as that of xterm,
+the text as light on black. Reports that would return text chosen by the far end (a title) are empty: it would be typed there.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from ptyctl.core.control_sequences import ESC
+from ptyctl.core.control_sequences import (
+    ESC,
+    OSC_BODY,
+    OSC_TERMINATOR,
+    STRING_BODY,
+    TERMINAL_CSI_BODY,
+    compile_bytes,
+)
 
 from . import modes
 from .attributes import palette, sgr
 from .emulator import Emulator
 
-#: The name and the version of this terminal, not of the package: programs adapt to it.
+#: Name and version of the emulated terminal, not of the package: programs adapt to it.
 _NAME = "ptyctl(1)"
 _CELL_WIDTH, _CELL_HEIGHT = 8, 16
-_MAX_ASKED_COLOURS = 16
+_MAX_COLOUR_QUERIES = 16
 _DYNAMIC_COLOURS = {"10": (0xE5, 0xE5, 0xE5), "11": (0, 0, 0), "12": (0xE5, 0xE5, 0xE5)}
 
 Numbers = tuple[int, ...]
-Answer = Callable[[Emulator, Numbers], None]
+Response = Callable[[Emulator, Numbers], None]
 
 
 def device_attributes(emulator: Emulator, values: Numbers) -> None:
-    """DA1: level 2, with ANSI colour."""
+    """DA1: conformance level 2, with ANSI colour."""
     if values[0] == 0:
         emulator.write_process_input("\x1b[?62;22c")
 
 
 def _secondary_attributes(emulator: Emulator, values: Numbers) -> None:
-    """DA2: a VT220, no firmware of a known make."""
+    """DA2: a VT220 without a firmware version."""
     if values[0] == 0:
         emulator.write_process_input("\x1b[>1;0;0c")
 
@@ -50,7 +56,7 @@ def _version(emulator: Emulator, values: Numbers) -> None:
 
 
 def _status(emulator: Emulator, values: Numbers) -> None:
-    """DSR: all is well, or where the cursor is."""
+    """DSR: no malfunction, or the cursor position."""
     if values[0] == 5:
         emulator.write_process_input("\x1b[0n")
     elif values[0] == 6:
@@ -58,7 +64,7 @@ def _status(emulator: Emulator, values: Numbers) -> None:
 
 
 def _private_status(emulator: Emulator, values: Numbers) -> None:
-    """DECXCPR, no printer, keys cannot be defined, a North American keyboard; dark colours."""
+    """DECXCPR; no printer, key definitions locked, North American keyboard, dark colour scheme."""
     fixed = {15: "?13", 25: "?21", 26: "?27;1;0;0", 996: "?997;1"}
     if values[0] == 6:
         emulator.write_process_input(f"\x1b[?{_position(emulator)}R")
@@ -67,19 +73,20 @@ def _private_status(emulator: Emulator, values: Numbers) -> None:
 
 
 def _position(emulator: Emulator) -> str:
-    """Rows count from the top margin in origin mode."""
+    """Return row and column, 1-based; in origin mode rows count from the top margin."""
     top = emulator.region[0] if modes.DECOM in emulator.mode else 0
     return f"{emulator.cursor.y - top + 1};{min(emulator.cursor.x, emulator.columns - 1) + 1}"
 
 
 def _ansi_mode(emulator: Emulator, values: Numbers) -> None:
+    """DECRQM for ANSI modes."""
     known = values[0] in modes.PUBLIC
     state = (1 if values[0] in emulator.mode else 2) if known else 0
     emulator.write_process_input(f"\x1b[{values[0]};{state}$y")
 
 
 def _private_mode(emulator: Emulator, values: Numbers) -> None:
-    """DECRQM: 0 unknown, 1 set, 2 reset, 4 for ever reset."""
+    """DECRQM for private modes: 0 unknown, 1 set, 2 reset, 4 permanently reset."""
     mode = modes.private(values[0])
     if mode in modes.ALTERNATE:
         state = 1 if emulator.alternate else 2
@@ -99,7 +106,7 @@ def _terminal_parameters(emulator: Emulator, values: Numbers) -> None:
 
 
 def _window(emulator: Emulator, values: Numbers) -> None:
-    """XTWINOPS: sizes. Icon label and title are told empty: they are the far end's own words."""
+    """XTWINOPS: sizes. The icon label and the title, which the far end chose, are reported empty."""
     height, width = emulator.lines, emulator.columns
     replies = {
         11: "\x1b[1t",
@@ -116,26 +123,26 @@ def _window(emulator: Emulator, values: Numbers) -> None:
 
 
 def respond_to_osc(emulator: Emulator, code: str, value: str, terminator: str) -> None:
-    """OSC 4 and 10 to 12 with `?`, answered with the terminator of the question. Colours that are set are not kept."""
+    """Respond to OSC 4 and 10 to 12 with `?`, with the terminator of the query. Colours that the far end sets are ignored."""
     if code == "4":
-        pairs = value.split(";")[: 2 * _MAX_ASKED_COLOURS]
-        for number, asked in zip(pairs[::2], pairs[1::2], strict=False):
-            if asked == "?" and number.isdecimal() and len(number) <= 3 and int(number) < 256:
-                _colour(emulator, f"4;{int(number)}", palette(int(number)), terminator)
+        pairs = value.split(";")[: 2 * _MAX_COLOUR_QUERIES]
+        for number, request in zip(pairs[::2], pairs[1::2], strict=False):
+            if request == "?" and number.isdecimal() and len(number) <= 3 and int(number) < 256:
+                _report_colour(emulator, f"4;{int(number)}", palette(int(number)), terminator)
     elif code in _DYNAMIC_COLOURS:
-        for offset, asked in enumerate(value.split(";")):
+        for offset, request in enumerate(value.split(";")):
             colour = _DYNAMIC_COLOURS.get(str(int(code) + offset))
-            if asked == "?" and colour is not None:
-                _colour(emulator, str(int(code) + offset), colour, terminator)
+            if request == "?" and colour is not None:
+                _report_colour(emulator, str(int(code) + offset), colour, terminator)
 
 
-def _colour(emulator: Emulator, what: str, colour: tuple[int, ...], terminator: str) -> None:
+def _report_colour(emulator: Emulator, what: str, colour: tuple[int, ...], terminator: str) -> None:
     value = "/".join(f"{part:02x}{part:02x}" for part in colour)
     emulator.write_process_input(f"\x1b]{what};rgb:{value}{terminator}")
 
 
 def respond_to_dcs(emulator: Emulator, text: str) -> None:
-    """DECRQSS, as xterm: 1 is valid. XTGETTCAP: nothing is known."""
+    """Respond to DECRQSS, where 1 means valid (xterm), and to XTGETTCAP, with no known capability."""
     if text.startswith("+q"):
         emulator.write_process_input("\x1bP0+r\x1b\\")
     elif text.startswith("$q"):
@@ -155,7 +162,7 @@ def _setting(emulator: Emulator, name: str) -> str | None:
 
 
 #: By private marker, intermediates and final.
-CONTROL_SEQUENCE_RESPONSES: dict[str, Answer] = {
+CONTROL_SEQUENCE_RESPONSES: dict[str, Response] = {
     "c": device_attributes,
     ">c": _secondary_attributes,
     "=c": _unit,
@@ -169,47 +176,52 @@ CONTROL_SEQUENCE_RESPONSES: dict[str, Answer] = {
 }
 
 
-#: Longest string sequence (OSC, DCS) that is looked at as a query.
+#: Limit of a string sequence (OSC, DCS) that is examined as a query.
 _MAX_QUERY = 4096
 
-#: DSR, DA, DECRQM, XTVERSION, DECREQTPARM, window reports, kitty's keyboard flags; OSC with a `?`; DECRQSS and XTGETTCAP.
-_QUERY = re.compile(
-    rb"\x1b(?:\[[^\x40-\x7e\x18\x1a\x1b]*[cnpqtux]"
-    rb"|\][^\x07\x18\x1a\x1b]*\?[^\x07\x18\x1a\x1b]*(?:\x07|\x1b\\)"
-    rb"|P[0-9;]*[$+]q[^\x18\x1a\x1b]*\x1b\\"
-    rb"|Z)"
+#: DSR, DA, DECRQM, XTVERSION, DECREQTPARM, window reports, kitty keyboard flags; OSC with a `?`; DECRQSS and XTGETTCAP; DECID.
+_QUERY = compile_bytes(
+    rf"\x1b(?:\[{TERMINAL_CSI_BODY}[cnpqtux]"
+    rf"|\]{OSC_BODY}\?{OSC_BODY}{OSC_TERMINATOR}"
+    rf"|P[0-9;]*[$+]q{STRING_BODY}\x1b\\"
+    r"|Z)"
 )
-_UNFINISHED = re.compile(rb"\x1b(?:\[[^\x40-\x7e\x18\x1a\x1b]*|[\]P][^\x18\x1a\x1b]*\x1b?)?\Z")
+_PARTIAL = compile_bytes(rf"\x1b(?:\[{TERMINAL_CSI_BODY}|[\]P]{STRING_BODY}\x1b?)?\Z")
 
 
 class QueryDetector:
-    """Tells whether a query ended in a piece of the stream, however the stream is cut. `behind` is how many bytes of the piece
-    stand behind the last one."""
+    """Detects queries in a stream of raw bytes, independent of how the bytes are split.
+
+    A session without viewers does not feed its screen model. It has each piece of output examined here, and feeds the model
+    only if a query ended in it, to send the model's responses. False positives are possible: the model then has no response.
+    There are no false negatives.
+    """
 
     def __init__(self) -> None:
+        #: The number of bytes of the last piece that follow its last query.
         self.bytes_after = 0
-        self._rest = b""
+        self._partial = b""
 
     @property
     def partial(self) -> bool:
-        """Whether what comes next may end a query even without an ESC in it."""
-        return bool(self._rest)
+        """Whether a query may end in the next piece even if that contains no ESC."""
+        return bool(self._partial)
 
     def feed(self, data: bytes) -> bool:
-        """Whether `data`, which follows on all that was given before, may end a query."""
-        if ESC not in data and not self._rest:
+        """Return whether a query may end in `data`."""
+        if ESC not in data and not self._partial:
             return False
-        text = self._rest + data
-        self._rest = _unfinished(text)
+        text = self._partial + data
+        self._partial = _partial_query(text)
         end = max((found.end() for found in _QUERY.finditer(text)), default=-1)
         self.bytes_after = len(text) - end
         return end >= 0
 
 
-def _unfinished(text: bytes) -> bytes:
-    """What may become a query with what comes next; the last ESC may be the first half of a string's terminator."""
+def _partial_query(text: bytes) -> bytes:
+    """Return the end of `text` that may become a query. A trailing ESC may be the first half of a string terminator."""
     last = text.rfind(ESC)
     for begin in (text.rfind(ESC, 0, max(last, 0)), last):
-        if begin >= 0 and len(text) - begin <= _MAX_QUERY and _UNFINISHED.match(text, begin):
+        if begin >= 0 and len(text) - begin <= _MAX_QUERY and _PARTIAL.match(text, begin):
             return text[begin:]
     return b""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ptyctl.core.control_sequences import strip_sequences
 from ptyctl.core.echo import echo_end
-from ptyctl.core.normaliser import SEQUENCE, Normaliser
+from ptyctl.core.normaliser import Normaliser
 from ptyctl.core.prompt import render_line
 from ptyctl.session.io.terminal_state import TerminalState
 
@@ -86,9 +87,8 @@ class TypedLine:
     def pager_gone(self) -> bool:
         """Whether something was printed since then."""
         if self._key is not None:
-            came = SEQUENCE.sub(
-                b"", self._terminal.stream.read_raw(self._key, min(self._key + _ERASER_BYTES, self._terminal.stream.raw_kept))
-            )
+            stream = self._terminal.stream
+            came = strip_sequences(stream.read_raw(self._key, min(self._key + _ERASER_BYTES, stream.raw_kept)))
             if _PRINTED.search(came) or len(came) >= _ERASER_BYTES:
                 self._key = None
         return self._key is None
