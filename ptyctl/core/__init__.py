@@ -1,1 +1,11 @@
-"""Pure parts: bytes or values in, values out. No await, no clock, no file, no socket; time is passed in."""
+"""Pure logic: bytes or values in, values out. No await, clock, file or socket; time is passed in.
+
+Output: `normaliser.py` converts raw bytes to spool text, `spool.py` holds it, `search.py` matches patterns on it, `renderer.py`
+makes the text a person reads, `screen/` emulates a terminal, `sanitizer.py` protects viewers, `secret_masker.py` hides secrets,
+`recording.py` exports recordings. All of them read `control_sequences.py`.
+
+Commands: `marks.py` and `marker.py` (ends of commands in shells), `prompt.py`, `echo.py` and `device_profile.py` (devices),
+`shells.py`. Sessions: `states.py`, `lease.py`. Input: `keys.py`, `escape_commands.py`.
+
+Imports only `ptyctl.api` for errors. Start with `normaliser.py` and `screen/model.py`.
+"""

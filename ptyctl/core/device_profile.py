@@ -1,4 +1,4 @@
-"""How a device speaks, beside its prompt: what one family does and another does not."""
+"""The device profile: how the command line of a device family behaves, apart from its prompt."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Answers a pager where nothing else is known: one more page, on every device of the defaults.
+#: The key for the next page, for a pager whose pattern has no other key.
 PAGER_KEY = " "
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DeviceProfile:
-    """Compiled patterns, each for one line as a terminal shows it.
+    """Compiled patterns, each matched on one rendered line.
 
-    `look_alikes` are no prompts, whatever they look like; `above` is a line that belongs to the prompt below it; `log` are
-    lines that the device prints whenever it likes; `questions` wait for a person. `free_text` says that lines of text are taken
-    without a prompt between; its group is what ends them. `keys` has the key for the next page by the text of a pager's
-    pattern. `settle_s` is how long its prompts must stay, where nobody asked for longer.
+    Attributes:
+        look_alikes: lines that look like a prompt and are not one.
+        above: lines that belong to the prompt below them.
+        log: log lines that the device prints at any time.
+        questions: lines that wait for a person's response.
+        free_text: lines after which text is read without a prompt, up to a line that the first group names.
+        keys: the key for the next page, by the text of a pager pattern.
+        settle_s: how long a prompt must remain the end of the output by default.
     """
 
     look_alikes: Sequence[Any] = ()
@@ -38,15 +42,16 @@ class DeviceProfile:
         return _any(self.look_alikes, line)
 
     def asks(self, line: str) -> bool:
-        """Whether it is a question that waits for a person."""
+        """Whether the line is a question for a person."""
         return bool(line.strip()) and _any(self.questions, line)
 
     def text_end(self, line: str) -> str | None:
-        """What ends the text that is taken behind this line; None where it does not say so."""
+        """Return the line that ends the free text after this line, or None."""
         matches = (pattern.search(line.encode("utf-8", "replace")) for pattern in self.free_text)
         return next((match.group(1).decode() for match in matches if match is not None), None)
 
     def key(self, pattern: str) -> str:
+        """Return the key for the next page of the pager with this pattern."""
         return self.keys.get(pattern, PAGER_KEY)
 
 
@@ -54,5 +59,5 @@ def _any(patterns: Sequence[Any], line: str) -> bool:
     return any(pattern.search(line.encode("utf-8", "replace")) for pattern in patterns)
 
 
-#: Nothing is known.
+#: The profile of an unknown device.
 PLAIN = DeviceProfile()

@@ -1,62 +1,61 @@
-"""Where the echo of a typed line ends, in what a device sends back: compared as a terminal shows it.
+"""Finds the end of the echo of a typed line in a device's output, compared as a terminal shows it.
 
-A line editor wraps, repaints, cuts and doubles what it shows of a line that reaches its edge. The width it goes by may be that
-of its own settings, whatever the terminal has told it.
+A line editor wraps, repaints, truncates and doubles characters of a line that reaches its edge. Its width may differ from that
+of the terminal.
 """
 
 from __future__ import annotations
 
 from .renderer import render
 
-#: What a device takes for its width where nobody told it, and what knows no edge.
-_WIDTHS = (80, 1 << 30)
-#: The echo of a line has no more rows than this.
-_ROWS = 64
+#: Widths that devices assume regardless of the terminal: the default, and no limit.
+_ASSUMED_WIDTHS = (80, 1 << 30)
+#: Limit of the rows that an echo takes.
+_MAX_ROWS = 64
 
 
 def echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
-    """The offset behind the echo of `line`, typed at `prompt`, in `data`, all that came since; its line end belongs to it.
+    """Return the offset in `data` after the echo of `line`, typed at `prompt`, and its line end.
 
-    None while it may go on in what is to come; 0 where the device echoes nothing.
+    `data` is everything received since. None: the echo may be incomplete. 0: the device does not echo.
     """
     end = data.find(b"\n") + 1
     if not end:
         return None
     if data[:end].rstrip(b"\r\n") == line.encode():
         return end
-    first, still = end, False
-    for _ in range(_ROWS):
-        shown = {_joined(data[:end], prompt, columns) for columns in (width, *_WIDTHS)}
-        if any(_shows(text, prompt, line) for text in shown):
+    first_end, incomplete = end, False
+    for _ in range(_MAX_ROWS):
+        shown = {_render_joined(data[:end], prompt, columns) for columns in (width, *_ASSUMED_WIDTHS)}
+        if any(_is_echo(text, prompt, line) for text in shown):
             return end
-        still = any(_may_go_on(text, prompt + line) for text in shown)
+        incomplete = any(_is_beginning(text, prompt + line) for text in shown)
         following = data.find(b"\n", end) + 1
-        if not still or not following:
+        if not incomplete or not following:
             break
         end = following
-    if still:
+    if incomplete:
         return None
-    typed = render(data[:first], width).strip()
-    return first if not typed or typed == prompt.strip() else 0
+    typed = render(data[:first_end], width).strip()
+    return first_end if not typed or typed == prompt.strip() else 0
 
 
-def _joined(data: bytes, prompt: str, width: int) -> str:
-    """What the rows show, as one line."""
+def _render_joined(data: bytes, prompt: str, width: int) -> str:
+    """Render the prompt and the data, with rows joined to one line."""
     return render(prompt.encode() + data, width).replace("\n", "")
 
 
-def _shows(shown: str, prompt: str, line: str) -> bool:
+def _is_echo(shown: str, prompt: str, line: str) -> bool:
     shown, whole, command = shown.rstrip(), (prompt + line).rstrip(), line.strip()
-    if shown == whole or (command and shown.endswith(command)):  # a prompt with the time in it is repainted as another
+    if shown == whole or (command and shown.endswith(command)):  # a repainted prompt may differ, for example in its time
         return True
     if not shown.startswith(prompt.rstrip()) or len(shown) >= len(whole):
         return False
-    seen = shown[len(prompt.rstrip()) :].lstrip()
-    cut_behind = len(seen) > 1 and seen.endswith("$") and command.startswith(seen[:-1])
-    cut_before = len(seen) > 1 and seen.startswith("$") and command.endswith(seen[1:])
-    return cut_behind or cut_before
+    visible = shown[len(prompt.rstrip()) :].lstrip()
+    cut_at_end = len(visible) > 1 and visible.endswith("$") and command.startswith(visible[:-1])
+    cut_at_start = len(visible) > 1 and visible.startswith("$") and command.endswith(visible[1:])
+    return cut_at_end or cut_at_start
 
 
-def _may_go_on(shown: str, whole: str) -> bool:
-    """Whether these are the first rows of more."""
+def _is_beginning(shown: str, whole: str) -> bool:
     return bool(shown) and len(shown) < len(whole) and whole.startswith(shown)

@@ -1,4 +1,4 @@
-"""What a person types, apart from what is meant for the one who carries it: `~.` at the beginning of a line, as in ssh(1)."""
+"""Escape commands in typed input: `~.` and others at the beginning of a line, as in ssh(1)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ _COMMANDS: dict[int, EscapeCommand] = {ord("."): "detach", ord("?"): "help", ord
 
 
 class EscapeCommandReader:
-    """Gives bytes to be typed and commands, in order, however what was typed is cut. `~~` is one `~`; before any other
-    character `~` is itself."""
+    """Splits input into bytes to type and commands; the result does not depend on how the input is split.
+
+    `~~` is a literal `~`; before any other character `~` is literal too.
+    """
 
     def __init__(self) -> None:
-        self._line_begins = True
-        self._held = False
+        self._at_line_start = True
+        self._after_tilde = False
 
     def feed(self, data: bytes) -> list[bytes | EscapeCommand]:
+        """Return typed bytes and commands in order. A tilde at the end is held back if it may begin a command."""
         items: list[bytes | EscapeCommand] = []
         typed = bytearray()
         for byte in data:
-            if self._held:
-                self._held = False
+            if self._after_tilde:
+                self._after_tilde = False
                 command = _COMMANDS.get(byte)
                 if command is not None:
                     items += [bytes(typed), command] if typed else [command]
@@ -33,13 +36,13 @@ class EscapeCommandReader:
                     continue
                 if byte != _TILDE:
                     typed.append(_TILDE)
-            elif byte == _TILDE and self._line_begins:
-                self._held = True
+            elif byte == _TILDE and self._at_line_start:
+                self._after_tilde = True
                 continue
             typed.append(byte)
-            self._line_begins = byte in CR + LF
+            self._at_line_start = byte in CR + LF
         return [*items, bytes(typed)] if typed else items
 
     def restart_line(self) -> None:
-        """What was given last went nowhere, so a line begins still."""
-        self._line_begins = True
+        """Treat the next byte as the first of a line, because the last bytes were not sent."""
+        self._at_line_start = True

@@ -1,4 +1,4 @@
-"""Named keys and the bytes they send: VT220 and xterm (ctlseqs, "PC-Style Function Keys")."""
+"""Named keys and the bytes that they send: VT220 and xterm ("Control Sequences", PC-Style Function Keys)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ptyctl.api.errors import invalid
 
 from .control_sequences import ESC
 
-#: Keys that are no fixed bytes: Enter depends on the channel, BREAK is no byte at all.
+#: Keys without fixed bytes: Enter depends on the channel, BREAK is a signal of the line.
 ENTER = "enter"
 BREAK = "break"
 
@@ -42,28 +42,29 @@ _ALIASES = {
 }
 
 KEYS = (ENTER, BREAK, *_CURSOR, *_FIXED)
-#: Keys that interrupt: they overtake a paste that is under way.
+#: Keys that are sent before the rest of a paste.
 INTERRUPTS = frozenset({"ctrl_c", "ctrl_backslash", BREAK})
 
 
 def key_name(key: str) -> str:
-    """The key's one name, for any of its spellings: `ctrl+c`, `Ctrl-C`, `arrow-up`.
+    """Return the canonical name of a key for any spelling: `ctrl+c`, `Ctrl-C`, `arrow-up`.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT, listing the names.
+        PtyctlError: INVALID_ARGUMENT; the hint lists the names.
     """
     name = key.strip().lower().replace("+", "_").replace("-", "_").replace(" ", "_")
     name = _ALIASES.get(name, name)
     if name not in KEYS:
         raise invalid(
-            f"key: {key!r} is no key; use one of enter, tab, esc, ctrl_a to ctrl_z, {', '.join(_CURSOR)}, "
-            "page_up, page_down, backspace, delete, f1 to f12, ctrl_backslash, break, or data"
+            f"key: unknown key {key!r}",
+            hint=f"use enter, tab, esc, ctrl_a to ctrl_z, {', '.join(_CURSOR)}, page_up, page_down, backspace, delete, "
+            "f1 to f12, ctrl_backslash or break; other input goes into data",
         )
     return name
 
 
 def key_bytes(name: str, enter: bytes, application_cursor: bool) -> bytes:
-    """What a key sends; `application_cursor` is DECCKM. `break` is not among them: it is not a byte."""
+    """Return the bytes of a key other than `break`; `application_cursor` is DECCKM."""
     if name == ENTER:
         return enter
     if name in _CURSOR:

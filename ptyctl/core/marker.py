@@ -1,7 +1,8 @@
-"""Way 2 to know a run's end: the command is wrapped in two printfs of a marker of its own (design, section 6).
+"""Command markers: wrap a command between two printf commands that report its begin and end.
 
-What is typed holds the marker only in pieces, so the echo never contains it. The first form is the marks' own OSC sequence
-(core.marks), which no screen shows and no spool keeps; where something on the way swallows it, an ASCII form does it as text.
+The typed line contains the marker only in parts, so its echo never matches. `Marker` prints the OSC sequence of `marks.py`,
+which terminals do not display and the spool does not contain. `AsciiMarker` prints text, for paths that filter the OSC
+sequence.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ from .control_sequences import PASTE_BEGIN, PASTE_END
 from .marks import OSC_NUMBER
 from .shells import Dialect
 
-#: The shell function that sends a mark. It lives as long as the shell, and in its memory only.
+#: The shell function that prints a mark; it exists in the memory of the shell only.
 FUNCTION = "__ptyctl"
-#: How fish begins what it says of a line that it cannot run.
+#: The start of fish's message for a line that it cannot run.
 FISH_ERROR_PREFIX = "fish: "
-#: Behind a command that may fail without ending a shell under `set -e`, or setting off a trap, and whose status stays.
+#: Appended to a command: a failure then does not end a shell under `set -e` or run a trap, and keeps its status.
 _AND_ON = "&&:"
-#: What a terminal or a line editor acts upon instead of taking it in, however it is quoted.
+#: Characters that a terminal or a line editor interprets even in quotes.
 _ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
-#: What would not pass through a printf format in single quotes; `!` since history is expanded inside double ones (bash).
+#: Characters that a printf format in single quotes cannot contain; `!` because bash expands history in double quotes.
 _NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f'\\%!]|^-")
-#: A terminal in canonical mode cuts a line at 4095 bytes (Linux termios(3)), a small shell's editor at 1024 (busybox): so many
-#: characters of up to four bytes are typed in one line, whose quotes are then closed and opened again.
+#: A terminal in canonical mode truncates a line at 4095 bytes (Linux termios(3)), the editor of busybox at 1024. A longer
+#: command is typed in several lines of 150 characters, of up to four bytes each; quotes are closed and reopened between them.
 _LONG_LINE = re.compile(r"((?:'\\''|[^'\n]){150})(?=[^\n])")
 
-#: Words, quoted ones too, in pipelines and lists.
+#: Words, also quoted, in pipelines and lists.
 _WORD = r"""(?:[\w./:@%+,~-]|=(?=\w)|'[^'!\x00-\x1f\x7f\\]*'|"[^"!`$\x00-\x1f\x7f\\]*")+"""
 _PLAIN = re.compile(rf"{_WORD}(?: +(?:(?:\|\||&&|[|;]) +)?{_WORD}|; +{_WORD})*")
-#: A word of the shell's grammar may want more to follow.
+#: Reserved words, after which a command may be incomplete.
 _RESERVED = re.compile(
     r"(?:^|[ ;|&])(?:if|then|elif|else|fi|for|foreach|do|done|while|until|repeat|case|esac|select|switch|function|coproc|time|"
     r"begin|end|and|or|not|nocorrect|noglob)(?:$|[ ;])"
@@ -41,20 +42,20 @@ _PLAIN_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Wraps commands for one shell; `nonce` is the session's, as of its marks."""
+    """Wraps commands for one shell; `nonce` is that of the session's marks."""
 
     nonce: str
     dialect: Dialect = "posix"
 
     def line(self, command: str, counter: int, *, define: bool = True) -> str:
-        """One logical line that runs `command` between a begin mark (`counter`) and an end mark (`counter` + 1).
+        """Return one logical line that runs `command` between a begin mark (`counter`) and an end mark (`counter` + 1).
 
-        `define` brings the function that sends a mark; a shell keeps it, and a short line is echoed in a third of the time.
-        The command finds the status of the one before, and leaves its own to the next.
-        The leading blank keeps the line out of the history where the shell is asked for that (HISTCONTROL, HIST_IGNORE_SPACE).
+        `define` includes the definition of the function that prints a mark. The shell keeps it, and without it the line is
+        echoed in a third of the time. `$?` is preserved for the command and after it. The leading blank keeps the line out of
+        the history of shells that are configured so (HISTCONTROL, HIST_IGNORE_SPACE).
         """
         begin = f"{FUNCTION} {counter} B "
-        if define:  # to define a function is a command too, with a status: the one before is looked up first
+        if define:  # defining a function sets the status, so the previous one is expanded first
             begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
         status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
         return f" {begin}{status};{self.eval_command(command)};{FUNCTION} {counter + 1} E {status}"
@@ -63,15 +64,15 @@ class Marker:
         return self._function(f"printf '\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")
 
     def _function(self, printing: str, more: str = "") -> str:
-        """It prints its three arguments: counter, kind and status; and returns the status."""
+        """Return the definition: print the arguments counter, kind and status, and return the status."""
         if self.dialect == "fish":
             return f"function {FUNCTION};{printing} $argv{more};return $argv[3];end"
         return f'{FUNCTION}(){{ {printing} "$@"{more};return "$3";}}'
 
     def eval_command(self, command: str) -> str:
-        """Runs `command`, however many lines it has; its control characters are told to the shell in a form that can be typed.
+        """Return a line that evaluates a command of any number of lines, with control characters escaped.
 
-        `command eval` outlives a syntax error in shells for which eval is a special built-in (POSIX 2.8.1).
+        `command eval` survives a syntax error in shells in which eval is a special built-in (POSIX 2.8.1).
         """
         command = command.replace("\r\n", "\n")
         if self.dialect == "fish":
@@ -80,7 +81,7 @@ class Marker:
         if not _ACTED_UPON.search(command):
             return f"{evaluate} {self._quote(command)}"
         format_ = _NOT_IN_A_FORMAT.sub(lambda found: f"\\{ord(found[0]):03o}", command)
-        return f'{evaluate} "(exit $?){_AND_ON};$(printf {self._quote(format_)})"'  # printf has a status too
+        return f'{evaluate} "(exit $?){_AND_ON};$(printf {self._quote(format_)})"'  # printf sets the status
 
     def _quote(self, text: str) -> str:
         if self.dialect == "fish":
@@ -91,13 +92,13 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class AsciiMarker(Marker):
-    """The marker as text, `prefix nonce;counter;kind;status suffix`, found by searching the output."""
+    """A marker as text, `prefix nonce;counter;kind;status suffix`, which is found by a search in the output."""
 
     prefix: str = "__PTYCTL_"
     suffix: str = "__"
 
     def pattern(self, kind: Literal["B", "E"], counter: int) -> str:
-        """An RE2 pattern of that mark; the status is its first group."""
+        """Return an RE2 pattern for a mark; its first group is the status."""
         return f"{_literal(self.prefix)}{self.nonce};{counter};{kind};(\\d+){_literal(self.suffix)}"
 
     def _definition(self) -> str:
@@ -110,23 +111,23 @@ def _literal(text: str) -> str:
 
 
 def is_typable(command: str) -> bool:
-    """Whether a command can be typed as it is, in bash and zsh.
+    """Whether a command can be typed unchanged in bash and zsh.
 
-    Nothing may act upon it (a line editor, the history, a terminal's limit), and it can be neither incomplete nor a syntax
-    error: a shell answers those by a prompt of another kind, or with the status of the command before.
+    No line editor, history expansion or line limit may alter it, and it can be neither incomplete nor a syntax error: a shell
+    responds to those with a continuation prompt, or keeps the previous status.
     """
     return len(command) < _PLAIN_LIMIT and _PLAIN.fullmatch(command) is not None and not _RESERVED.search(command)
 
 
 def as_paste(line: str, bracketed: bool) -> str:
-    """A marker's line as it is typed: where it has several, a line editor takes them as one paste if it can."""
+    """Return the line as it is typed: with several lines, as a bracketed paste if the line editor supports it."""
     return f"{PASTE_BEGIN.decode()}{line}{PASTE_END.decode()}" if bracketed and "\n" in line else line
 
 
 def shell_probe(left: int, right: int) -> tuple[str, str]:
-    """A harmless line and what only a POSIX shell answers to it; zsh's answer goes on with its version.
+    """Return a harmless line, and the output that only a POSIX shell prints for it; zsh appends its version.
 
-    The leading blank is as in `Marker.line`. A line that fish cannot read stays in its editor, before the next command: so this
-    one is a word to it, of which it complains when it is run (`FISH_ERROR_PREFIX`).
+    The leading blank is as in `Marker.line`. fish keeps a line that it cannot parse in its editor, before the next command. It
+    can parse this one and reports an error when it runs it (`FISH_ERROR_PREFIX`).
     """
     return f" eval 'echo $(({left}+{right}))${{ZSH_VERSION-}}'", str(left + right)

@@ -1,13 +1,12 @@
-"""Way 1 to know a run's end: marks that a shell sends in-band, as a private OSC sequence (design, section 5).
+"""In-band marks: a private OSC sequence with which a shell reports its prompt and the begin and end of commands.
 
-    OSC 7717 ; nonce ; counter ; P ; status ; ts ; cwd      a prompt is about to be shown
-    OSC 7717 ; nonce ; counter ; B [ ; command ]            a command line was read and now runs
-    OSC 7717 ; nonce ; counter ; E ; status                 it has ended
+    OSC 7717 ; nonce ; counter ; P ; status ; ts ; cwd      the prompt follows
+    OSC 7717 ; nonce ; counter ; B [ ; command ]            a command line starts to run
+    OSC 7717 ; nonce ; counter ; E ; status                 the command line has ended
 
-No screen shows them. The nonce is the session's own and the counter only grows, so old output that is shown again says nothing.
-Where a wrapper types them, a begin has the status before in place of the command.
-`ts` is epoch ms, or empty where the shell has no clock; `cwd` and `command` are percent-encoded as far as they must be, and
-a long command is cut.
+Terminals do not display them. The nonce belongs to the session and the counter grows, so replayed output has no effect. In a
+begin mark sent by a command marker (`marker.py`), the previous status takes the place of the command. `ts` is epoch ms, or
+empty if the shell has no clock. `cwd` and `command` are percent-encoded where necessary; a long command is truncated.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _FIELDS: dict[MarkKind, tuple[int, ...]] = {"prompt": (7,), "begin": (4, 5, 6, 7
 
 
 class Mark(NamedTuple):
-    """What a shell announced. `status` is an exit status with prompt and end; `cwd` is bytes, as the system has it; `command`
-    is what was typed, where the shell tells it."""
+    """A mark. `status` is an exit status in prompt and end marks; `cwd` is the path in bytes; `command` is the command line if
+    the shell reports it."""
 
     nonce: str
     counter: int
@@ -38,7 +37,7 @@ class Mark(NamedTuple):
 
 
 class PlacedMark(NamedTuple):
-    """A mark and where it stood: bytes in the raw stream, and the spool's size before and behind the text that it left."""
+    """A mark with its raw offsets, and the spool offsets before and after its sentinel line."""
 
     mark: Mark
     raw_begin: int
@@ -48,24 +47,24 @@ class PlacedMark(NamedTuple):
 
 
 class MarkReader:
-    """Tells this session's marks from all else. Each source has a nonce and a counter; a mark must be newer than the last."""
+    """Accepts the marks of one session. Each source has a nonce and a counter; a mark must be newer than the last one."""
 
     def __init__(self, *nonces: str) -> None:
         self._last = {nonce.encode(): 0 for nonce in nonces}
 
     @classmethod
     def resume(cls, counters: dict[str, int]) -> MarkReader:
-        """As one that has read so far: `counters` of an earlier one."""
+        """Create a reader that continues from the counters of an earlier one."""
         reader = cls()
         reader._last = {nonce.encode(): counter for nonce, counter in counters.items()}
         return reader
 
     def counters(self) -> dict[str, int]:
-        """The last counter of each nonce."""
+        """Return the last counter of each nonce."""
         return {nonce.decode(): counter for nonce, counter in self._last.items()}
 
     def read(self, payload: bytes) -> Mark | None:
-        """The mark in the payload of an OSC, or None."""
+        """Return the mark in the payload of an OSC, or None."""
         if not payload.startswith(OSC_NUMBER):
             return None
         parts = payload.split(b";", 6)
@@ -77,18 +76,18 @@ class MarkReader:
         return mark
 
     def next_counter(self, nonce: str) -> int:
-        """One that is newer than all that this source has sent."""
+        """Return a counter newer than all marks of this source."""
         return self._last[nonce.encode()] + 1
 
 
 def format_sentinel(mark: Mark, ts: int) -> bytes:
-    """The line that a prompt mark leaves in the spool; `ts` stands in where the shell gave no time."""
+    """Return the sentinel line of a prompt mark in the spool; `ts` is used for a mark without a time."""
     cwd = base64.b64encode(mark.cwd or b"")
     return b"%s ts=%d cwd_b64=%s exit=%d\n" % (SENTINEL, mark.ts if mark.ts is not None else ts, cwd, mark.status or 0)
 
 
 def read_sentinel(line: bytes) -> Mark:
-    """The mark that left this line in the spool."""
+    """Return the prompt mark of a sentinel line."""
     fields = dict(field.split(b"=", 1) for field in line.split()[1:])
     cwd = base64.b64decode(fields[b"cwd_b64"])
     return Mark("", 0, "prompt", int(fields[b"exit"]), int(fields[b"ts"]), cwd)

@@ -1,4 +1,4 @@
-"""Way 3 to know a run's end: the device's prompt, at the very end of the output, on its own line (design, section 6)."""
+"""Prompt detection: the device's prompt on its own line at the end of the output; pagers, errors and questions by pattern."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from .search import any_of, compile_all, compile_pattern
 
 Certainty = Literal["exact", "regex"]
 
-#: Prompts of shells and device families, when nothing better is known. A percent behind a digit is a progress, no prompt.
+#: Prompts of shells and device families, for sessions without a better pattern. A percent sign after a digit is progress.
 DEFAULT_PROMPT = r"^[^\s].{0,199}?(?:[>#$\]]|[^0-9\s]%) ?$|^[>#$%] ?$"
-#: A pager may stand behind the first part of a long line (FRR).
+#: A pager prompt may follow the first part of a long line (FRR).
 DEFAULT_PAGERS = (
     r"(?i)<?-{2,} ?\(?more(?: ?\d+%)?\)? ?-{2,}>?(?: ?\(\d+%\)|, next page[^\n]{0,80})?\s*$",
     r"(?i)^\s*press any key to continue[^\n]{0,60}$",
     r"(?i)^\s*\[q quit\|[^\n]{0,80}$",
 )
-#: What a device says of a command it did not take.
+#: Messages for a rejected command.
 DEFAULT_ERRORS = (
     r"(?m)^\s*% ?[A-Z\[].*$",
     r"(?mi)^\s*(?:error:|syntax error|unknown command|invalid input|bad command|unrecognized command|minor:|major:).*$",
 )
-#: A question that waits for a person: a secret, a name, a confirmation.
+#: A question for a person: a secret, a name, a confirmation.
 QUESTION = (
     r"(?i)(?:(?:pass(?:word|phrase|code)|login|user ?name|secret|pin)[^\n]{0,60}:\s*"
     r"|\[(?:y(?:es)?/no?(?:/cancel)?|confirm)\][^\n]{0,3}|\(y(?:es)?/no?\)[^\n]{0,3})$"
 )
-#: What may ask for something, whatever its words: "Repeat count [5]: ", "Source filename []?".
+#: A line that may be a question of any wording: "Repeat count [5]: ", "Source filename []?".
 POSSIBLE_QUESTION = r"\S[^\n]{0,200}[:?] {0,2}$"
-_ENDLESS = 1 << 30
+_UNLIMITED_WIDTH = 1 << 30
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
-#: What devices put in front of their prompt while something is not saved or not committed.
-_UNSAVED = frozenset("*!")
+#: Characters that devices put before the prompt while changes are not saved or not committed.
+_UNSAVED_MARKS = frozenset("*!")
 
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """Compiled patterns of one session or one run; see `api.session.Expect`. `settle_s`: how long a prompt that is known
-    exactly, and a pager, must stay the end of the output."""
+    """Compiled patterns of a session or a run (see `api.session.Expect`).
+
+    `settle_s` is how long an exactly known prompt, or a pager prompt, must remain the end of the output.
+    """
 
     prompt: Any
     pagers: list[Any]
@@ -62,10 +64,10 @@ class Expectations:
         settle_ms: int | None = None,
         profile: DeviceProfile = PLAIN,
     ) -> Expectations:
-        """Defaults stand where nothing is given; an empty tuple means none.
+        """Compile patterns; None selects the default patterns, an empty tuple none.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses, naming it.
+            PtyctlError: INVALID_ARGUMENT for an invalid pattern, naming it.
         """
         return cls(
             compile_pattern(prompt or DEFAULT_PROMPT, "expect.prompt_regex"),
@@ -77,12 +79,12 @@ class Expectations:
         )
 
     def pager(self, line: str) -> str | None:
-        """The key that the pager wants which this line shows; None where it is none."""
+        """Return the key for the next page if the line is a pager prompt."""
         found = next((pager for pager in self.pagers if pager.search(line.encode())), None) if line.strip() else None
         return None if found is None else self.profile.key(found.pattern.decode())
 
     def error_lines(self, text: str) -> list[str]:
-        """The lines of `text` that an error pattern matches, in order, each once."""
+        """Return the distinct lines of `text` that match an error pattern, in order."""
         data, found = text.encode(), []
         for pattern in self.errors if self.any_error(data) else ():
             for match in pattern.finditer(data):
@@ -93,7 +95,7 @@ class Expectations:
 
 
 class Prompt:
-    """What is known of a session's prompt: the mode's pattern, and the exact line once it was seen."""
+    """The prompt of a session; `learned` is its exact text once it was seen."""
 
     def __init__(self) -> None:
         self.learned: str | None = None
@@ -102,7 +104,7 @@ class Prompt:
         self.learned = line
 
     def match(self, line: str, expect: Expectations) -> Certainty | None:
-        """How sure it is that `line`, as shown at the end of the output, is the prompt."""
+        """Return how certain it is that the last rendered line is the prompt, or None."""
         if line and line == self.learned:
             return "exact"
         if not line.strip() or expect.profile.looks_alike(line) or expect.profile.asks(line):
@@ -110,21 +112,23 @@ class Prompt:
         return "regex" if expect.prompt.search(line.encode()) else None
 
     def text_before(self, line: str) -> str:
-        """What precedes the learned prompt in its line: output that ended without a newline. Empty where there is none, and
-        where it is a mark of the prompt itself."""
+        """Return the output before the learned prompt in its line: output that ended without a newline.
+
+        Empty if the line is not the learned prompt, or if the text is a mark for unsaved changes.
+        """
         before = line.removesuffix(self.learned) if self.learned and self.learned.strip() else line
-        return before if len(before) < len(line) and not _UNSAVED.issuperset(before) else ""
+        return before if len(before) < len(line) and not _UNSAVED_MARKS.issuperset(before) else ""
 
 
 def render_line(line: bytes) -> str:
-    """One line as a terminal shows it: what a pager erased is gone."""
-    return render(line, _ENDLESS, alternate=True) if _CONTROL.search(line) else line.decode("utf-8", "replace")
+    """Return one line as a terminal shows it, for example without an erased pager prompt."""
+    return render(line, _UNLIMITED_WIDTH, alternate=True) if _CONTROL.search(line) else line.decode("utf-8", "replace")
 
 
 def strip_echo(text: str, prompt: str, command: str) -> str:
-    """Rendered output without the line on which the command was typed.
+    """Return rendered output without the line on which the command was typed.
 
-    `text` begins with the prompt, as it stood there. An echo that is not there (a device that echoes nothing) is not missed.
+    `text` begins with the prompt. Without an echo of the command, only the prompt is removed.
     """
     first, newline, rest = text.partition("\n")
     typed = first.removeprefix(prompt)
@@ -136,7 +140,7 @@ def strip_echo(text: str, prompt: str, command: str) -> str:
 
 
 def strip_prompt(text: str, prompt: str) -> str:
-    """Rendered output without the prompt that is its last line."""
+    """Return rendered output without the prompt in its last line."""
     head, _, last = text.rpartition("\n")
     if last == prompt or not last.strip():
         return head + "\n" if head or len(text) > len(last) else ""

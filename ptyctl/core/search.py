@@ -1,4 +1,4 @@
-"""Matching on the spool with RE2: linear whatever the pattern, so no caller can stall the others (design, section 4)."""
+"""Pattern matching on the spool with RE2, which takes linear time for every pattern: no caller can stall the others."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import re2
 
 from ptyctl.api.errors import invalid
 
-from .spool import Hidden, HiddenRanges, SpoolWindow, nothing_hidden
+from .spool import FindHidden, HiddenRanges, SpoolWindow, nothing_hidden
 
-#: A match of up to this size is found however it was cut; what a failed search must look at again is bounded by it.
+#: Matches up to this size are found however the output is split; a failed search re-reads at most this much.
 MATCH_LIMIT_BYTES = 64 * 1024
 _OPTIONS = re2.Options()
-_OPTIONS.log_errors = False  # or it writes to stderr
+_OPTIONS.log_errors = False  # otherwise RE2 writes to stderr
 
-#: What other engines have and RE2 has not, by how it begins; named in the refusal.
-_LACKING = {
+#: Syntax of other engines that RE2 does not support, by its start.
+_UNSUPPORTED = {
     "(?=": "lookahead",
     "(?!": "lookahead",
     "(?<=": "lookbehind",
@@ -33,42 +33,45 @@ _LACKING = {
 
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: str, field: str) -> Any:
-    """A compiled RE2 pattern over UTF-8 bytes: `$` is the end of the text, `(?m)` makes `^` and `$` lines.
+    """Compile an RE2 pattern for UTF-8 bytes: `$` is the end of the text, `(?m)` makes `^` and `$` match at lines.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT, naming the field, the fault, and what RE2 lacks.
+        PtyctlError: INVALID_ARGUMENT, naming the field and the fault.
     """
     try:
         return re2.compile(pattern.encode("utf-8", "surrogatepass"), _OPTIONS)
     except re2.error as error:
-        told = error.args[0] if error.args else b"?"
-        fault = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
-        lacking = [name for begin, name in _LACKING.items() if begin in pattern]
+        reason = error.args[0] if error.args else b"?"
+        fault = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        unsupported = [name for begin, name in _UNSUPPORTED.items() if begin in pattern]
         if "invalid escape sequence: \\" in fault and fault[-1:].isdigit():
-            lacking = ["backreferences"]
-        hint = f"RE2 has no {lacking[0]}; match it without" if lacking else "patterns are RE2"
-        raise invalid(f"{field}: {pattern!r} is no valid pattern: {fault} ({hint})", field=field) from None
+            unsupported = ["backreferences"]
+        message = f"{field}: {pattern!r} is not a valid pattern: {fault}"
+        if unsupported:
+            hint = f"rewrite the pattern without {unsupported[0]}"
+            raise invalid(f"{message} (RE2 has no {unsupported[0]})", hint=hint, field=field) from None
+        raise invalid(message, hint="patterns use RE2 syntax", field=field) from None
 
 
 def compile_all(patterns: tuple[str, ...] | None, field: str) -> list[Any]:
-    """As `compile_pattern`, for a list."""
+    """Compile a list of patterns; an error names the index in the field."""
     return [compile_pattern(pattern, f"{field}[{number}]") for number, pattern in enumerate(patterns or ())]
 
 
 def any_of(patterns: tuple[str, ...]) -> Callable[[bytes], bool]:
-    """Whether one of the patterns, which `compile_pattern` took, matches: in one pass, however many there are."""
+    """Return a function that checks in one pass whether any pattern matches. The patterns must be valid."""
     if not patterns:
         return lambda text: False
-    together = re2.Set.SearchSet(_OPTIONS)
+    patterns_set = re2.Set.SearchSet(_OPTIONS)
     for pattern in patterns:
-        together.Add(pattern.encode("utf-8", "surrogatepass"))
-    together.Compile()
-    return lambda text: bool(together.Match(text))
+        patterns_set.Add(pattern.encode("utf-8", "surrogatepass"))
+    patterns_set.Compile()
+    return lambda text: bool(patterns_set.Match(text))
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A match, as RE2 tells it."""
+class _LiteralMatch:
+    """A match with the interface of RE2's match object."""
 
     at: int
     size: int
@@ -81,55 +84,57 @@ class _Found:
 
 
 class LiteralPattern:
-    """A text to be found as it is, searched for as a compiled pattern is: RE2 takes its length times as long, once its table of
-    states is full (a text of 10 KB that nearly comes: 44 s for 2 MB)."""
+    """A literal text with the interface of a compiled pattern.
+
+    RE2 is slow for long literals once its cache of states is full: 44 s for 10 KB in 2 MB of near matches.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text.encode("utf-8", "surrogatepass")
 
-    def search(self, text: bytes | memoryview, begin: int = 0) -> _Found | None:
+    def search(self, text: bytes | memoryview, begin: int = 0) -> _LiteralMatch | None:
         at = (text if isinstance(text, bytes) else bytes(text)).find(self._text, begin)
-        return None if at < 0 else _Found(at, len(self._text))
+        return None if at < 0 else _LiteralMatch(at, len(self._text))
 
 
 @dataclass(frozen=True, slots=True)
 class MatchRange:
-    """Where a match lies in the spool: byte offsets, the end exclusive."""
+    """The spool offsets of a match; `end` is exclusive."""
 
     start: int
     end: int
 
 
 class Search:
-    """One search from a cursor over a spool that still grows. `^` is the cursor. What is `hidden` is not seen at all.
+    """A search from a cursor over a spool that grows. `^` matches at the cursor. Hidden ranges are not part of the text.
 
-    Each call looks only at what came since the last one and at the 64 KiB before it, so that the whole is linear.
+    Each call examines only the bytes since the last call and the 64 KiB before them, so the total time is linear.
     """
 
-    def __init__(self, pattern: Any, cursor: int, hidden: Hidden = nothing_hidden) -> None:
+    def __init__(self, pattern: Any, cursor: int, hidden: FindHidden = nothing_hidden) -> None:
         self.cursor = cursor
         self.scanned = cursor
         self._pattern = pattern
         self._hidden = hidden
 
     def search(self, window: SpoolWindow) -> MatchRange | None:
-        """The leftmost match in what the window holds now, or None."""
-        begin = max(self._again_from(), window.start)
+        """Return the leftmost match in the window, or None."""
+        begin = max(self._rescan_start(), window.start)
         context = begin
-        if begin > self.cursor:  # what stands before it decides on ^, \b and (?m)^; and a character is not cut
-            context = self._context(begin, window)
+        if begin > self.cursor:  # the bytes before decide on ^, \b and (?m)^, and a character must not be split
+            context = self._context_start(begin, window)
             begin = max(begin - 3, context + (context > self.cursor))
         with window.view(context, window.end) as text:
-            seen = HiddenRanges(text, context, self._hidden(context, window.end))
+            visible = HiddenRanges(text, context, self._hidden(context, window.end))
             self.scanned = window.end
-            found = self._pattern.search(seen.text, seen.position(begin))
+            found = self._pattern.search(visible.text, visible.position(begin))
             if found is None:
                 return None
-            end = seen.end_offset(found.end())
-            return MatchRange(min(seen.offset(found.start()), end), end)
+            end = visible.end_offset(found.end())
+            return MatchRange(min(visible.offset(found.start()), end), end)
 
-    def _again_from(self) -> int:
-        """Where a match that was not whole at the last call may begin."""
+    def _rescan_start(self) -> int:
+        """Return the offset at which a match that was incomplete at the last call may begin."""
         begin = max(self.cursor, self.scanned - MATCH_LIMIT_BYTES)
         while True:
             hidden = sum(end - start for start, end in self._hidden(begin, self.scanned))
@@ -138,8 +143,8 @@ class Search:
                 return begin
             begin = earlier
 
-    def _context(self, begin: int, window: SpoolWindow) -> int:
-        """An offset a few bytes that are seen before `begin`, or the cursor where there are none."""
+    def _context_start(self, begin: int, window: SpoolWindow) -> int:
+        """Return an offset a few visible bytes before `begin`, or the cursor if there are none."""
         while True:
             context = window.character_start(max(begin - 4, self.cursor))
             hidden = self._hidden(context, begin)

@@ -1,4 +1,4 @@
-"""A bounded window over the end of the spool (design, section 3)."""
+"""The spool in memory: a bounded window over its end, and text without hidden ranges."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-#: How far the memory may lag behind the bound before it is cut: cutting at each append would copy too often.
+#: The memory may exceed the limit by this much before it is cut: cutting at each append would copy too often.
 _SLACK_BYTES = 256 * 1024
-#: No character of UTF-8 is longer (RFC 3629).
+#: Length of the longest UTF-8 character (RFC 3629).
 UTF8_MAX_BYTES = 4
 
 
 class SpoolWindow:
-    """The last `limit` bytes of the spool. `start` and `end` are offsets into it, exact whatever memory is held."""
+    """The last `limit` bytes of the spool. `start` and `end` are spool offsets."""
 
     def __init__(self, limit: int, end: int = 0) -> None:
         self.limit = limit
@@ -38,17 +38,17 @@ class SpoolWindow:
             self._base += surplus
 
     def read(self, begin: int, end: int) -> bytes:
-        """The bytes between two offsets, as far as the window holds them."""
-        with self.view(begin, end) as seen:
-            return bytes(seen)
+        """Return the bytes between two offsets that are in the window."""
+        with self.view(begin, end) as view:
+            return bytes(view)
 
     def view(self, begin: int, end: int) -> memoryview:
-        """As `read`, without a copy: to be released before anything is appended."""
+        """Like `read`, without a copy. Release the view before the next `append`."""
         begin = max(begin, self.start)
         return memoryview(self._bytes)[begin - self._base : max(begin, end) - self._base]
 
     def character_start(self, offset: int) -> int:
-        """The first place at or behind `offset` where a character begins, so that a cut text begins readable."""
+        """Return the first offset at or after `offset` at which a UTF-8 character begins."""
         begin = max(offset, self.start)
         for byte in self.read(begin, begin + UTF8_MAX_BYTES - 1):
             if byte & 0xC0 != 0x80:
@@ -57,13 +57,13 @@ class SpoolWindow:
         return begin
 
     def release(self) -> None:
-        """Frees the memory; `start` becomes the end. What was kept on disk is still there."""
+        """Free the memory; `start` becomes `end`."""
         self._base = self.end
         self._bytes = bytearray()
 
 
 def whole_characters(text: bytes) -> int:
-    """How many bytes of `text` are left when an incomplete character at its end is not counted."""
+    """Return the length of `text` without an incomplete UTF-8 character at its end."""
     for back in range(1, min(UTF8_MAX_BYTES, len(text) + 1)):
         byte = text[-back]
         if byte & 0xC0 != 0x80:
@@ -72,10 +72,10 @@ def whole_characters(text: bytes) -> int:
     return len(text)
 
 
-#: The ranges (begin, end) that share a byte with a range of offsets: ascending, apart from each other, whole.
-Hidden = Callable[[int, int], Sequence[tuple[int, int]]]
+#: Returns the hidden ranges (begin, end) that overlap a range of offsets: ascending, disjoint, not clipped.
+FindHidden = Callable[[int, int], Sequence[tuple[int, int]]]
 
-#: A text, or a view of it: what is left of a view is one too where nothing is hidden.
+#: The visible text of a memoryview is a memoryview if nothing is hidden.
 Text = TypeVar("Text", bytes, memoryview)
 
 
@@ -84,33 +84,36 @@ def nothing_hidden(begin: int, end: int) -> Sequence[tuple[int, int]]:
 
 
 class HiddenRanges(Generic[Text]):
-    """`text` is what is left of a text that stands at offset `begin`, without the ranges."""
+    """A text without its hidden ranges (`text`), and the mapping between its positions and spool offsets.
+
+    `begin` is the spool offset of `whole`; `ranges` are spool offsets.
+    """
 
     def __init__(self, whole: Text, begin: int, ranges: Sequence[tuple[int, int]]) -> None:
         end = begin + len(whole)
-        self._begins, self._places = [begin], [0]  # of each piece that is left: its offset, and where it stands in `text`
+        self._offsets, self._positions = [begin], [0]  # of each visible piece
         pieces, at = [], begin
         for hidden_begin, hidden_end in ranges:
             piece = whole[at - begin : max(hidden_begin, begin) - begin]
             pieces.append(piece)
             at = min(hidden_end, end)
-            self._begins.append(at)
-            self._places.append(self._places[-1] + len(piece))
+            self._offsets.append(at)
+            self._positions.append(self._positions[-1] + len(piece))
         pieces.append(whole[at - begin :])
         self.text: Text | bytes = b"".join(pieces) if ranges else whole
 
     def position(self, offset: int) -> int:
-        """Where an offset stands in `text`; one that is left out stands where the next byte does."""
-        piece = bisect_right(self._begins, offset) - 1
-        last = self._places[piece + 1] if piece + 1 < len(self._places) else len(self.text)
-        return min(self._places[piece] + offset - self._begins[piece], last)
+        """Return the position of an offset in `text`; for a hidden offset, that of the next visible byte."""
+        piece = bisect_right(self._offsets, offset) - 1
+        last = self._positions[piece + 1] if piece + 1 < len(self._positions) else len(self.text)
+        return min(self._positions[piece] + offset - self._offsets[piece], last)
 
-    def offset(self, place: int) -> int:
-        """The offset of the byte at a place in `text`, or at its end the offset behind all."""
-        piece = bisect_right(self._places, place) - 1
-        return self._begins[piece] + place - self._places[piece]
+    def offset(self, position: int) -> int:
+        """Return the offset of the byte at a position in `text`; at its end, the end offset of the whole text."""
+        piece = bisect_right(self._positions, position) - 1
+        return self._offsets[piece] + position - self._positions[piece]
 
-    def end_offset(self, place: int) -> int:
-        """The offset behind the byte before a place: what is left out in between is not passed."""
-        piece = max(bisect_left(self._places, place) - 1, 0)
-        return self._begins[piece] + place - self._places[piece]
+    def end_offset(self, position: int) -> int:
+        """Return the offset after the byte before a position; a hidden range that follows that byte is not included."""
+        piece = max(bisect_left(self._positions, position) - 1, 0)
+        return self._offsets[piece] + position - self._positions[piece]

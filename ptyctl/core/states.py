@@ -1,4 +1,4 @@
-"""The states of a session and the modes of its terminal, each in one table (design, section 2)."""
+"""State tables: the states of a session and the modes of its terminal (docs/sessions.md)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _MODES: dict[TerminalMode, dict[ModeEvent, TerminalMode]] = {
 
 
 class InvalidTransition(Exception):
-    """The event cannot happen in that state or mode: a fault of ours, never of the caller's."""
+    """An event that the current state or mode does not allow: an internal error."""
 
 
 def next_state(state: SessionState, event: StateEvent) -> SessionState:
-    """Raises InvalidTransition for a pair that is not in the table."""
+    """Return the next value; raises InvalidTransition for a pair that is not in the table."""
     try:
         return _STATES[state][event]
     except KeyError:
-        raise InvalidTransition(f"a session that is {state} cannot take {event}") from None
+        raise InvalidTransition(f"a session in state {state} has no transition for {event}") from None
 
 
 def next_mode(mode: TerminalMode, event: ModeEvent) -> TerminalMode:
-    """Raises InvalidTransition for a pair that is not in the table."""
+    """Return the next value; raises InvalidTransition for a pair that is not in the table."""
     try:
         return _MODES[mode][event]
     except KeyError:
-        raise InvalidTransition(f"a terminal that is {mode} cannot take {event}") from None
+        raise InvalidTransition(f"a terminal in mode {mode} has no transition for {event}") from None

@@ -49,7 +49,7 @@ def test_who_did_not_wait_does_not_overtake() -> None:
     leases = Leases()
     leases.acquire("one", 10.0, 0.0)
     leases.queue.join("two", 0.0)
-    with pytest.raises(PtyctlError, match="task two has waited for it") as caught:
+    with pytest.raises(PtyctlError, match="task two is first in its queue") as caught:
         leases.acquire("three", 10.0, 10.0)
     assert (caught.value.code, caught.value.details["next_in_line"]) == (ErrorCode.LOCKED, "two")
     assert leases.acquire("two", 10.0, 10.0) == Lease("two", 20.0, 2)

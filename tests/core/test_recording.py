@@ -14,7 +14,7 @@ from ptyctl.core.screen import ScreenModel
 
 PIECES = st.one_of(
     st.sampled_from(["hello ", "é日本", "\r\n", "e\u0301", "<&>"]).map(str.encode),
-    st.sampled_from([b"\x1b[31m", b"\x1b[m", b"\x1b[2;2H", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[6n", b"\xff", b"\xe6"]),
+    st.sampled_from([b"\x1b[31m", b"\x1b[m", b"\x1b[2;2H", b"\x1b[?1049h", b"\x1b[?1049l", b"x\x1b[6n", b"\xff", b"\xe6"]),
 )
 SIZES = st.tuples(st.sampled_from([5, 20]), st.sampled_from([2, 6]))
 MOMENTS = st.lists(

@@ -158,7 +158,7 @@ def test_what_re2_lacks_is_named(pattern: str, lacking: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "[", "a**", "x{2000}", "\\", "[z-a]"])
 def test_what_is_no_pattern(pattern: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(PtyctlError, match="is no valid pattern") as caught:
+    with pytest.raises(PtyctlError, match="is not a valid pattern") as caught:
         compile_all(("ok", pattern), "expect.error_regexes")
     assert caught.value.details["field"] == "expect.error_regexes[1]"
     assert "b'" not in caught.value.message

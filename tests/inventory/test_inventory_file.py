@@ -37,7 +37,7 @@ BAD = {
     "a number for a secret": (f"[devices.a]\n{SSH}password = 7\n", r"devices\.a\.password: names no place"),
     "no pattern": (
         f'[devices.a]\n{SSH}login = {{ answers = [{{ match = "(", send = "y" }}] }}\n',
-        r"devices\.a\.login\.answers\.0\.match: '\(' is no valid pattern",
+        r"devices\.a\.login\.answers\.0\.match: '\(' is not a valid pattern",
     ),
     "half an answer": (
         f'[devices.a]\n{SSH}login = {{ answers = [{{ match = "x" }}] }}\n',

@@ -1,4 +1,4 @@
-"""How a cell is drawn: SGR read and written (ECMA-48 8.3.117; ISO 8613-6 for `:`; xterm's 90-107)."""
+"""Attributes of cells: reading and writing SGR, colours (ECMA-48 8.3.117; ISO 8613-6 for `:`; xterm for 90-107)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INDEXED = "color"
 
 
 class Style(NamedTuple):
-    """The fields of a picture's `StyledRun`, in its order."""
+    """The attributes of a cell, with the fields of `StyledRun` in the same order."""
 
     fg: str = "default"
     bg: str = "default"
@@ -44,13 +44,13 @@ _CHANGES: dict[int, dict[str, str | bool]] = {
     **{90 + number: {"fg": f"bright{name}"} for number, name in enumerate(_NAMES)},
     **{100 + number: {"bg": f"bright{name}"} for number, name in enumerate(_NAMES)},
 }
-#: These take arguments. The colour of an underline is read and not kept.
+#: Codes with arguments. The colour of an underline is parsed and ignored.
 _UNDERLINE_COLOUR = 58
 _EXTENDED = {38: "fg", 48: "bg", _UNDERLINE_COLOUR: ""}
 
 
 def restyled(style: Style, parameters: str) -> Style:
-    """`style` after SGR with these parameters; what is unknown or out of range changes nothing."""
+    """Return `style` after SGR with these parameters. Unknown and out-of-range values are ignored."""
     values: dict[str, str | bool] = style._asdict()
     codes = iter(parameters.split(";"))
     for code in codes:
@@ -69,25 +69,25 @@ def restyled(style: Style, parameters: str) -> Style:
 
 @lru_cache(maxsize=1024)
 def sgr(style: Style) -> bytes:
-    """SGR that sets exactly this style, whatever was set before."""
+    """Return SGR that sets this style, regardless of the previous one."""
     codes = ["0", *(str(code) for code, flag in _FLAGS.items() if getattr(style, flag))]
     codes += _codes_of(style.fg, 30) + _codes_of(style.bg, 40)
     return f"\x1b[{';'.join(codes)}m".encode()
 
 
 def _number(text: str) -> int:
-    """A parameter's value; a missing one is 0. Longer ones than any in use are cut: they name nothing."""
+    """Return the value of a parameter; a missing one is 0. Long values are truncated; they have no meaning."""
     return int(text.lstrip("0")[:6] or 0)
 
 
 def _without_space(arguments: str) -> list[str]:
-    """ISO 8613-6 has a colour space before the three values of a direct colour; most programs leave it out."""
+    """Drop the colour space that ISO 8613-6 has before the values of a direct colour; most programs omit it."""
     values = arguments.split(":")
     return [values[0], *values[2:]] if values[0] == "2" and len(values) > 4 else values
 
 
 def _colour(arguments: Iterator[str]) -> str | None:
-    """The colour that these say; they are used up."""
+    """Return the colour of 38 or 48 and consume its arguments."""
     kind = _number(next(arguments, ""))
     if kind == 5:
         return colour(_number(next(arguments, "")))
@@ -98,14 +98,14 @@ def _colour(arguments: Iterator[str]) -> str | None:
 
 
 def colour(number: int) -> str | None:
-    """The name of one of the 256 colours; the first 16 are those of 30 to 37 and 90 to 97."""
+    """Return the name of one of the 256 colours; the first 16 are those of 30 to 37 and 90 to 97."""
     if number < len(_COLOURS):
         return _COLOURS[number]
     return f"{_INDEXED}{number}" if number < 256 else None
 
 
 def rgb(name: str) -> str | None:
-    """A colour as `#rrggbb`; None for the terminal's default."""
+    """Return a colour as `#rrggbb`, or None for the default colour."""
     if name == "default" or name.startswith("#"):
         return None if name == "default" else name
     number = int(name.removeprefix(_INDEXED)) if name.startswith(_INDEXED) else _NUMBERS[name]
@@ -130,7 +130,7 @@ _LEVELS = (0, 95, 135, 175, 215, 255)
 
 
 def palette(number: int) -> tuple[int, ...]:
-    """Red, green and blue of one of the 256."""
+    """Return red, green and blue of one of the 256 colours of xterm: 16 named ones, a cube of side 6, 24 greys."""
     if number < 16:
         return tuple(_ANSI[3 * number : 3 * number + 3])
     if number < 232:

@@ -1,7 +1,9 @@
-"""What stands in a cell: one character, or several that are drawn as one (Unicode Standard Annex 29; wcwidth).
+"""Cells of a screen: character widths, interned values, grapheme clusters, and the grid of rows.
 
-A row is a string with one character for each column. The second column of a wide character holds `STUB`. A cluster (a letter
-and its accents, emoji that are joined) is kept as one character of the private planes 15 and 16 that stands for it.
+A row of characters is a string with one character per column, and so is the row of their styles. The second column of a wide
+character holds `STUB`. A cluster (a letter with accents, joined emoji) and a style are interned as one character each. Slicing,
+comparing and sharing rows is then fast, and a row takes some hundred bytes instead of some thousands.
+(Unicode Standard Annex 29; wcwidth)
 """
 
 from __future__ import annotations
@@ -16,22 +18,23 @@ from wcwidth import wcwidth
 STUB = "\0"
 BLANK = " "
 ZWJ = "\u200d"
-#: Two of these letters are one flag, which is as wide as they would be: wcwidth has each as wide as the flag.
+#: Two regional indicators are one flag of two columns; wcwidth counts two for each.
 _REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)
+#: Clusters are interned as characters of the private planes 15 and 16.
 FIRST_CLUSTER = "\U000f0000"
 _LAST_CLUSTER = "\U0010ffff"
-#: Longest cluster that is kept; a family of four has seven.
+#: Limit of the characters in a cluster; a family of four has seven.
 _MAX_CLUSTER = 16
 
 
 @lru_cache(maxsize=4096)
 def width(char: str) -> int:
-    """Columns: 0, 1 or 2; -1 for what is never drawn (C1 controls and the like)."""
+    """Return the number of columns: 0, 1 or 2; -1 for characters that are not drawn, such as C1 controls."""
     return 1 if ord(char) in _REGIONAL_INDICATORS else wcwidth(char)
 
 
 def split_columns(row: str) -> list[str]:
-    """The text of a picture's row by columns: a cluster in its first, nothing in the second of what is wide."""
+    """Split the text of a row into columns: a cluster in its first column, nothing in the second column of a wide one."""
     clusters, cells = Clusters(), list[str]()
     for char in row:
         last = next((x for x in range(len(cells) - 1, -1, -1) if cells[x]), None)
@@ -43,58 +46,11 @@ def split_columns(row: str) -> list[str]:
     return cells
 
 
-class Clusters:
-    """The clusters of one terminal."""
-
-    def __init__(self) -> None:
-        self.table: Interned[str] = Interned(ord(FIRST_CLUSTER), ord(_LAST_CLUSTER), "\ufffd")
-        self._expansions: dict[int, str] = {0: ""}
-
-    @property
-    def joining(self) -> bool:
-        """Whether what is drawn next may join a cell though it has a width."""
-        return any(ZWJ in text for text in self.table.values)
-
-    def cell(self, text: str) -> str:
-        """The character that stands in the row for `text`."""
-        if len(text) == 1 and text < FIRST_CLUSTER:
-            return text
-        char = self.table.char(text)
-        self._expansions[ord(char)] = text if self.table.knows(char) else char
-        return char
-
-    def text(self, row: str) -> str:
-        """What a row says, its stubs left out."""
-        return row if row.isascii() else row.translate(self._expansions)
-
-    def joined(self, cell: str, char: str) -> str | None:
-        """The text of `cell` with `char` joined to it; None where the two stay apart.
-
-        As tmux joins: what has no width, and whatever comes after a zero width joiner. The cell stays as wide as it was: line
-        editors and editors reckon each character's own width, also of an emoji's skin tone and presentation.
-        """
-        text = self.text(cell)
-        if width(char) != 0 and not text.endswith(ZWJ):
-            return None
-        return text + char if len(text) < _MAX_CLUSTER else text
-
-    def forget(self, used: set[str]) -> dict[int, str]:
-        """Keeps the clusters of `used` cells; the answer translates rows."""
-        renamed = self.table.forget(used)
-        self._expansions = {0: ""} | {ord(self.table.char(text)): text for text in self.table.values}
-        return renamed
-
-    def copy(self) -> Clusters:
-        other = Clusters()
-        other.table, other._expansions = self.table.copy(), self._expansions.copy()
-        return other
-
-
 Value = TypeVar("Value")
 
 
 class Interned(Generic[Value]):
-    """Values by character, beginning at `first`; `spare` stands for what no longer finds a place."""
+    """Values interned as characters from `first` to `last`; `spare` stands for values beyond that range."""
 
     def __init__(self, first: int, last: int, spare: str) -> None:
         self._first, self._last, self._spare = first, last, spare
@@ -120,7 +76,7 @@ class Interned(Generic[Value]):
         return 0 <= ord(char) - self._first < len(self.values)
 
     def forget(self, used: Iterable[str]) -> dict[int, str]:
-        """Keeps only the values of these characters; the answer translates the old characters to the new ones."""
+        """Keep only the values of the used characters. Returns a translation from old to new characters."""
         kept = {char: self.value(char) for char in sorted(set(used)) if self.knows(char)}
         self.values, self._chars = [], {}
         return {ord(char): self.char(value) for char, value in kept.items()}
@@ -131,9 +87,59 @@ class Interned(Generic[Value]):
         return other
 
 
+class Clusters:
+    """The interned clusters of one terminal."""
+
+    def __init__(self) -> None:
+        self.table: Interned[str] = Interned(ord(FIRST_CLUSTER), ord(_LAST_CLUSTER), "\ufffd")
+        self._expansions: dict[int, str] = {0: ""}
+
+    @property
+    def joining(self) -> bool:
+        """Whether a character with a width may join a cell, because a cluster contains a zero width joiner."""
+        return any(ZWJ in text for text in self.table.values)
+
+    def cell(self, text: str) -> str:
+        """Return the character for a cell with this text."""
+        if len(text) == 1 and text < FIRST_CLUSTER:
+            return text
+        char = self.table.char(text)
+        self._expansions[ord(char)] = text if self.table.knows(char) else char
+        return char
+
+    def text(self, row: str) -> str:
+        """Return the text of cells, without stubs."""
+        return row if row.isascii() else row.translate(self._expansions)
+
+    def joined(self, cell: str, char: str) -> str | None:
+        """Return the text of `cell` joined with `char`, or None if they are separate.
+
+        As in tmux, characters without width join, and any character after a zero width joiner. The width of the cell does not
+        change: line editors count the width of each character, also of an emoji's skin tone or presentation.
+        """
+        text = self.text(cell)
+        if width(char) != 0 and not text.endswith(ZWJ):
+            return None
+        return text + char if len(text) < _MAX_CLUSTER else text
+
+    def forget(self, used: set[str]) -> dict[int, str]:
+        """Keep only the clusters of the used cells. Returns a translation for rows."""
+        renamed = self.table.forget(used)
+        self._expansions = {0: ""} | {ord(self.table.char(text)): text for text in self.table.values}
+        return renamed
+
+    def copy(self) -> Clusters:
+        other = Clusters()
+        other.table, other._expansions = self.table.copy(), self._expansions.copy()
+        return other
+
+
 class Grid:
-    """Columns and rows are 0-based, ends exclusive, and the caller keeps them in bounds. A wide character of which one half is
-    overwritten leaves a blank in place of the other."""
+    """The rows of one screen: a string of characters and one of styles for each.
+
+    Columns and rows are 0-based, ends exclusive; the caller keeps them in bounds. Overwriting one half of a wide character
+    replaces the other half with a blank.
+    """
 
     __slots__ = ("cols", "styles", "text")
 
@@ -160,7 +166,7 @@ class Grid:
         self.styles[begin:end] = [style * self.cols] * count
 
     def insert(self, y: int, x: int, count: int, style: str) -> None:
-        """Blanks at `x`; what is moved past the right end is lost."""
+        """Insert blanks at `x`; cells moved past the right end are lost."""
         count = min(count, self.cols - x)
         row = _split(_split(self.text[y], x), self.cols - count)
         self.text[y] = row[:x] + BLANK * count + row[x : self.cols - count]
@@ -168,7 +174,7 @@ class Grid:
         self.styles[y] = styles[:x] + style * count + styles[x : self.cols - count]
 
     def delete(self, y: int, x: int, count: int, style: str) -> None:
-        """What stands right of them closes up; blanks come in at the right end."""
+        """Delete cells at `x`; the rest of the row moves left and is filled with blanks."""
         count = min(count, self.cols - x)
         row = _split(_split(self.text[y], x), x + count)
         self.text[y] = row[:x] + row[x + count :] + BLANK * count
@@ -176,7 +182,7 @@ class Grid:
         self.styles[y] = styles[:x] + styles[x + count :] + style * count
 
     def scroll_up(self, top: int, end: int, count: int, style: str) -> list[str]:
-        """Rows leave at `top`, blank ones come in before `end`. The answer is what left."""
+        """Remove rows at `top` and insert blank rows before `end`. Returns the removed rows."""
         count = min(count, end - top)
         gone = self.text[top : top + count]
         for rows, blank in ((self.text, BLANK * self.cols), (self.styles, style * self.cols)):
@@ -185,26 +191,29 @@ class Grid:
         return gone
 
     def scroll_down(self, top: int, end: int, count: int, style: str) -> None:
+        """Remove rows before `end` and insert blank rows at `top`."""
         count = min(count, end - top)
         for rows, blank in ((self.text, BLANK * self.cols), (self.styles, style * self.cols)):
             del rows[end - count : end]
             rows[top:top] = [blank] * count
 
     def resize(self, cols: int, rows: int, cursor_row: int, style: str) -> list[str]:
-        """Lines are not flowed anew (as xterm). A lower screen loses rows below the cursor first, then rows at its top; the
-        answer is the latter. A higher one gets blank rows at its end."""
-        lower = max(0, len(self.text) - rows)
-        gone = max(0, lower - (len(self.text) - 1 - cursor_row))
+        """Change the size without reflow, as xterm does. Returns the rows removed at the top.
+
+        With fewer rows, those below the cursor are removed first, then those at the top. New rows are added at the end.
+        """
+        surplus = max(0, len(self.text) - rows)
+        from_top = max(0, surplus - (len(self.text) - 1 - cursor_row))
         if cols < self.cols:
             self.text = [_split(row, cols) for row in self.text]
-        left = self.text[:gone]
+        gone = self.text[:from_top]
         for content, blank in ((self.text, BLANK), (self.styles, style)):
-            del content[len(content) - (lower - gone) :]
-            del content[:gone]
+            del content[len(content) - (surplus - from_top) :]
+            del content[:from_top]
             content[:] = [row[:cols] + blank * (cols - len(row)) for row in content]
             content += [blank * cols] * (rows - len(content))
         self.cols = cols
-        return left
+        return gone
 
     def copy(self) -> Grid:
         other = Grid(self.cols, 0, BLANK)
@@ -213,5 +222,5 @@ class Grid:
 
 
 def _split(row: str, at: int) -> str:
-    """A wide character that spans the border before column `at` becomes two blanks."""
+    """Replace a wide character that spans the border before column `at` with two blanks."""
     return row[: at - 1] + BLANK * 2 + row[at + 1 :] if row[at : at + 1] == STUB else row

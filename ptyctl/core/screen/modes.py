@@ -1,4 +1,4 @@
-"""The modes that a terminal has, in pyte's numbering: private ones are shifted (ECMA-48 7; xterm, DEC private modes)."""
+"""Terminal modes, numbered as in pyte: private modes are shifted (ECMA-48 7; xterm, DEC private modes)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ DECAWM = modes.DECAWM
 DECTCEM = modes.DECTCEM
 DECNKM = private(66)  # application keypad, also ESC = and ESC >
 SAVED_CURSOR = private(1048)
-#: The alternate screen without and with the cursor saved and restored.
+#: The alternate screen; 1049 also saves and restores the cursor.
 ALTERNATE = frozenset(map(private, (47, 1047, 1049)))
 ALTERNATE_AND_CURSOR = private(1049)
-#: One of these at a time.
+#: Mouse tracking; setting one mode resets the others.
 MOUSE = frozenset(map(private, (9, 1000, 1002, 1003)))
 
 DEFAULT = frozenset({DECAWM, DECTCEM})
-#: Kept for who draws the picture anew, with no effect on the cells: cursor keys, reverse video, blinking, keypad, mouse,
-#: focus, mouse encodings, wheel as arrows, bracketed paste, synchronised output.
+#: Stored for redrawing and without effect on cells: cursor keys, reverse video, blinking, keypad, mouse, focus, mouse
+#: encodings, wheel as arrows, bracketed paste, synchronised output.
 KEPT = MOUSE | {DECCKM, DECSCNM, DECNKM, *map(private, (12, 1004, 1005, 1006, 1007, 1015, 2004, 2026))}
 EFFECTIVE = PUBLIC | {DECOM, DECAWM, DECTCEM}
 KNOWN = KEPT | EFFECTIVE

@@ -145,7 +145,7 @@ async def test_output_of_both_incarnations_is_one_history(open_session: Open) ->
 async def test_no_lock_no_writing(open_session: Open, controller: Controller) -> None:
     one = await open_session(**CONSOLE)
     for call in (lambda: one.write("x"), lambda: one.key("ctrl_c"), lambda: one.exec("echo x"), lambda: one.key("break")):
-        with refused(ErrorCode.LOCK_REQUIRED, "lock it first"):
+        with refused(ErrorCode.LOCK_REQUIRED, "only from the holder of its lock"):
             await call()
     one.task_id = "task-1"
     with refused(ErrorCode.LOCK_REQUIRED):

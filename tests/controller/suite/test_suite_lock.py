@@ -95,7 +95,7 @@ async def test_a_lease_runs_out_and_the_session_stays(bash: SessionHandle) -> No
     await until_free(bash)
     assert (await bash.status()).state == "open"
     bash.task_id = "task-1"
-    with refused(ErrorCode.LOCK_LOST, "task-1", "lock again"):
+    with refused(ErrorCode.LOCK_LOST, "task-1", "does not hold the lock"):
         await bash.heartbeat()
     await bash.unlock()  # nobody holds it: nothing to do
     bash.task_id = "task-2"
