@@ -1,4 +1,4 @@
-"""The local PTY channel, on real programs."""
+"""LocalChannel with real programs."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.receiver import RecordingReceiver
 from transports.channel import ExitStatus, Pty
-from transports.errors import ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
+from transports.errors import ChannelClosed, ChannelEnded, ConnectFailed, InvalidOption
 from transports.local import LocalChannel, LocalOptions
-from transports.receiver import QueueReceiver
 
-Start = Callable[..., Awaitable[tuple[LocalChannel, QueueReceiver]]]
+Start = Callable[..., Awaitable[tuple[LocalChannel, RecordingReceiver]]]
 
 
 @pytest.fixture
 async def start() -> AsyncIterator[Start]:
     channels: list[LocalChannel] = []
 
-    async def run(*argv: str, pty: Pty | None = None, **options: object) -> tuple[LocalChannel, QueueReceiver]:
+    async def run(*argv: str, pty: Pty | None = None, **options: object) -> tuple[LocalChannel, RecordingReceiver]:
         channel = LocalChannel(LocalOptions(argv=argv, **options), pty or Pty())  # type: ignore[arg-type]
-        receiver = QueueReceiver()
+        receiver = RecordingReceiver()
         await channel.open(receiver)
         channels.append(channel)
         return channel, receiver
@@ -33,18 +33,10 @@ async def start() -> AsyncIterator[Start]:
         await channel.close(force=True)
 
 
-async def everything(receiver: QueueReceiver) -> tuple[bytes, ChannelError]:
-    seen = b""
-    while True:
-        try:
-            seen += await receiver.receive()
-        except ChannelError as reason:
-            return seen, reason
-
-
 async def test_local_exit_reports_output_then_end_with_exit_code(start: Start) -> None:
     channel, receiver = await start("sh", "-c", "printf 'a\\nb'; exit 3")
-    output, reason = await everything(receiver)
+    output = await receiver.receive_all()
+    (reason,) = receiver.ends
     assert output == b"a\r\nb"
     assert isinstance(reason, ChannelEnded)
     assert channel.exit_status == ExitStatus(code=3)
@@ -53,13 +45,13 @@ async def test_local_exit_reports_output_then_end_with_exit_code(start: Start) -
 
 async def test_local_output_is_complete_before_end(start: Start) -> None:
     _, receiver = await start("sh", "-c", "seq 1 20000")
-    output, _ = await everything(receiver)
+    output = await receiver.receive_all()
     assert output.split() == [str(number).encode() for number in range(1, 20001)]
 
 
 async def test_local_death_by_signal_reports_signal_status(start: Start) -> None:
     channel, receiver = await start("sh", "-c", "kill -9 $$")
-    await everything(receiver)
+    await receiver.receive_all()
     assert channel.exit_status == ExitStatus(signal="KILL")
     assert channel.exit_status.shell_code == 137
 
@@ -82,7 +74,7 @@ async def test_local_resize_changes_size_and_sends_sigwinch(start: Start) -> Non
 
 async def test_local_program_has_requested_cwd_env_and_term(start: Start) -> None:
     _, receiver = await start("sh", "-c", "pwd; echo $EXTRA-$TERM", cwd="/usr", env={"EXTRA": "ü"}, pty=Pty(term="vt100"))
-    assert (await everything(receiver))[0] == "/usr\r\nü-vt100\r\n".encode()
+    assert await receiver.receive_all() == "/usr\r\nü-vt100\r\n".encode()
 
 
 async def test_local_master_is_not_inherited_by_other_programs(start: Start) -> None:
@@ -90,7 +82,8 @@ async def test_local_master_is_not_inherited_by_other_programs(start: Start) -> 
     _, other = await start("sh", "-c", "ls -l /proc/$$/fd; echo done")
     assert b"ptmx" not in await other.receive_until(b"done")
     await first.close()
-    assert isinstance((await everything(receiver))[1], ChannelClosed)
+    await receiver.receive_all()
+    assert isinstance(receiver.ends[0], ChannelClosed)
 
 
 @pytest.mark.parametrize(("argv", "why"), [(("/nonexistent/x",), "No such file"), (("/etc/passwd",), "Permission denied")])
@@ -113,6 +106,19 @@ async def test_local_write_to_full_pty_returns_and_drain_waits(start: Start) -> 
     await channel.drain()
     await channel.send(b"end")
     assert (await receiver.receive_until(b"end")).count(b"x") == written
+
+
+async def test_local_close_wakes_all_waiting_writers(start: Start) -> None:
+    channel, receiver = await start("sh", "-c", "stty raw -echo; echo ready; exec sleep 60")
+    await receiver.receive_until(b"ready")
+    while channel.write(b"x" * 4096):
+        pass
+    writers = [asyncio.ensure_future(channel.drain()) for _ in range(3)]
+    await asyncio.sleep(0)
+    writers[0].cancel()
+    await channel.close(force=True)
+    results = await asyncio.gather(*writers, return_exceptions=True)
+    assert [type(result) for result in results] == [asyncio.CancelledError, ChannelClosed, ChannelClosed]
 
 
 async def test_local_close_kills_program_that_ignores_hangup(start: Start) -> None:
@@ -144,7 +150,8 @@ async def test_local_echo_off_follows_termios(start: Start) -> None:
 
 async def test_local_program_that_closes_its_terminal_ends_channel(start: Start) -> None:
     _, receiver = await start("bash", "-c", "exec </dev/null >/dev/null 2>&1; sleep 60")
-    _, reason = await everything(receiver)
+    await receiver.receive_all()
+    (reason,) = receiver.ends
     assert isinstance(reason, ChannelEnded)
     assert "closed its terminal" in reason.message
 

@@ -1,4 +1,4 @@
-"""A local program whose process was killed under it: another one goes on with its terminal."""
+"""LocalChannel.adopt: the PTY of a program whose parent process was killed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.receiver import RecordingReceiver
 from transports.channel import Pty
-from transports.errors import ChannelEnded, ChannelError
+from transports.errors import ChannelEnded
 from transports.local import LocalChannel
-from transports.receiver import QueueReceiver
 
-#: Starts a program as the channel does, hands its master over, and waits to be killed.
+#: Opens a channel, sends its PTY master through a socket, and waits to be killed.
 _STARTER = """
 import asyncio, socket, sys
 from transports.channel import Pty
@@ -35,7 +35,7 @@ asyncio.run(main())
 
 
 def orphan(script: str) -> tuple[int, int]:
-    """The master and the pid of `sh -c script`, whose starter was killed."""
+    """Run `sh -c script`, kill its parent, and return the PTY master and the pid."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         starter = subprocess.Popen([sys.executable, "-c", _STARTER, str(theirs.fileno()), script], pass_fds=[theirs.fileno()])
@@ -46,42 +46,27 @@ def orphan(script: str) -> tuple[int, int]:
 
 
 def alive(pid: int) -> bool:
-    """An orphan that has ended stays a zombie until process 1 looks."""
+    """Return whether the process runs. An ended orphan remains a zombie until process 1 reaps it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-async def gather(receiver: QueueReceiver, until: bytes) -> bytes:
-    seen = b""
-    while until not in seen:
-        seen += await receiver.receive()
-    return seen
-
-
-async def everything(receiver: QueueReceiver) -> tuple[bytes, ChannelError]:
-    seen = b""
-    while True:
-        try:
-            seen += await receiver.receive()
-        except ChannelError as reason:
-            return seen, reason
-
-
 async def test_adopted_channel_reads_writes_resizes_and_ends() -> None:
     master, pid = orphan("echo begun; read line; echo got $line; stty size; read line; exit 3")
-    channel, receiver = LocalChannel.adopt(master, Pty()), QueueReceiver()
+    channel, receiver = LocalChannel.adopt(master, Pty()), RecordingReceiver()
     await channel.open(receiver)
     assert channel.pid == pid
     channel.resize(100, 30)
     channel.write(b"on\r")
-    seen = await gather(receiver, b"30 100")
+    seen = await receiver.receive_until(b"30 100")
     assert seen.count(b"got on") == 1
     channel.write(b"\r")
-    _, reason = await everything(receiver)
+    await receiver.receive_all()
+    (reason,) = receiver.ends
     assert isinstance(reason, ChannelEnded)
-    assert channel.exit_status is None  # only its parent could know
+    assert channel.exit_status is None  # only the parent can read it
     await channel.close()
 
 
@@ -91,9 +76,10 @@ async def test_adopted_channel_of_ended_program_delivers_remaining_output() -> N
     os.write(master, b"\r")
     assert select.select([ended], [], [], 20)[0]
     os.close(ended)
-    channel, receiver = LocalChannel.adopt(master, Pty()), QueueReceiver()
+    channel, receiver = LocalChannel.adopt(master, Pty()), RecordingReceiver()
     await channel.open(receiver)
-    seen, reason = await everything(receiver)
+    seen = await receiver.receive_all()
+    (reason,) = receiver.ends
     assert seen.endswith(b"the last words\r\n")
     assert isinstance(reason, ChannelEnded)
     await channel.close()
@@ -103,6 +89,6 @@ async def test_adopted_channel_of_ended_program_delivers_remaining_output() -> N
 async def test_adopted_channel_close_ends_program(force: bool) -> None:
     master, pid = orphan("echo begun; exec sleep 600")
     channel = LocalChannel.adopt(master, Pty())
-    await channel.open(QueueReceiver())
+    await channel.open(RecordingReceiver())
     await channel.close(force=force)
     assert not alive(pid)

@@ -1,4 +1,4 @@
-"""More open files for us, and as many as before for the programs that we start."""
+"""The limit on open files: raised for this process, restored for started programs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from fixtures.receiver import RecordingReceiver
 from transports import process
 from transports.channel import Pty
 from transports.local import LocalChannel, LocalOptions
-from transports.receiver import QueueReceiver
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A soft limit below the hard one."""
+def low_limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Set the soft limit one below the hard limit; return it."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     monkeypatch.setattr(process, "_original_file_limits", [])
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] - 1, before[1]))
@@ -23,16 +23,16 @@ def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def test_started_program_has_original_open_file_limit(few: int) -> None:
+async def test_started_program_has_original_open_file_limit(low_limit: int) -> None:
     process.raise_open_file_limit()
-    process.raise_open_file_limit()  # a second time changes nothing
-    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == few + 1
+    process.raise_open_file_limit()  # a second call has no effect
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == low_limit + 1
     program = ("sh", "-c", "read line; echo =$(ulimit -S -n)=")
-    channel, receiver = LocalChannel(LocalOptions(argv=program), Pty()), QueueReceiver()
+    channel, receiver = LocalChannel(LocalOptions(argv=program), Pty()), RecordingReceiver()
     await channel.open(receiver)
     channel.write(b"\r")
     seen = b""
     while seen.count(b"=") < 2:
         seen += await receiver.receive()
-    assert f"={few}=".encode() in seen
+    assert f"={low_limit}=".encode() in seen
     await channel.close(force=True)

@@ -1,4 +1,4 @@
-"""Logging in: password, keyboard-interactive, what is told when it fails, and what is negotiated."""
+"""SSH login with password and keyboard-interactive, its errors, and the negotiated algorithms."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_login_with_wrong_password_reports_offered_methods(key: asyncssh.S
 
 
 async def test_login_sends_wrong_password_once() -> None:
-    """A server with both methods would count two failures, and some lock the account at the third."""
+    """A server with both methods would count two failures, and some lock the account after three."""
     async with running_ssh_server(LoginPolicy(password="pw", rounds=[["Password: "]], answers=["pw"])) as server:
         error = await refused(server, SshAuth("password", "wrong"))
         assert server.attempts == [("keyboard-interactive", "wrong")]
@@ -158,7 +158,7 @@ async def test_connection_is_never_compressed(tmp_path: Path) -> None:
         assert connection.get_extra_info("recv_compression") == "none"
 
 
-# cryptography warns of finite-field Diffie-Hellman, which is all that such a device has.
+# cryptography warns about finite-field Diffie-Hellman, the only key exchange of such a device.
 @pytest.mark.filterwarnings("ignore:Diffie-Hellman over finite fields")
 async def test_legacy_server_needs_legacy_algorithms_option() -> None:
     rsa = asyncssh.generate_private_key("ssh-rsa", key_size=2048)

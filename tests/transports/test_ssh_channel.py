@@ -1,4 +1,4 @@
-"""The channel against a real sshd: terminals, plain channels, sizes, exits, and long pastes."""
+"""SshChannel against a real sshd: with and without a terminal, sizes, exit status, large input and output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transports.channel import ExitStatus, Pty
 from transports.errors import ChannelClosed, ChannelEnded, InvalidOption, Unsupported
 from transports.ssh import SshChannel, SshConnectionPool
 
-#: A shell without anybody's start-up files, whose prompt is known.
+#: A shell without start-up files, with a known prompt.
 SHELL = "exec env PS1='ready$ ' bash --norc --noprofile"
 READY = b"ready$ "
 
@@ -126,7 +126,7 @@ async def test_sshd_channel_without_terminal_accepts_input_after_output_ended(ss
         channel,
         receiver,
     ):
-        # Nothing tells us of the end of file but the exit: were the channel closed then, there would be no exit code.
+        # If the channel were closed at end of file, there would be no exit code.
         await channel.send(b"7\n")
         await receiver.receive_all()
         assert channel.exit_status == ExitStatus(code=7)
@@ -144,7 +144,7 @@ async def test_sshd_receives_environment_and_quoted_command(sshd: OpenSshServer)
 
 
 async def test_sshd_break_has_no_side_effect(sshd: OpenSshServer) -> None:
-    """sshd hands it to the pseudo-terminal, where Linux knows no BREAK: that nothing else happens is all there is to see."""
+    """sshd passes it to the pseudo-terminal, where Linux ignores BREAK; the session must remain usable."""
     async with open_channel(options_for_sshd(sshd, command=SHELL)) as (channel, receiver):
         await receiver.receive_until(READY)
         await channel.send_break()

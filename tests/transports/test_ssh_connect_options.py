@@ -1,4 +1,4 @@
-"""Options, jump hosts as text, and what the OpenSSH configuration adds to them."""
+"""SSH options, the text form of jump hosts, and the resolution with the OpenSSH configuration."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_ssh_options_repr_contains_no_secret() -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with an OpenSSH folder in it."""
+    """A home directory with an empty .ssh."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".ssh").mkdir()
     return tmp_path
@@ -257,7 +257,7 @@ def test_legacy_algorithms_are_offered_on_request_only() -> None:
     assert {"ssh-rsa", "ssh-dss"} <= set(host_key_algorithms(True, [], certificates=False))
     modern = transport_algorithms(False, ())
     assert modern["kex_algs"] == "-diffie-hellman-group14-sha1"
-    assert modern["encryption_algs"].startswith("^aes128-gcm@openssh.com")  # in front of the defaults, not in their place
+    assert modern["encryption_algs"].startswith("^aes128-gcm@openssh.com")  # ^ prepends to the defaults
     assert transport_algorithms(False, ["KexAlgorithms", "Ciphers"]) == {}
     assert "diffie-hellman-group1-sha1" in transport_algorithms(True, ["KexAlgorithms"])["kex_algs"]
 

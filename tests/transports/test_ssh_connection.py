@@ -1,4 +1,4 @@
-"""A line that was open: how it ends, how it breaks, and what still reaches the server."""
+"""The end of an open SSH channel: reset, FIN, disconnect, keepalive, exit; and requests to the server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_ssh_connection_reset_breaks_channel() -> None:
 
 
 async def test_ssh_connection_closed_by_fin_ends_channel() -> None:
-    """Many devices close the TCP connection at exit, and nothing else."""
+    """Many devices only close the TCP connection at exit."""
     async with (
         running_ssh_server(PASSWORD) as server,
         Relay(server.port) as relay,

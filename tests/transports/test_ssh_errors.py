@@ -1,4 +1,4 @@
-"""What can go wrong before a channel is open: a clear error each time, and nothing left behind."""
+"""Failures while an SSH channel opens: the error for each, and the release of all resources."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from transports.errors import (
 from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
 
 PASSWORD = LoginPolicy(password="pw")
-#: Short, and yet long enough for a busy machine to reach the stage that hangs.
+#: Short, but long enough to reach the blocked stage on a busy machine.
 TIMEOUT_S = 0.5
 
 
 async def failure(port: int, **more: Any) -> ChannelError:
-    """The error of an open that must fail, and must leave nothing behind."""
+    """Return the error of an open that must fail; check that it leaves no task and reports no end."""
     before = asyncio.all_tasks()
     receiver = RecordingReceiver()
     with pytest.raises(ChannelError) as caught:
@@ -49,7 +49,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def tcp_server(talk: Talk) -> AsyncIterator[int]:
-    """A server that says what `talk` says, and nothing more until the client is gone."""
+    """Run a TCP server that calls `talk` for each connection, then reads until the client closes."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -111,7 +111,7 @@ async def test_ssh_open_to_server_silent_after_version_raises_connect_timeout() 
 
 
 class Stalling(asyncssh.SSHServer):
-    """Never answers at one stage."""
+    """A server that never responds at one stage."""
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
@@ -205,7 +205,7 @@ async def test_ssh_open_with_connection_lost_at_session_raises_connect_failed() 
 
 @pytest.mark.parametrize("bytes_through", [0, 30, 1000, 2000, 3000, 10_000])
 async def test_ssh_cancelled_open_leaves_no_connection_and_no_task(bytes_through: int) -> None:
-    """Cancelled at several points: the line goes dead after so many bytes from the server."""
+    """The relay freezes after `bytes_through` bytes from the server, which determines the stage of the cancellation."""
     async with running_ssh_server(PASSWORD) as server, Relay(server.port, bytes_through) as relay:
         before = asyncio.all_tasks()
         receiver = RecordingReceiver()
@@ -244,7 +244,7 @@ def _note_opened_files(event: str, arguments: tuple[Any, ...]) -> None:
         _opened_files.append(str(arguments[0]))
 
 
-# A hook cannot be removed, so there is one, and it is idle without the list.
+# An audit hook cannot be removed; this one is inactive unless the list exists.
 sys.addaudithook(_note_opened_files)
 
 

@@ -1,4 +1,4 @@
-"""Back-pressure on the way out, alone and against a server that does not read."""
+"""SSH flow control: the write gate, and a channel to a server that does not read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transports.receiver import QueueReceiver
 from transports.ssh import HostKeyOptions, SshAuth, SshChannel, SshConnectOptions
 from transports.ssh.channel import WRITE_BYTES, SshClientSession, WriteGate
 
-#: The receive window of the servers here, bytes.
+#: The receive window of the server, bytes.
 WINDOW = 8192
 
 
@@ -71,13 +71,13 @@ async def test_write_gate_finish_raises_reason_in_all_waiters() -> None:
 
 
 def read_nothing(shell: Shell) -> None:
-    # asyncssh resumes when this returns.
+    # Deferred: asyncssh resumes reading after this callback.
     asyncio.get_running_loop().call_soon(shell.channel.pause_reading)
 
 
 @pytest.fixture
 async def deaf() -> AsyncIterator[FakeSshd]:
-    """A server that takes a window's bytes and no more until it is told to."""
+    """A server that accepts one window of bytes and pauses until the test resumes it."""
     async with running_ssh_server(LoginPolicy(password="pw"), read_nothing, window=WINDOW) as server:
         yield server
 
@@ -94,7 +94,7 @@ async def channel(deaf: FakeSshd) -> AsyncIterator[SshChannel]:
 
 
 async def fill(channel: SshChannel) -> int:
-    """Writes until nothing is taken any more; returns how much was."""
+    """Write until no more is accepted; return the number of bytes accepted."""
     total = 0
     while taken := channel.write(b"x" * 100_000):
         total += taken
@@ -117,7 +117,7 @@ async def test_ssh_ctrl_c_overtakes_long_paste(deaf: FakeSshd, channel: SshChann
     shell.channel.resume_reading()
     await asyncio.gather(*sending)
     await deaf.wait_until(lambda: len(shell.received) == filled + 500_001)
-    # In front of it was what had been taken before, and one turn of the paste.
+    # Before it: the bytes accepted earlier, and one write of the paste.
     assert shell.received.index(b"\x03") == filled + WRITE_BYTES
     assert WRITE_BYTES <= WINDOW
 

@@ -1,4 +1,4 @@
-"""Host keys: the three policies, a pinned fingerprint, and what is told of a key that is not the expected one."""
+"""The host key check: the policies, a pinned fingerprint, known_hosts files, and the errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def known_hosts(tmp_path: Path) -> Path:
 
 
 async def open_with(server: FakeSshd, host_keys: HostKeyOptions, host: str = HOST, **more: Any) -> None:
-    """Opens and closes a channel."""
+    """Open and close a channel."""
     options = SshConnectOptions(
         host, server.port, USER, SshAuth("password", "pw"), host_keys=host_keys, **{"use_openssh_config": False, **more}
     )
@@ -45,7 +45,7 @@ async def open_with(server: FakeSshd, host_keys: HostKeyOptions, host: str = HOS
 
 
 async def refused(server: FakeSshd, host_keys: HostKeyOptions, **more: Any) -> HostKeyMismatch:
-    """The error of an open that must fail, before any password was sent."""
+    """Return the error of an open that must fail; check that no password was sent."""
     with pytest.raises(HostKeyMismatch) as caught:
         await open_with(server, host_keys, **more)
     assert not server.attempts
@@ -53,7 +53,7 @@ async def refused(server: FakeSshd, host_keys: HostKeyOptions, **more: Any) -> H
 
 
 def other_key() -> str:
-    """An entry's type and data, of a key that no server has."""
+    """Return the type and data of a new key, as in an entry."""
     return format_key(asyncssh.generate_private_key("ssh-ed25519"))
 
 
@@ -147,7 +147,7 @@ async def test_host_key_concurrent_accept_new_records_once(server: FakeSshd, kno
 
 
 async def test_host_key_recorded_differently_during_connect_is_rejected(tmp_path: Path) -> None:
-    """The file is read before the connection is made, and another session may record another key meanwhile."""
+    """Another session may record a different key after the file was read."""
     known_hosts = tmp_path / "known"
     async with running_ssh_server(LOGIN) as server:
         text = f"[{HOST}]:{server.port} {other_key()}\n"
@@ -268,7 +268,7 @@ async def test_host_key_of_port_22_is_accepted_on_other_ports(server: FakeSshd, 
 
 
 async def test_host_key_of_port_22_does_not_make_other_ports_changed(server: FakeSshd, known_hosts: Path) -> None:
-    """A console server has its own key at port 22 and others behind its other ports."""
+    """A console server has its own key on port 22, and those of the devices on other ports."""
     error = await refused(server, write(known_hosts, f"{HOST} {other_key()}\n"))
     assert error.details["reason"] == "unknown"
     await open_with(server, HostKeyOptions("accept_new", str(known_hosts)))

@@ -1,4 +1,4 @@
-"""Logging in with keys: from a file, as text, from the agent, from the home."""
+"""SSH login with keys from a file, from text, from the agent, and from ~/.ssh."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def refused(server: FakeSshd, auth: SshAuth, **more: Any) -> AuthFailed:
 
 
 def write_key(path: Path, key: asyncssh.SSHKey, passphrase: str | None = None, file_format: str = "openssh") -> str:
-    # One round of bcrypt, of which it warns: the tests are to be quick, not the keys to be safe.
+    # One round of bcrypt, for speed; asyncssh warns about it.
     with warnings.catch_warnings(action="ignore"):
         key.write_private_key(path, file_format, passphrase, rounds=1)
     path.chmod(0o600)
@@ -103,7 +103,7 @@ async def test_login_with_unauthorised_key_falls_back_only_in_auto(key: asyncssh
 
 @pytest.fixture
 def agent(tmp_path: Path, key: asyncssh.SSHKey, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An ssh-agent that has the key."""
+    """Run an ssh-agent that holds the key; return its socket."""
     path = str(tmp_path / "agent")
     program, add = (require_program(name, "openssh-client") for name in ("ssh-agent", "ssh-add"))
     process = subprocess.Popen([program, "-D", "-a", path], stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""Opening a Telnet channel, what Enter sends, and what the far end is told of the terminal."""
+"""TelnetChannel against a scripted peer: open, Enter, window size, BREAK and keepalive."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from transports.channel import Pty
 from transports.errors import ChannelEnded, ConnectFailed, ConnectTimeout, InvalidOption, Unsupported
 from transports.telnet import LineEnding, TelnetChannel, TelnetConnectOptions
 
-# Opening
+# Open
 
 
 @asynccontextmanager
 async def opening_to_a_peer() -> AsyncIterator[tuple[asyncio.Task[None], TelnetChannel, RecordingReceiver, TcpPeer]]:
-    """A channel whose open still goes on."""
+    """Yield a channel whose open is in progress."""
     async with listening() as listener:
         channel, receiver = TelnetChannel(TelnetConnectOptions(listener.host, listener.port), Pty()), RecordingReceiver()
         opening = asyncio.create_task(channel.open(receiver))
@@ -51,7 +51,7 @@ async def test_telnet_open_to_endlessly_negotiating_peer_succeeds() -> None:
     async with opening_to_a_peer() as (opening, _, _, peer):
         while not opening.done():
             peer.send(IAC + DO + TM)
-            await asyncio.sleep(0.01)  # the pace of the peer, not a wait for anything
+            await asyncio.sleep(0.01)  # limits the rate of the peer; waits for nothing
         await opening
 
 
@@ -95,7 +95,7 @@ async def test_telnet_open_to_unknown_host_raises_connect_failed(host: str, monk
 async def test_telnet_open_without_answer_raises_connect_timeout() -> None:
     with contextlib.ExitStack() as sockets:
         full = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # Linux drops what does not fit into the queue of a listener that never accepts
+        for _ in range(3):  # fills the backlog; Linux drops further connections
             waiting = sockets.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
@@ -129,7 +129,7 @@ async def test_telnet_channel_warns_of_cleartext() -> None:
     assert "cleartext" in (TelnetChannel(TelnetConnectOptions("127.0.0.1"), Pty()).security_warning or "")
 
 
-# Enter, the terminal, BREAK
+# Enter, window size, BREAK, keepalive
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ async def test_telnet_echo_option_does_not_set_echo_off() -> None:
 
 async def test_telnet_synch_loses_no_byte() -> None:
     async with telnet_line(b"") as line:
-        line.peer.send(b"before" + IAC + DM, socket.MSG_OOB)  # RFC 854: DM is TCP's urgent byte
+        line.peer.send(b"before" + IAC + DM, socket.MSG_OOB)  # RFC 854: DM is sent as urgent data
         line.peer.send(b"after")
         assert await line.receiver.receive_until(b"after") == b"beforeafter"
 

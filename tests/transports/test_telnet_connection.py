@@ -1,4 +1,4 @@
-"""One Telnet connection without a socket: what the receiver gets and what the peer is answered, however its bytes are cut."""
+"""TelnetConnection and its option negotiation without a socket: received data and responses."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from transports.telnet.negotiation import MAX_CHANGES_WITHOUT_DATA, TelnetNegoti
 ALL_OPTIONS = [bytes([number]) for number in range(256)]
 
 
-class Heard(Receiver):
-    """Takes a few bytes at a time, so that a channel that relies on a large buffer fails."""
+class SmallBufferReceiver(Receiver):
+    """A receiver with a buffer of a few bytes; fails a connection that relies on a large one."""
 
     def __init__(self) -> None:
         self._buffer = bytearray(7)
@@ -55,22 +55,22 @@ class Heard(Receiver):
         raise AssertionError("nothing has ended")
 
 
-class _Tcp:
-    """Stands for the socket, of which only options are asked here."""
+class _Socket:
+    """A fake socket that accepts options."""
 
     def setsockopt(self, level: int, option: int, value: int) -> None:
         assert value > 0
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written."""
+    """A transport that records the written bytes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return _Tcp() if name == "socket" else default
+        return _Socket() if name == "socket" else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert high == 0
@@ -86,10 +86,10 @@ class Wire(asyncio.Transport):
 
 
 class Line:
-    """A connection, its receiver and its wire."""
+    """A connection with its receiver and its transport."""
 
     def __init__(self, *, binary: bool | None = None, pty: Pty | None = None) -> None:
-        self.heard = Heard()
+        self.heard = SmallBufferReceiver()
         self.wire = Wire()
         self.connection = TelnetConnection(
             self.heard, lambda wire: TelnetNegotiation(wire, binary=binary, pty=pty, term="vt220"), "console:23"
@@ -97,7 +97,7 @@ class Line:
         self.connection.connection_made(self.wire)
 
     def say(self, *pieces: bytes) -> bytes:
-        """Lets the peer send, each piece in a read of its own; gives the answer."""
+        """Process data of the peer, one read per piece; return the response."""
         before = len(self.wire.written)
         for piece in pieces:
             buffer = self.connection.get_buffer(-1)
@@ -166,9 +166,9 @@ def test_each_option_request_gets_one_response(pty: Pty | None, binary: bool | N
         asked = binary is True and option == BINARY
         for verb, yes, no in ((DO, WILL, WONT), (WILL, DO, DONT)):
             answer = line.say(IAC + verb + option)
-            # What we asked for ourselves is agreed with the peer's answer.
+            # A request of the peer completes our own request.
             assert answer[:3] in ([b""] if asked else [IAC + yes + option, IAC + no + option])
-            if (verb, option) != (DO, TM):  # a timing mark is answered each time (RFC 860)
+            if (verb, option) != (DO, TM):  # each timing mark gets a response (RFC 860)
                 assert line.say((IAC + verb + option) * 3) == b""
 
 
@@ -210,7 +210,7 @@ def test_negotiation_loop_is_stopped(loop: bytes) -> None:
 
 def test_naws_sends_size_with_iac_doubled() -> None:
     line = Line(pty=Pty(255, 24))
-    line.connection.negotiation.resize(Pty(80, 25))  # before it is asked for: kept
+    line.connection.negotiation.resize(Pty(80, 25))  # before the request: stored
     assert line.say(IAC + DO + NAWS) == IAC + WILL + NAWS + IAC + SB + NAWS + b"\0\x50\0\x19" + IAC + SE
     line.connection.negotiation.resize(Pty(65535, 255))
     assert line.wire.written.endswith(IAC + SB + NAWS + b"\xff\xff\xff\xff\0\xff\xff" + IAC + SE)
@@ -221,15 +221,15 @@ def test_naws_sends_size_with_iac_doubled() -> None:
 
 def test_ttype_and_new_environ_send_terminal_type_only() -> None:
     line = Line(pty=Pty())
-    send, all_of_them = b"\x01", b""
-    assert line.say(IAC + SB + TTYPE + send + IAC + SE) == b""  # not agreed yet
+    send, all_names = b"\x01", b""
+    assert line.say(IAC + SB + TTYPE + send + IAC + SE) == b""  # not negotiated yet
     line.say(IAC + DO + TTYPE + IAC + DO + NEW_ENVIRON)
     for _ in range(3):
         assert line.say(IAC + SB + TTYPE + send + IAC + SE) == IAC + SB + TTYPE + b"\0vt220" + IAC + SE
-    told = IAC + SB + NEW_ENVIRON + b"\0\0TERM\x01vt220" + IAC + SE
+    reply = IAC + SB + NEW_ENVIRON + b"\0\0TERM\x01vt220" + IAC + SE
     for names, answer in (
-        (all_of_them, told),
-        (b"\0TERM\0LANG", told),
+        (all_names, reply),
+        (b"\0TERM\0LANG", reply),
         (b"\0LANG\x03USER", IAC + SB + NEW_ENVIRON + b"\0" + IAC + SE),
     ):
         assert line.say(IAC + SB + NEW_ENVIRON + send + names + IAC + SE) == answer

@@ -1,4 +1,4 @@
-"""How a Telnet channel ends and how it takes what is written; and a hundred of them at once."""
+"""The end of a Telnet channel, writes to a peer that does not read, and many channels at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kinds(receiver: RecordingReceiver) -> list[type[ChannelError]]:
     return [type(reason) for reason in receiver.ends]
 
 
-# Ending
+# End
 
 
 @pytest.mark.parametrize(("end", "reason"), [(TcpPeer.finish, ChannelEnded), (TcpPeer.reset, ChannelBroken)])
@@ -47,7 +47,7 @@ async def test_telnet_write_that_detects_reset_loses_no_received_byte() -> None:
     async with telnet_line() as line:
         line.peer.send(b"last words")
         line.peer.reset()
-        line.channel.write(b"x")  # fails in the kernel before the loop has read what came
+        line.channel.write(b"x")  # fails in the kernel before the event loop has read the received bytes
         assert await line.receiver.receive_all() == b"$ last words"
         assert kinds(line.receiver) == [ChannelBroken]
 
@@ -70,7 +70,7 @@ async def test_telnet_write_before_open_raises_channel_closed() -> None:
     await channel.close()
 
 
-# Writing to a peer that does not read
+# Writes to a peer that does not read
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ async def stuck() -> AsyncIterator[TelnetLine]:
 async def test_telnet_unread_output_before_key_is_bounded(stuck: TelnetLine) -> None:
     taken = await fill(stuck)
     assert stuck.channel.write(b"\x03") == 0
-    # In the peer's kernel, in ours unsent, in ours on the way, in the process.
+    # The peer's receive buffer, our unsent and unacknowledged bytes, and the transport's buffer.
     assert taken < 4 * UNSENT_BYTES + WRITE_BYTES + 65536
     waiting = [asyncio.create_task(stuck.channel.send(b"\x03")) for _ in range(10)]
     assert await stuck.peer.receive_until(b"\x03" * 10) == b"x" * taken + b"\x03" * 10
@@ -101,7 +101,7 @@ async def test_telnet_end_wakes_all_waiting_writers(
     if end is not None:
         end(stuck.peer)
     else:
-        await stuck.channel.close()  # ends though the peer never reads
+        await stuck.channel.close()  # returns although the peer never reads
     assert [type(result) for result in await asyncio.gather(*waiting, return_exceptions=True)] == [reason] * 10
     await stuck.receiver.receive_all()
     assert kinds(stuck.receiver) == [reason]
@@ -116,11 +116,11 @@ async def test_telnet_peer_that_never_reads_responses_breaks_channel(stuck: Teln
     assert kinds(stuck.receiver) == [ChannelBroken]
 
 
-# Many
+# Many channels
 
 
 async def _echo_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Asks for the usual options, and gives each line back as it came: IAC doubled, CR padded."""
+    """Negotiate the usual options, and echo each line unchanged, with IAC doubled and CR padded."""
     writer.write(IAC + WILL + ECHO + IAC + WILL + SGA + IAC + DO + NAWS)
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         await reader.readuntil(IAC + SE)

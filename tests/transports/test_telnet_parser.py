@@ -1,4 +1,4 @@
-"""The Telnet scanner: what it finds does not depend on how the bytes were cut."""
+"""TelnetParser: the events do not depend on how the stream is split into chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DO, WILL, TTYPE, NAWS = b"\xfd", b"\xfb", b"\x18", b"\x1f"
 
 
 def joined(events: Iterable[TelnetEvent]) -> list[TelnetEvent]:
-    """Neighbouring data made one: where it is cut has no meaning."""
+    """Join adjacent data events; their boundaries have no meaning."""
     result: list[TelnetEvent] = []
     for event in events:
         if isinstance(event, bytes) and result and isinstance(result[-1], bytes):
@@ -28,12 +28,12 @@ def joined(events: Iterable[TelnetEvent]) -> list[TelnetEvent]:
 
 
 def scan(pieces: Iterable[bytes]) -> list[TelnetEvent]:
-    scanner = TelnetParser()
-    return joined([event for piece in pieces for event in scanner.feed(piece)])
+    parser = TelnetParser()
+    return joined([event for piece in pieces for event in parser.feed(piece)])
 
 
 def byte_by_byte(stream: bytes) -> list[TelnetEvent]:
-    """RFC 854 and 855 in their plainest form, over a stream that is there in full; what is incomplete says nothing."""
+    """Reference implementation of RFC 854 and 855 for a complete stream; incomplete commands give no event."""
     events: list[TelnetEvent] = []
     at = 0
     while at < len(stream):
@@ -68,7 +68,7 @@ def _subnegotiation(stream: bytes, start: int, events: list[TelnetEvent]) -> int
     return at + 2
 
 
-# Mostly the bytes that mean something, so that they meet.
+# Mostly bytes with a meaning, to get frequent combinations of them.
 streams = st.one_of(
     st.lists(st.sampled_from([IAC, IAC, SB, SE, NOP, DO, WILL, TTYPE, b"\0", b"\r", b"text"]), max_size=60).map(b"".join),
     st.binary(max_size=200),
@@ -84,7 +84,7 @@ def test_parser_result_is_independent_of_chunk_boundaries(stream: bytes, cuts: l
 
 RECORDED = (
     b"a" + IAC + IAC + b"b" + IAC + DO + TTYPE + IAC + SB + TTYPE + b"\x01" + IAC + SE + b"c"
-    # IAC within a subnegotiation, and as an option.
+    # IAC within a subnegotiation, and as an option code.
     + IAC + SB + NAWS + b"\0" + IAC + IAC + b"\0\x18" + IAC + SE + IAC + WILL + IAC + b"d\r\0" + IAC + NOP + b"e"
 )  # fmt: skip
 
@@ -118,15 +118,15 @@ def test_parser_overlong_subnegotiation_split_anywhere_ends(end: bytes) -> None:
 
 
 def test_parser_endless_subnegotiation_uses_bounded_memory() -> None:
-    scanner = TelnetParser()
-    scanner.feed(IAC + SB + TTYPE)
+    parser = TelnetParser()
+    parser.feed(IAC + SB + TTYPE)
     piece = b"\0garbage" * 8192
     tracemalloc.start()
     try:
         for _ in range(100):
-            assert scanner.feed(piece) == []
+            assert parser.feed(piece) == []
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert kept < 2 * MAX_SUBNEGOTIATION
-    assert scanner.feed(IAC + SE + b"text") == [b"text"]
+    assert parser.feed(IAC + SE + b"text") == [b"text"]

@@ -1,4 +1,4 @@
-"""The Telnet channel against real servers: inetutils' telnetd and FRR's zebra."""
+"""TelnetChannel against real servers: inetutils' telnetd and FRR's zebra."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from transports.errors import ChannelEnded
 from transports.receiver import QueueReceiver
 from transports.telnet import TelnetChannel, TelnetConnectOptions
 
-#: Far more than any answer takes, on a busy machine too.
-PATIENCE_S = 30
+#: Timeout of every wait, seconds; ample even on a busy machine.
+TIMEOUT_S = 30
 
 
 class Terminal:
-    """A channel and what came through it."""
+    """A channel and its receiver."""
 
     def __init__(self, channel: TelnetChannel) -> None:
         self.channel = channel
@@ -33,10 +33,10 @@ class Terminal:
         await self.channel.send(line + self.channel.enter)
 
     async def until(self, wanted: bytes) -> bytes:
-        """What comes until it ends with `wanted`."""
+        """Return the output up to one that ends with `wanted`."""
         seen = b""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 while not seen.endswith(wanted):
                     seen += await self.receiver.receive()
         except TimeoutError:
@@ -44,7 +44,7 @@ class Terminal:
         return seen
 
     async def run(self, command: bytes, prompt: bytes) -> bytes:
-        """What a command prints: without its echo and the prompt."""
+        """Run a command; return its output without echo and prompt."""
         await self.enter(command)
         output = await self.until(prompt)
         assert output.startswith(command + b"\r\n")
@@ -99,7 +99,7 @@ async def test_telnetd_enter_gives_one_prompt(telnetd: Telnetd, binary: bool | N
 
 @pytest.mark.parametrize("binary", [None, True, False])
 async def test_telnetd_transfers_all_bytes_in_both_directions(telnetd: Telnetd, binary: bool | None) -> None:
-    """Both ways; telnetd pads a CR with NUL where it does not send BINARY."""
+    """Without BINARY, telnetd pads a CR with NUL."""
     async with terminal(telnetd, binary=binary) as shell:
         await shell.until(b"$ ")
         await shell.enter(b"stty raw -echo; printf re''ady; head -c 8 | od -An -tx1; printf '<\\377\\377\\rx\\r\\n>'")
@@ -113,7 +113,7 @@ async def test_telnetd_transfers_all_bytes_in_both_directions(telnetd: Telnetd, 
 async def test_telnetd_receives_break_as_quit_character(telnetd: Telnetd) -> None:
     async with terminal(telnetd) as shell:
         await shell.until(b"$ ")
-        # As a character: as a signal it could come before there is a program to get it.
+        # isig is off: a signal could arrive before the program has started.
         await shell.enter(b"stty -isig -icanon -echo; printf re''ady; head -c 1 | od -An -tx1")
         await shell.until(b"ready")
         await shell.channel.send_break()
@@ -188,7 +188,7 @@ async def test_zebra_page_length_follows_window_size(zebra: Zebra, rows: int) ->
         assert page.count(b"\r\n") == rows
         await router.channel.send(b"q")
         erased = await router.until(b"R1> ")
-        # zebra pads the pager with NUL: none arrives.
+        # zebra pads the pager with NUL, which must be removed.
         assert b"\0" not in page + erased
         router.channel.resize(80, 2 * rows)
         await router.enter(b"list")
