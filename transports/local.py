@@ -40,7 +40,7 @@ class LocalOptions:
 
 
 def user_shell() -> str:
-    """Return $SHELL, else the shell of the password database, else /bin/sh."""
+    """Return $SHELL; the fallbacks are the password database and /bin/sh."""
     shell = environment().get("SHELL")
     if not shell:
         with contextlib.suppress(KeyError):

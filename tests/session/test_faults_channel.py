@@ -148,12 +148,15 @@ async def test_an_open_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
 
 
 async def test_an_open_that_fails_says_why(tmp_path: Path) -> None:
-    channel = MemoryChannel(fail=ConnectTimeout("no answer from scripted within 1 s; is it reachable?", host="scripted"))
+    channel = MemoryChannel(
+        fail=ConnectTimeout("no answer from scripted within 1 s", hint="check the address", host="scripted")
+    )
     async with LocalController(Settings(state_dir=tmp_path / "state"), lambda request: channel) as controller:
         with pytest.raises(PtyctlError, match="no answer from scripted") as caught:
             await SessionHandle.open(controller, protocol="telnet", host="scripted")
     assert caught.value.code is ErrorCode.CONNECT_TIMEOUT
     assert caught.value.retryable
+    assert caught.value.hint == "check the address"
     assert caught.value.details == {"host": "scripted"}
 
 

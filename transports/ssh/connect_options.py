@@ -33,7 +33,7 @@ class SshAuth:
     """Credentials.
 
     `auto` tries the agent, then the keys, then the password, as available. `password` uses neither agent nor keys;
-    `private_key` uses the named key, or else those of the OpenSSH configuration; `agent` uses only the agent.
+    `private_key` uses the named key, or those of the OpenSSH configuration if none is named; `agent` uses only the agent.
     """
 
     method: AuthMethod = "auto"
@@ -86,7 +86,7 @@ class SshJumpHost:
     """A jump host.
 
     Args:
-        port, username: None takes them from the OpenSSH configuration, or else 22 and the local user.
+        port, username: None takes them from the OpenSSH configuration; the defaults are 22 and the local user.
         auth: None uses the target's agent and keys, never its password.
         legacy_algorithms: also offer obsolete algorithms; independent of the target's setting.
     """
@@ -106,7 +106,7 @@ class SshConnectOptions:
     """The parameters of one SSH channel.
 
     Args:
-        port, username: None takes them from the OpenSSH configuration, or else 22 and the local user.
+        port, username: None takes them from the OpenSSH configuration; the defaults are 22 and the local user.
         pty: None opens a channel without a terminal; its stderr is merged into the stream.
         command: runs instead of the login shell; a tuple is quoted for a POSIX shell.
         env: sent as environment requests, which the server may ignore (RFC 4254 6.4).

@@ -73,7 +73,7 @@ class HostKeyCheck:
     def may_request_another(self) -> bool:
         """Return whether to reconnect for a host key of another type.
 
-        A server with several keys sends one per connection, and a pinned fingerprint does not say which type it belongs to.
+        A server with several keys sends one per connection, and a pinned fingerprint does not include the key type.
         """
         return self.failure is not None and self._pinned is not None and bool(self.algorithms())
 

@@ -20,7 +20,7 @@ class KnownKeys:
 
     Args:
         keys: the host keys; `authorities`: the trusted certificate authorities; `revoked`: the keys to reject.
-        path: the first file with an entry, or else the first file.
+        path: the first file with an entry; the first file if there is no entry.
     """
 
     keys: Sequence[asyncssh.SSHKey] = ()

@@ -37,8 +37,8 @@ class TelnetChannel(Channel):
 
     It starts no negotiation unless `binary` is True, so a raw TCP console receives only the bytes that the user sends.
 
-    `echo_off` is never True: the ECHO option says which side echoes, not whether input is echoed. telnetd keeps WILL ECHO on
-    while `stty -echo` hides a password, and zebra sends it when it asks for one.
+    `echo_off` is never True: the ECHO option selects the side that echoes; it does not turn echo off. telnetd keeps WILL
+    ECHO on while `stty -echo` hides a password, and zebra sends it when it asks for one.
 
     Args:
         options: the peer and the connection parameters.

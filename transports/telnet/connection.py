@@ -63,7 +63,7 @@ class TelnetConnection(asyncio.BufferedProtocol):
         self.writable.set()
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        # Allocated per read: 1000 idle consoles would otherwise hold 64 MB.
+        # Allocated per read: permanent buffers of 1000 idle consoles would take 64 MB.
         self._buffer = bytearray(READ_BYTES)
         return self._buffer
 
