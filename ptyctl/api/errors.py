@@ -64,6 +64,7 @@ class NextStep(StrEnum):
     LIST_BLOCKS = "list the session's blocks"
     LIST_DEVICES = "list the devices of the inventory"
     OPEN_SESSION = "open a new session; the history of this one can still be read"
+    OPEN_CONVERSATION = "run a command or send input, which opens the terminal"
     CLOSE_SESSIONS = "close sessions that are not used"
 
 

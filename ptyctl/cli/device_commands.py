@@ -9,13 +9,13 @@ import typer
 
 from ptyctl.api.errors import PtyctlError
 
-from .errors import EXIT_FAILED, format_error, print_message
+from .errors import EXIT_FAILED, append_hint, format_error, print_message
 from .options import AsJson
 from .output import print_json, print_table, replace_controls
 
 if TYPE_CHECKING:
-    from ptyctl.controller.doctor import Step
-    from ptyctl.inventory import Device
+    from ptyctl.controller.doctor import Check
+    from ptyctl.inventory import InventoryDevice
     from ptyctl.platforms import Platforms
 
 _DEVICE_HEADS = ("device", "address", "platform", "session", "username", "password")
@@ -42,18 +42,18 @@ def doctor(
     from ptyctl.controller.doctor import Doctor
     from ptyctl.controller.settings import load_settings
 
-    async def check() -> list[Step]:
-        steps = []
-        async for step in Doctor(load_settings(), device).steps():
-            steps.append(step)
+    async def examine() -> list[Check]:
+        checks = []
+        async for check in Doctor(load_settings(), device).checks():
+            checks.append(check)
             if not as_json:
-                typer.echo(f"{'ok  ' if step.ok else 'FAIL'}  {step.name:<11}  {replace_controls(step.told)}")
-        return steps
+                typer.echo(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<11}  {replace_controls(_check_text(check))}")
+        return checks
 
-    steps = asyncio.run(check())
+    checks = asyncio.run(examine())
     if as_json:
-        print_json([{"step": step.name, "ok": step.ok, "told": step.told} for step in steps])
-    raise typer.Exit(0 if all(step.ok for step in steps) else EXIT_FAILED)
+        print_json([{"step": check.name, "ok": check.ok, "told": _check_text(check)} for check in checks])
+    raise typer.Exit(0 if all(check.ok for check in checks) else EXIT_FAILED)
 
 
 def platforms(as_json: AsJson = False) -> None:
@@ -72,7 +72,11 @@ def platforms(as_json: AsJson = False) -> None:
     raise typer.Exit(EXIT_FAILED if faults else 0)
 
 
-def _device_row(name: str, device: Device) -> tuple[str, ...]:
+def _check_text(check: Check) -> str:
+    return append_hint(check.result, check.hint)
+
+
+def _device_row(name: str, device: InventoryDevice) -> tuple[str, ...]:
     fields = _device_fields(device)
     return (
         name,
@@ -84,7 +88,7 @@ def _device_row(name: str, device: Device) -> tuple[str, ...]:
     )
 
 
-def _device_fields(device: Device) -> dict[str, Any]:
+def _device_fields(device: InventoryDevice) -> dict[str, Any]:
     """Return the fields that are set; a secret as the reference to where it is stored."""
     fields: dict[str, Any] = {}
     for name in ("protocol", "host", "port", "platform", "session_type", "device_id", "username", "jump", "groups"):

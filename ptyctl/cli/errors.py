@@ -101,8 +101,12 @@ def report_error(error: BaseException) -> int:
 
 def format_error(error: PtyctlError) -> str:
     """Return the message and, after a semicolon, the next step as a command."""
-    hint = error.hint or _DEFAULT_STEPS.get(error.code)
-    return f"{error.message}; {_NEXT_STEPS.get(hint, hint)}" if hint else error.message
+    return append_hint(error.message, error.hint or _DEFAULT_STEPS.get(error.code))
+
+
+def append_hint(message: str, hint: str | None) -> str:
+    """Return `message` and, after a semicolon, the next step as a command."""
+    return f"{message}; {_NEXT_STEPS.get(hint, hint)}" if hint else message
 
 
 def print_message(text: str) -> None:

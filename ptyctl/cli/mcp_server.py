@@ -147,7 +147,7 @@ def _make_plan(transport: McpTransport, listen: str, toolsets: str, token_file: 
 def _open_local_controller() -> AbstractAsyncContextManager[Controller]:
     from ptyctl.controller import LocalController
 
-    return LocalController(lasting=True)
+    return LocalController(persistent=True)
 
 
 async def _serve(plan: _Plan, open_controller: OpenController) -> None:

@@ -57,11 +57,11 @@ def replay(
 
 
 def _load_recording(name: str) -> Recording:
-    from ptyctl.controller.kept_folders import kept_folder
+    from ptyctl.controller.recovery import find_session_folder
     from ptyctl.controller.settings import load_settings
     from ptyctl.session.transcript.recording import recorded
 
-    return recorded(kept_folder(load_settings().state_dir / "sessions", name))
+    return recorded(find_session_folder(load_settings().state_dir / "sessions", name))
 
 
 def _render(recording: Recording, kind: _Format) -> Iterator[str]:

@@ -1,4 +1,15 @@
-"""Opens, finds, lists and closes sessions."""
+"""The session controller: opens, finds, lists, restores and closes sessions, and serves every request on them.
+
+Start with `local.LocalController`, which implements `ptyctl.api.controller.Controller` and composes the other modules:
+
+- `registry`: the sessions of this process, by id, console device and conversation; the session limit.
+- `destinations`, `channels`, `session_factory`: from an open request to a connected session.
+- `session_actions`, `conversations`: the requests on sessions and on conversation terminals.
+- `recovery`, `descriptor_store`, `reconnect`: sessions of earlier processes, programs that outlive a crash, lost consoles.
+- `retention`, `doctor`, `settings`: removal of old transcripts, connection diagnosis, the server's settings.
+
+Imports `inventory`, `session`, `platforms`, `core`, `api` and `transports`; the interfaces (`cli`, `daemon`, `mcp`) import it.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +20,7 @@ __all__ = ["LocalController"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is used: who only wants the settings starts without the transports."""
+    """Import `LocalController` on first use: a command that only needs the settings then starts without the transports."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .local import LocalController

@@ -1,68 +1,74 @@
-"""A conversation's own terminal: a local shell for each (conversation_id, client_id), made on first use (CONTRACTS)."""
+"""Requests on conversation terminals: the pty_*, blocks_* and screen requests (docs/pty.md, docs/blocks.md).
+
+A conversation is identified by (conversation_id, client_id). Its terminal is a local shell, opened at first use.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.api.pty import PtyRequest
-from ptyctl.api.session import SessionRequest
-from ptyctl.session.calls.termination import first_prompt, restart
+from ptyctl.api import blocks, pty, screen
+from ptyctl.api.controller import Progress
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.api.pty import PtyReply, PtyReplyBase, encode_error
+from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_queries, termination
+from ptyctl.session.calls.block_search import blocks_search
+from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.io.output_wait import PROGRESS_S, WaitProgress
 from ptyctl.session.session import Session
-from ptyctl.session.spec import Spec
 
-from .destinations import Destination
-from .left import LeftSessions
-from .opening import spec_of
-from .registry import Registry
+from .channels import session_spec
+from .destinations import CONVERSATION
+from .recovery import StoredSessions
+from .registry import SessionRegistry
+from .session_factory import SessionFactory
 
-#: Why sessions are closed when their server ends.
+#: The reason with which sessions are closed when their server stops.
 SERVER_ENDED = "the server ended"
-#: The user's own shell, as a terminal program starts it.
-CONVERSATION = Destination(SessionRequest(action="open", protocol="local"))
+_CTRL_D = b"\x04"
 
-Make = Callable[[Destination, Spec], Awaitable[Session]]
+T = TypeVar("T")
+_Handler = Callable[[Session, Any], Awaitable[PtyReplyBase]]
 
 
 class Conversations:
-    """Finds the terminal that a request means. `make` opens a session; `connect` connects one anew.
+    """Finds or opens the terminal of a request.
 
-    After a restart a conversation finds its last terminal among those that are `left`. What a killed server left goes on there,
-    in a new incarnation; what was closed when a server ended can be read, until the next command makes another.
+    A conversation of an earlier server continues with its last session. If the server was killed, that session gets a new
+    incarnation. If it was closed because the server stopped, it can be read until the next command opens another session.
     """
 
-    def __init__(
-        self, registry: Registry, make: Make, connect: Callable[[Session], Awaitable[None]], left: LeftSessions
-    ) -> None:
+    def __init__(self, registry: SessionRegistry, factory: SessionFactory, stored: StoredSessions) -> None:
         self._registry = registry
-        self._left = left
-        self._make = make
-        self._connect = connect
+        self._factory = factory
+        self._stored = stored
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def find(self, request: PtyRequest) -> Session:
-        """The terminal, open or closed, to read its history.
+    async def find(self, request: pty.PtyRequest) -> Session:
+        """Return the terminal, in any state, to read its history.
 
         Raises:
             PtyctlError: NOT_FOUND.
         """
         if request.session_id is not None:
             return await self._registry.find(request.session_id)
-        assert request.conversation_id is not None  # the request was held against its rule
-        session = await self._known(request.conversation_id, request.client_id)
+        assert request.conversation_id is not None, "PtyRequest requires one of the two ids"
+        session = await self._find_known(request.conversation_id, request.client_id)
         if session is None:
             raise PtyctlError(
                 ErrorCode.NOT_FOUND,
-                f"conversation {request.conversation_id} has no terminal for client {request.client_id} yet; "
-                "the pty_exec tools and pty_send make it",
+                f"conversation {request.conversation_id} has no terminal for client {request.client_id} yet",
+                hint=NextStep.OPEN_CONVERSATION,
             )
         return session
 
-    async def find_live(self, request: PtyRequest) -> Session:
-        """A terminal that is not closed, and held by this server.
+    async def find_live(self, request: pty.PtyRequest) -> Session:
+        """Return a terminal that is not closed and is held by this process.
 
         Raises:
             PtyctlError: NOT_FOUND, ALREADY_CLOSED, BUSY, LIMIT_EXCEEDED.
@@ -70,49 +76,159 @@ class Conversations:
         session = await self.find(request) if request.session_id is None else None
         return await self._registry.find_live(session.session_id if session is not None else request.session_id)
 
-    async def find_or_make(self, request: PtyRequest) -> Session:
-        """A terminal that takes commands: a conversation's is made, or its shell started anew where it has ended.
+    async def find_or_open(self, request: pty.PtyRequest) -> Session:
+        """Return a terminal that accepts commands: open the conversation's, or restart its shell if that has ended.
 
         Raises:
-            PtyctlError: NOT_FOUND, ALREADY_CLOSED; what kept a shell from starting.
+            PtyctlError: NOT_FOUND, ALREADY_CLOSED, and the errors of starting a shell.
         """
         if request.session_id is not None:
             return await self.find_live(request)
         assert request.conversation_id is not None
-        async with self._lock(f"{request.conversation_id}\0{request.client_id}"):  # all who come first get the one
-            known = await self._known(request.conversation_id, request.client_id)
+        async with self._lock(f"{request.conversation_id}\0{request.client_id}"):  # concurrent calls share one terminal
+            known = await self._find_known(request.conversation_id, request.client_id)
             if known is None or known.closed_why == SERVER_ENDED:
-                spec = dataclasses.replace(
-                    spec_of(CONVERSATION), conversation_id=request.conversation_id, client_id=request.client_id
-                )
-                session = await self._make(CONVERSATION, spec)
-                await first_prompt(session, 0)
+                await self._open(request.conversation_id, request.client_id)
         session = await self.find_live(request)
         if session.stream.ended is not None:
             async with self._lock(session.session_id):
                 if session.stream.ended is not None and session.state in ("eof", "lost"):
                     why = f"restarted, since {session.stream.ended.message}"
-                    await restart(session, self._connect, "session_restarted", why)
+                    await termination.restart(session, self._factory.restart, "session_restarted", why)
         return session
 
     async def reset(self, session: Session) -> int:
-        """A new shell in the same session, whatever the old one does. Returns the cursor where it begins."""
+        """Replace the session's shell by a new one, even if it is busy. Return the cursor where the new one begins."""
         async with self._lock(session.session_id):
             if session.state == "closed":
                 raise session.already_closed()
-            return await restart(session, self._connect, "session_reset", "reset")
+            return await termination.restart(session, self._factory.restart, "session_reset", "reset")
 
-    async def _known(self, conversation_id: str, client_id: str) -> Session | None:
+    async def _open(self, conversation_id: str, client_id: str) -> None:
+        spec = dataclasses.replace(session_spec(CONVERSATION), conversation_id=conversation_id, client_id=client_id)
+        session = await self._factory.create(CONVERSATION, spec)
+        await termination.first_prompt(session, 0)
+
+    async def _find_known(self, conversation_id: str, client_id: str) -> Session | None:
         session = self._registry.conversation(conversation_id, client_id)
         if session is not None:
             return session
-        for session_id in await self._left.of_conversation(conversation_id, client_id):
+        for session_id in await self._stored.of_conversation(conversation_id, client_id):
             try:
                 return await self._registry.find(session_id)
             except PtyctlError:
-                continue  # another server has it, or it cannot be read
+                continue  # another server holds it, or it cannot be read
         return None
 
     def _lock(self, key: str) -> asyncio.Lock:
-        """It lives as long as somebody uses it."""
+        """Return the lock of a conversation or a session. It exists while it is used."""
         return self._locks.setdefault(key, asyncio.Lock())
+
+
+class ConversationHandler:
+    """Serves the requests on conversation terminals. Returns errors as replies."""
+
+    def __init__(self, conversations: Conversations) -> None:
+        self._conversations = conversations
+        self._block_reader = block_read.BlockReader()
+        self._handlers: dict[type[pty.PtyRequest], _Handler] = {
+            pty.PtyExecBlock: pty_calls.exec_block,
+            pty.PtyExecInteractive: pty_calls.exec_interactive,
+            pty.PtyExecInteractiveExpect: expect_send.exec_interactive_expect,
+            pty.PtyWaitFor: pty_calls.wait_for,
+            pty.PtyWaitPrompt: pty_calls.wait_prompt,
+            pty.PtyExpectSend: expect_send.expect_send,
+            pty.PtySend: pty_calls.send,
+            pty.PtyCtrlC: lambda session, request: pty_calls.interrupt(session, request.task_id),
+            pty.PtyCtrlD: lambda session, request: pty_calls.press(session, _CTRL_D, request.task_id),
+            pty.PtyEnter: _enter,
+            pty.PtyReadSpool: _as_coroutine(pty_calls.read_spool),
+            pty.PtyStatus: _as_coroutine(lambda session, request: pty_calls.status(session)),
+            pty.PtyEndSession: lambda session, request: termination.end_session(session, request.force, request.task_id),
+            pty.PtyReset: self._reset,
+            pty.PtyResize: _as_coroutine(_resize),
+            pty.PtyClose: _close,
+            blocks.BlocksSince: _as_coroutine(block_read.blocks_since),
+            blocks.BlocksGet: _as_coroutine(block_read.blocks_get),
+            blocks.BlocksRead: self._block_reader.read,
+            blocks.BlocksSearch: blocks_search,
+            screen.PtyReadRaw: _as_coroutine(screen_queries.read_raw),
+            screen.PtyReadScreen: screen_queries.read_screen,
+            screen.PtyReadScreenDeltas: screen_queries.read_deltas,
+            screen.PtyScreenStatus: screen_queries.status,
+            screen.PtyReadScrollback: screen_queries.read_scrollback,
+        }
+
+    async def handle(self, request: pty.PtyRequest, progress: Progress | None) -> PtyReplyBase:
+        """Serve one request."""
+        try:
+            session = await self._find(request)
+            with session.usage.in_use(request.task_id, reading=request.TOOL in pty.READING):
+                async with _reporting_progress(session.stream, progress):
+                    reply = await self._handlers[type(request)](session, request)
+                session.blocks.write_down()  # a reply that reports the end of a command implies that its files are complete
+                session.events.flush()
+        except PtyctlError as error:
+            return encode_error(error)
+        if isinstance(reply, PtyReply):
+            reply.notices = session.notices.take(request.task_id)
+        return reply
+
+    async def _find(self, request: pty.PtyRequest) -> Session:
+        if request.TOOL in pty.CREATING:
+            return await _uncancelled(self._conversations.find_or_open(request))
+        if request.TOOL in pty.HISTORY:
+            return await self._conversations.find(request)
+        return await self._conversations.find_live(request)
+
+    async def _reset(self, session: Session, request: pty.PtyReset) -> PtyReply:
+        termination.may_end(session, request.task_id)
+        cursor = await _uncancelled(self._conversations.reset(session))
+        return PtyReply(session_id=session.session_id, incarnation=session.incarnation, resume_cursor=cursor)
+
+
+def _as_coroutine(function: Callable[[Session, Any], PtyReplyBase]) -> _Handler:
+    async def handler(session: Session, request: pty.PtyRequest) -> PtyReplyBase:
+        return function(session, request)
+
+    return handler
+
+
+async def _enter(session: Session, request: pty.PtyEnter) -> PtyReply:
+    return await pty_calls.press(session, session.open_channel().enter, request.task_id)
+
+
+def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
+    termination.may_end(session, request.task_id)
+    session.resize(request.cols, request.rows)
+    return PtyReply(cols=session.cols, rows=session.rows)
+
+
+async def _close(session: Session, request: pty.PtyClose) -> PtyReply:
+    await termination.close(session, request.force, request.task_id)
+    return PtyReply()
+
+
+async def _uncancelled(work: Coroutine[Any, Any, T]) -> T:
+    """Complete `work` even if the caller is cancelled: other calls may wait for the same shell."""
+    return await asyncio.shield(asyncio.ensure_future(work))
+
+
+@asynccontextmanager
+async def _reporting_progress(stream: OutputStream, progress: Progress | None) -> AsyncIterator[None]:
+    """Report progress at regular intervals while the block runs."""
+    if progress is None:
+        yield
+        return
+    task = asyncio.create_task(_report_progress(WaitProgress(stream, progress)))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _report_progress(reporter: WaitProgress) -> None:
+    while True:
+        await asyncio.sleep(PROGRESS_S)
+        reporter.report()

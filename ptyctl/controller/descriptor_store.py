@@ -1,13 +1,29 @@
-"""Interface of the descriptor store, which keeps descriptors open beyond the life of this process."""
+"""Hand-off of local sessions to the next server: a descriptor store keeps their PTYs open if this process is killed."""
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.session.io.output_stream import PersistentSecretsChanged
+from ptyctl.session.session import Session, StateChanged
+from ptyctl.session.spec import Limits
+from transports.channel import Pty
+from transports.local import LocalChannel
+
+from .recovery import adopt_session
+
+#: Appended to a session id to name its secrets in the store. A session id contains no space.
+_SECRETS_SUFFIX = " secrets"
+_LOG = logging.getLogger(__name__)
 
 
 class DescriptorStore(Protocol):
-    """Holds duplicates of descriptors by name in another process."""
+    """Holds duplicates of file descriptors by name in another process."""
 
     @property
     def is_running(self) -> bool:
@@ -15,11 +31,11 @@ class DescriptorStore(Protocol):
         ...
 
     def watch(self, on_exit: Callable[[], None]) -> None:
-        """Call `on_exit` when the store's process has exited; everything must then be stored again."""
+        """Call `on_exit` when the store's process has exited. Everything must then be stored again."""
         ...
 
     def store(self, name: str, descriptor: int) -> None:
-        """Store a duplicate of a descriptor; it replaces the one of the same name.
+        """Store a duplicate of a descriptor. It replaces the one of the same name.
 
         Raises:
             OSError: the store cannot be started.
@@ -33,3 +49,125 @@ class DescriptorStore(Protocol):
     def retrieve_all(self) -> dict[str, int]:
         """Return duplicates of all descriptors that earlier processes stored."""
         ...
+
+
+class StoredSecrets:
+    """The secrets that sessions mask in their output, stored in anonymous memory and never in a file.
+
+    The next server masks them too. Covers every session that is not closed, including consoles that are connected again later.
+    """
+
+    def __init__(self, store: DescriptorStore) -> None:
+        self._store = store
+        self._by_session: dict[str, bytes] = {}
+
+    def take(self, descriptors: dict[str, int]) -> None:
+        """Read the stored secrets, and remove their entries from `descriptors`."""
+        for name in [name for name in descriptors if name.endswith(_SECRETS_SUFFIX)]:
+            with os.fdopen(descriptors.pop(name), "rb") as memory:
+                memory.seek(0)
+                self._by_session[name.removesuffix(_SECRETS_SUFFIX)] = memory.read()
+
+    def of(self, session_id: str) -> bytes:
+        """Return the secrets of a session, one per line."""
+        return self._by_session.get(session_id, b"")
+
+    def watch(self, session: Session) -> None:
+        """Let the session mask its stored secrets, and store every secret that it masks from now on."""
+        if session.held:
+            session.stream.mask(self.of(session.session_id))
+            session.stream.subscribe(PersistentSecretsChanged, lambda event: self._set(session.session_id, event.secrets))
+            if session.stream.persistent_secrets:  # typed before, for example at the login
+                self._set(session.session_id, session.stream.persistent_secrets)
+
+    def store_all(self) -> None:
+        """Store the secrets of all sessions again, in a new store."""
+        for session_id in self._by_session:
+            self._store_one(session_id)
+
+    def drop(self, session_id: str) -> None:
+        if self._by_session.pop(session_id, None) is not None:
+            self._store.remove(session_id + _SECRETS_SUFFIX)
+
+    def drop_all(self) -> None:
+        for session_id in list(self._by_session):
+            self.drop(session_id)
+
+    def _set(self, session_id: str, secrets: bytes) -> None:
+        self._by_session[session_id] = secrets
+        self._store_one(session_id)
+
+    def _store_one(self, session_id: str) -> None:
+        memory = os.memfd_create("ptyctl")
+        try:
+            os.write(memory, self._by_session[session_id])
+            self._store.store(session_id + _SECRETS_SUFFIX, memory)
+        except OSError as error:
+            _LOG.warning("the next server will not mask this session's secrets", extra={"why": str(error)})
+        finally:
+            os.close(memory)
+
+
+class SessionHandOff:
+    """Stores the PTY of each local session while it is open, and its secrets until it is closed."""
+
+    def __init__(self, store: DescriptorStore) -> None:
+        self._store = store
+        self._secrets = StoredSecrets(store)
+        self._open: dict[str, Session] = {}
+
+    def watch(self, session: Session) -> None:
+        """Keep the store up to date with the state of the session."""
+        session.subscribe(StateChanged, lambda event: self._state_changed(event.session))
+        self._secrets.watch(session)
+        self._state_changed(session)
+
+    async def adopt_sessions(self, sessions: Callable[[], Path], limits: Limits) -> list[Session]:
+        """Return the sessions whose PTYs an earlier process has stored, open and connected to the same programs.
+
+        `sessions` returns the folder of all sessions. It is called only if there is a stored PTY, since it raises where the
+        folder is not usable.
+        """
+        adopted = []
+        descriptors = self._store.retrieve_all()
+        self._secrets.take(descriptors)
+        self._store.watch(self._store_all)
+        for session_id, pty in descriptors.items():
+            try:
+                channel, secrets = LocalChannel.adopt(pty, Pty()), self._secrets.of(session_id)
+                adopted.append(await adopt_session(sessions(), session_id, limits, channel, secrets))
+            except PtyctlError as error:
+                _LOG.warning("cannot resume a session", extra={"session_id": session_id, "why": error.message})
+                os.close(pty)
+                if error.code is not ErrorCode.BUSY:  # BUSY: another server uses the session now, and may end before us
+                    self._store.remove(session_id)  # the session is unknown, so its program gets a hang-up
+        return adopted
+
+    def drop_all_secrets(self) -> None:
+        """All sessions were closed in order: no later process needs their secrets."""
+        self._secrets.drop_all()
+
+    def _state_changed(self, session: Session) -> None:
+        if session.state == "closed":
+            self._secrets.drop(session.session_id)
+        terminal = session.channel.terminal_fd if session.channel is not None else None
+        if session.state != "open":
+            self._open.pop(session.session_id, None)
+            self._store.remove(session.session_id)
+        elif terminal is not None:
+            self._open[session.session_id] = session
+            self._store_terminals([session] if self._store.is_running else list(self._open.values()))
+
+    def _store_all(self) -> None:
+        """Store everything again: the store has ended, and a new one is started on first use."""
+        self._secrets.store_all()
+        self._store_terminals(list(self._open.values()))
+
+    def _store_terminals(self, sessions: list[Session]) -> None:
+        for session in sessions:
+            terminal = session.channel.terminal_fd if session.channel is not None else None
+            try:
+                if terminal is not None:
+                    self._store.store(session.session_id, terminal)
+            except OSError as error:
+                _LOG.warning("a local session will not survive the end of this server", extra={"why": str(error)})

@@ -1,86 +1,97 @@
-"""Where an open leads: what the request says, or a device of the inventory with its credentials, fetched now."""
+"""Where an open request leads: to the address in the request, or to a device of the inventory with its credentials."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from ptyctl.api.session import Auth, Pace, SessionRequest
-from ptyctl.inventory import Hop, Inventory, Target
+from ptyctl.inventory import Inventory, Target, TargetHop
 from ptyctl.platforms import Platform, Platforms
 from ptyctl.platforms.loading import COMMON
 from ptyctl.session.device.accounts import LOGIN_LIMIT_S, NOBODY, Account, Accounts
 from ptyctl.session.device.detecting import AUTO
-from transports import ssh
-
-from .ssh_auth import auth_of
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """It holds secrets: it is kept in memory only, and a device's is made anew at each reconnect.
+    """A complete open request. Holds secrets, so it stays in memory; a device's is resolved again for each reconnect.
 
-    Args:
-        request: where and as what, in full: it names no device.
-        platform: the family that the request names, if it is one.
-        accounts: what the terminal's login is answered with.
-        hops: the way there, with credentials that no request holds; empty is as the request says.
-        device: the name in the inventory that led here.
-        pace: how fast the line may be typed at; None is as fast as it takes.
+    Attributes:
+        request: address, login and options. Its `device` is not set.
+        platform: the platform that the request names, unless it is to be detected.
+        accounts: the logins to type at the terminal's prompts.
+        hops: jump hosts from the inventory; empty means those of the request or the OpenSSH configuration.
+        device: the name in the inventory that was resolved to this destination.
+        pace: limit on the typing speed; None means no limit.
     """
 
     request: SessionRequest
     platform: Platform | None = None
     accounts: Accounts = NOBODY
-    hops: tuple[ssh.SshJumpHost, ...] = ()
+    hops: tuple[TargetHop, ...] = ()
     device: str | None = None
     pace: Pace | None = None
 
 
+#: The terminal of a conversation: the user's own shell, as a terminal emulator starts it.
+CONVERSATION = Destination(SessionRequest(action="open", protocol="local"))
+
+
 class Destinations:
-    """Follows the names of devices and families. `Inventory` looks at its file at each use."""
+    """Resolves device names with the inventory, and platform names with the platform files."""
 
     def __init__(self, inventory: Inventory, platforms: Platforms) -> None:
         self._inventory = inventory
         self._platforms = platforms
 
-    async def of(self, request: SessionRequest) -> Destination:
-        """Raises PtyctlError: UNSUPPORTED for a platform that is not known; for a device also what `Inventory.resolve` and
-        `Target.opened_by` raise."""
-        if request.device is None:
-            platform = self._platform(request)
-            return Destination(request, platform, _accounts_of(request, platform), pace=platform.pace if platform else None)
-        target = await self._inventory.resolve(request.device)
-        wanted = target.opened_by(request)
-        platform = self._platform(wanted)
-        accounts = _known_to(target, _accounts_of(wanted, platform))
-        hops, pace = tuple(_hop(hop) for hop in target.hops), target.pace or (platform.pace if platform else None)
-        return Destination(wanted, platform, accounts, hops, target.name, pace)
-
-    async def again(self, device: str) -> Destination:
-        """The same for a session that was opened before: only its device's name was kept.
+    async def resolve(self, request: SessionRequest) -> Destination:
+        """Resolve an open request.
 
         Raises:
-            PtyctlError: as `of`.
+            PtyctlError: UNSUPPORTED for an unknown platform; for a device also as `Inventory.resolve` and `Target.request_for`.
         """
-        return await self.of(SessionRequest(action="open", device=device))
+        if request.device is None:
+            platform = self._platform(request)
+            pace = platform.pace if platform else None
+            return Destination(request, platform, _request_accounts(request, platform), pace=pace)
+        target = await self._inventory.resolve(request.device)
+        resolved = target.request_for(request)
+        platform = self._platform(resolved)
+        accounts = _target_accounts(target, _request_accounts(resolved, platform))
+        pace = target.pace or (platform.pace if platform else None)
+        return Destination(resolved, platform, accounts, target.hops, target.name, pace)
+
+    async def resolve_device(self, name: str) -> Destination:
+        """Resolve a device again, for a session of which only the device's name is stored.
+
+        Raises:
+            PtyctlError: as `resolve`.
+        """
+        return await self.resolve(SessionRequest(action="open", device=name))
 
     def _platform(self, request: SessionRequest) -> Platform | None:
         return None if request.platform in (None, AUTO) else self._platforms.get(request.platform)
 
 
-def _accounts_of(request: SessionRequest, platform: Platform | None) -> Accounts:
-    """What the session may type by itself, as the request tells it: none without credentials. SSH has logged in already, and a
-    POSIX shell then asks for nothing more."""
+def _request_accounts(request: SessionRequest, platform: Platform | None) -> Accounts:
+    """Return the logins that a request allows the session to type.
+
+    Telnet and local sessions type a login only if the request has credentials. SSH has logged in already, so its credentials
+    are typed only on a platform that may ask again, which a POSIX shell does not.
+    """
     auth = request.auth or Auth()
-    wanted = request.username is not None or auth.password is not None
+    types_login = request.username is not None or auth.password is not None
     if request.protocol == "ssh":
-        wanted = request.platform not in (None, COMMON) and not (platform is not None and platform.posix_shell)
-    layers = (Account(request.username, auth.password),) if wanted else ()
+        types_login = request.platform not in (None, COMMON) and not (platform is not None and platform.posix_shell)
+    layers = (Account(request.username, auth.password),) if types_login else ()
     return Accounts(layers, auth.enable_secret)
 
 
-def _known_to(target: Target, of_request: Accounts) -> Accounts:
-    """The logins layer by layer. A device that SSH logs in to may ask behind it, for the same name and password."""
+def _target_accounts(target: Target, of_request: Accounts) -> Accounts:
+    """Return the logins of a device, outermost first.
+
+    Without logins of its own the request's are used: a device that SSH logs in to may ask again for the same credentials.
+    """
     layers = tuple(Account(login.username, login.password) for login in target.logins)
     options = target.options
     return replace(
@@ -91,8 +102,3 @@ def _known_to(target: Target, of_request: Accounts) -> Accounts:
         prepare=options.prepare,
         timeout_s=min(options.timeout_ms / 1000, LOGIN_LIMIT_S),
     )
-
-
-def _hop(hop: Hop) -> ssh.SshJumpHost:
-    auth = None if hop.auth is None else auth_of(hop.auth)
-    return ssh.SshJumpHost(hop.host, hop.port, hop.username, auth, hop.legacy_algorithms)

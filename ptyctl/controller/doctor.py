@@ -1,4 +1,4 @@
-"""Goes the way to a device of the inventory step by step, and says which one fails, why, and what to do."""
+"""Diagnosis of the connection to an inventory device: checks each step from the name to the prompt."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.api.session import SessionRequest, Timeouts
-from ptyctl.inventory import Device, Inventory
+from ptyctl.api.session import Timeouts
+from ptyctl.inventory import Inventory, InventoryDevice
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.arriving import arrive
 from ptyctl.session.calls.changing import mode_at
@@ -24,71 +24,78 @@ from ptyctl.session.session import Session
 from transports.errors import ChannelError
 from transports.ssh.endpoint import resolve
 
+from .channels import channel_factory, session_spec, ssh_options
 from .destinations import Destination, Destinations
-from .opening import channel_opener, spec_of, ssh_options
 from .settings import Settings
 
-#: How long a prompt may take where there is no login to wait for.
-PROMPT_WAIT_S = 10.0
+#: How long to wait for a prompt after the login, or where there is no login.
+PROMPT_TIMEOUT_S = 10.0
 
-Name = Literal["name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
+CheckName = Literal["name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """`told` is what was found, or what is wrong and the next step; never a secret."""
+class Check:
+    """The outcome of one check.
 
-    name: Name
+    Attributes:
+        result: what was found, or what failed. Holds no secret.
+        hint: the next step after a failure, if there is one.
+    """
+
+    name: CheckName
     ok: bool
-    told: str
+    result: str
+    hint: str | None = None
 
 
 class Doctor:
-    """One examination. It connects and logs in by itself, as a session would; nothing of it is kept."""
+    """Examines one device. Connects and logs in as a session would, and stores nothing."""
 
     def __init__(self, settings: Settings, device: str) -> None:
         self._settings = settings
         self._device = device
         self._inventory = Inventory(settings.devices_file)
 
-    async def steps(self) -> AsyncGenerator[Step, None]:
-        """Each step as it is done; the first that fails is the last."""
-        now: Name = "name"
+    async def checks(self) -> AsyncGenerator[Check, None]:
+        """Yield each check when it is done. The first failure is the last check."""
+        name: CheckName = "name"
         try:
-            yield Step(now, True, _where(await self._entry()))
-            now = "credentials"
-            families = Platforms(self._settings.platforms_dir)
-            destination = await Destinations(self._inventory, families).of(SessionRequest(action="open", device=self._device))
-            yield Step(now, True, _credentials(destination))
-            now = "network"
-            yield Step(now, True, await _reach(destination))
-            now = "connection"
+            yield Check(name, True, _address(await self._find_device()))
+            name = "credentials"
+            platforms = Platforms(self._settings.platforms_dir)
+            destinations = Destinations(self._inventory, platforms)
+            destination = await destinations.resolve_device(self._device)
+            yield Check(name, True, _credentials(destination))
+            name = "network"
+            yield Check(name, True, await _check_network(destination))
+            name = "connection"
             async with self._connected(destination) as session:
-                yield Step(now, True, _connection(session))
-                now = "login"
-                await arrive(session, families)
-                yield Step(now, True, _login(session))
-                now = "prompt"
-                for step in await _at_prompt(session):
-                    yield step
+                yield Check(name, True, _connection(session))
+                name = "login"
+                await arrive(session, platforms)
+                yield Check(name, True, _login(session))
+                name = "prompt"
+                for check in await _check_prompt(session):
+                    yield check
         except PtyctlError as error:
-            yield Step(now, False, error.message)
+            yield Check(name, False, error.message, error.hint)
 
-    async def _entry(self) -> Device:
+    async def _find_device(self) -> InventoryDevice:
         devices = await self._inventory.devices()
         if self._device not in devices:
-            await self._inventory.resolve(self._device)  # says which names are near
+            await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
         return devices[self._device]
 
     @asynccontextmanager
     async def _connected(self, destination: Destination) -> AsyncIterator[Session]:
         with TemporaryDirectory(prefix="ptyctl-doctor-") as folder:
-            session = Session("doctor", spec_of(destination), Path(folder) / "doctor", self._settings.limits)
+            session = Session("doctor", session_spec(destination), Path(folder) / "doctor", self._settings.limits)
             session.set_accounts(destination.accounts)
             session.set_platform(destination.platform)
             session.set_pace(destination.pace)
             try:
-                await session.connect(channel_opener()(destination))
+                await session.connect(channel_factory()(destination))
                 yield session
             except ChannelError as error:
                 raise from_channel(error) from None
@@ -96,7 +103,7 @@ class Doctor:
                 await session.close(force=True)
 
 
-def _where(device: Device) -> str:
+def _address(device: InventoryDevice) -> str:
     if device.console is not None:
         return f"line {device.console.port} of console server {device.console.server}"
     return f"{device.protocol} to {device.host}{f':{device.port}' if device.port is not None else ''}"
@@ -107,11 +114,11 @@ def _credentials(destination: Destination) -> str:
     found = [f"{len(accounts.layers)} login{'s' if len(accounts.layers) > 1 else ''} to type"] if accounts.layers else []
     found += [f"SSH login ({auth.method})"] if auth is not None else []
     found += ["enable secret"] if accounts.enable_secret is not None else []
-    return ", ".join(found) or "none are named: SSH uses the agent and the keys that are there, other logins are left to you"
+    return ", ".join(found) or "none configured: SSH uses the agent and the user's keys, other logins are left to the user"
 
 
-async def _reach(destination: Destination) -> str:
-    """Whether anybody listens at the first place on the way."""
+async def _check_network(destination: Destination) -> str:
+    """Connect to the first host on the path: the device, its console server or its first jump host."""
     request = destination.request
     host, port = request.host or "", request.port or 23
     if request.protocol == "ssh":
@@ -127,48 +134,52 @@ async def _reach(destination: Destination) -> str:
     except TimeoutError:
         raise _unreachable(host, port, f"no answer in {limit_s:g} s") from None
     except (OSError, UnicodeError) as error:
-        raise _unreachable(host, port, _words(error)) from None
+        raise _unreachable(host, port, _reason(error)) from None
     writer.close()
-    return f"{host}:{port} takes connections"
+    return f"{host}:{port} accepts connections"
 
 
 def _connection(session: Session) -> str:
     channel = session.open_channel()
-    said = (channel.server_banner or "").split("\n")[0]
-    how = "host key and SSH login are right" if channel.protocol == "ssh" else "options are negotiated"
-    return f"{how}{f'; {said}' if said.strip() else ''}"
+    banner = (channel.server_banner or "").split("\n")[0]
+    result = "host key and SSH login are accepted" if channel.protocol == "ssh" else "options are negotiated"
+    return f"{result}; {banner}" if banner.strip() else result
 
 
 def _login(session: Session) -> str:
     if not session.accounts.layers:
-        return "nothing was typed: there is no login on the terminal, or no credentials for it"
-    return f"logged in{f'; {session.login_notice}' if session.login_notice else ''}"
+        return "nothing was typed: the terminal asks for no login, or there are no credentials for it"
+    return f"logged in; {session.login_notice}" if session.login_notice else "logged in"
 
 
-async def _at_prompt(session: Session) -> list[Step]:
-    """What is there after the login."""
+async def _check_prompt(session: Session) -> list[Check]:
+    """Check the prompt, the mode and paging after the login."""
     terminal = session.terminal
-    if not await settled_prompt(terminal, session.expectations(), terminal.now() + PROMPT_WAIT_S, SYSTEM):
-        shown = terminal.last_line().strip()
-        return [Step("prompt", False, f"none was found; the last line is {shown!r}. Check the platform, or give expect")]
-    steps = [Step("prompt", True, repr(terminal.last_line().strip()))]
+    if not await settled_prompt(terminal, session.expectations(), terminal.now() + PROMPT_TIMEOUT_S, SYSTEM):
+        last_line = terminal.last_line().strip()
+        return [Check("prompt", False, f"none was found; the last line is {last_line!r}", "check the platform, or set expect")]
+    checks = [Check("prompt", True, repr(terminal.last_line().strip()))]
     platform, mode = session.platform, mode_at(session)
     if platform is None or platform.posix_shell:
-        return steps
+        return checks
     if mode not in platform.home:
         wanted = " or ".join(platform.home)
-        why = session.login_notice or "name an enable_secret, or check the platform"
-        return [*steps, Step("mode", False, f"it is {mode or 'not known'}, and commands run in {wanted}: {why}")]
-    off = [command for entry in platform.terminal.paging_off for command in entry.commands]
-    paging = f"turned off: {', '.join(off)}" if off and session.accounts.layers else "left on; pagers are answered"
-    return [*steps, Step("mode", True, mode), Step("paging", True, paging)]
+        result = f"it is {mode or 'unknown'}, and commands run in {wanted}"
+        if session.login_notice:
+            return [*checks, Check("mode", False, f"{result}: {session.login_notice}")]
+        return [*checks, Check("mode", False, result, "set an enable_secret, or check the platform")]
+    commands = [command for entry in platform.terminal.paging_off for command in entry.commands]
+    paging = f"turned off: {', '.join(commands)}" if commands and session.accounts.layers else "left on; pagers are answered"
+    return [*checks, Check("mode", True, mode), Check("paging", True, paging)]
 
 
 def _unreachable(host: str, port: int, why: str) -> PtyctlError:
-    return PtyctlError(ErrorCode.CONNECT_FAILED, f"{host}:{port} cannot be reached: {why}; check host, port and firewalls")
+    return PtyctlError(
+        ErrorCode.CONNECT_FAILED, f"{host}:{port} cannot be reached: {why}", hint="check the host, the port and firewalls"
+    )
 
 
-def _words(error: OSError | UnicodeError) -> str:
-    """The system's own words: asyncio puts others in their place."""
+def _reason(error: OSError | UnicodeError) -> str:
+    """Return the system's text for the error. asyncio replaces it by a longer one."""
     number = error.errno if isinstance(error, OSError) else None
     return os.strerror(number) if number is not None and number > 0 else str(error)

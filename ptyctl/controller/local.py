@@ -17,7 +17,6 @@ from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls import termination
 from ptyctl.session.calls.console_log import console_log
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.parsing import execute_parsed
@@ -27,62 +26,61 @@ from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
 from ptyctl.session.session import Session
 
-from . import replies
-from .capabilities import capabilities
-from .configuring import configure
-from .conversations import SERVER_ENDED, Conversations
-from .descriptor_store import DescriptorStore
+from .channels import ChannelFactory
+from .conversations import SERVER_ENDED, ConversationHandler, Conversations
+from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
-from .left import LeftSessions
-from .locks import Locks
-from .making import Maker
-from .opener import Opener
-from .opening import OpensChannels
-from .outliving import Outliving
-from .pty import PtySurface
-from .registry import Registry
-from .retention import collect
+from .reconnect import ConsoleReconnector
+from .recovery import StoredSessions
+from .registry import SessionRegistry
+from .retention import remove_old_sessions
+from .session_actions import SessionActions, configure
+from .session_factory import SessionFactory
 from .settings import Settings, load_settings
 
 
 class LocalController:
-    """Opens, finds, lists and closes sessions; one console session for each device_id. See api.controller.Controller."""
+    """Serves every request of `ptyctl.api.controller.Controller` on sessions in this process."""
 
     def __init__(
         self,
         settings: Settings | None = None,
-        open_channel: OpensChannels | None = None,
+        create_channel: ChannelFactory | None = None,
         fd_store: DescriptorStore | None = None,
         *,
-        lasting: bool = False,
+        persistent: bool = False,
     ) -> None:
-        """With a `keeper` local programs outlive this process, should it be killed. A `lasting` server connects the inventory's
-        consoles anew that an earlier one has left; what ends soon must not take them."""
+        """Compose the controller. It takes over sessions of earlier processes when it is entered (`async with`).
+
+        Args:
+            settings: by default those of the environment.
+            create_channel: by default channels of the transports.
+            fd_store: keeps local programs running if this process is killed.
+            persistent: reconnect the inventory consoles that an earlier server has lost. Not for a process that ends soon.
+        """
         self.settings = settings or load_settings()
-        self._platforms = Platforms(self.settings.platforms_dir)
-        self._registry = Registry(self.settings.max_sessions, self._recall)
-        self._outliving = outliving = Outliving(fd_store) if fd_store is not None else None
-        destinations = Destinations(Inventory(self.settings.devices_file), self._platforms)
-        self._maker = Maker(self.settings, self._registry, self._platforms, destinations, open_channel, outliving)
-        self._lasting = lasting
-        self._left = left = LeftSessions(self.settings.state_dir / "sessions")
-        self._pty = PtySurface(Conversations(self._registry, self._maker.make, self._maker.connect_as_before, left))
-        locks = Locks(self._registry)
-        self._actions = {
-            "open": Opener(self._registry, self._maker, left, destinations).open,
-            "close": self._close,
-            "list": self._list,
-            "lock": locks.lock,
-            "unlock": locks.unlock,
-            "heartbeat": locks.heartbeat,
-            "status": self._status,
-        }
+        platforms = Platforms(self.settings.platforms_dir)
+        destinations = Destinations(Inventory(self.settings.devices_file), platforms)
+        self._persistent = persistent
+        self._stored = StoredSessions(self.settings.state_dir / "sessions")
+        self._registry = SessionRegistry(self.settings.max_sessions, self._restore)
+        self._factory = SessionFactory(self.settings, self._registry, platforms, destinations, create_channel)
+        self._reconnector = ConsoleReconnector(self._registry, self._factory.reconnect, self.settings.reconnect_for_s)
+        self._factory.watch(self._reconnector.watch)
+        self._hand_off = SessionHandOff(fd_store) if fd_store is not None else None
+        if self._hand_off is not None:
+            self._factory.watch(self._hand_off.watch)
+        self._actions = SessionActions(self._registry, self._factory, self._stored, destinations, platforms)
+        self._conversations = ConversationHandler(Conversations(self._registry, self._factory, self._stored))
 
     async def __aenter__(self) -> Self:
-        """Goes on with what an earlier server has left: sessions whose programs have outlived it, and consoles."""
-        await self._maker.take_back()
-        if self._lasting:
-            self._maker.reconnecting.take_up(self._left)
+        """Resume sessions whose programs still run, and reconnect consoles, of an earlier server."""
+        if self._hand_off is not None:
+            for session in await self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits):
+                self._factory.add(session)
+                session.usage.watch()
+        if self._persistent:
+            self._reconnector.restore_consoles(self._stored)
         return self
 
     async def __aexit__(
@@ -91,25 +89,25 @@ class LocalController:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes all sessions that it holds; their transcripts stay."""
-        await self._maker.reconnecting.aclose()
-        await self._registry.settle()
+        """Close all sessions that this process holds. Their transcripts stay."""
+        await self._reconnector.aclose()
+        await self._registry.finish_loads()
         ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
         await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in ours))
-        if self._outliving is not None:
-            self._outliving.end()
+        if self._hand_off is not None:
+            self._hand_off.drop_all_secrets()
 
     def flush(self) -> None:
-        """Writes down what waits to be, as before an end that closes nothing."""
+        """Write all buffered data, before the process ends without closing its sessions."""
         for session in self._registry.live():
             session.flush()
 
     def has_sessions(self) -> bool:
-        """Whether any session is held that is not closed; one that is only history can be read by any server."""
+        """Whether this process holds a session that is not closed."""
         return any(session.held for session in self._registry.live())
 
     async def session(self, request: SessionRequest) -> SessionReply:
-        return await self._actions[request.action](request)
+        return await self._actions.handle(request)
 
     async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
         reading = request.action == "read"
@@ -144,7 +142,7 @@ class LocalController:
                     yield item
 
     async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReplyBase:
-        return await self._pty.answer(request, progress)
+        return await self._conversations.handle(request, progress)
 
     async def notify(self, request: NotifyRequest) -> NotifyReply:
         session = await self._registry.find_live(request.session_id)
@@ -153,30 +151,12 @@ class LocalController:
 
     async def gc(self, request: GcRequest) -> GcReply:
         live = frozenset(session.session_id for session in self._registry.live() if session.held)
-        return await collect(self.settings, request, live, self._registry.forget)
+        return await remove_old_sessions(self.settings, request, live, self._registry.forget)
 
     async def log(self, request: LogRequest) -> LogReply:
         session = await self._registry.find(request.session_id)
         with session.usage.in_use(request.task_id, reading=True):
             return await console_log(session, request.from_offset, request.limit)
 
-    async def _recall(self, session_id: str, *, hold: bool) -> Session | None:
-        return await self._maker.recall(session_id, hold=hold)
-
-    async def _close(self, request: SessionRequest) -> SessionReply:
-        session = await self._registry.find_held(request.session_id)
-        await termination.close(session, bool(request.force), request.task_id)
-        return replies.about(session, request)
-
-    async def _list(self, request: SessionRequest) -> SessionReply:
-        entries = [session.entry() for session in self._registry.live()]
-        return SessionReply(action="list", sessions=entries, capabilities=capabilities(self._platforms.names()))
-
-    async def _status(self, request: SessionRequest) -> SessionReply:
-        session = await self._registry.find_live(request.session_id)
-        reply = replies.with_lock(session, request, session.lease())
-        reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
-        reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
-        if session.reconnect is not None:
-            reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
-        return reply
+    async def _restore(self, session_id: str, *, hold: bool) -> Session | None:
+        return await self._factory.restore(session_id, hold=hold)

@@ -1,4 +1,4 @@
-"""All sessions of one controller: found by id, and consoles by the device's id too."""
+"""The sessions of one controller, found by id, console device or conversation."""
 
 from __future__ import annotations
 
@@ -6,153 +6,157 @@ import asyncio
 from collections import OrderedDict, defaultdict
 from typing import Protocol
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.session.session import Session
 
-#: Sessions of which only the history is there: so many are remembered, and all others are found on disk.
-KEPT_HISTORY = 200
+#: How many sessions that are only history stay in memory. Older ones are restored from disk on demand.
+MAX_HISTORY = 200
 
 
-class Recall(Protocol):
-    """Looks on disk for a session that is not here; see `recovered`."""
+class SessionLoader(Protocol):
+    """Restores a session from disk, or returns None; see `recovery.restore_session`."""
 
     async def __call__(self, session_id: str, *, hold: bool) -> Session | None: ...
 
 
-async def _nowhere(session_id: str, *, hold: bool) -> Session | None:
-    return None
+class SessionRegistry:
+    """Holds the sessions and enforces the limit on their number.
 
-
-class Registry:
-    """`opening` serialises the opens of one device: they make one connection. `recall` looks on disk for what is not here.
-
-    What an earlier server has left is history until somebody wants more than to read it: then it is held, and counts.
+    A session of an earlier process is history until a request needs more than to read it. Then this process holds it, and it
+    counts towards the limit.
     """
 
-    def __init__(self, max_sessions: int, recall: Recall = _nowhere) -> None:
-        self.opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+    def __init__(self, max_sessions: int, load: SessionLoader) -> None:
         self._max = max_sessions
-        self._recall = recall
-        self._recalls: dict[str, asyncio.Task[Session | None]] = {}
-        self._pending = 0
+        self._load = load
+        self._loads: dict[str, asyncio.Task[Session | None]] = {}
+        self._reserved = 0
         self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._open_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def open_lock(self, device_id: str) -> asyncio.Lock:
+        """Return the lock that serializes the opens and reconnects of one console."""
+        return self._open_locks[device_id]
 
     def known(self) -> list[Session]:
-        """All that can be found by id: also those whose end is under way, or past."""
+        """Return every session in memory, including closed ones."""
         return list(self._sessions.values())
 
     def live(self) -> list[Session]:
+        """Return the sessions in memory that are not closed."""
         return [session for session in self._sessions.values() if session.state != "closed"]
 
     async def find(self, session_id: str | None) -> Session:
-        """A session that is or was here, or that an earlier server has left on disk, to read its history.
+        """Return a session in any state, from memory or from disk, to read its history.
 
         Raises:
-            PtyctlError: NOT_FOUND; POLICY_DENIED, BUSY or IO_ERROR for one on disk that may or can not be opened.
+            PtyctlError: NOT_FOUND; POLICY_DENIED, BUSY or IO_ERROR for a session on disk that cannot be read.
         """
-        return await self._found(session_id or "", hold=False)
+        return await self._find(session_id or "", hold=False)
 
     async def find_live(self, session_id: str | None) -> Session:
-        """A session that is not closed, and held by this server.
+        """Return a session that is not closed and is held by this process.
 
         Raises:
-            PtyctlError: as `find`; ALREADY_CLOSED; LIMIT_EXCEEDED for one on disk that would be one too many.
+            PtyctlError: as `find`; ALREADY_CLOSED; LIMIT_EXCEEDED if holding one from disk would exceed the limit.
         """
         before = self._sessions.get(session_id or "")
         session = await self.find_held(session_id)
         if session.state == "closed":
             raise session.already_closed()
-        if session is not before and self._held() > self._max:
+        if session is not before and self._held_count() > self._max:
             session.release_files()
-            raise self._too_many()
+            raise self._limit_exceeded()
         return session
 
     async def find_held(self, session_id: str | None) -> Session:
-        """As `find`, and what is not closed is held by this server, whatever the limit."""
-        return await self._found(session_id or "", hold=True)
+        """As `find`, but a session that is not closed is held by this process, whatever the limit."""
+        return await self._find(session_id or "", hold=True)
 
     def console(self, device_id: str) -> Session | None:
+        """Return the live session of a console."""
         return next((session for session in self.live() if session.spec.device_id == device_id), None)
 
     def conversation(self, conversation_id: str, client_id: str) -> Session | None:
-        """Its terminal, also a closed one; the last, where an earlier server has left others."""
+        """Return the newest session of a conversation, in any state."""
         key = (conversation_id, client_id)
         sessions = reversed(self._sessions.values())
         return next((session for session in sessions if (session.spec.conversation_id, session.spec.client_id) == key), None)
 
     def reserve(self) -> None:
-        """Room for one more.
+        """Reserve room for one more session.
 
         Raises:
             PtyctlError: LIMIT_EXCEEDED.
         """
-        if self._held() + self._pending >= self._max:
-            raise self._too_many()
-        self._pending += 1
+        if self._held_count() + self._reserved >= self._max:
+            raise self._limit_exceeded()
+        self._reserved += 1
 
     def release(self) -> None:
-        """A reserved place was used, or is not needed."""
-        self._pending -= 1
+        """Give a reservation back: the session was added, or could not be opened."""
+        self._reserved -= 1
 
     def add(self, session: Session) -> None:
         self._sessions[session.session_id] = session
-        history = [key for key, other in self._sessions.items() if not other.held]  # one that is closing still is
-        for key in history[: max(len(history) - KEPT_HISTORY, 0)]:
+        history = [key for key, other in self._sessions.items() if not other.held]  # a session that is closing is still held
+        for key in history[: max(len(history) - MAX_HISTORY, 0)]:
             del self._sessions[key]
 
     def forget(self, session_id: str) -> None:
-        """Its history is gone."""
+        """Drop a session whose files were removed."""
         self._sessions.pop(session_id, None)
 
-    async def settle(self) -> None:
-        """Waits for what is being read from disk."""
-        await asyncio.gather(*self._recalls.values(), return_exceptions=True)
+    async def finish_loads(self) -> None:
+        """Wait for the sessions that are being restored."""
+        await asyncio.gather(*self._loads.values(), return_exceptions=True)
 
-    def _held(self) -> int:
+    def _held_count(self) -> int:
         return sum(session.held for session in self.live())
 
-    def _too_many(self) -> PtyctlError:
+    def _limit_exceeded(self) -> PtyctlError:
         return PtyctlError(
             ErrorCode.LIMIT_EXCEEDED,
-            f"{self._held()} sessions are open, and {self._max} is the limit (max_sessions); close one first",
+            f"{self._held_count()} sessions are open, and the limit is {self._max} (max_sessions)",
             {"max_sessions": self._max},
+            hint=NextStep.CLOSE_SESSIONS,
         )
 
-    async def _found(self, session_id: str, *, hold: bool) -> Session:
+    async def _find(self, session_id: str, *, hold: bool) -> Session:
         while True:
             session = self._sessions.get(session_id)
-            if session is not None and _serves(session, hold=hold):
+            if session is not None and _is_usable(session, hold=hold):
                 return session
-            found = await asyncio.shield(self._recalls.get(session_id) or self._begin_recall(session_id, hold=hold))
-            if found is None:
+            if await asyncio.shield(self._loads.get(session_id) or self._start_load(session_id, hold=hold)) is None:
                 raise PtyctlError(
                     ErrorCode.NOT_FOUND,
-                    f"no session {session_id}; ptyctl_session action=list names those that are open",
+                    f"there is no session {session_id}",
                     {"session_id": session_id},
+                    hint=NextStep.LIST_SESSIONS,
                 )
 
-    def _begin_recall(self, session_id: str, *, hold: bool) -> asyncio.Task[Session | None]:
-        """All who ask for a session meanwhile wait for the one task, and it goes on without them."""
-        task = asyncio.create_task(self._recall_and_add(session_id, hold=hold), name=f"recall {session_id}")
-        self._recalls[session_id] = task
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it was told to whoever waited
+    def _start_load(self, session_id: str, *, hold: bool) -> asyncio.Task[Session | None]:
+        """Start the task that all concurrent callers wait for. It finishes even if they are cancelled."""
+        task = asyncio.create_task(self._load_and_add(session_id, hold=hold), name=f"restore {session_id}")
+        self._loads[session_id] = task
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # mark the exception as retrieved
         return task
 
-    async def _recall_and_add(self, session_id: str, *, hold: bool) -> Session | None:
+    async def _load_and_add(self, session_id: str, *, hold: bool) -> Session | None:
         try:
-            session = await self._recall(session_id, hold=hold) if session_id else None
+            session = await self._load(session_id, hold=hold) if session_id else None
             if session is not None:
                 self.add(session)
             return session
         finally:
-            del self._recalls[session_id]
+            del self._loads[session_id]
 
 
-def _serves(session: Session, *, hold: bool) -> bool:
-    """Whether it is as it stands on disk, and held where that is wanted."""
-    return session.held or session.state == "closed" or not (hold or _changed(session))
+def _is_usable(session: Session, *, hold: bool) -> bool:
+    """Whether the session in memory is current, and held if `hold` asks for that."""
+    return session.held or session.state == "closed" or not (hold or _changed_on_disk(session))
 
 
-def _changed(session: Session) -> bool:
-    """Whether another server has gone on with the files since they were let go."""
+def _changed_on_disk(session: Session) -> bool:
+    """Whether another server has written to the files since this process released them."""
     return session.stream.raw_size_on_disk() != session.stream.raw_kept

@@ -1,4 +1,4 @@
-"""The server's own settings: from PTYCTL_* variables first, then from the TOML file that PTYCTL_CONFIG names."""
+"""The server's settings: PTYCTL_* environment variables, then the TOML file that PTYCTL_CONFIG names."""
 
 from __future__ import annotations
 
@@ -19,10 +19,19 @@ _log = logging.getLogger(__name__)
 
 
 class Settings(BaseSettings):
-    """`state_dir` keeps the transcripts; `devices_file` is the inventory; `platforms_dir` has the user's own families. Sizes
-    are bytes. A daemon without sessions and connections ends after `daemon_idle_s`; 0 is never. A console whose line is lost is
-    connected anew for `reconnect_for_s` at most; 0 is not at all. `gc_max_age_days` and `gc_max_bytes` are what a `gc` leaves;
-    0 is no limit."""
+    """The settings, with their defaults.
+
+    Attributes:
+        state_dir: folder of the transcripts.
+        devices_file: the inventory.
+        platforms_dir: folder of the user's own platform files.
+        max_sessions: how many sessions may be open at the same time.
+        window_bytes: how much text of each session is held in memory for reads.
+        quota_bytes: how much of each session is kept on disk; 0 means nothing.
+        daemon_idle_s: time after which a daemon without sessions and connections stops; 0 means never.
+        reconnect_for_s: how long to try to reconnect a lost console; 0 disables reconnection.
+        gc_max_age_days, gc_max_bytes: limits for the removal of old transcripts; 0 means no limit.
+    """
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="ignore", frozen=True)
 
@@ -48,7 +57,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        file, sources = _file(), (init_settings, env_settings)
+        file, sources = _config_file(), (init_settings, env_settings)
         return (*sources, TomlConfigSettingsSource(settings_cls, file)) if file is not None else sources
 
     @property
@@ -56,46 +65,55 @@ class Settings(BaseSettings):
         return Limits(self.window_bytes, self.quota_bytes)
 
     def sessions_dir(self) -> Path:
-        """The folder of all transcripts, made where it is missing.
+        """Return the folder of all transcripts. Creates it if necessary.
 
         Raises:
-            PtyctlError: POLICY_DENIED when others can read it, with the command that mends it; IO_ERROR.
+            PtyctlError: POLICY_DENIED if it belongs to another user or others can read it; IO_ERROR.
         """
         for folder in (self.state_dir, self.state_dir / "sessions"):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 status = folder.stat()
             except OSError as error:
-                raise PtyctlError(ErrorCode.IO_ERROR, f"cannot keep transcripts in {folder}: {error.strerror}") from None
+                raise PtyctlError(ErrorCode.IO_ERROR, f"transcripts cannot be stored in {folder}: {error.strerror}") from None
             if status.st_uid != os.geteuid():
                 raise PtyctlError(
-                    ErrorCode.POLICY_DENIED, f"{folder} belongs to another user; set PTYCTL_STATE_DIR to your own"
+                    ErrorCode.POLICY_DENIED,
+                    f"{folder} belongs to another user",
+                    hint="set PTYCTL_STATE_DIR to a folder of your own",
                 )
             if status.st_mode & 0o077:
                 raise PtyctlError(
                     ErrorCode.POLICY_DENIED,
-                    f"{folder} can be read by others, and transcripts hold what devices print; run: chmod 700 {folder}",
+                    f"others can read {folder}, and transcripts hold everything that devices print",
                     {"path": str(folder)},
+                    hint=f"run: chmod 700 {folder}",
                 )
         return folder
 
 
 def load_settings() -> Settings:
-    """Raises PtyctlError INVALID_ARGUMENT, naming the setting that is wrong."""
-    file = _file()
-    if file is not None and not file.exists():  # as an empty one: it may be written later
-        _log.warning("PTYCTL_CONFIG names %s, which is not there: the defaults stand", file)
+    """Load the settings.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT, naming the invalid setting.
+    """
+    file = _config_file()
+    if file is not None and not file.exists():  # counts as empty: the user may create it later
+        _log.warning("PTYCTL_CONFIG names %s, which does not exist: the defaults apply", file)
     elif file is not None and not file.is_file():
-        raise invalid(f"PTYCTL_CONFIG names {file}, which is no file; name one that is, or unset PTYCTL_CONFIG")
+        raise invalid(f"PTYCTL_CONFIG names {file}, which is not a file", hint="name a file, or unset PTYCTL_CONFIG")
     try:
         return Settings()
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_input=False))
-        raise invalid(f"the settings (PTYCTL_* variables, PTYCTL_CONFIG) are wrong: {faults}") from None
+        raise invalid(f"invalid settings (PTYCTL_* variables, PTYCTL_CONFIG): {faults}") from None
     except (OSError, ValueError) as error:
-        raise invalid(f"the file that PTYCTL_CONFIG names cannot be read: {error}; mend it, or unset PTYCTL_CONFIG") from None
+        raise invalid(
+            f"the file that PTYCTL_CONFIG names cannot be read: {error}", hint="correct the file, or unset PTYCTL_CONFIG"
+        ) from None
 
 
-def _file() -> Path | None:
-    named = os.environ.get("PTYCTL_CONFIG")
-    return Path(named).expanduser() if named else None
+def _config_file() -> Path | None:
+    name = os.environ.get("PTYCTL_CONFIG")
+    return Path(name).expanduser() if name else None

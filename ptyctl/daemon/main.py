@@ -55,7 +55,7 @@ def _one_line(error: DaemonError | PtyctlError) -> str:
 
 async def _serve(runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None) -> None:
     settings = load_settings()
-    async with LocalController(settings, fd_store=FdStore(runtime_dir), lasting=True) as controller:
+    async with LocalController(settings, fd_store=FdStore(runtime_dir), persistent=True) as controller:
         server = DaemonServer(controller, settings.daemon_idle_s, controller.has_sessions)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

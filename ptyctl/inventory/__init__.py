@@ -1,9 +1,19 @@
-"""The devices that can be opened by name: where they are, how to get there, and where their credentials are kept."""
+"""The inventory: devices that can be opened by name, with their addresses, jump hosts and references to credentials.
+
+Start with `loader.Inventory`, which reads devices.toml and resolves a device's name to a `Target`.
+
+- `model`: the tables of devices.toml; `validation`: rules between tables; `faults`: how violations are reported.
+- `loader`: reads the file and merges defaults, groups and devices.
+- `secrets`: references to secrets, and fetching them.
+- `target`, `resolver`: a device with its secrets, ready to be opened.
+
+Imports `platforms` and `api`. A secret is never stored in the file, and never kept after it was used.
+"""
 
 from __future__ import annotations
 
-from .inventory import Inventory
-from .model import Device, LoginOptions
-from .target import Hop, Login, Target
+from .loader import Inventory
+from .model import InventoryDevice, LoginOptions
+from .target import Target, TargetHop, TargetLogin
 
-__all__ = ["Device", "Hop", "Inventory", "Login", "LoginOptions", "Target"]
+__all__ = ["Inventory", "InventoryDevice", "LoginOptions", "Target", "TargetHop", "TargetLogin"]

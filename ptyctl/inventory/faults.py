@@ -1,4 +1,4 @@
-"""What is wrong in devices.toml, told so that it can be mended: file, place, problem."""
+"""Faults in devices.toml, and the error that reports them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from pydantic import ValidationError
 
 from ptyctl.api.errors import PtyctlError, invalid
 
-#: So many are told in words; `details.faults` has all.
-MAX_TOLD = 5
+#: How many faults the error message lists; `details.faults` has all of them.
+MAX_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`field` is the place in the file, as `devices.switch-001.port`. No problem repeats the value that is wrong."""
+    """One fault in the file.
+
+    Attributes:
+        field: the place in the file, for example `devices.switch-001.port`.
+        problem: what is wrong. Never repeats the rejected value, which may be a secret.
+    """
 
     field: str
     problem: str
@@ -25,29 +30,30 @@ class Fault:
         return f"{self.field}: {self.problem}"
 
 
-class Faulty(Exception):
-    """The file says what cannot be."""
+class InvalidInventory(Exception):
+    """The content of the file is invalid."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         super().__init__()
         self.faults = list(faults)
 
-    def told(self, path: Path) -> PtyctlError:
-        """The error for whoever wanted a device."""
-        words = "; ".join(map(str, self.faults[:MAX_TOLD]))
-        more = f"; and {len(self.faults) - MAX_TOLD} more" if len(self.faults) > MAX_TOLD else ""
+    def as_error(self, path: Path) -> PtyctlError:
+        """Return the error for the caller, with the first faults in the message and all in the details."""
+        listed = "; ".join(map(str, self.faults[:MAX_LISTED]))
+        more = f"; and {len(self.faults) - MAX_LISTED} more" if len(self.faults) > MAX_LISTED else ""
         return invalid(
-            f"{path}: {words}{more}. Mend the file; it is read again at the next use",
+            f"{path}: {listed}{more}",
+            hint="correct the file; it is read again at the next use",
             file=str(path),
             faults=[{"field": fault.field, "problem": fault.problem} for fault in self.faults],
         )
 
 
-def faults_of(error: ValidationError, place: str = "") -> list[Fault]:
-    """What pydantic found, without the values that it found wrong."""
-    found = []
-    for fault in error.errors(include_input=False, include_url=False, include_context=False):
-        parts = [place, *map(str, fault["loc"])] if place else list(map(str, fault["loc"]))
-        problem = "is not known here" if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
-        found.append(Fault(".".join(parts) or "the file", problem))
-    return found
+def model_faults(error: ValidationError, place: str = "") -> list[Fault]:
+    """Return the faults that pydantic found, without the rejected values. `place` is prepended to each field."""
+    faults = []
+    for details in error.errors(include_input=False, include_url=False, include_context=False):
+        parts = [place, *map(str, details["loc"])] if place else list(map(str, details["loc"]))
+        problem = "unknown field" if details["type"] == "extra_forbidden" else details["msg"].removeprefix("Value error, ")
+        faults.append(Fault(".".join(parts) or "the file", problem))
+    return faults

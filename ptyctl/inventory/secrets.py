@@ -1,128 +1,288 @@
-"""Fetches a secret from the place that a reference names. Nothing is kept: a changed secret is used at the next open."""
+"""References to secrets, and fetching the secrets.
+
+The inventory names the place of a secret, never the secret itself, so the file can be read, copied and shown. A fetched secret
+is not cached: a change applies at the next open.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
+import signal
 import stat
+from asyncio.subprocess import DEVNULL
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import SecretStr
+from pydantic import Field, PlainValidator, SecretStr, ValidationError
+from pydantic_core import to_json
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.model import Value
 
-from .programs import first_bytes
-from .references import FromCommand, FromEnvironment, FromFile, FromKeyring, Reference
+from .faults import model_faults
 
-#: A secret is short; what is longer is some other file or program.
+#: The forms of a reference, for error messages.
+FORMS = 'env:NAME, file:PATH, keyring:SERVICE/USER or {command = ["pass", "show", "x"]}'
+#: How much of a file or of a program's output is read. A secret is shorter.
 MAX_BYTES = 64 * 1024
-
-#: A keyring may ask its user first, who is perhaps not there.
+#: A keyring may first ask its user, who may be absent.
 KEYRING_TIMEOUT_S = 10.0
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-async def fetch(reference: Reference, field: str, folder: Path) -> SecretStr:
-    """The secret itself.
+class EnvironmentSecret(Value):
+    """An environment variable of the server."""
 
-    Args:
-        field: for whom, in the words of the inventory: `devices.switch-001.password`.
-        folder: where relative paths begin.
+    name: str
+
+    def __str__(self) -> str:
+        return f"env:{self.name}"
+
+
+class FileSecret(Value):
+    """The first line of a file that only its owner can read. `path` is relative to the inventory's folder."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"file:{self.path}"
+
+
+class KeyringSecret(Value):
+    """An entry of the system's keyring, read with the optional package `keyring`."""
+
+    service: str
+    user: str
+
+    def __str__(self) -> str:
+        return f"keyring:{self.service}/{self.user}"
+
+
+class CommandSecret(Value):
+    """The first line of a program's output, as of `pass`. No shell is involved."""
+
+    command: tuple[str, ...] = Field(min_length=1)
+    timeout_s: float = Field(10.0, gt=0, le=300)
+
+    def __str__(self) -> str:
+        return f"the command {self.command[0]}"
+
+
+def _parse_environment(rest: str) -> EnvironmentSecret:
+    if not _VARIABLE_NAME.fullmatch(rest):
+        raise ValueError("env: must be followed by the name of an environment variable (letters, digits and _)")
+    return EnvironmentSecret(name=rest)
+
+
+def _parse_file(rest: str) -> FileSecret:
+    if not rest or "\0" in rest:
+        raise ValueError("file: must be followed by a path")
+    return FileSecret(path=rest)
+
+
+def _parse_keyring(rest: str) -> KeyringSecret:
+    service, slash, user = rest.rpartition("/")
+    if not (service and slash and user):
+        raise ValueError("keyring: must be followed by a service and a user with a / between them")
+    return KeyringSecret(service=service, user=user)
+
+
+_SCHEMES: dict[str, Callable[[str], Value]] = {"env": _parse_environment, "file": _parse_file, "keyring": _parse_keyring}
+
+
+def _parse_command(table: Any) -> CommandSecret:
+    try:
+        return CommandSecret.model_validate_json(to_json(table), strict=True)
+    except ValidationError as error:
+        raise ValueError("; ".join(map(str, model_faults(error)))) from None
+
+
+def _parse_reference(value: Any) -> Any:
+    """Parse a reference.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT, POLICY_DENIED, IO_ERROR or UNSUPPORTED. It names field and place, no part of a secret.
+        ValueError: it is not a reference. The message does not repeat it, since it may be a secret.
+    """
+    if isinstance(value, dict):
+        return _parse_command(value)
+    scheme, colon, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not colon or scheme not in _SCHEMES:
+        raise ValueError(f"is not a reference to a secret; the forms are {FORMS}")
+    return _SCHEMES[scheme](rest)
+
+
+SecretReference = Annotated[EnvironmentSecret | FileSecret | KeyringSecret | CommandSecret, PlainValidator(_parse_reference)]
+
+
+async def fetch_secret(reference: SecretReference, field: str, folder: Path) -> SecretStr:
+    """Fetch the secret.
+
+    Args:
+        field: the inventory field that has the reference, for example `devices.switch-001.password`.
+        folder: the base of relative paths.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT, POLICY_DENIED, IO_ERROR or UNSUPPORTED. Names the field and the reference, and no part of
+            the secret.
     """
     where = f"{field} ({reference})"
     match reference:
-        case FromEnvironment(name=name):
+        case EnvironmentSecret(name=name):
             raw = os.environb.get(name.encode())
             if raw is None:
-                raise _failed(
-                    ErrorCode.INVALID_ARGUMENT, where, "is not set in the server's environment; set it and start anew"
+                raise _error(
+                    ErrorCode.INVALID_ARGUMENT,
+                    where,
+                    "is not set in the server's environment",
+                    "set the variable and restart the server",
                 )
-        case FromFile(path=path):
-            raw = await asyncio.to_thread(_read, folder / Path(path).expanduser(), where)
-        case FromKeyring(service=service, user=user):
-            raw = await _from_keyring(service, user, where)
-        case FromCommand(command=command, timeout_s=timeout_s):
-            raw = await _from_command(command, timeout_s, where)
+        case FileSecret(path=path):
+            raw = await asyncio.to_thread(_read_file, folder / Path(path).expanduser(), where)
+        case KeyringSecret(service=service, user=user):
+            raw = await _read_keyring(service, user, where)
+        case CommandSecret(command=command, timeout_s=timeout_s):
+            raw = await _run_command(command, timeout_s, where)
     return _first_line(raw, where)
 
 
 def _first_line(raw: bytes, where: str) -> SecretStr:
     line = raw.split(b"\n", 1)[0].removesuffix(b"\r")
     if not line:
-        raise _failed(ErrorCode.INVALID_ARGUMENT, where, "has an empty first line; put the secret there")
+        raise _error(ErrorCode.INVALID_ARGUMENT, where, "has an empty first line", "put the secret in the first line")
     try:
         return SecretStr(line.decode())
     except UnicodeDecodeError:
-        raise _failed(ErrorCode.INVALID_ARGUMENT, where, "is not in UTF-8; store it so") from None
+        raise _error(ErrorCode.INVALID_ARGUMENT, where, "is not in UTF-8", "store the secret in UTF-8") from None
 
 
-def _read(path: Path, where: str) -> bytes:
+def _read_file(path: Path, where: str) -> bytes:
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            # Of the open file, not of the path: that could lead elsewhere by now.
-            _check(os.fstat(file.fileno()), path, where)
+        with open(path, "rb", opener=_open_nonblocking) as file:
+            # The open file is checked, since the path may lead to another file by now.
+            _check_file(os.fstat(file.fileno()), path, where)
             return file.read(MAX_BYTES)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no path"
-        raise _failed(ErrorCode.IO_ERROR, where, f"cannot be read: {reason}; check the path, owner and mode") from None
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise _error(ErrorCode.IO_ERROR, where, f"cannot be read: {reason}", "check the path, the owner and the mode") from None
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """A named pipe would hold this thread until somebody writes."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open without waiting for the other end of a named pipe."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _check(status: os.stat_result, path: Path, where: str) -> None:
+def _check_file(status: os.stat_result, path: Path, where: str) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise _failed(ErrorCode.INVALID_ARGUMENT, where, "is no regular file; name one")
+        raise _error(ErrorCode.INVALID_ARGUMENT, where, "is not a regular file", "name a regular file")
     if status.st_uid not in (os.geteuid(), 0):
-        raise _failed(ErrorCode.POLICY_DENIED, where, "belongs to another user; make a copy of your own")
+        raise _error(ErrorCode.POLICY_DENIED, where, "belongs to another user", "make a copy that belongs to the server's user")
     if status.st_mode & 0o077:
-        raise _failed(ErrorCode.POLICY_DENIED, where, f"can be read by others; run: chmod 600 {path}")
+        raise _error(ErrorCode.POLICY_DENIED, where, "can be read by others", f"run: chmod 600 {path}")
 
 
-async def _from_keyring(service: str, user: str, where: str) -> bytes:
+async def _read_keyring(service: str, user: str, where: str) -> bytes:
     try:
         import keyring
         from keyring.errors import KeyringError
     except ImportError:
-        raise _failed(
-            ErrorCode.UNSUPPORTED, where, "needs a package that is not installed; run: pip install 'ptyctl[keyring]'"
+        raise _error(
+            ErrorCode.UNSUPPORTED, where, "needs a package that is not installed", "run: pip install 'ptyctl[keyring]'"
         ) from None
     try:
         async with asyncio.timeout(KEYRING_TIMEOUT_S):
             secret = await asyncio.to_thread(keyring.get_password, service, user)
     except TimeoutError:
-        raise _failed(ErrorCode.IO_ERROR, where, f"gave no answer in {KEYRING_TIMEOUT_S:g} s; unlock the keyring") from None
+        raise _error(ErrorCode.IO_ERROR, where, f"gave no answer in {KEYRING_TIMEOUT_S:g} s", "unlock the keyring") from None
     except KeyringError as error:
-        raise _failed(
-            ErrorCode.IO_ERROR, where, f"cannot be asked ({type(error).__name__}); unlock or set up the keyring"
+        raise _error(
+            ErrorCode.IO_ERROR, where, f"cannot be read ({type(error).__name__})", "unlock or set up the keyring"
         ) from None
     if secret is None:
-        raise _failed(ErrorCode.INVALID_ARGUMENT, where, f"has no such entry; run: keyring set {service} {user}")
+        raise _error(ErrorCode.INVALID_ARGUMENT, where, "does not exist", f"run: keyring set {service} {user}")
     return secret.encode()
 
 
-async def _from_command(command: tuple[str, ...], timeout_s: float, where: str) -> bytes:
+async def _run_command(command: tuple[str, ...], timeout_s: float, where: str) -> bytes:
     try:
-        status, output = await first_bytes(command, MAX_BYTES, timeout_s)
+        status, output = await run_program(command, MAX_BYTES, timeout_s)
     except TimeoutError:
-        raise _failed(
+        raise _error(
             ErrorCode.IO_ERROR,
             where,
-            f"gave no answer in {timeout_s:g} s; it must not ask anything, or needs a longer timeout_s",
+            f"did not end within {timeout_s:g} s",
+            "use a command that asks no questions, or a longer timeout_s",
         ) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its arguments hold a NUL"
-        raise _failed(ErrorCode.INVALID_ARGUMENT, where, f"cannot be started: {reason}; check the program's name") from None
+        reason = getattr(error, "strerror", None) or "an argument contains a NUL"
+        raise _error(ErrorCode.INVALID_ARGUMENT, where, f"cannot be started: {reason}", "check the program's name") from None
     if status != 0:
-        # Nothing of what it printed is told: a program that fails halfway may have printed the secret.
-        raise _failed(ErrorCode.IO_ERROR, where, f"ended with {status}; run it by hand as the server's user to see why")
+        # The output is not shown: a program that fails halfway may have printed the secret.
+        raise _error(
+            ErrorCode.IO_ERROR,
+            where,
+            f"ended with status {status}",
+            "run it by hand as the server's user to see the reason",
+        )
     return output
 
 
-def _failed(code: ErrorCode, where: str, problem: str) -> PtyctlError:
+async def run_program(argv: Sequence[str], limit: int, timeout_s: float) -> tuple[int, bytes]:
+    """Run a program without input and without a shell. Return its exit status and the first `limit` bytes of its output.
+
+    The program has a process group of its own, which is killed if it does not end in time.
+
+    Raises:
+        TimeoutError: after `timeout_s` the program still runs, or another process still holds its stdout open.
+        OSError, ValueError: the program cannot be started.
+    """
+    loop = asyncio.get_running_loop()
+    transport, output = await loop.subprocess_exec(
+        lambda: _OutputReader(limit), *argv, stdin=DEVNULL, stderr=DEVNULL, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(timeout_s):
+            await output.ended
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+        raise
+    finally:
+        transport.close()
+        await output.exited
+    status = transport.get_returncode()
+    assert status is not None, "a process that has ended has a status"
+    return status, output.data
+
+
+class _OutputReader(asyncio.SubprocessProtocol):
+    """Reads all output of a program, so that it is not blocked, and keeps the first `limit` bytes.
+
+    Attributes:
+        exited: done when the process has ended.
+        ended: done when every process that holds its stdout has closed it.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.data = b""
+        self._limit = limit
+        self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.data = (self.data + data)[: self._limit]
+
+    def process_exited(self) -> None:
+        self.exited.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+def _error(code: ErrorCode, where: str, problem: str, hint: str) -> PtyctlError:
     field, _, _ = where.partition(" ")
-    return PtyctlError(code, f"{where}: {problem}", {"field": field})
+    return PtyctlError(code, f"{where}: {problem}", {"field": field}, hint=hint)

@@ -1,4 +1,4 @@
-"""A device with its secrets at hand: all that an open needs."""
+"""An inventory device with its secrets: everything that an open needs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from ptyctl.api.session import Auth, Pace, SessionRequest
 
 from .model import LoginOptions
 
-#: What the inventory decides alone. Were a caller to change it, the device's credentials would go to a place of the caller's.
-_DECIDED = frozenset(
+#: Fields that only the inventory sets. If a caller could change them, the device's credentials would go to an address of the
+#: caller's choice.
+_INVENTORY_FIELDS = frozenset(
     {"protocol", "host", "port", "username", "auth", "ssh_options", "telnet_options", "session_type", "device_id"}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """What a username and a password prompt are answered with; None: there is nothing to answer."""
+class TargetLogin:
+    """The answers to a username and a password prompt. None: there is no answer to that prompt."""
 
     username: str | None
     password: SecretStr | None
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
-    """An SSH host on the way, with credentials of its own. `auth` None uses the target's agent and keys, never its password."""
+class TargetHop:
+    """An SSH jump host. If `auth` is None it uses the target's agent and keys, never its password."""
 
     host: str
     port: int | None
@@ -38,37 +39,38 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One device.
+    """One device, ready to be opened.
 
-    Args:
-        name: in the inventory.
-        request: an open request without `device`: where to connect, and for SSH how to log in there.
-        hops: the way there, the first one first; SSH only. Empty: as the OpenSSH configuration or ssh_options say.
-        logins: what the terminal will ask for, layer by layer: the console server's login, then the device's.
-        enable_secret: for the way into the privileged mode.
-        options: of the login.
-        pace: how fast its line may be typed at, where that is not the platform's.
+    Attributes:
+        name: the device's name in the inventory.
+        request: an open request without `device`: the address, and for SSH the login.
+        hops: jump hosts, the first one first; SSH only. Empty means those of the OpenSSH configuration or ssh_options.
+        logins: the logins that the terminal asks for, in order: the console server's, then the device's.
+        enable_secret: for entering the privileged mode.
+        options: options of the login.
+        pace: limit on the typing speed; None means the platform's.
     """
 
     name: str
     request: SessionRequest
-    hops: tuple[Hop, ...]
-    logins: tuple[Login, ...]
+    hops: tuple[TargetHop, ...]
+    logins: tuple[TargetLogin, ...]
     enable_secret: SecretStr | None
     options: LoginOptions
     pace: Pace | None = None
 
-    def opened_by(self, asked: SessionRequest) -> SessionRequest:
-        """The open request of a caller who named this device: the inventory's, with what the caller wants beside it.
+    def request_for(self, caller: SessionRequest) -> SessionRequest:
+        """Return the open request of a caller who named this device: the inventory's fields and the caller's other fields.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT, naming the fields that are the inventory's.
+            PtyctlError: INVALID_ARGUMENT, naming the fields that only the inventory sets.
         """
-        given = {name: getattr(asked, name) for name in asked.model_fields_set}
-        clashing = sorted(name for name in _DECIDED.intersection(given) if given[name] is not None)
+        given = {name: getattr(caller, name) for name in caller.model_fields_set}
+        clashing = sorted(name for name in _INVENTORY_FIELDS.intersection(given) if given[name] is not None)
         if clashing:
             raise invalid(
-                f"device {self.name} says itself where it is and how to log in; leave out {', '.join(clashing)}",
+                f"the inventory sets the address and the login of device {self.name}",
+                hint=f"leave out {', '.join(clashing)}",
                 fields=clashing,
             )
         own = {name: getattr(self.request, name) for name in self.request.model_fields_set}

@@ -27,7 +27,7 @@ async def session(on_write: Callable[[bytes], bytes] = lambda data: b"") -> Asyn
     with TemporaryDirectory(prefix="scripted-") as folder:
         settings = Settings(state_dir=Path(folder) / "state")
         async with (
-            LocalController(settings, open_channel=lambda request: channel) as controller,
+            LocalController(settings, create_channel=lambda request: channel) as controller,
             await SessionHandle.open(controller, protocol="telnet", host="scripted") as handle,
         ):
             yield handle, channel

@@ -67,11 +67,12 @@ async def config(handle: SessionHandle, action: str, **fields: Any) -> ConfigRep
 
 @contextmanager
 def refused(code: ErrorCode, *parts: str) -> Iterator[pytest.ExceptionInfo[PtyctlError]]:
-    """The block ends with that code, and a message that holds all `parts`."""
+    """The block ends with that code, and a message and hint that hold all `parts`."""
     with pytest.raises(PtyctlError) as caught:
         yield caught
     assert caught.value.code is code, caught.value
-    assert [part for part in parts if part not in caught.value.message] == []
+    shown = f"{caught.value.message}; {caught.value.hint}"
+    assert [part for part in parts if part not in shown] == []
 
 
 async def puppet(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:

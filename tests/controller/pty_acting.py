@@ -46,10 +46,11 @@ class Pty:
         return reply
 
     async def refused(self, error: str, tool: str, *parts: str, **fields: Any) -> dict[str, Any]:
-        """The call is answered by that error, and a message that holds all `parts`."""
+        """The call is answered by that error, and a message and hint that hold all `parts`."""
         reply = await self.call(tool, **fields)
         assert (reply["ok"], reply.get("error")) == (False, error), reply
-        assert [part for part in parts if part not in reply["message"]] == [], reply["message"]
+        shown = f"{reply['message']}; {reply.get('hint')}"
+        assert [part for part in parts if part not in shown] == [], shown
         return reply
 
     async def run(self, cmd: str, **fields: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ptyctl.api.exec import ExecRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.controller import LocalController, recovered
+from ptyctl.controller import LocalController, recovery
 from ptyctl.controller.settings import Settings
 from tests.controller.pty_acting import Pty
 
@@ -142,14 +142,14 @@ async def test_who_asks_at_once_shares_one_recovery_and_others_go_on(
     tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session_id = await crash(tmp_path, state)
-    go, begun, whole = threading.Event(), [], recovered.recover
+    go, begun, whole = threading.Event(), [], recovery.recover
 
     def slow(*args: Any, **options: Any) -> Any:
         begun.append(args)
         assert go.wait(20)
         return whole(*args, **options)
 
-    monkeypatch.setattr(recovered, "recover", slow)
+    monkeypatch.setattr(recovery, "recover", slow)
     async with LocalController(Settings(state_dir=state)) as server:
         reads = [asyncio.create_task(tail(server, session_id)) for _ in range(5)]
         shell = await SessionHandle.open(server, protocol="local", command=BASH)

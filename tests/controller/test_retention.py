@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.controller.retention import doomed
+from ptyctl.controller.retention import select_removals
 from ptyctl.session.transcript.stored_sessions import StoredSession, remove_rest, remove_stored, stored_sessions
 
 DAY_MS = 86_400_000
@@ -32,7 +32,7 @@ KEPT = st.lists(
 
 @given(KEPT, st.sets(st.integers(0, 999).map(str)), st.sampled_from([0.0, 1.0, 50.0]), st.sampled_from([0, 1, 500, 5000]))
 def test_the_rules(kept: list[StoredSession], live: set[str], days: float, limit: int) -> None:
-    going = list(doomed(kept, frozenset(live), NOW_MS, days, limit))
+    going = list(select_removals(kept, frozenset(live), NOW_MS, days, limit))
     gone = {session.session_id for session, _ in going}
     assert not gone & live
     for session, why in going:

@@ -61,8 +61,9 @@ def test_a_file_that_is_none() -> None:
 
 def test_a_configuration_that_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path))
-    with pytest.raises(PtyctlError, match="no file; name one that is, or unset PTYCTL_CONFIG") as caught:
+    with pytest.raises(PtyctlError, match=r"PTYCTL_CONFIG names .* not a file") as caught:
         load_settings()
+    assert caught.value.hint == "name a file, or unset PTYCTL_CONFIG"
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 

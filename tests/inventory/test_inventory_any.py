@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.inventory.faults import Faulty
-from ptyctl.inventory.model import ConsoleServer, Defaults, Device, Document, Group, JumpHost
-from ptyctl.inventory.reading import contents_of
+from ptyctl.inventory.faults import InvalidInventory
+from ptyctl.inventory.loader import parse
+from ptyctl.inventory.model import ConsoleServer, Defaults, Document, Group, InventoryDevice, JumpHost
 
 SECRET = "hunter2"
 
@@ -40,7 +40,7 @@ files = st.fixed_dictionaries(
     optional={
         "defaults": tables(Defaults),
         "groups": named(Group),
-        "devices": named(Device),
+        "devices": named(InventoryDevice),
         "console_servers": named(ConsoleServer),
         "jump_hosts": named(JumpHost),
         "other": values,
@@ -51,8 +51,8 @@ files = st.fixed_dictionaries(
 def faults_in(tables: dict[str, Any]) -> list[str] | None:
     """What is told of a wrong file; None for a right one."""
     try:
-        contents = contents_of(tables)
-    except Faulty as error:
+        contents = parse(tables)
+    except InvalidInventory as error:
         return [fault.problem for fault in error.faults]
     return None if contents.devices.keys() == tables.get("devices", {}).keys() else []
 

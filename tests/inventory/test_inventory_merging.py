@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.inventory.merging import ancestors, layers, merge
+from ptyctl.inventory.loader import device_layers, group_order, merge
 
 leaves = st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=2)
 keys = st.sampled_from("abc")
@@ -69,19 +69,19 @@ GROUPS: dict[str, dict[str, Any]] = {
 
 
 def test_a_groups_own_groups_come_before_it_and_each_once() -> None:
-    assert ancestors(["access", "old"], GROUPS) == ["all", "campus", "access", "old"]
-    assert ancestors(["old", "access"], GROUPS) == ["all", "old", "campus", "access"]
+    assert group_order(["access", "old"], GROUPS) == ["all", "campus", "access", "old"]
+    assert group_order(["old", "access"], GROUPS) == ["all", "old", "campus", "access"]
 
 
 def test_the_device_goes_before_its_groups_and_those_before_the_defaults() -> None:
     device = {"groups": ["access", "old"], "z": 5}
-    merged = merge(layers(device, {"w": 0, "x": 0, "y": 0, "z": 0}, GROUPS))
+    merged = merge(device_layers(device, {"w": 0, "x": 0, "y": 0, "z": 0}, GROUPS))
     assert merged == {"w": 0, "x": 2, "y": 4, "z": 5, "groups": ["access", "old"]}
 
 
 def test_a_circle_is_told_as_the_way_round() -> None:
     with pytest.raises(CycleError, match="b > c > b"):
-        ancestors(["a"], {"a": {"groups": ["b"]}, "b": {"groups": ["c"]}, "c": {"groups": ["b"]}})
+        group_order(["a"], {"a": {"groups": ["b"]}, "b": {"groups": ["c"]}, "c": {"groups": ["b"]}})
 
 
 @given(
@@ -91,7 +91,7 @@ def test_a_circle_is_told_as_the_way_round() -> None:
 )
 def test_every_order_has_parents_first_or_is_refused(groups: dict[str, dict[str, list[str]]]) -> None:
     try:
-        order = ancestors(list(groups), groups)
+        order = group_order(list(groups), groups)
     except (CycleError, KeyError):
         return
     assert sorted(order) == sorted(groups)

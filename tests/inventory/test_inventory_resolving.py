@@ -182,7 +182,7 @@ class TestOpenedBy:
                 "platform": "generic",
             }
         )
-        request = target.opened_by(asked)
+        request = target.request_for(asked)
         assert (request.device, request.host, request.acquire_lock, request.task_id) == (None, "192.0.2.9", True, "t")
         assert request.pty is not None
         assert (request.platform, request.pty.rows) == ("generic", 9)
@@ -201,7 +201,8 @@ class TestOpenedBy:
     )
     async def test_no_caller_can_lead_the_credentials_elsewhere(self, field: dict[str, object], tmp_path: Path) -> None:
         target = await resolved(tmp_path, "switch-001")
-        with pytest.raises(PtyctlError, match=f"leave out {next(iter(field))}") as caught:
-            target.opened_by(SessionRequest.of({"action": "open", "device": "switch-001", **field}))
+        with pytest.raises(PtyctlError, match="sets the address and the login") as caught:
+            target.request_for(SessionRequest.of({"action": "open", "device": "switch-001", **field}))
         assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+        assert caught.value.hint == f"leave out {next(iter(field))}"
         assert "hunter2" not in repr(caught.value.payload())

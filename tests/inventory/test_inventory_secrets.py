@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,21 +15,21 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.inventory.references import FromCommand, FromEnvironment, FromFile, FromKeyring, Reference
-from ptyctl.inventory.secrets import fetch
+from ptyctl.inventory.secrets import CommandSecret, EnvironmentSecret, FileSecret, KeyringSecret, SecretReference, fetch_secret
 from tests.inventory.inventory_file import script
 
 FIELD = "devices.a.password"
 SECRET = "h\u00fcnter2 #>"
 
 
-async def fetched(reference: Reference, folder: Path = Path("/")) -> str:
-    return (await fetch(reference, FIELD, folder)).get_secret_value()
+async def fetched(reference: SecretReference, folder: Path = Path("/")) -> str:
+    return (await fetch_secret(reference, FIELD, folder)).get_secret_value()
 
 
-async def refused(reference: Reference, told: str, code: ErrorCode, folder: Path = Path("/")) -> None:
-    with pytest.raises(PtyctlError, match=told) as caught:
-        await fetch(reference, FIELD, folder)
+async def refused(reference: SecretReference, told: str, code: ErrorCode, folder: Path = Path("/")) -> None:
+    with pytest.raises(PtyctlError) as caught:
+        await fetch_secret(reference, FIELD, folder)
+    assert re.search(told, f"{caught.value.message}; {caught.value.hint}")
     assert caught.value.code is code
     assert caught.value.message.startswith(f"{FIELD} (")
     assert caught.value.details == {"field": FIELD}
@@ -39,24 +40,24 @@ class TestEnvironment:
     async def test_it_is_read_at_each_use(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for value in (SECRET, "other"):
             monkeypatch.setenv("SW_PASSWORD", value)
-            assert await fetched(FromEnvironment(name="SW_PASSWORD")) == value
+            assert await fetched(EnvironmentSecret(name="SW_PASSWORD")) == value
 
     async def test_it_is_not_set(self) -> None:
-        await refused(FromEnvironment(name="SW_NONE"), "SW_NONE.* is not set", ErrorCode.INVALID_ARGUMENT)
+        await refused(EnvironmentSecret(name="SW_NONE"), "SW_NONE.* is not set", ErrorCode.INVALID_ARGUMENT)
 
     async def test_it_is_empty_or_no_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SW_PASSWORD", "")
-        await refused(FromEnvironment(name="SW_PASSWORD"), "empty first line", ErrorCode.INVALID_ARGUMENT)
+        await refused(EnvironmentSecret(name="SW_PASSWORD"), "empty first line", ErrorCode.INVALID_ARGUMENT)
         monkeypatch.setenv("SW_PASSWORD", os.fsdecode(b"hunter2\xff"))
-        await refused(FromEnvironment(name="SW_PASSWORD"), "not in UTF-8", ErrorCode.INVALID_ARGUMENT)
+        await refused(EnvironmentSecret(name="SW_PASSWORD"), "not in UTF-8", ErrorCode.INVALID_ARGUMENT)
 
 
 class TestFile:
-    def file(self, folder: Path, mode: int = 0o600, text: str = f"{SECRET}\r\nnotes\n") -> FromFile:
+    def file(self, folder: Path, mode: int = 0o600, text: str = f"{SECRET}\r\nnotes\n") -> FileSecret:
         path = folder / "pw"
         path.write_text(text)
         path.chmod(mode)
-        return FromFile(path="pw")
+        return FileSecret(path="pw")
 
     async def test_the_first_line_beside_the_inventory(self, tmp_path: Path) -> None:
         assert await fetched(self.file(tmp_path), tmp_path) == SECRET
@@ -64,7 +65,7 @@ class TestFile:
     async def test_at_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.file(tmp_path)
         monkeypatch.setenv("HOME", str(tmp_path))
-        assert await fetched(FromFile(path="~/pw")) == SECRET
+        assert await fetched(FileSecret(path="~/pw")) == SECRET
 
     @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602, 0o601])
     async def test_one_that_others_can_read(self, mode: int, tmp_path: Path) -> None:
@@ -72,12 +73,12 @@ class TestFile:
         await refused(reference, f"chmod 600 {tmp_path}/pw", ErrorCode.POLICY_DENIED, tmp_path)
 
     async def test_one_that_is_not_there_or_is_no_file(self, tmp_path: Path) -> None:
-        await refused(FromFile(path="pw"), "No such file", ErrorCode.IO_ERROR, tmp_path)
-        await refused(FromFile(path="."), "Is a directory", ErrorCode.IO_ERROR, tmp_path)
+        await refused(FileSecret(path="pw"), "No such file", ErrorCode.IO_ERROR, tmp_path)
+        await refused(FileSecret(path="."), "Is a directory", ErrorCode.IO_ERROR, tmp_path)
 
     async def test_a_pipe_that_nobody_writes_to_holds_nothing_up(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pw", 0o600)
-        await refused(FromFile(path="pw"), "no regular file", ErrorCode.INVALID_ARGUMENT, tmp_path)
+        await refused(FileSecret(path="pw"), "not a regular file", ErrorCode.INVALID_ARGUMENT, tmp_path)
 
     async def test_an_empty_one(self, tmp_path: Path) -> None:
         await refused(self.file(tmp_path, text="\nhunter2\n"), "empty first line", ErrorCode.INVALID_ARGUMENT, tmp_path)
@@ -86,42 +87,42 @@ class TestFile:
 class TestCommand:
     async def test_the_first_line_that_it_prints(self, tmp_path: Path) -> None:
         program = script(tmp_path, f'printf "%s\\n%s\\n" "$1" "user: x"; echo {SECRET!r} >&2')
-        assert await fetched(FromCommand(command=(program, SECRET))) == SECRET
+        assert await fetched(CommandSecret(command=(program, SECRET))) == SECRET
 
     async def test_no_shell_is_involved(self) -> None:
-        assert await fetched(FromCommand(command=("echo", "$HOME;", "`id`"))) == "$HOME; `id`"
+        assert await fetched(CommandSecret(command=("echo", "$HOME;", "`id`"))) == "$HOME; `id`"
 
     async def test_it_gets_no_input(self, tmp_path: Path) -> None:
         program = script(tmp_path, "cat; echo done")
-        assert await fetched(FromCommand(command=(program,))) == "done"
+        assert await fetched(CommandSecret(command=(program,))) == "done"
 
     async def test_it_fails_and_nothing_that_it_printed_is_told(self, tmp_path: Path) -> None:
         program = script(tmp_path, "echo hunter2; echo hunter2 >&2; exit 3")
-        await refused(FromCommand(command=(program,)), "ended with 3; run it by hand", ErrorCode.IO_ERROR)
+        await refused(CommandSecret(command=(program,)), "ended with status 3; run it by hand", ErrorCode.IO_ERROR)
 
     async def test_its_arguments_are_not_told(self, tmp_path: Path) -> None:
         program = script(tmp_path, "exit 1")
-        await refused(FromCommand(command=(program, "hunter2")), "ended with 1", ErrorCode.IO_ERROR)
+        await refused(CommandSecret(command=(program, "hunter2")), "ended with status 1", ErrorCode.IO_ERROR)
 
     async def test_it_is_killed_by_a_signal(self, tmp_path: Path) -> None:
         program = script(tmp_path, "kill -9 $$")
-        await refused(FromCommand(command=(program,)), "ended with -9", ErrorCode.IO_ERROR)
+        await refused(CommandSecret(command=(program,)), "ended with status -9", ErrorCode.IO_ERROR)
 
     async def test_there_is_none(self, tmp_path: Path) -> None:
-        await refused(FromCommand(command=(str(tmp_path / "x"),)), "No such file", ErrorCode.INVALID_ARGUMENT)
+        await refused(CommandSecret(command=(str(tmp_path / "x"),)), "No such file", ErrorCode.INVALID_ARGUMENT)
 
     async def test_it_hangs_and_is_ended_with_all_that_it_started(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "alive")
         # Whoever reads the pipe sees its end once the last process that has it open for writing is gone.
         program = script(tmp_path, f"exec 3<>{tmp_path}/alive; sleep 1000 & wait")
         reader = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
-        await refused(FromCommand(command=(program,), timeout_s=0.5), "no answer in 0.5 s", ErrorCode.IO_ERROR)
+        await refused(CommandSecret(command=(program,), timeout_s=0.5), "did not end within 0.5 s", ErrorCode.IO_ERROR)
         os.set_blocking(reader, True)
         assert await asyncio.to_thread(os.read, reader, 1) == b""
         os.close(reader)
 
     async def test_one_that_prints_without_end(self) -> None:
-        await refused(FromCommand(command=("yes", ""), timeout_s=0.5), "no answer", ErrorCode.IO_ERROR)
+        await refused(CommandSecret(command=("yes", ""), timeout_s=0.5), "did not end", ErrorCode.IO_ERROR)
 
 
 class Keys(KeyringBackend):
@@ -143,7 +144,7 @@ class Keys(KeyringBackend):
 
 
 class TestKeyring:
-    REFERENCE = FromKeyring(service="net/core", user="admin")
+    REFERENCE = KeyringSecret(service="net/core", user="admin")
 
     @pytest.fixture
     def keys(self) -> Iterator[Keys]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.api.methods import PTY_REQUESTS
-from ptyctl.controller.capabilities import capabilities
+from ptyctl.controller.session_actions import capabilities
 from ptyctl.mcp import blocks_tools, core_tools, pty_tools, screen_tools
 from ptyctl.mcp.toolsets import ALL, DEFAULT, TOOLSETS, choose
 

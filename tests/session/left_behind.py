@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from ptyctl.controller.recovered import recovered
+from ptyctl.controller.recovery import restore_session
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 
@@ -48,6 +48,6 @@ async def left_by(session: Session, tmp_path: Path) -> Path:
 
 async def found(sessions: Path, limits: Limits | None = None) -> Session:
     """The session as the next server finds it there."""
-    session = await recovered(sessions, "s", limits or Limits(), hold=True)
+    session = await restore_session(sessions, "s", limits or Limits(), hold=True)
     assert session is not None
     return session

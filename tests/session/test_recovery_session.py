@@ -12,7 +12,7 @@ import pytest
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.controller.recovered import recovered
+from ptyctl.controller.recovery import restore_session
 from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from tests.session.acting import connected, read_from, run_in, write_to
@@ -151,7 +151,7 @@ async def test_what_is_alive_elsewhere_is_left_alone(tmp_path: Path) -> None:
     channel.feed(b"text")
     size = (tmp_path / "s/output.raw").stat().st_size
     with pytest.raises(PtyctlError) as refused:
-        await recovered(tmp_path, "s", Limits(), hold=False)
+        await restore_session(tmp_path, "s", Limits(), hold=False)
     assert refused.value.code is ErrorCode.BUSY
     assert "another server" in refused.value.message
     assert (tmp_path / "s/output.raw").stat().st_size == size
@@ -166,26 +166,26 @@ async def test_folders_that_are_not_ours_alone_are_refused(tmp_path: Path) -> No
         mode = path.stat().st_mode
         path.chmod(mode | 0o040)
         with pytest.raises(PtyctlError) as refused:
-            await recovered(tmp_path, "s", Limits(), hold=False)
+            await restore_session(tmp_path, "s", Limits(), hold=False)
         assert refused.value.code is ErrorCode.POLICY_DENIED
         path.chmod(mode)
     (tmp_path / "link").symlink_to(tmp_path / "s")
     with pytest.raises(PtyctlError) as refused:
-        await recovered(tmp_path, "link", Limits(), hold=False)
+        await restore_session(tmp_path, "link", Limits(), hold=False)
     assert refused.value.code is ErrorCode.POLICY_DENIED
 
 
 @pytest.mark.parametrize("session_id", ["nobody", "..", ".", "s/../s", "/etc", "s\0", "", "x" * 300])
 async def test_no_id_leads_elsewhere(tmp_path: Path, session_id: str) -> None:
     await (await connected(tmp_path, MemoryChannel())).close()
-    assert await recovered(tmp_path, session_id, Limits(), hold=True) is None
+    assert await restore_session(tmp_path, session_id, Limits(), hold=True) is None
 
 
 async def test_a_meta_that_says_nothing(tmp_path: Path) -> None:
     await (await connected(tmp_path, MemoryChannel())).close()
     (tmp_path / "s/meta.json").write_text("{}")
     with pytest.raises(PtyctlError) as refused:
-        await recovered(tmp_path, "s", Limits(), hold=False)
+        await restore_session(tmp_path, "s", Limits(), hold=False)
     assert refused.value.code is ErrorCode.IO_ERROR
 
 

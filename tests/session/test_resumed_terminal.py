@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.controller.recovered import gone_on
+from ptyctl.controller.recovery import adopt_session
 from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.session import Session
@@ -69,7 +69,7 @@ async def taken_over(session: Session, tmp_path: Path, limits: Limits | None = N
     """The session in another process, after its own was killed now; its program is the new channel."""
     sessions = await left_by(session, tmp_path)
     channel = MemoryChannel()
-    return await gone_on(sessions, session.session_id, limits or Limits(), channel), channel
+    return await adopt_session(sessions, session.session_id, limits or Limits(), channel), channel
 
 
 async def test_the_size_that_it_has_come_to(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_a_lock_keeps_its_time_whatever_the_wall_clock_does(
     there = time.time
     sessions = await left_by(session, tmp_path)
     monkeypatch.setattr(time, "time", lambda: there() + jump_s)
-    again = await gone_on(sessions, "s", Limits(), MemoryChannel())
+    again = await adopt_session(sessions, "s", Limits(), MemoryChannel())
     lease = again.lease()
     assert lease is not None
     assert lease.expires_at == pytest.approx(now + 600.0, abs=0.01)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.session import PtyOptions
-from ptyctl.controller.recovered import recovered
+from ptyctl.controller.recovery import restore_session
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.session.screen import screen as screen_module
 from ptyctl.session.session import Session
@@ -122,7 +122,7 @@ def test_a_screen_at_any_place_is_what_was_there(doing: list[Act], often: bool) 
 
 async def found_again(sessions: Path, there: Reference) -> None:
     """The next server sees the same in what a killed one left."""
-    session = await recovered(sessions, "s", Limits(), hold=True)
+    session = await restore_session(sessions, "s", Limits(), hold=True)
     assert session is not None
     screen = session.display.screen
     assert (await screen.state(attributes=True)).snapshot == there.shown[there.raw]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.controller.recovered import recovered
+from ptyctl.controller.recovery import restore_session
 from ptyctl.session.io.query_detection import COLLECT_S, FLOOD_BYTES, FLOOD_TAIL_BYTES
 from ptyctl.session.screen import query_responder as screen_answers
 from ptyctl.session.screen.query_responder import BURST, REPLIES_PER_S, TokenBucket
@@ -38,7 +38,7 @@ async def test_nothing_is_answered_after_a_recovery(tmp_path: Path) -> None:
     channel.feed(b"\x1b[6n")
     shutil.copytree(tmp_path / "s", tmp_path / "left" / "s")
     await session.close(force=True)
-    found = await recovered(tmp_path / "left", "s", Limits(), hold=True)
+    found = await restore_session(tmp_path / "left", "s", Limits(), hold=True)
     assert found is not None
     again = MemoryChannel()
     await found.connect(again)

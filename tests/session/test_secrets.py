@@ -13,7 +13,7 @@ import pytest
 
 from fixtures.memory_channel import MemoryChannel
 from fixtures.servers.programs import require_program
-from ptyctl.controller.recovered import recovered
+from ptyctl.controller.recovery import restore_session
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
@@ -169,7 +169,7 @@ async def test_read_s_in_a_shell_and_what_blocks_and_events_keep(tmp_path: Path)
     shutil.copytree(folder, left)
     await session.close()
     assert holding(folder) == []
-    again = await recovered(tmp_path / "left", "s", Limits(), hold=True)
+    again = await restore_session(tmp_path / "left", "s", Limits(), hold=True)
     assert again is not None
     await again.close()
     assert holding(left) == []

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.controller.recovered import recovered
+from ptyctl.controller.recovery import restore_session
 from ptyctl.session.calls.block_read import text_of
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
@@ -39,7 +39,7 @@ async def test_each_block_has_the_width_of_its_time_also_after_a_crash(tmp_path:
     (tmp_path / "left").mkdir(mode=0o700)
     shutil.copytree(tmp_path / "s", tmp_path / "left/s")
     await session.close()
-    lost = await recovered(tmp_path / "left", "s", Limits(), hold=False)
+    lost = await restore_session(tmp_path / "left", "s", Limits(), hold=False)
     assert lost is not None
     assert texts(lost) == [AT_80, AT_120]
 

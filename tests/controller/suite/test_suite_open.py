@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptyctl.api import Controller, ErrorCode
+from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
 from tests.controller.acting import BASH, PATIENCE_MS, MakeController, Open, refused, session
 
@@ -131,7 +132,7 @@ async def test_only_so_many_sessions(make_controller: MakeController, open_sessi
     small = await make_controller(max_sessions=2)
     one = await open_session(on=small)
     await open_session(on=small)
-    with refused(ErrorCode.LIMIT_EXCEEDED, "2", "close one") as caught:
+    with refused(ErrorCode.LIMIT_EXCEEDED, "2", NextStep.CLOSE_SESSIONS) as caught:
         await open_session(on=small)
     assert caught.value.retryable
     with refused(ErrorCode.LIMIT_EXCEEDED):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.api.pty import CREATING
@@ -18,7 +19,7 @@ from tests.controller.pty_acting import LEAST, PATIENCE_MS, Pty, folder_of
 
 @pytest.mark.parametrize("tool", sorted(PTY_REQUESTS.keys() - CREATING))
 async def test_an_unknown_conversation(pty: Pty, tool: str) -> None:
-    await pty.refused("not_found", tool, "c1", "pty_exec", **LEAST.get(tool, {}))
+    await pty.refused("not_found", tool, "c1", NextStep.OPEN_CONVERSATION, **LEAST.get(tool, {}))
 
 
 @pytest.mark.parametrize("tool", sorted(PTY_REQUESTS))

@@ -12,7 +12,7 @@ from ptyctl import LocalController
 from ptyctl.api import ErrorCode, ExecReply, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
-from ptyctl.controller import reconnecting
+from ptyctl.controller import reconnect
 from ptyctl.session.io.publisher import Publisher
 from ptyctl.simulator import SimulatedSwitch
 from tests.controller.acting import PATIENCE_MS, refused, session
@@ -98,7 +98,7 @@ async def test_meanwhile_calls_are_told_when_the_next_try_is(controller: LocalCo
 async def test_an_open_does_not_wait_for_the_next_try(
     controller: LocalController, inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconnecting, "FIRST_S", 3600.0)
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 3600.0)
     one = await console(controller)
     inventory.relay.reset()
     await state(controller, one.session_id, "reconnecting")
@@ -130,7 +130,7 @@ async def test_a_close_ends_the_trying(controller: LocalController, inventory: S
     await state(controller, one.session_id, "reconnecting")
     await one.close()
     assert await state(controller, one.session_id, "closed") == "closed"
-    await asyncio.gather(*controller._maker.reconnecting._tasks.values())
+    await asyncio.gather(*controller._reconnector._tasks.values())
     assert (await SessionHandle.open(controller, device="sw-console")).session_id != one.session_id
 
 
@@ -140,7 +140,7 @@ async def test_refused_credentials_are_not_tried_again(controller: LocalControll
     inventory.keep("password", "not-the-one")
     inventory.relay.reset()
     assert await state(controller, one.session_id, "lost") == "lost"
-    await asyncio.gather(*controller._maker.reconnecting._tasks.values())
+    await asyncio.gather(*controller._reconnector._tasks.values())
     notices = (await one.status()).notices or []
     assert any("not connected again" in notice for notice in notices)
     assert not any("not-the-one" in notice for notice in notices)
@@ -148,7 +148,7 @@ async def test_refused_credentials_are_not_tried_again(controller: LocalControll
 
 async def test_a_line_that_goes_away_again_and_again(inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is lost in the middle of the login, too."""
-    monkeypatch.setattr(reconnecting, "FIRST_S", 0.01)
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.01)
     async with LocalController(inventory.settings()) as controller:
         one = await console(controller)
         found = await controller._registry.find(one.session_id)
@@ -161,14 +161,14 @@ async def test_a_line_that_goes_away_again_and_again(inventory: SwitchInventory,
 
 
 async def test_a_close_in_the_middle_of_a_try(inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconnecting, "FIRST_S", 0.01)
+    monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.01)
     async with LocalController(inventory.settings()) as controller:
         one = await console(controller)
         inventory.relay.reset()
         await state(controller, one.session_id, "reconnecting")
         await state(controller, one.session_id, "open")  # the login is under way now
         await one.close(force=True)
-        await asyncio.gather(*controller._maker.reconnecting._tasks.values())
+        await asyncio.gather(*controller._reconnector._tasks.values())
         assert await state(controller, one.session_id, "closed") == "closed"
 
 
@@ -178,7 +178,7 @@ async def test_it_gives_up_in_the_end(inventory: SwitchInventory, switch: Simula
         inventory.write(telnet=1)
         inventory.relay.reset()
         await state(controller, one.session_id, "lost")
-        await asyncio.gather(*controller._maker.reconnecting._tasks.values())
+        await asyncio.gather(*controller._reconnector._tasks.values())
         with refused(ErrorCode.REMOTE_CLOSED, "open again"):
             await one.exec("show version")
 
@@ -208,8 +208,8 @@ async def test_after_a_restart_the_consoles_of_the_inventory_come_back(inventory
     killed.release_files()
     meta = json.loads((inventory.folder / "state" / "sessions" / one.session_id / "meta.json").read_text())
     assert (meta["spec"]["device"], meta["state"]) == ("sw-console", "lost")
-    async with LocalController(inventory.settings(), lasting=True) as second:
-        assert second._maker.reconnecting._taking_up is not None
-        await second._maker.reconnecting._taking_up
+    async with LocalController(inventory.settings(), persistent=True) as second:
+        assert second._reconnector._restoring is not None
+        await second._reconnector._restoring
         await state(second, one.session_id, "open")
         assert ((await entry(second)).incarnation, (await entry(second)).lock_holder) == (2, "t")

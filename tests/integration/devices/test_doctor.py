@@ -7,18 +7,23 @@ from typing import Any
 
 import pytest
 
-from ptyctl.controller.doctor import Doctor, Step
+from ptyctl.controller.doctor import Check, Doctor
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 ALL = ["name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
 
 
-async def examined(inventory: SwitchInventory, device: str, **settings: Any) -> list[Step]:
-    steps = [step async for step in Doctor(inventory.settings(**settings), device).steps()]
+def told(check: Check) -> str:
+    """The result and the next step of a check."""
+    return f"{check.result}; {check.hint}" if check.hint else check.result
+
+
+async def examined(inventory: SwitchInventory, device: str, **settings: Any) -> list[Check]:
+    steps = [check async for check in Doctor(inventory.settings(**settings), device).checks()]
     for step in steps:
-        assert PASSWORD not in step.told
-        assert ENABLE not in step.told
+        assert PASSWORD not in told(step)
+        assert ENABLE not in told(step)
     return steps
 
 
@@ -26,11 +31,11 @@ async def examined(inventory: SwitchInventory, device: str, **settings: Any) -> 
 async def test_all_is_well(inventory: SwitchInventory, device: str) -> None:
     steps = await examined(inventory, device)
     assert [(step.name, step.ok) for step in steps] == [(name, True) for name in ALL]
-    told = {step.name: step.told for step in steps}
-    assert "enable secret" in told["credentials"]
-    assert told["prompt"] == "'switch-001#'"
-    assert told["mode"] == "privileged"
-    assert "terminal length 0" in told["paging"]
+    results = {step.name: told(step) for step in steps}
+    assert "enable secret" in results["credentials"]
+    assert results["prompt"] == "'switch-001#'"
+    assert results["mode"] == "privileged"
+    assert "terminal length 0" in results["paging"]
     assert not (inventory.folder / "state").exists()  # nothing is kept
 
 
@@ -39,7 +44,7 @@ async def failing(inventory: SwitchInventory, device: str, name: str, *parts: st
     steps = await examined(inventory, device)
     assert [(step.name, step.ok) for step in steps[:-1]] == [(before, True) for before in ALL[: ALL.index(name)]]
     assert (steps[-1].name, steps[-1].ok) == (name, False)
-    assert [part for part in parts if part not in steps[-1].told] == []
+    assert [part for part in parts if part not in told(steps[-1])] == []
 
 
 async def test_a_name_that_is_not_there(inventory: SwitchInventory) -> None:

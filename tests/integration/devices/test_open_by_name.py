@@ -9,6 +9,7 @@ import pytest
 
 from ptyctl import LocalController
 from ptyctl.api import ErrorCode
+from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.methods import PTY_REQUESTS
 from tests.controller.acting import PATIENCE_MS, config, refused, session
@@ -59,7 +60,7 @@ async def test_a_caller_cannot_lead_the_credentials_elsewhere(controller: LocalC
 async def test_a_near_miss_is_named(controller: LocalController) -> None:
     with refused(ErrorCode.NOT_FOUND, "sw-consol", "sw-console"):
         await session(controller, "open", device="sw-consol")
-    with refused(ErrorCode.NOT_FOUND, "ptyctl devices"):
+    with refused(ErrorCode.NOT_FOUND, NextStep.LIST_DEVICES):
         await session(controller, "open", device="x")
 
 

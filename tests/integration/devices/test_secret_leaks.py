@@ -172,7 +172,7 @@ async def test_a_refused_login_and_the_doctor_leave_none(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     inventory.keep("enable", PASSWORD)  # not the one that the device wants
-    steps = [step.told async for step in Doctor(inventory.settings(), device).steps()]
+    steps = [f"{check.result} {check.hint}" async for check in Doctor(inventory.settings(), device).checks()]
     inventory.keep("password", ENABLE)
     async with LocalController(inventory.settings()) as controller:
         with pytest.raises(PtyctlError) as caught:

@@ -1,0 +1,173 @@
+"""Session spec, channel and transport options of a destination. Knows which request field belongs to which transport."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from ptyctl.api.errors import unsupported
+from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
+from ptyctl.core.prompt import Expectations
+from ptyctl.core.shells import answering_program
+from ptyctl.inventory import TargetHop
+from ptyctl.session.calls.arriving import expect_of
+from ptyctl.session.runs.shells import with_marks
+from ptyctl.session.spec import Spec
+from transports import ssh, telnet
+from transports.channel import Channel, Pty
+from transports.local import LocalChannel, LocalOptions, user_shell
+
+from .destinations import Destination
+
+#: Telnet line endings of platforms that do not end a line with CR, for which the transport's "auto" follows RFC 854.
+_LINE_ENDINGS: dict[str, telnet.LineEnding] = {"\n": "lf", "\r\n": "crlf"}
+_DEFAULT_TELNET_PORT = 23
+_DEFAULT_PORTS = {"ssh": 22, "telnet": _DEFAULT_TELNET_PORT, "local": None}
+
+
+class ChannelFactory(Protocol):
+    """Creates the channel to a destination, not yet open. Tests use scripted channels."""
+
+    def __call__(self, destination: Destination, /) -> Channel: ...
+
+
+def channel_factory() -> ChannelFactory:
+    """Return a factory whose SSH channels share their connections to jump hosts."""
+    connections = ssh.SshConnectionPool()
+
+    def create_channel(destination: Destination, /) -> Channel:
+        request = destination.request
+        timeouts = request.timeouts or Timeouts()
+        options = request.pty or PtyOptions()
+        pty = Pty(options.cols, options.rows, options.term)
+        if request.protocol == "ssh":
+            return ssh.SshChannel(ssh_options(destination, pty if options.enabled else None), connections)
+        if request.protocol == "telnet":
+            return telnet.TelnetChannel(_telnet_options(destination, timeouts), pty if options.enabled else None)
+        return LocalChannel(LocalOptions(_argv(request.command), request.cwd, request.env), pty)
+
+    return create_channel
+
+
+def session_spec(destination: Destination) -> Spec:
+    """Return the spec of a session to `destination`.
+
+    Raises:
+        PtyctlError: UNSUPPORTED or INVALID_ARGUMENT for options that exclude each other, before anything is opened.
+    """
+    request, platform = destination.request, destination.platform
+    assert request.protocol is not None
+    expect = request.expect or Expect()
+    expect = expect if platform is None else expect_of(expect, platform)
+    Expectations.of(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
+    pty = request.pty or PtyOptions()
+    if request.protocol == "local" and not pty.enabled:
+        raise unsupported("a local session always has a terminal", field="pty.enabled", hint="leave out pty.enabled")
+    is_console = request.session_type == "console"
+    may_be_posix = platform is None or platform.posix_shell
+    return Spec(
+        protocol=request.protocol,
+        host=request.host,
+        port=request.port or (_DEFAULT_PORTS[request.protocol] if request.protocol != "ssh" else None),
+        username=request.username,
+        session_type=request.session_type or "normal",
+        device_id=request.device_id,
+        device=destination.device,
+        platform=request.platform,
+        program=_program(request, pty),
+        probe_shell=request.protocol != "local" and may_be_posix and (not is_console or platform is not None),
+        integrated=_has_shell_integration(request),
+        install_integration=request.protocol != "local" and request.shell_integration == "auto",
+        idle_timeout_s=(request.timeouts or Timeouts()).idle_timeout_ms / 1000,
+        pty=pty,
+        expect=expect,
+    )
+
+
+def with_shell_integration(request: SessionRequest, nonce: str) -> SessionRequest:
+    """Return a copy of a local shell's request that starts the shell with marks."""
+    start = with_marks(_argv(request.command) or (user_shell(),), nonce, request.env or {})
+    assert start is not None, "the spec says that this shell has an integration"
+    return request.model_copy(update={"command": start.argv, "env": {**(request.env or {}), **start.env}})
+
+
+def ssh_options(destination: Destination, pty: Pty | None) -> ssh.SshConnectOptions:
+    """Return the options of an SSH channel. Raises InvalidOption for options that exclude each other."""
+    request = destination.request
+    auth, options, timeouts = request.auth or Auth(), request.ssh_options or SshOptions(), request.timeouts or Timeouts()
+    hops = tuple(_jump_host(hop) for hop in destination.hops)
+    return ssh.SshConnectOptions(
+        host=request.host or "",
+        port=request.port,
+        username=request.username,
+        auth=_ssh_auth(auth),
+        pty=pty,
+        command=request.command,
+        env=request.env or {},
+        connect_timeout_s=timeouts.connect_timeout_ms / 1000,
+        host_keys=ssh.HostKeyOptions(options.host_key_policy, options.known_hosts_path, options.host_key_fingerprint),
+        use_openssh_config=options.use_openssh_config,
+        config_path=options.config_path,
+        jump=hops or (None if options.jump is None else ssh.parse_jump_hosts(options.jump)),
+        legacy_algorithms=options.legacy_algorithms,
+        keepalive_s=options.keepalive_s,
+    )
+
+
+def _jump_host(hop: TargetHop) -> ssh.SshJumpHost:
+    auth = None if hop.auth is None else _ssh_auth(hop.auth)
+    return ssh.SshJumpHost(hop.host, hop.port, hop.username, auth, hop.legacy_algorithms)
+
+
+def _ssh_auth(auth: Auth) -> ssh.SshAuth:
+    """Return the login for the transport, with the secrets in plain text. Raises InvalidOption."""
+    return ssh.SshAuth(
+        method=auth.method,
+        password=_plain(auth.password),
+        private_key_pem=_plain(auth.private_key_pem),
+        private_key_path=auth.private_key_path,
+        passphrase=_plain(auth.passphrase),
+    )
+
+
+def _plain(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _telnet_options(destination: Destination, timeouts: Timeouts) -> telnet.TelnetConnectOptions:
+    request, platform = destination.request, destination.platform
+    options = request.telnet_options or TelnetOptions()
+    end_of_line = "\r" if platform is None else platform.end_of_line
+    return telnet.TelnetConnectOptions(
+        host=request.host or "",
+        port=request.port or _DEFAULT_TELNET_PORT,
+        line_ending=_LINE_ENDINGS.get(end_of_line, "auto") if options.line_ending == "auto" else options.line_ending,
+        binary=options.binary,
+        keepalive=options.keepalive,
+        keepalive_s=options.keepalive_s or telnet.KEEPALIVE_S,
+        connect_timeout_s=timeouts.connect_timeout_ms / 1000,
+    )
+
+
+def _program(request: SessionRequest, pty: PtyOptions) -> str | None:
+    """Return the program that runs the commands, if it is known: a local program, or a shell without a PTY (no prompt)."""
+    if request.protocol == "local":
+        argv = _argv(request.command)
+        name = answering_program(argv) if argv else user_shell()
+        return shutil.which(name) or name
+    return "sh" if request.protocol == "ssh" and not pty.enabled and request.command is None else None
+
+
+def _has_shell_integration(request: SessionRequest) -> bool:
+    if request.protocol != "local" or request.shell_integration == "off":
+        return False
+    return with_marks(_argv(request.command) or (user_shell(),), "", {}) is not None
+
+
+def _argv(command: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the argument list of a command: a string is a command line for /bin/sh."""
+    if isinstance(command, str):
+        return ("/bin/sh", "-c", command)
+    return command

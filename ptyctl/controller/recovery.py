@@ -1,0 +1,277 @@
+"""Sessions of earlier processes: found by their files, restored as history, or resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import stat
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.session.session import Session
+from ptyctl.session.spec import SPECS, Limits, Spec
+from ptyctl.session.transcript.block_recovery import write_outputs
+from ptyctl.session.transcript.raw_log import RawLog
+from ptyctl.session.transcript.recovery import TranscriptState, recover
+from transports.channel import Channel
+
+#: A session id is the name of one folder. The pattern excludes path separators and "..".
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_IndexKey = tuple[str, ...]
+
+
+async def restore_session(sessions: Path, session_id: str, limits: Limits, *, hold: bool) -> Session | None:
+    """Restore a session from its files, or return None if it has no folder.
+
+    The session is `closed` if it was closed in order, and `lost` otherwise. With `hold` the files of a lost session stay locked
+    for this process, so that it can be connected again. Without it they are released as soon as they are repaired.
+
+    Raises:
+        PtyctlError: POLICY_DENIED for files of another user or files that others can read; BUSY if another server holds the
+            session; IO_ERROR.
+    """
+    folder = sessions / session_id
+    if not _SESSION_ID.fullmatch(session_id):
+        return None
+    stored = await asyncio.to_thread(_load, folder, limits)
+    if stored is None:
+        return None
+    log = stored.transcript.raw
+    if stored.transcript.without_output:
+        asyncio.get_running_loop().run_in_executor(None, write_outputs, stored.transcript.without_output, log.path, log.kept)
+    with _as_ptyctl_errors(folder), _closed_on_error(log):
+        session = Session(session_id, stored.spec, folder, limits, stored.transcript)
+        session.restore(stored.meta)
+    if session.held and not hold:
+        session.release_files()
+    return session
+
+
+async def adopt_session(sessions: Path, session_id: str, limits: Limits, channel: Channel, secrets: bytes = b"") -> Session:
+    """Restore a session as open on `channel`, whose program has survived the process that held it.
+
+    Args:
+        secrets: text to mask in the output, one secret per line.
+
+    Raises:
+        PtyctlError: as `restore_session`; NOT_FOUND if its folder was removed.
+    """
+    folder = sessions / session_id
+    stored = await asyncio.to_thread(_load, folder, limits, lives_on=True)
+    if stored is None:
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"the folder {folder} does not exist, or holds no session")
+    with _as_ptyctl_errors(folder), _closed_on_error(stored.transcript.raw):
+        session = Session(session_id, stored.spec, folder, limits, stored.transcript)
+        session.restore_values(stored.meta)
+    session.stream.mask(secrets)
+    await session.resume(channel, stored.transcript.running)
+    return session
+
+
+class StoredSessions:
+    """Index of the sessions on disk, by console device and by conversation.
+
+    Built in a worker thread at first use, since there may be thousands; later uses read only new folders.
+    """
+
+    def __init__(self, sessions: Path) -> None:
+        self._sessions = sessions
+        self._indexed: set[str] = set()
+        self._by_key: defaultdict[_IndexKey, list[str]] = defaultdict(list)
+        self._indexing = asyncio.Lock()
+
+    async def of_device(self, device_id: str) -> str | None:
+        """Return the id of a console's last session, or None if that was closed in order."""
+        for session_id in await self._find(_device_key(device_id)):
+            stored_meta = await asyncio.to_thread(read_meta, self._sessions / session_id)
+            if stored_meta is not None:  # None: the folder was removed since it was indexed
+                return session_id if stored_meta.get("state") != "closed" else None
+        return None
+
+    async def of_conversation(self, conversation_id: str, client_id: str) -> list[str]:
+        """Return the ids of a conversation's sessions, newest first."""
+        return await self._find(_conversation_key(conversation_id, client_id))
+
+    async def inventory_consoles(self, age_s: float) -> list[str]:
+        """Return the last session of each inventory console that was not closed in order and was alive `age_s` ago or later."""
+        return await asyncio.to_thread(self._recent_consoles, time.time() - age_s)
+
+    def _recent_consoles(self, since: float) -> list[str]:
+        last: dict[str, str] = {}
+        for meta_file in sorted(self._sessions.glob("*/meta.json")):  # oldest first, since an id begins with a time stamp
+            stored_meta = read_meta(meta_file.parent) if _modified_at(meta_file) >= since else None
+            spec = stored_meta.get("spec") if stored_meta is not None and stored_meta.get("state") != "closed" else None
+            if isinstance(spec, dict) and spec.get("device") is not None and spec.get("session_type") == "console":
+                last[spec["device"]] = meta_file.parent.name
+        return list(last.values())
+
+    async def _find(self, key: _IndexKey) -> list[str]:
+        async with self._indexing:
+            await asyncio.to_thread(self._index_new_folders)
+        return sorted(self._by_key.get(key, ()), reverse=True)  # newest first, since an id begins with a time stamp
+
+    def _index_new_folders(self) -> None:
+        if not self._sessions.is_dir():
+            return
+        for folder in self._sessions.iterdir():
+            if folder.name not in self._indexed and (stored_meta := read_meta(folder)) is not None:
+                self._indexed.add(folder.name)
+                for key in _index_keys(stored_meta):
+                    self._by_key[key].append(folder.name)
+
+
+def find_session_folder(sessions: Path, name: str) -> Path:
+    """Return the folder of the session that a user's `name` means.
+
+    `name` is a session id, a unique part of one, or a console's or device's name (its last session).
+
+    Raises:
+        PtyctlError: NOT_FOUND; INVALID_ARGUMENT if `name` is part of several ids.
+    """
+    folders = list(sessions.glob("[!.]*"))
+    found = [folder for folder in folders if folder.name == name]
+    found = found or [folder for folder in folders if name and name in folder.name]
+    found = found or _last_of_device(folders, name)
+    if len(found) > 1:
+        ids = ", ".join(sorted(folder.name for folder in found))
+        raise invalid(f"{name} is part of {len(found)} session ids: {ids}", hint="give more of the id")
+    if not found:
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"there is no stored session {name}", {"session_id": name})
+    return found[0]
+
+
+def read_meta(folder: Path) -> dict[str, Any] | None:
+    """Return the content of meta.json, or None if it cannot be read."""
+    try:
+        stored_meta = json.loads((folder / "meta.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return stored_meta if isinstance(stored_meta, dict) else None
+
+
+def _last_of_device(folders: list[Path], name: str) -> list[Path]:
+    metas = [(read_meta(folder) or {}, folder) for folder in folders]
+    named = [
+        (stored_meta["created_at"], folder)
+        for stored_meta, folder in metas
+        if name in (stored_meta.get("device_id"), stored_meta.get("device"))
+    ]
+    return [folder for _, folder in sorted(named)[-1:]]
+
+
+def _index_keys(stored_meta: dict[str, Any]) -> Iterator[_IndexKey]:
+    spec = stored_meta.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if spec.get("device_id") is not None:
+        yield _device_key(spec["device_id"])
+    if spec.get("conversation_id") is not None:
+        yield _conversation_key(spec["conversation_id"], spec.get("client_id", ""))
+
+
+def _device_key(device_id: str) -> _IndexKey:
+    return "device", device_id
+
+
+def _conversation_key(conversation_id: str, client_id: str) -> _IndexKey:
+    return "conversation", conversation_id, client_id
+
+
+def _modified_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0  # removed in the meantime
+
+
+class _StoredSession(NamedTuple):
+    spec: Spec
+    meta: dict[str, Any]
+    transcript: TranscriptState
+
+
+def _load(folder: Path, limits: Limits, *, lives_on: bool = False) -> _StoredSession | None:
+    """Check, repair and read a session's files. Blocks. `lives_on`: its program still runs."""
+    if not os.path.lexists(folder):
+        return None
+    with _as_ptyctl_errors(folder):
+        _check_permissions(folder)
+        stored_meta = _require_meta(folder)
+        if stored_meta is None:
+            return None
+        spec = SPECS.validate_python(stored_meta["spec"])
+        return _StoredSession(spec, stored_meta, recover(folder, stored_meta, limits.quota_bytes, lives_on=lives_on))
+
+
+@contextmanager
+def _closed_on_error(log: RawLog) -> Iterator[None]:
+    """Release the session's files if it cannot be restored."""
+    try:
+        yield
+    except BaseException:
+        log.close()
+        raise
+
+
+@contextmanager
+def _as_ptyctl_errors(folder: Path) -> Iterator[None]:
+    """Turn the exceptions that reading a session's folder can raise into PtyctlErrors."""
+    try:
+        yield
+    except BlockingIOError:
+        raise PtyctlError(
+            ErrorCode.BUSY,
+            f"session {folder.name} is in use by another server on this machine",
+            {"session_id": folder.name},
+            hint="use it there, or stop that server first",
+        ) from None
+    except OSError as error:
+        raise PtyctlError(
+            ErrorCode.IO_ERROR, f"the transcript in {folder} cannot be read: {error.strerror}", hint="check its files"
+        ) from None
+    except (ValueError, KeyError):
+        raise PtyctlError(
+            ErrorCode.IO_ERROR,
+            f"{folder / 'meta.json'} does not describe a session",
+            hint="the other files in the folder can still be read by hand",
+        ) from None
+
+
+def _require_meta(folder: Path) -> dict[str, Any] | None:
+    """Return the content of meta.json, or None if there is none.
+
+    The file is replaced atomically, so it is complete, or the session was never opened. Raises ValueError for other content.
+    """
+    try:
+        stored_meta = json.loads((folder / "meta.json").read_bytes())
+    except FileNotFoundError:
+        return None
+    if not isinstance(stored_meta, dict):
+        raise ValueError("no JSON object")
+    return stored_meta
+
+
+def _check_permissions(folder: Path) -> None:
+    """Raise POLICY_DENIED for files of another user, symbolic links, and files that others can read or could have written."""
+    for path in (folder, *folder.iterdir()):
+        status = path.lstat()
+        if status.st_uid != os.geteuid():
+            raise PtyctlError(ErrorCode.POLICY_DENIED, f"{path} belongs to another user, so the session is not read")
+        if stat.S_ISLNK(status.st_mode):
+            raise PtyctlError(
+                ErrorCode.POLICY_DENIED, f"{path} is a symbolic link, and a transcript contains none", hint="remove the link"
+            )
+        if status.st_mode & 0o077:
+            raise PtyctlError(
+                ErrorCode.POLICY_DENIED,
+                f"others can read {path}, and a transcript holds everything that a device printed",
+                {"path": str(path)},
+                hint=f"run: chmod go= {path}",
+            )

@@ -1,0 +1,260 @@
+"""The actions of session requests (open, close, list, status, lock, unlock, heartbeat) and the session configuration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from ptyctl.api.config import ConfigReply, ConfigRequest
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.io import MAX_WAIT_MS
+from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, Capabilities, Pace, SessionReply, SessionRequest
+from ptyctl.core.lease import Lease
+from ptyctl.platforms import Platforms
+from ptyctl.session.calls import lock, termination
+from ptyctl.session.calls.changing import change_mode, mode_at, save
+from ptyctl.session.clock import epoch_ms
+from ptyctl.session.io.gate import Writer
+from ptyctl.session.session import Session
+from ptyctl.session.spec import Spec
+
+from .channels import session_spec
+from .destinations import Destination, Destinations
+from .recovery import StoredSessions
+from .registry import SessionRegistry
+from .session_factory import SessionFactory
+
+_PROTOCOLS = ("local", "ssh", "telnet")
+
+
+class SessionActions:
+    """Serves session requests, by their `action`."""
+
+    def __init__(
+        self,
+        registry: SessionRegistry,
+        factory: SessionFactory,
+        stored: StoredSessions,
+        destinations: Destinations,
+        platforms: Platforms,
+    ) -> None:
+        self._registry = registry
+        self._platforms = platforms
+        self._actions = {
+            "open": OpenHandler(registry, factory, stored, destinations).open,
+            "close": self._close,
+            "list": self._list,
+            "status": self._status,
+            "lock": self._lock,
+            "unlock": self._unlock,
+            "heartbeat": self._heartbeat,
+        }
+
+    async def handle(self, request: SessionRequest) -> SessionReply:
+        """Serve one request. Raises PtyctlError as the action does."""
+        return await self._actions[request.action](request)
+
+    async def _close(self, request: SessionRequest) -> SessionReply:
+        session = await self._registry.find_held(request.session_id)
+        await termination.close(session, bool(request.force), request.task_id)
+        return _reply(session, request)
+
+    async def _list(self, request: SessionRequest) -> SessionReply:
+        entries = [session.entry() for session in self._registry.live()]
+        return SessionReply(action="list", sessions=entries, capabilities=capabilities(self._platforms.names()))
+
+    async def _status(self, request: SessionRequest) -> SessionReply:
+        session = await self._registry.find_live(request.session_id)
+        reply = _lock_reply(session, request, session.lease())
+        reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
+        reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
+        if session.reconnect is not None:
+            reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
+        return reply
+
+    async def _lock(self, request: SessionRequest) -> SessionReply:
+        session = await self._registry.find_live(request.session_id)
+        with session.usage.in_use(request.task_id):
+            if request.force:
+                lease = lock.take_over(session, _task_id(request), _ttl_s(request), request.reason)
+            else:
+                wait_s = min(request.wait_ms or 0, MAX_WAIT_MS) / 1000
+                lease = await lock.lock(session, _task_id(request), _ttl_s(request), wait_s)
+            return _lock_reply(session, request, lease)
+
+    async def _heartbeat(self, request: SessionRequest) -> SessionReply:
+        session = await self._registry.find_live(request.session_id)
+        with session.usage.in_use(request.task_id):
+            lease = lock.heartbeat(session, _task_id(request), _ttl_s(request))
+            return _lock_reply(session, request, lease)
+
+    async def _unlock(self, request: SessionRequest) -> SessionReply:
+        session = await self._registry.find_live(request.session_id)
+        with session.usage.in_use(request.task_id):
+            lock.unlock(session, _task_id(request))
+            return _lock_reply(session, request, session.lease())
+
+
+class OpenHandler:
+    """Opens sessions. A console device has one session: a second open returns it, connected again if necessary."""
+
+    def __init__(
+        self, registry: SessionRegistry, factory: SessionFactory, stored: StoredSessions, destinations: Destinations
+    ) -> None:
+        self._registry = registry
+        self._factory = factory
+        self._stored = stored
+        self._destinations = destinations
+
+    async def open(self, request: SessionRequest) -> SessionReply:
+        """Open a session, or return the existing one of the console.
+
+        Raises:
+            PtyctlError: INVALID_ARGUMENT if the console is open at another address; as `SessionFactory.create`.
+        """
+        destination = await self._destinations.resolve(request)
+        spec = session_spec(destination)
+        if spec.device_id is None:
+            return await self._open_new(destination, spec)
+        async with self._registry.open_lock(spec.device_id):
+            existing = await self._find_console(spec.device_id)
+            if existing is None:
+                return await self._open_new(destination, spec)
+            return await self._open_existing(destination, spec, existing)
+
+    async def _find_console(self, device_id: str) -> Session | None:
+        """Return the console's live session, or its last one from disk if that was not closed in order."""
+        live = self._registry.console(device_id)
+        session_id = live.session_id if live is not None else await self._stored.of_device(device_id)
+        if session_id is None:
+            return None
+        try:
+            return await self._registry.find_live(session_id)
+        except PtyctlError as error:
+            if error.code is ErrorCode.LIMIT_EXCEEDED:
+                raise
+            return None  # another server holds it, or it cannot be read: a new session is opened
+
+    async def _open_new(self, destination: Destination, spec: Spec) -> SessionReply:
+        request = destination.request
+        session = await self._factory.create(destination, spec)
+        lease = await lock.lock(session, _task_id(request), _ttl_s(request)) if request.acquire_lock else None
+        return _open_reply(session, request, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
+
+    async def _open_existing(self, destination: Destination, spec: Spec, session: Session) -> SessionReply:
+        request, is_dead = destination.request, session.state in ("eof", "lost", "reconnecting")
+        if not (_has_same_address(session.spec, spec) or (is_dead and _has_moved(session.spec, spec))):
+            old = session.spec
+            raise invalid(
+                f"console {spec.device_id} is open already as {old.protocol} {old.host}:{old.port}",
+                hint="open it with the same address, or close it first",
+                existing_session_id=session.session_id,
+            )
+        if is_dead:
+            await self._factory.reconnect(session, destination)
+        reply = _open_reply(session, request, session.lease(), next_cursor=session.stream.spool_end)
+        reply.existing_session_id = session.session_id
+        reply.lock_acquired = False
+        return reply
+
+
+def capabilities(platforms: Iterable[str]) -> Capabilities:
+    """Return what this controller supports. `platforms` are the names of the platforms, including the user's own."""
+    return Capabilities(
+        protocols=list(_PROTOCOLS),
+        toolsets=["core", "pty", "blocks", "screen"],
+        platforms=list(platforms),
+        supports_split_stdout_stderr=dict.fromkeys(_PROTOCOLS, False),
+        supports_exit_code=dict.fromkeys(_PROTOCOLS, True),
+        supports_resize=dict.fromkeys(_PROTOCOLS, True),
+    )
+
+
+async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
+    """Change or read a session's mode, expectations, size or pace.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for invalid patterns; LOCKED, UNSUPPORTED, REMOTE_CLOSED; for a mode and for saving also
+            the errors of the mode change.
+    """
+    stdout, writer = None, Writer(request.task_id)
+    if request.mode is not None:
+        await change_mode(session, request.mode, writer)
+    elif request.action == "save":
+        _, stdout = await save(session, writer)
+    elif request.action == "pace":
+        _check_not_locked_by_another(session, request)
+        pace = Pace(chars_per_s=request.chars_per_s, line_delay_ms=request.line_delay_ms)
+        session.set_pace(None if pace == Pace() else pace)
+    elif request.action == "resize":
+        assert request.cols is not None
+        assert request.rows is not None
+        _check_not_locked_by_another(session, request)
+        session.resize(request.cols, request.rows)
+    elif request.expect is not None:
+        session.update_expect(request.expect)
+    return ConfigReply(
+        action=request.action,
+        expect=session.expect,
+        cols=session.cols if session.spec.pty.enabled else None,
+        rows=session.rows if session.spec.pty.enabled else None,
+        platform=session.spec.platform,
+        mode=mode_at(session),
+        stdout=stdout,
+        pace=session.gate.pace,
+        notices=session.notices.take(request.task_id),
+    )
+
+
+def _check_not_locked_by_another(session: Session, request: ConfigRequest) -> None:
+    if session.lease() is not None:
+        session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
+
+
+def _reply(session: Session, request: SessionRequest) -> SessionReply:
+    """Return a reply with the session's id and the notices that the caller's task has not received."""
+    return SessionReply(action=request.action, session_id=session.session_id, notices=session.notices.take(request.task_id))
+
+
+def _lock_reply(session: Session, request: SessionRequest, lease: Lease | None) -> SessionReply:
+    """Return a reply with the holder, the expiry and the fence of the lock."""
+    reply = _reply(session, request)
+    if lease is not None:
+        reply.lock_holder, reply.lock_expires_at, reply.fence = lease.holder, epoch_ms(lease.expires_at), lease.fence
+    return reply
+
+
+def _open_reply(session: Session, request: SessionRequest, lease: Lease | None, next_cursor: int) -> SessionReply:
+    """Return the reply to an open. Reading continues at `next_cursor`."""
+    channel = session.channel
+    assert channel is not None
+    return _lock_reply(session, request, lease).model_copy(
+        update={
+            "protocol": session.spec.protocol,
+            "state": session.state,
+            "pty_enabled": channel.pty_enabled,
+            "next_cursor": str(next_cursor),
+            "security_warning": channel.security_warning,
+            "server_banner": channel.server_banner,
+            "platform": session.spec.platform,
+            "message": session.login_notice,
+        }
+    )
+
+
+def _has_same_address(old: Spec, new: Spec) -> bool:
+    return (old.protocol, old.host, old.port) == (new.protocol, new.host, new.port)
+
+
+def _has_moved(old: Spec, new: Spec) -> bool:
+    """Whether the inventory now has another address for the same device."""
+    return old.device is not None and (old.device, old.protocol) == (new.device, new.protocol)
+
+
+def _task_id(request: SessionRequest) -> str:
+    assert request.task_id is not None, "SessionRequest requires task_id for lock actions"
+    return request.task_id
+
+
+def _ttl_s(request: SessionRequest) -> float:
+    return (request.lock_ttl_ms or DEFAULT_LOCK_TTL_MS) / 1000

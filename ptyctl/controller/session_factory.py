@@ -1,0 +1,160 @@
+"""Creates sessions and connects them, for the first time or again."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
+from ptyctl.platforms import Platforms
+from ptyctl.session.calls.arriving import arrive, remember
+from ptyctl.session.io.channel_errors import from_channel
+from ptyctl.session.session import Session
+from ptyctl.session.spec import Spec
+from transports.channel import Channel
+from transports.errors import ChannelError
+
+from .channels import ChannelFactory, channel_factory, session_spec, with_shell_integration
+from .destinations import CONVERSATION, Destination, Destinations
+from .recovery import restore_session
+from .registry import SessionRegistry
+from .settings import Settings
+
+#: Receives each session that was opened, adopted or restored, once.
+SessionWatcher = Callable[[Session], None]
+
+
+class SessionFactory:
+    """Creates sessions, adds them to the registry, and opens their channels."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: SessionRegistry,
+        platforms: Platforms,
+        destinations: Destinations,
+        create_channel: ChannelFactory | None,
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._platforms = platforms
+        self._destinations = destinations
+        self._create_channel = create_channel or channel_factory()
+        self._destination_of: WeakKeyDictionary[Session, Destination] = WeakKeyDictionary()
+        self._watchers: list[SessionWatcher] = []
+
+    def watch(self, watcher: SessionWatcher) -> None:
+        """Call `watcher` for every session from now on, after the watchers that were added before."""
+        self._watchers.append(watcher)
+
+    async def create(self, destination: Destination, spec: Spec) -> Session:
+        """Create a session and open it.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED, IO_ERROR, POLICY_DENIED, and the errors of the connection and the login.
+        """
+        self._registry.reserve()
+        try:
+            folder = self._settings.sessions_dir()
+            session_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
+            try:
+                session = Session(session_id, spec, folder / session_id, self._settings.limits)
+            except OSError as error:
+                raise PtyctlError(
+                    ErrorCode.IO_ERROR,
+                    f"the files of a new session cannot be created in {folder}: {error.strerror}",
+                    hint="make room there, or close sessions",
+                ) from None
+            try:
+                await self._connect(session, destination)
+            except BaseException:  # a cancelled open, too, leaves no files
+                await session.close(force=True, why="it could not be opened")
+                shutil.rmtree(folder / session_id, ignore_errors=True)
+                raise
+            self.add(session)
+        finally:
+            self._registry.release()
+        return session
+
+    def add(self, session: Session) -> None:
+        """Add an open session to the registry."""
+        self._registry.add(session)
+        self._notify_watchers(session)
+
+    async def restore(self, session_id: str, *, hold: bool) -> Session | None:
+        """Restore a session from disk; see `restore_session`. The registry adds it."""
+        if not (self._settings.state_dir / "sessions").is_dir():
+            return None
+        session = await restore_session(self._settings.sessions_dir(), session_id, self._settings.limits, hold=hold)
+        if session is not None:
+            self._notify_watchers(session)
+        return session
+
+    async def reconnect(self, session: Session, destination: Destination | None = None) -> None:
+        """Start a new incarnation of a session whose channel has ended, and announce it.
+
+        Args:
+            destination: where to; without it, where the session was connected before.
+
+        Raises:
+            PtyctlError: as `restart`.
+        """
+        await self._connect(session, destination or await self._find_destination(session))
+        session.notices.post(f"reconnected: incarnation {session.incarnation}; programs of the earlier connection are gone")
+        session.events.note("session_reconnected", incarnation=session.incarnation)
+
+    async def restart(self, session: Session) -> None:
+        """Start a new incarnation of a session where it was connected before.
+
+        Raises:
+            PtyctlError: UNSUPPORTED if the destination is not known; the errors of the inventory, the connection and the login.
+        """
+        await self._connect(session, await self._find_destination(session))
+
+    async def _find_destination(self, session: Session) -> Destination:
+        """Return where a session leads; a device of the inventory is resolved again."""
+        if session.spec.device is not None:
+            return await self._destinations.resolve_device(session.spec.device)
+        default = CONVERSATION if session.spec.conversation_id is not None else None
+        destination = self._destination_of.get(session, default)
+        if destination is None:
+            raise unsupported(
+                f"session {session.session_id} was opened by an earlier server, and its login is not stored",
+                hint=NextStep.OPEN_SESSION,
+            )
+        return destination
+
+    async def _connect(self, session: Session, destination: Destination) -> None:
+        """Open a channel and log in on it. On failure the channel is closed again."""
+        self._destination_of[session] = destination
+        session.set_accounts(destination.accounts)
+        session.set_platform(destination.platform or session.platform)
+        session.set_pace(session.gate.pace or destination.pace)
+        if destination.device is not None:  # the inventory may have another address than at the last connection
+            spec = session_spec(destination)
+            session.set_address(spec.host, spec.port, spec.username)
+        await session.connect(self._channel(destination, session))
+        try:
+            await arrive(session, self._platforms)
+        except BaseException:
+            if session.channel is not None:
+                await session.channel.close(force=True)
+            raise
+        session.usage.watch()
+
+    def _channel(self, destination: Destination, session: Session) -> Channel:
+        if session.spec.integrated:
+            destination = replace(destination, request=with_shell_integration(destination.request, session.shell_nonce))
+        try:
+            return self._create_channel(destination)
+        except ChannelError as error:
+            raise from_channel(error) from None
+
+    def _notify_watchers(self, session: Session) -> None:
+        remember(session, self._platforms)
+        for watcher in self._watchers:
+            watcher(session)
