@@ -6,8 +6,13 @@ import signal
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from .errors import Unsupported
+from .errors import InvalidOption, Unsupported
 from .receiver import Receiver
+
+#: Maximum number of columns and of rows: struct winsize and NAWS (RFC 1073) have 16 bits for each.
+MAX_CELLS = 65535
+#: Maximum TCP port.
+MAX_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,16 @@ class ExitStatus:
             return self.code
         number = getattr(signal, f"SIG{self.signal}", None)
         return None if number is None else 128 + int(number)
+
+
+def check_window_size(cols: int, rows: int) -> None:
+    """Validate a window size.
+
+    Raises:
+        InvalidOption: a dimension is not within 1 to `MAX_CELLS` characters.
+    """
+    if not (1 <= cols <= MAX_CELLS and 1 <= rows <= MAX_CELLS):
+        raise InvalidOption(f"a window of {cols} x {rows} is not within 1 x 1 to {MAX_CELLS} x {MAX_CELLS}", option="pty")
 
 
 class Channel(ABC):

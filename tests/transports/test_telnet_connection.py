@@ -91,9 +91,8 @@ class Line:
     def __init__(self, *, binary: bool | None = None, pty: Pty | None = None) -> None:
         self.heard = SmallBufferReceiver()
         self.wire = Wire()
-        self.connection = TelnetConnection(
-            self.heard, lambda wire: TelnetNegotiation(wire, binary=binary, pty=pty, term="vt220"), "console:23"
-        )
+        self.negotiation = TelnetNegotiation(self.wire, binary=binary, pty=pty, term="vt220")
+        self.connection = TelnetConnection(self.heard, lambda wire: self.negotiation, "console:23")
         self.connection.connection_made(self.wire)
 
     def say(self, *pieces: bytes) -> bytes:
@@ -210,12 +209,12 @@ def test_negotiation_loop_is_stopped(loop: bytes) -> None:
 
 def test_naws_sends_size_with_iac_doubled() -> None:
     line = Line(pty=Pty(255, 24))
-    line.connection.negotiation.resize(Pty(80, 25))  # before the request: stored
+    line.connection.resize(Pty(80, 25))  # before the request: stored
     assert line.say(IAC + DO + NAWS) == IAC + WILL + NAWS + IAC + SB + NAWS + b"\0\x50\0\x19" + IAC + SE
-    line.connection.negotiation.resize(Pty(65535, 255))
+    line.connection.resize(Pty(65535, 255))
     assert line.wire.written.endswith(IAC + SB + NAWS + b"\xff\xff\xff\xff\0\xff\xff" + IAC + SE)
     line.say(IAC + DONT + NAWS)
-    line.connection.negotiation.resize(Pty(80, 25))
+    line.connection.resize(Pty(80, 25))
     assert line.wire.written.endswith(IAC + WONT + NAWS)
 
 
@@ -259,10 +258,10 @@ def test_compression_is_refused_and_never_started() -> None:
 def test_binary_option_requests_both_directions() -> None:
     line = Line(binary=True)
     assert line.wire.written == IAC + WILL + BINARY + IAC + DO + BINARY
-    assert (line.connection.negotiation.sends_binary, line.connection.negotiation.receives_binary) == (False, False)
+    assert (line.negotiation.sends_binary, line.negotiation.receives_binary) == (False, False)
     assert line.say(IAC + DO + BINARY) == b""
-    assert (line.connection.negotiation.sends_binary, line.connection.negotiation.receives_binary) == (True, False)
+    assert (line.negotiation.sends_binary, line.negotiation.receives_binary) == (True, False)
     assert line.say(IAC + WONT + BINARY) == b""
-    assert (line.connection.negotiation.sends_binary, line.connection.negotiation.receives_binary) == (True, False)
+    assert (line.negotiation.sends_binary, line.negotiation.receives_binary) == (True, False)
     assert line.say(IAC + DONT + BINARY) == IAC + WONT + BINARY
-    assert line.connection.negotiation.sends_binary is False
+    assert line.negotiation.sends_binary is False

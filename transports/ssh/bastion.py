@@ -24,6 +24,16 @@ class SshConnection:
         self._bastion = bastion
         self._closed = False
 
+    @property
+    def label(self) -> str:
+        """The name of the endpoint in messages."""
+        return self.attempt.endpoint.label
+
+    @property
+    def server_banner(self) -> str | None:
+        """The server's version and banner."""
+        return self.attempt.server_banner
+
     def close(self) -> None:
         """Start closing the connection, and release the jump host."""
         if self._closed:

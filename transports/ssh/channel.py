@@ -10,13 +10,13 @@ from contextlib import suppress
 
 import asyncssh
 
-from transports.channel import Channel, ExitStatus
+from transports.channel import Channel, ExitStatus, check_window_size
 from transports.errors import ChannelClosed, ChannelError, InvalidOption, Unsupported
 from transports.receiver import Receiver
 
 from .attempt import Trail
 from .bastion import SshConnection, SshConnectionPool
-from .connect_options import MAX_CELLS, SshConnectOptions
+from .connect_options import SshConnectOptions
 from .endpoint import resolve
 from .errors import broken, ended, is_orderly, timed_out, translate
 
@@ -195,7 +195,7 @@ class SshChannel(Channel):
     async def _open(self, receiver: Receiver, trail: Trail) -> asyncssh.SSHClientChannel[bytes]:
         route = await asyncio.to_thread(resolve, self._options)
         self._connection = connection = await self._connections.connect(route, self._options.keepalive_s, trail)
-        self.server_banner = connection.attempt.server_banner
+        self.server_banner = connection.server_banner
         self._session = SshClientSession(receiver, self._gate, self.pty_enabled, self._session_ended)
         try:
             return await self._start_session(connection.ssh, self._session)
@@ -242,7 +242,7 @@ class SshChannel(Channel):
 
     @property
     def _label(self) -> str:
-        return self._connection.attempt.endpoint.label if self._connection is not None else self._options.host
+        return self._connection.label if self._connection is not None else self._options.host
 
     def _open_channel(self) -> asyncssh.SSHClientChannel[bytes]:
         if self._reason is not None:
@@ -274,8 +274,7 @@ class SshChannel(Channel):
                 "an SSH channel without a terminal has no window size",
                 hint="open the session with a terminal (pty.enabled true)",
             )
-        if not (1 <= cols <= MAX_CELLS and 1 <= rows <= MAX_CELLS):
-            raise InvalidOption(f"cols and rows are 1 to {MAX_CELLS} each, not {cols} and {rows}")
+        check_window_size(cols, rows)
         if self._reason is None and self._channel is not None:
             self._channel.change_terminal_size(cols, rows)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from transports.channel import Pty
+from transports.channel import MAX_PORT, Pty, check_window_size
 from transports.errors import InvalidOption
 
 AuthMethod = Literal["auto", "password", "private_key", "agent"]
@@ -15,9 +15,6 @@ HostKeyPolicy = Literal["strict", "accept_new", "disabled"]
 
 #: The format of `ssh-keygen -lf`: base64 of 32 bytes, with or without padding.
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?")
-_MAX_PORT = 65535
-#: Maximum number of columns and of rows, as in struct winsize (unsigned short).
-MAX_CELLS = 65535
 _DEFAULT_PTY = Pty()
 
 #: [user@]host[:port]. The user may contain @ (as mail addresses do), so it extends to the last one; an IPv6 address with a port
@@ -135,8 +132,8 @@ class SshConnectOptions:
 
     def __post_init__(self) -> None:
         _check_address(self.host, self.port, "an SSH channel")
-        if self.pty is not None and not (1 <= self.pty.cols <= MAX_CELLS and 1 <= self.pty.rows <= MAX_CELLS):
-            raise InvalidOption(f"pty cols and rows are 1 to {MAX_CELLS} each")
+        if self.pty is not None:
+            check_window_size(self.pty.cols, self.pty.rows)
         if self.command is not None and not self.command:
             raise InvalidOption("command is empty", hint="omit it to start the login shell")
         _check_texts(self)
@@ -176,8 +173,8 @@ def _parse_jump_host(text: str) -> SshJumpHost:
 def _check_address(host: str, port: int | None, what: str) -> None:
     if not host or host.startswith("-") or any(letter.isspace() for letter in host):
         raise InvalidOption(f"{what} needs a host name or address")
-    if port is not None and not 1 <= port <= _MAX_PORT:
-        raise InvalidOption(f"a port is 1 to {_MAX_PORT}, not {port}")
+    if port is not None and not 1 <= port <= MAX_PORT:
+        raise InvalidOption(f"a port is 1 to {MAX_PORT}, not {port}")
 
 
 def _check_texts(options: SshConnectOptions) -> None:

@@ -40,7 +40,7 @@ class SshEndpoint:
     auth: SshAuth
     host_keys: HostKeyOptions
     legacy_algorithms: bool
-    is_hop: bool
+    is_jump_host: bool
     known_hosts: tuple[str, ...] = ()
     record_to: str | None = None
     host_key_alias: str | None = None
@@ -56,7 +56,7 @@ class SshEndpoint:
     def label(self) -> str:
         """The name in messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'jump host' if self.is_hop else 'SSH host'} {host}:{self.port}"
+        return f"{'jump host' if self.is_jump_host else 'SSH host'} {host}:{self.port}"
 
 
 def resolve(options: SshConnectOptions) -> tuple[SshEndpoint, ...]:
@@ -66,10 +66,10 @@ def resolve(options: SshConnectOptions) -> tuple[SshEndpoint, ...]:
         InvalidOption: a configuration file cannot be read, or contains an invalid setting.
     """
     wanted = SshJumpHost(options.host, options.port, options.username, options.auth, options.legacy_algorithms)
-    target = _endpoint(wanted, options, is_hop=False)
+    target = _endpoint(wanted, options, is_jump_host=False)
     if options.jump is None:
         return (*_configured_jumps(target, options, (target,)), target)
-    hops = tuple(_endpoint(hop, options, is_hop=True) for hop in options.jump)
+    hops = tuple(_endpoint(hop, options, is_jump_host=True) for hop in options.jump)
     return (*_with_jumps(hops, options, (target,)), target)
 
 
@@ -85,12 +85,12 @@ def _configured_jumps(
 ) -> tuple[SshEndpoint, ...]:
     """Return the endpoints of ProxyJump, without hosts already on the route: a ProxyJump under `Host *` includes itself."""
     hops = parse_jump_hosts(endpoint.proxy_jump) if endpoint.proxy_jump else ()
-    found = (_endpoint(hop, options, is_hop=True) for hop in hops)
+    found = (_endpoint(hop, options, is_jump_host=True) for hop in hops)
     on_route = {(hop.host, hop.port) for hop in following}
     return _with_jumps(tuple(hop for hop in found if (hop.host, hop.port) not in on_route), options, following)
 
 
-def _endpoint(hop: SshJumpHost, options: SshConnectOptions, *, is_hop: bool) -> SshEndpoint:
+def _endpoint(hop: SshJumpHost, options: SshConnectOptions, *, is_jump_host: bool) -> SshEndpoint:
     config = _config_files(options)
     parsed = _parse_config(hop, config)
     setting = parsed.config.get
@@ -101,9 +101,9 @@ def _endpoint(hop: SshJumpHost, options: SshConnectOptions, *, is_hop: bool) -> 
         port=parsed.port,
         username=parsed.username,
         auth=hop.auth or options.auth.without_password(),
-        host_keys=replace(options.host_keys, fingerprint=None) if is_hop else options.host_keys,
+        host_keys=replace(options.host_keys, fingerprint=None) if is_jump_host else options.host_keys,
         legacy_algorithms=hop.legacy_algorithms,
-        is_hop=is_hop,
+        is_jump_host=is_jump_host,
         known_hosts=(*user_files, *global_files),
         record_to=next(iter(user_files), None),
         host_key_alias=parsed.host_key_alias,

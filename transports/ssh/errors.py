@@ -23,6 +23,7 @@ from transports.errors import (
 )
 
 from .attempt import Attempt, Stage, printable
+from .endpoint import SshEndpoint
 
 #: The hint after a timeout, or the end of the connection, in a stage.
 _STAGE_HINTS = {
@@ -32,7 +33,9 @@ _STAGE_HINTS = {
 _SLOW_HINT = "try again later, or allow a longer connect timeout"
 _LOG_HINT = "see the server's log"
 _LEGACY_HINT = "an old device may need legacy_algorithms true"
-_HOP_LEGACY_HINT = "an old jump host needs its algorithms (KexAlgorithms, Ciphers, HostKeyAlgorithms) in the SSH configuration"
+_JUMP_HOST_LEGACY_HINT = (
+    "an old jump host needs its algorithms (KexAlgorithms, Ciphers, HostKeyAlgorithms) in the SSH configuration"
+)
 #: asyncssh's message; only the received algorithms are of interest.
 _NO_ALGORITHM = re.compile(r"No matching (.+?) algorithm found, sent .* and received (.*)", re.DOTALL)
 #: Maximum length of a server's algorithm list in a message, characters.
@@ -122,7 +125,7 @@ def _auth_hint(attempt: Attempt) -> str:
         missing.append("a key (private_key_path, or one in the agent)")
     if auth.password is None and {"password", "keyboard-interactive"} & set(attempt.offered):
         missing.append("a password")
-    if missing and attempt.endpoint.is_hop:
+    if missing and attempt.endpoint.is_jump_host:
         return f"give the jump host separate credentials: {' or '.join(missing)}; the target's password is not sent to it"
     return f"give {' or '.join(missing)}" if missing else "check the user name and the credentials"
 
@@ -163,10 +166,16 @@ def _key_exchange_failed(error: Exception, attempt: Attempt) -> ChannelError:
     if match is None:
         return _failed(f"failed the key exchange: {_text(error)}", _LOG_HINT, attempt)
     kind, offered = match.groups()
-    endpoint = attempt.endpoint
-    hint = "see its SSH settings" if endpoint.legacy_algorithms else _HOP_LEGACY_HINT if endpoint.is_hop else _LEGACY_HINT
     offered = printable(offered, _MAX_ALGORITHMS)
-    return _failed(f"has no {kind} algorithm in common with this client; it offers {offered}", hint, attempt)
+    return _failed(
+        f"has no {kind} algorithm in common with this client; it offers {offered}", _algorithm_hint(attempt.endpoint), attempt
+    )
+
+
+def _algorithm_hint(endpoint: SshEndpoint) -> str:
+    if endpoint.legacy_algorithms:
+        return "check the SSH settings of the server"
+    return _JUMP_HOST_LEGACY_HINT if endpoint.is_jump_host else _LEGACY_HINT
 
 
 def _not_ssh(error: Exception, attempt: Attempt) -> ChannelError:

@@ -8,11 +8,11 @@ import errno
 import os
 from dataclasses import replace
 
-from transports.channel import Channel, Pty
+from transports.channel import Channel, Pty, check_window_size
 from transports.errors import ChannelClosed, ConnectFailed, ConnectTimeout, Unsupported
 from transports.receiver import Receiver
 
-from .connect_options import TelnetConnectOptions, check_options, check_size
+from .connect_options import TelnetConnectOptions, check_options
 from .connection import TelnetConnection
 from .negotiation import TelnetNegotiation
 
@@ -72,7 +72,7 @@ class TelnetChannel(Channel):
         """CR in BINARY, CR NUL otherwise (RFC 854), unless the options set the line ending."""
         if self._options.line_ending != "auto":
             return _ENTER[self._options.line_ending]
-        return b"\r" if self._connection is not None and self._connection.negotiation.sends_binary else b"\r\0"
+        return b"\r" if self._connection is not None and self._connection.sends_binary else b"\r\0"
 
     def write(self, data: bytes) -> int:
         return self._open_connection().write(data)
@@ -89,14 +89,14 @@ class TelnetChannel(Channel):
                 f"the session with {self._peer} has no terminal to resize",
                 hint="open the session with a terminal (pty.enabled true)",
             )
-        check_size(cols, rows)
+        check_window_size(cols, rows)
         self._pty = replace(self._pty, cols=cols, rows=rows)
         if self._connection is not None and self._connection.reason is None:
-            self._connection.negotiation.resize(self._pty)
+            self._connection.resize(self._pty)
 
     async def send_break(self, duration_ms: int = 250) -> None:
         """Send IAC BRK. Telnet does not transfer the duration; the peer chooses it."""
-        self._open_connection().negotiation.send_break()
+        self._open_connection().send_break()
 
     async def close(self, *, force: bool = False) -> None:
         connection = self._connection
@@ -110,7 +110,7 @@ class TelnetChannel(Channel):
         except TimeoutError:
             pass
         finally:
-            connection.transport.abort()
+            connection.abort()
         await connection.lost.wait()
 
     def _schedule_keepalive(self, connection: TelnetConnection) -> None:
@@ -118,9 +118,9 @@ class TelnetChannel(Channel):
             asyncio.get_running_loop().call_later(self._options.keepalive_s, self._send_keepalive, connection)
 
     def _send_keepalive(self, connection: TelnetConnection) -> None:
-        """Send a keepalive unless the kernel still has unsent output, and schedule the next one."""
-        if self._options.keepalive is not None and connection.reason is None and connection.writable.is_set():
-            connection.negotiation.send_keepalive(self._options.keepalive)
+        """Send a keepalive, and schedule the next one."""
+        if self._options.keepalive is not None and connection.reason is None:
+            connection.send_keepalive(self._options.keepalive)
         self._schedule_keepalive(connection)
 
     def _open_connection(self) -> TelnetConnection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from transports.channel import Pty
+from transports.channel import MAX_PORT, Pty, check_window_size
 from transports.errors import InvalidOption
 
 LineEnding = Literal["auto", "cr", "crlf", "lf", "pass_through"]
@@ -14,9 +14,8 @@ Keepalive = Literal["nop", "ayt"]
 #: Default interval between keepalives, seconds; shorter than the idle timeout of common firewalls.
 KEEPALIVE_S = 60.0
 
-MAX_PORT = 65535
-MAX_CELLS = 65535  # NAWS has 16 bits for each dimension (RFC 1073)
-MAX_TERM_CHARS = 40  # RFC 1091
+#: Maximum length of a terminal type (RFC 1091), characters.
+MAX_TERM_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +63,8 @@ def check_options(options: TelnetConnectOptions, pty: Pty | None) -> None:
     if not options.connect_timeout_s > 0:
         raise InvalidOption("connect_timeout_s must be more than 0 seconds", option="connect_timeout_s")
     if pty is not None:
-        check_size(pty.cols, pty.rows)
+        check_window_size(pty.cols, pty.rows)
         check_term(pty.term if options.term is None else options.term)
-
-
-def check_size(cols: int, rows: int) -> None:
-    """Validate a window size for NAWS (RFC 1073).
-
-    Raises:
-        InvalidOption: a dimension is not within 1 to 65535 characters.
-    """
-    if not (1 <= cols <= MAX_CELLS and 1 <= rows <= MAX_CELLS):
-        raise InvalidOption(f"a window of {cols} x {rows} is not within 1 x 1 to {MAX_CELLS} x {MAX_CELLS}", option="pty")
 
 
 def check_term(term: str) -> None:

@@ -8,9 +8,11 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+from transports.channel import Pty
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError
 from transports.receiver import Receiver
 
+from .connect_options import Keepalive
 from .negotiation import TelnetNegotiation
 from .parser import TelnetParser
 
@@ -56,10 +58,10 @@ class TelnetConnection(asyncio.BufferedProtocol):
         self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=0)
-        _set_options(self.transport.get_extra_info("socket"))
-        self.negotiation = self._negotiate(self.transport)
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=0)
+        _set_options(self._transport.get_extra_info("socket"))
+        self._negotiation = self._negotiate(self._transport)
         self.writable.set()
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -74,18 +76,18 @@ class TelnetConnection(asyncio.BufferedProtocol):
         if nbytes < READ_BYTES:  # the kernel has no more data
             self._receiver.drained()
         self.activity.set()
-        if self.transport.get_write_buffer_size() > MAX_UNREAD_ANSWERS:
+        if self._transport.get_write_buffer_size() > MAX_UNREAD_ANSWERS:
             self._end(
                 ChannelBroken(
                     f"{self._peer} negotiates endlessly and does not read the responses",
                     hint="check that it is a Telnet server",
                 )
             )
-            self.transport.abort()
+            self._transport.abort()
 
     def eof_received(self) -> None:
         self._end(ChannelEnded(f"{self._peer} closed the connection"))
-        self.transport.abort()  # the peer reads no more, and flushing could block forever
+        self._transport.abort()  # the peer reads no more, and flushing could block forever
 
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(exc, OSError) and self.reason is None:
@@ -93,7 +95,7 @@ class TelnetConnection(asyncio.BufferedProtocol):
         reason = self._end(_broken(self._peer, exc) if exc else _closed(self._peer))
         if not self._is_abandoned:
             self._receiver.channel_ended(reason)
-        self.negotiation.close()
+        self._negotiation.close()
         self.activity.set()
         self.lost.set()
 
@@ -107,13 +109,35 @@ class TelnetConnection(asyncio.BufferedProtocol):
         """Accept up to `WRITE_BYTES`; 0 while the kernel has not taken the previous write."""
         if not self.writable.is_set():
             return 0
-        self.negotiation.send(data[:WRITE_BYTES])
+        self._negotiation.send(data[:WRITE_BYTES])
         return min(len(data), WRITE_BYTES)
+
+    @property
+    def sends_binary(self) -> bool:
+        """Whether BINARY (RFC 856) is on in our direction."""
+        return self._negotiation.sends_binary
+
+    def resize(self, pty: Pty) -> None:
+        """Set the window size, and send it if NAWS is on."""
+        self._negotiation.resize(pty)
+
+    def send_break(self) -> None:
+        """Send IAC BRK."""
+        self._negotiation.send_break()
+
+    def send_keepalive(self, command: Keepalive) -> None:
+        """Send a keepalive unless the kernel still has unsent output."""
+        if self.writable.is_set():
+            self._negotiation.send_keepalive(command)
+
+    def abort(self) -> None:
+        """Close the connection at once, without sending the remaining output."""
+        self._transport.abort()
 
     def close(self) -> None:
         """Stop reading, send the remaining output, then close."""
         self._end(_closed(self._peer))
-        self.transport.close()
+        self._transport.close()
 
     def abandon(self) -> None:
         """End after a failed or cancelled open, without `channel_ended`."""
@@ -124,19 +148,19 @@ class TelnetConnection(asyncio.BufferedProtocol):
         has_text = False
         for event in self._parser.feed(data):
             if not isinstance(event, bytes):
-                self.negotiation.handle(event)
+                self._negotiation.handle(event)
                 continue
             # RFC 854: CR NUL is a CR, and NUL elsewhere has no effect. All NULs are padding; no state is needed for CR.
-            text = event if self.negotiation.receives_binary else event.replace(b"\0", b"")
+            text = event if self._negotiation.receives_binary else event.replace(b"\0", b"")
             if text and not has_text:
                 has_text = self.has_data = True
-                self.negotiation.data_received()
+                self._negotiation.data_received()
             if text:
                 self._receiver.data_received(text)
 
     def _read_remaining(self) -> None:
         """Deliver the bytes received before a reset. A write that fails first makes the transport stop reading too early."""
-        own = self.transport.get_extra_info("socket")
+        own = self._transport.get_extra_info("socket")
         with contextlib.suppress(OSError), socket.fromfd(own.fileno(), own.family, own.type) as duplicate:
             while data := duplicate.recv(READ_BYTES):
                 self._process(data)
