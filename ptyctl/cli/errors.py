@@ -94,14 +94,19 @@ def report_error(error: BaseException) -> int:
         case OSError():
             print_message(f"{error.filename}: {error.strerror}; name another path" if error.filename else str(error))
             return EXIT_FAILED
-        case _:
-            print_message(str(error))
+        case DaemonError():
+            print_message(format_error(error))
             return EXIT_FAILED if isinstance(error, StopError | RequestError) else EXIT_NO_CONNECTION
+        case _:
+            raise error
 
 
-def format_error(error: PtyctlError) -> str:
+def format_error(error: PtyctlError | DaemonError) -> str:
     """Return the message and, after a semicolon, the next step as a command."""
-    return append_hint(error.message, error.hint or _DEFAULT_STEPS.get(error.code))
+    hint = error.hint
+    if hint is None and isinstance(error, PtyctlError):
+        hint = _DEFAULT_STEPS.get(error.code)
+    return append_hint(error.message, hint)
 
 
 def append_hint(message: str, hint: str | None) -> str:

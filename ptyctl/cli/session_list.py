@@ -47,14 +47,14 @@ def _ended_sessions(open_ids: set[str]) -> list[dict[str, Any]]:
 
     return [
         {
-            **{name: value for name, value in kept.meta.items() if name not in _FIELDS_OF_OPEN_SESSIONS},
-            "session_id": kept.session_id,
-            "state": "closed" if kept.closed else "lost",
-            "disk_bytes": kept.disk_bytes,
-            "last_activity_at": kept.last_used_at,
+            **{name: value for name, value in stored.meta.items() if name not in _FIELDS_OF_OPEN_SESSIONS},
+            "session_id": stored.session_id,
+            "state": "closed" if stored.closed else "lost",
+            "disk_bytes": stored.disk_bytes,
+            "last_activity_at": stored.last_used_at,
         }
-        for kept in stored_sessions(load_settings().state_dir / "sessions")
-        if kept.session_id not in open_ids
+        for stored in stored_sessions(load_settings().state_dir / "sessions")
+        if stored.session_id not in open_ids
     ]
 
 

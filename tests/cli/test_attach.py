@@ -102,7 +102,7 @@ def test_escapes_at_line_start_run_commands(shell: str, attach: Attach) -> None:
     person.sees("> ~ a ~. b")
     person.press("C-u")
     person.type("\r~B")
-    person.sees("no BREAK")
+    person.sees("cannot send BREAK")
     person.type("~.")
     rows = person.sees(RESTORED)
     assert f"{ENDED} 0" in rows
