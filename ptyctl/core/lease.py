@@ -23,7 +23,7 @@ class Lease:
 
 
 class Leases:
-    """The leases of one session, of which at most one is active, and the queue."""
+    """The leases of one session, at most one of them active, and the queue."""
 
     def __init__(self) -> None:
         self.queue = LeaseQueue()

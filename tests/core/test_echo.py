@@ -1,4 +1,4 @@
-"""The echo of a typed line ends where a terminal shows that it does."""
+"""Detection of the end of an echo, for the ways in which line editors display a line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ptyctl.core.echo import echo_end
 PROMPT = "sw1#"
 LONG = "show interfaces status | include " + "x" * 60
 WHOLE = PROMPT + LONG
-#: How devices whose width is 80 show it: plainly, in two rows, with a row's first character twice, cut at either end.
+#: Display forms of devices with width 80: plain, in two rows, with a doubled character, truncated at either end.
 SHOWN = {
     "plain": LONG,
     "rows": f"{WHOLE[4:80]}\r\n{WHOLE[80:]}",
@@ -25,8 +25,8 @@ OUTPUT = b"first line of output\r\nsecond\r\n"
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("how", SHOWN)
-def test_an_echo_however_it_is_shown(how: str, width: int) -> None:
-    """Also where the terminal is wider than the device takes it to be."""
+def test_echo_end_each_display_form_found_after_line_end(how: str, width: int) -> None:
+    """Also with a terminal wider than the device assumes."""
     echo = SHOWN[how].encode() + b"\r\n"
     assert echo_end(echo + OUTPUT, PROMPT, LONG, width) == len(echo)
     for end in range(len(echo)):
@@ -34,17 +34,17 @@ def test_an_echo_however_it_is_shown(how: str, width: int) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=300), st.binary(max_size=60))
-def test_a_plain_echo_is_told_whatever_follows(line: str, output: bytes) -> None:
+def test_echo_end_plain_echo_found_before_any_output(line: str, output: bytes) -> None:
     echo = line.encode() + b"\r\n"
     assert echo_end(echo + output, PROMPT, line, 80) == len(echo)
 
 
-def test_no_echo() -> None:
+def test_echo_end_without_echo_is_zero() -> None:
     assert echo_end(OUTPUT, PROMPT, "show version", 80) == 0
     assert echo_end(b"", PROMPT, "show version", 80) is None
     assert echo_end(b"\r\n" + OUTPUT, PROMPT, "show version", 80) == 2, "of Enter only"
 
 
-def test_a_prompt_that_is_repainted_with_another_time() -> None:
+def test_echo_end_repainted_prompt_with_new_time_found() -> None:
     echo = b"\r10:00:02 sw1#show clock\x1b[K\r\n"
     assert echo_end(echo + OUTPUT, "10:00:01 sw1#", "show clock", 80) == len(echo)

@@ -1,4 +1,4 @@
-"""`~.` and its like: at the beginning of a line only, and however what was typed is cut."""
+"""Escape commands: only at the beginning of a line, for any split of the input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPED = st.lists(st.sampled_from([b"~", b".", b"?", b"w", b"B", b"\r", b"\n", b"
 
 
 def read(*pieces: bytes) -> list[bytes | str]:
-    """Commands, and between them what is typed, in one piece."""
+    """Return commands, and the typed bytes between them joined."""
     reader, items = EscapeCommandReader(), list[bytes | str]()
     for piece in pieces:
         for item in reader.feed(piece):
@@ -38,23 +38,23 @@ def read(*pieces: bytes) -> list[bytes | str]:
         (b"~", []),
     ],
 )
-def test_commands(typed: bytes, items: list[bytes | str]) -> None:
+def test_feed_separates_commands_from_typed_bytes(typed: bytes, items: list[bytes | str]) -> None:
     assert read(typed) == items
 
 
 @given(TYPED)
-def test_the_cuts_change_nothing(pieces: list[bytes]) -> None:
+def test_feed_split_input_gives_same_items(pieces: list[bytes]) -> None:
     whole = b"".join(pieces)
     assert read(*pieces) == read(whole) == read(*(bytes([byte]) for byte in whole))
 
 
 @given(TYPED)
-def test_without_a_tilde_all_is_typed(pieces: list[bytes]) -> None:
+def test_feed_without_tilde_returns_input(pieces: list[bytes]) -> None:
     whole = b"".join(pieces).replace(b"~", b"")
     assert read(whole) == ([whole] if whole else [])
 
 
-def test_what_was_not_typed_begins_no_line() -> None:
+def test_restart_line_after_unsent_bytes_accepts_command() -> None:
     reader = EscapeCommandReader()
     assert reader.feed(b"ls") == [b"ls"]
     assert reader.feed(b"~w") == [b"~w"]

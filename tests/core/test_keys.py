@@ -1,4 +1,4 @@
-"""Keys by name: one name for each, however it is written, and the bytes of a VT220 or xterm."""
+"""Named keys: canonical names, spellings, and the bytes of a VT220 or xterm."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WANTED = [
 ]
 
 
-def test_every_key_of_the_contract_is_there() -> None:
+def test_keys_include_all_documented_keys() -> None:
     assert set(WANTED) <= set(KEYS)
 
 
 @given(st.sampled_from(KEYS), st.sampled_from("_-+ "), st.sampled_from([str.lower, str.upper, str.title]))
-def test_a_name_in_any_spelling(key: str, separator: str, case: object) -> None:
+def test_key_name_accepts_any_spelling(key: str, separator: str, case: object) -> None:
     assert key_name(f" {case(key.replace('_', separator))} ") == key  # type: ignore[operator]
 
 
@@ -44,20 +44,20 @@ def test_a_name_in_any_spelling(key: str, separator: str, case: object) -> None:
         ("ctrl-]", "ctrl_right_bracket"),
     ],
 )
-def test_aliases(alias: str, key: str) -> None:
+def test_key_name_resolves_aliases(alias: str, key: str) -> None:
     assert key_name(alias) == key
 
 
 @given(st.text(max_size=12).map(lambda text: f"x{text}"))
-def test_anything_else_is_refused_with_the_names(text: str) -> None:
+def test_key_name_unknown_key_hint_lists_names(text: str) -> None:
     with pytest.raises(PtyctlError, match="unknown key") as caught:
         key_name(text)
     assert re.search("enter.*ctrl_a to ctrl_z", caught.value.hint or "")
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-def test_bytes() -> None:
-    assert key_bytes("enter", b"\r\x00", False) == b"\r\x00"  # what Enter is, the channel knows
+def test_key_bytes_of_selected_keys() -> None:
+    assert key_bytes("enter", b"\r\x00", False) == b"\r\x00"  # the channel defines Enter
     for letter in string.ascii_lowercase:
         assert key_bytes(f"ctrl_{letter}", b"\r", False) == bytes([ord(letter) & 0x1F])
     assert key_bytes("ctrl_backslash", b"\r", False) == b"\x1c"
@@ -68,11 +68,11 @@ def test_bytes() -> None:
     assert key_bytes("f12", b"\r", False) == b"\x1b[24~"
 
 
-def test_each_key_sends_something_of_its_own() -> None:
+def test_key_bytes_differ_between_keys() -> None:
     sent = {key: key_bytes(key, b"\r", False) for key in KEYS if key != BREAK}
     same = {frozenset(key for key in sent if sent[key] == data) for data in sent.values()}
     assert {keys for keys in same if len(keys) > 1} == {frozenset({"tab", "ctrl_i"}), frozenset({ENTER, "ctrl_m"})}
 
 
-def test_what_interrupts() -> None:
+def test_interrupts_are_ctrl_c_ctrl_backslash_and_break() -> None:
     assert {"ctrl_c", "ctrl_backslash", BREAK} == INTERRUPTS

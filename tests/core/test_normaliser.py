@@ -1,4 +1,4 @@
-"""The spool's text does not depend on how the bytes were cut."""
+"""Normaliser: spool text, marks and modes, independent of how the bytes are split."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ raw_bytes = st.lists(
 ).map(b"".join)
 
 
-def test_examples_whole_and_at_every_cut() -> None:
+def test_feed_examples_split_anywhere_give_expected_text() -> None:
     for raw, text in EXAMPLES:
         assert normalise(raw) == text, raw
         assert normalise(*(raw[i : i + 1] for i in range(len(raw)))) == text, raw
@@ -62,7 +62,7 @@ def test_examples_whole_and_at_every_cut() -> None:
 
 
 @given(raw_bytes, st.lists(st.integers(0, 200), max_size=8))
-def test_any_cut_gives_the_same_text_and_the_same_events(raw: bytes, places: list[int]) -> None:
+def test_feed_any_split_gives_same_text_and_events(raw: bytes, places: list[int]) -> None:
     whole, cut = Normaliser(), Normaliser()
     text = whole.feed(raw) + whole.flush()
     ends = sorted({min(place, len(raw)) for place in places} | {len(raw)})
@@ -72,12 +72,12 @@ def test_any_cut_gives_the_same_text_and_the_same_events(raw: bytes, places: lis
 
 
 @given(raw_bytes)
-def test_no_control_but_newline_tab_and_backspace_is_left(raw: bytes) -> None:
+def test_feed_output_has_no_other_controls_than_lf_ht_bs(raw: bytes) -> None:
     assert not re.search(rb"[\x00-\x07\x0b-\x1f]", normalise(raw))
 
 
 @given(st.lists(st.sampled_from(["word", "\n", "é", " ", "\t"]), max_size=40).map("".join))
-def test_plain_text_passes_unchanged(text: str) -> None:
+def test_feed_plain_text_unchanged(text: str) -> None:
     assert normalise(text.replace("\n", "\r\n").encode()) == text.encode()
 
 
@@ -85,7 +85,7 @@ MARKED = b"out\x1b]7717;n;1;E;3\x07\x1b]7717;n;2;P;3;1700000000000;/a%20b\x07$ l
 
 
 @pytest.mark.parametrize("size", range(1, 40))
-def test_marks_are_told_with_their_places_at_every_cut(size: int) -> None:
+def test_feed_split_marks_have_exact_offsets(size: int) -> None:
     machine = Normaliser(reader=MarkReader("n"))
     text = b"".join(machine.feed(MARKED[at : at + size]) for at in range(0, len(MARKED), size))
     assert text == b"out\n__FWS_PROMPT__ ts=1700000000000 cwd_b64=L2EgYg== exit=3\n$ ls\n\nx\n"
@@ -107,14 +107,14 @@ def test_marks_are_told_with_their_places_at_every_cut(size: int) -> None:
         (b"\rx\r", b"x\n"),
     ],
 )
-def test_a_cr_behind_a_begin_mark_begins_no_line(behind: bytes, text: bytes) -> None:
+def test_feed_cr_after_begin_mark_is_dropped(behind: bytes, text: bytes) -> None:
     raw = b"\x1b]7717;n;1;B\x07" + behind
     for size in range(1, len(raw) + 1):
         machine = Normaliser(reader=MarkReader("n"))
         assert b"".join(machine.feed(raw[at : at + size]) for at in range(0, len(raw), size)) + machine.flush() == text
 
 
-def test_old_marks_and_those_of_others_say_nothing() -> None:
+def test_feed_old_foreign_and_malformed_marks_are_ignored() -> None:
     machine = Normaliser(reader=MarkReader("n"))
     machine.feed(MARKED)
     machine.marks.clear()
@@ -125,7 +125,7 @@ def test_old_marks_and_those_of_others_say_nothing() -> None:
     assert not machine.marks
 
 
-def test_private_modes_are_kept() -> None:
+def test_feed_tracks_private_modes() -> None:
     machine = Normaliser()
     machine.feed(b"\x1b[?1;2004h\x1b[?25l")
     assert machine.modes == {1, 2004}
@@ -134,12 +134,12 @@ def test_private_modes_are_kept() -> None:
 
 
 @pytest.mark.parametrize("size", [4096, STRING_LIMIT_BYTES, 3 * STRING_LIMIT_BYTES])
-def test_a_string_that_never_ends_is_given_up_at_its_bound(size: int) -> None:
+def test_feed_unterminated_string_is_given_up_at_limit(size: int) -> None:
     raw = b"\x1b]" + b"x" * (STRING_LIMIT_BYTES - 2) + b"seen"
     pieces = [raw[i : i + size] for i in range(0, len(raw), size)]
     assert normalise(*pieces) == b"seen"
 
 
-def test_a_string_within_the_bound_is_dropped_in_linear_time() -> None:
+def test_feed_long_string_in_small_pieces_is_linear() -> None:
     raw = b"\x1bP" + b"x" * 500_000 + b"\x1b\\seen"
     assert normalise(*(raw[i : i + 64] for i in range(0, len(raw), 64))) == b"seen"

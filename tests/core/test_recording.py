@@ -1,4 +1,4 @@
-"""A recording as an asciicast, as text and as a page: what a player shows is what the screen was."""
+"""Export of recordings: asciicast, text, HTML; a player shows the same screen."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MOMENTS = st.lists(
 )
 
 
-def take(*happened: tuple[bytes, tuple[int, int] | None]) -> Recording:
-    moments = [RecordingFrame(1_000_000 + 250 * number, data, size) for number, (data, size) in enumerate(happened)]
+def take(*events: tuple[bytes, tuple[int, int] | None]) -> Recording:
+    moments = [RecordingFrame(1_000_000 + 250 * number, data, size) for number, (data, size) in enumerate(events)]
     return Recording(20, 6, "xterm-256color", "a <title>", 1_000_000, moments)
 
 
 def played(lines: list[str]) -> ScreenModel:
-    """What a player of asciicasts does."""
+    """Play an asciicast."""
     header, *events = map(json.loads, lines)
     model = ScreenModel(header["width"], header["height"])
     for _, kind, data in events:
@@ -40,8 +40,8 @@ def played(lines: list[str]) -> ScreenModel:
 
 
 @given(MOMENTS)
-def test_an_asciicast_played_is_the_same_screen(happened: list[tuple[bytes, tuple[int, int] | None]]) -> None:
-    recording = take(*happened, (b"\x18", None))
+def test_asciicast_played_shows_same_screen(events: list[tuple[bytes, tuple[int, int] | None]]) -> None:
+    recording = take(*events, (b"\x18", None))
     lines = list(asciicast(recording))
     model = played(lines)
     assert model.snapshot(attributes=True) == final_screen(recording).snapshot(attributes=True)
@@ -50,7 +50,7 @@ def test_an_asciicast_played_is_the_same_screen(happened: list[tuple[bytes, tupl
     assert times == sorted(times)
 
 
-def test_the_format() -> None:
+def test_asciicast_format() -> None:
     header, *events = map(json.loads, asciicast(take((b"a\xc3", None), (b"", (80, 24)), (b"\xa9", None))))
     assert header == {
         "version": 2, "width": 20, "height": 6, "timestamp": 1000, "title": "a <title>", "env": {"TERM": "xterm-256color"},
@@ -58,11 +58,11 @@ def test_the_format() -> None:
     assert events == [[0.0, "o", "a"], [0.25, "r", "80x24"], [0.5, "o", "é"]]
 
 
-def test_the_text_is_what_was_to_be_read() -> None:
+def test_plain_text_is_rendered() -> None:
     assert plain_text(take((b"one\r\n10%\r", None), (b"99%\r\n\x1b[31mred\x1b[m", None))) == "one\n99%\nred"
 
 
-def test_the_page_has_the_colours_and_what_has_scrolled_off() -> None:
+def test_html_contains_colours_and_scrollback() -> None:
     page = html(take((b"first <&>\r\n" + b"\r\n" * 6 + b"\x1b[31;44mred\x1b[m \x1b[7mback\x1b[m \x1b[1;4mbold", None)))
     assert "first &lt;&amp;&gt;" in page
     assert '<span style="color:#cd0000;background:#0000ee">red</span>' in page
@@ -72,8 +72,8 @@ def test_the_page_has_the_colours_and_what_has_scrolled_off() -> None:
 
 
 @given(MOMENTS)
-def test_the_page_says_what_the_screen_says(happened: list[tuple[bytes, tuple[int, int] | None]]) -> None:
-    recording = take(*happened)
+def test_html_text_equals_screen_text(events: list[tuple[bytes, tuple[int, int] | None]]) -> None:
+    recording = take(*events)
     model = final_screen(recording)
     text = re.search(r"<pre>\n(.*)\n</pre>", html(recording), re.DOTALL)
     assert text is not None

@@ -1,4 +1,4 @@
-"""Rendered text is what a person would have read."""
+"""Rendering of raw output as the text that a person reads, and the history of widths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.renderer import render
+from ptyctl.core.renderer import WidthHistory, render
 
 MORE = b" --More-- "
 ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
@@ -46,16 +46,16 @@ ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
         (b"out\r\n\x1b[24;1H\x1b[?25h\x1b[24;1H\x1b[2Ksw1# \x1b[24;6H\x1b[?25h", "out\nsw1# "),
     ],
 )
-def test_examples(raw: bytes, text: str) -> None:
+def test_render_examples(raw: bytes, text: str) -> None:
     assert render(raw, 80) == text
 
 
-def test_the_alternate_screen_is_kept_where_it_is_asked_for() -> None:
+def test_render_alternate_includes_alternate_screen() -> None:
     less = b"pre\r\n\x1b[?1049h\x1b[22;0;0t\x1b[?1h\x1b=\rone\r\n:\x1b[K\r\x1b[Ktwo\r\n\x1b[7m(END)\x1b[27m\x1b[K"
     assert render(less + b"\r\x1b[K\x1b[?1l\x1b>\x1b[?1049lpost", 80, alternate=True) == "pre\none\ntwo\npost"
 
 
-def test_a_wrapped_line_is_one_line_and_a_carriage_return_stays_in_its_row() -> None:
+def test_render_wrapped_line_is_joined_and_cr_stays_in_row() -> None:
     assert render(b"x" * 25 + b"\r\n", 10) == "x" * 25 + "\n"
     assert render(b"x" * 25 + b"\b" * 9 + b"yy\r\n", 10) == "x" * 20 + "yyxxx\n"
     assert render(b"0123456789ab\rXY\x1b[A_\r\n", 10) == "01_3456789XY\n"
@@ -63,35 +63,35 @@ def test_a_wrapped_line_is_one_line_and_a_carriage_return_stays_in_its_row() -> 
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"]) | st.just("\t"), max_size=50), st.integers(1, 200))
-def test_plain_lines_pass_unchanged(line: str, width: int) -> None:
+def test_render_plain_lines_unchanged(line: str, width: int) -> None:
     assert render(line.encode() + b"\r\n", width) == line + "\n"
 
 
 @given(
     st.lists(st.sampled_from([b"\x1b[", b"A", b"\r", b"\n", b"\b", b"K", b"3", b"x", b"\t", b"\x1b[2J", b"\xff"]), max_size=40)
 )
-def test_nothing_raises(pieces: list[bytes]) -> None:
+def test_render_any_input_does_not_raise(pieces: list[bytes]) -> None:
     render(b"".join(pieces), 7)
 
 
 @given(st.binary(max_size=200))
-def test_no_control_is_left(raw: bytes) -> None:
+def test_render_output_has_no_controls(raw: bytes) -> None:
     assert not any(character < " " and character not in "\n\t" for character in render(raw, 20))
 
 
 @given(st.lists(st.sampled_from(["", "word", "a b ", "\ttab"]), max_size=30), st.sets(st.integers(0, 30)))
-def test_an_erased_pager_leaves_nothing(lines: list[str], stops: set[int]) -> None:
+def test_render_erased_pager_leaves_no_text(lines: list[str], stops: set[int]) -> None:
     paged = b"".join((MORE + ERASE if number in stops else b"") + line.encode() + b"\r\n" for number, line in enumerate(lines))
     assert render(paged, 80) == "".join(line + "\n" for line in lines)
 
 
-def test_each_part_has_the_width_of_its_time() -> None:
+def test_render_applies_width_of_each_part() -> None:
     line = b"x" * 15 + b"\rAB\r\n"
     narrow, wide = "x" * 10 + "AB" + "x" * 3 + "\n", "AB" + "x" * 13 + "\n"
     assert render(line, 10) == narrow
     assert render(line + line, 10, [(len(line), 20)]) == narrow + wide
     assert render(line + line, 20, [(len(line), 10)]) == wide + narrow
-    assert render(line, 10, [(12, 20)]) == wide  # in the middle of a line: it is wrapped anew
+    assert render(line, 10, [(12, 20)]) == wide  # within a line: it is wrapped again
     assert render(b"x" * 10 + b"yz", 10, [(10, 20)]) == "x" * 10 + "yz"
     assert render(b"0123456789\rX", 10, [(10, 20)]) == "X123456789"
 
@@ -103,6 +103,16 @@ some = st.lists(st.sampled_from(TEXT + SEQUENCES + STRINGS), max_size=30).map(b"
 
 
 @given(some, st.lists(st.integers(0, 120), max_size=5), st.integers(1, 40))
-def test_a_resize_to_the_same_width_changes_nothing_wherever_it_comes(data: bytes, places: list[int], width: int) -> None:
+def test_render_resize_to_same_width_changes_nothing(data: bytes, places: list[int], width: int) -> None:
     resizes = [(place % (len(data) + 1), width) for place in places]
     assert render(data, width, sorted(resizes)) == render(data, width)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 300)), max_size=6), st.integers(0, 20), st.integers(0, 20))
+def test_width_history_byte_has_width_of_last_resize(resizes: list[tuple[int, int]], begin: int, size: int) -> None:
+    resizes.sort(key=lambda resize: resize[0])
+    widths, end = WidthHistory(80, resizes), begin + size
+    columns, changes = widths.width_at(begin), dict(widths.changes_between(begin, end))
+    for offset in range(begin, end):
+        columns = changes.get(offset - begin, columns)
+        assert columns == next((width for place, width in reversed(resizes) if place <= offset), 80)

@@ -1,6 +1,6 @@
-"""What may reach a watcher's terminal: no query, no clipboard, and everything else as it came, however it was cut.
+"""TerminalSanitizer: removes queries, clipboard access and the like, and passes everything else, for any split.
 
-The screen model is the judge: it answers what a terminal would, and what passes must draw the same picture.
+The screen model serves as the terminal: it must not respond to the output, and must draw the same screen.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ptyctl.core.sanitizer import MAX_SEQUENCE_BYTES, TerminalSanitizer
 from ptyctl.core.screen import ScreenModel
 
-HARMFUL = [
+DANGEROUS = [
     b"\x05", b"\x1b[6n", b"\x1b[?6n", b"\x1b[5n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[=c", b"\x1bZ",
     b"\x1b[>q", b"\x1b[x",
     b"\x1b[?6$p", b"\x1b[4$p", b"\x1b[18t", b"\x1b[21t", b"\x1b[20;1t", b"\x1b[8;50;200t", b"\x1b[?u", b"\x1b[5i", b"\x1b[*y",
@@ -43,9 +43,9 @@ HALVES = [
     b"\\",
     b"?",
 ]
-KNOWN = st.one_of(st.sampled_from(HARMFUL), st.sampled_from(HARMLESS))
+KNOWN = st.one_of(st.sampled_from(DANGEROUS), st.sampled_from(HARMLESS))
 STREAMS = st.lists(KNOWN | st.sampled_from(HALVES) | st.binary(max_size=3), max_size=20).map(b"".join)
-#: Without bytes that are no UTF-8: of those some may be dropped that would be drawn as unknown characters.
+#: Without invalid UTF-8: of that, bytes that would be drawn as replacement characters may be removed.
 TEXTS = st.lists(
     KNOWN
     | st.sampled_from([half for half in HALVES if half.isascii()])
@@ -55,8 +55,8 @@ TEXTS = st.lists(
 
 
 def passed(*pieces: bytes) -> bytes:
-    harmless = TerminalSanitizer()
-    return b"".join(map(harmless.feed, pieces))
+    sanitizer = TerminalSanitizer()
+    return b"".join(map(sanitizer.feed, pieces))
 
 
 def drawn(data: bytes) -> tuple[object, list[bytes]]:
@@ -65,29 +65,29 @@ def drawn(data: bytes) -> tuple[object, list[bytes]]:
     return model.snapshot(attributes=True), model.responses
 
 
-@pytest.mark.parametrize("harmful", HARMFUL, ids=repr)
-def test_what_is_harmful_does_not_pass(harmful: bytes) -> None:
-    left = passed(b"a" + harmful + b"b")
-    assert left.replace(b"\x00", b"").replace(b"\x1b\\", b"") == b"ab"  # the end of a string that was none does nothing
-    assert passed(*(bytes([byte]) for byte in b"a" + harmful + b"b")) == left
+@pytest.mark.parametrize("dangerous", DANGEROUS, ids=repr)
+def test_feed_dangerous_sequence_is_removed(dangerous: bytes) -> None:
+    left = passed(b"a" + dangerous + b"b")
+    assert left.replace(b"\x00", b"").replace(b"\x1b\\", b"") == b"ab"  # a stray string terminator has no effect
+    assert passed(*(bytes([byte]) for byte in b"a" + dangerous + b"b")) == left
 
 
 @given(st.lists(st.sampled_from(HARMLESS), max_size=30))
-def test_everything_else_passes_as_it_came(pieces: list[bytes]) -> None:
+def test_feed_harmless_sequences_pass_unchanged(pieces: list[bytes]) -> None:
     assert passed(b"".join(pieces)) == b"".join(pieces)
     assert passed(*pieces) == b"".join(pieces)
 
 
 @given(STREAMS, st.data())
-def test_it_does_not_depend_on_the_cuts(stream: bytes, data: st.DataObject) -> None:
+def test_feed_any_split_gives_same_output(stream: bytes, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     assert passed(*(stream[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True))) == passed(stream)
     assert passed(*(bytes([byte]) for byte in stream)) == passed(stream)
 
 
 @given(STREAMS)
-def test_what_passes_makes_no_terminal_answer(stream: bytes) -> None:
-    left = passed(stream + b"\x18")  # whatever has begun is over
+def test_feed_output_triggers_no_response(stream: bytes) -> None:
+    left = passed(stream + b"\x18")  # CAN ends a partial sequence
     assert drawn(left)[1] == []
     assert b"\x05" not in left
     assert passed(left) == left
@@ -96,7 +96,7 @@ def test_what_passes_makes_no_terminal_answer(stream: bytes) -> None:
 @given(TEXTS)
 @example(b"\x1b\x0cP")
 @example(b"\x1b\n]52;c;\x07")
-def test_what_passes_draws_the_same(stream: bytes) -> None:
+def test_feed_output_draws_same_screen(stream: bytes) -> None:
     stream += b"\x18"
     assert drawn(passed(stream))[0] == drawn(stream)[0]
 
@@ -104,14 +104,14 @@ def test_what_passes_draws_the_same(stream: bytes) -> None:
 @pytest.mark.parametrize(
     "stream", [b"\x1b\x1b[6n[6n", b"\x1b[6\x1b[cn", b"\xc2\xc2\x9b\x9b6n", b"\xc2\x05\x9b6n", b"\xc2\x1b[6n\x9b6n"]
 )
-def test_what_is_left_does_not_become_a_query(stream: bytes) -> None:
+def test_feed_removed_sequence_does_not_form_query(stream: bytes) -> None:
     left = passed(stream)
     assert b"\x1b[6n" not in left
     assert b"\xc2\x9b" not in left
 
 
 @pytest.mark.parametrize("begin", [b"\x1b]2;", b"\x1b[", b"\x1b]52;c;", b"\x1b_"], ids=repr)
-def test_a_sequence_without_an_end_holds_nothing_back_for_ever(begin: bytes) -> None:
+def test_feed_overlong_sequence_is_skipped(begin: bytes) -> None:
     long = begin + b"1" * (2 * MAX_SEQUENCE_BYTES)
     end = b"m" if begin == b"\x1b[" else b"\x1b\\"
     assert passed(b"a", long, end, b"b") == b"ab"

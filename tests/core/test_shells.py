@@ -1,4 +1,4 @@
-"""Which commands put another shell in front."""
+"""Recognition of shells and of commands that start or leave one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.shells import shell_change
+from ptyctl.core.shells import answering_program, shell_change, shell_dialect
 
 
 @pytest.mark.parametrize(
@@ -17,14 +17,14 @@ from ptyctl.core.shells import shell_change
      "if true; then sh; fi", "chroot /mnt", "exit", "exit 3", "logout", "bash -o vi", "true & su",
      "env -i bash", "exec env -i bash --norc", "env -u HOME A=1 zsh", "exec -a name dash", "nice -n 5 sh"],
 )  # fmt: skip
-def test_another_shell(command: str) -> None:
+def test_shell_change_new_or_left_shell_is_yes(command: str) -> None:
     assert shell_change(command) == "yes"
 
 
 @pytest.mark.parametrize(
     "command", ["ssh host", "ssh -p 22 host uptime", "docker exec -it box sh", "sudo docker run x", "kubectl get"]
 )
-def test_perhaps_another_shell(command: str) -> None:
+def test_shell_change_remote_command_is_maybe(command: str) -> None:
     assert shell_change(command) == "maybe"
 
 
@@ -36,10 +36,41 @@ def test_perhaps_another_shell(command: str) -> None:
      "PROMPT_COMMAND=()", "sudo", "sudo -k", "exec 3>file", "x=su",
      "command -v bash", "env -i ls", "env -u bash ls"],
 )  # fmt: skip
-def test_the_same_shell(command: str) -> None:
+def test_shell_change_other_command_is_no(command: str) -> None:
     assert shell_change(command) == "no"
 
 
 @given(st.text(alphabet="su doi-cbahexc;&|()'\"\\\n=#{}/", max_size=40))
-def test_any_text_has_an_answer(command: str) -> None:
+def test_shell_change_any_text_does_not_raise(command: str) -> None:
     assert shell_change(command) in ("no", "maybe", "yes")
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect"),
+    [("/bin/bash", "posix"), ("-zsh", "zsh"), ("/usr/bin/fish", "fish"), ("python3", None), ("dash", "posix")],
+)
+def test_shell_dialect_by_program_name(path: str, dialect: str | None) -> None:
+    assert shell_dialect(path) == dialect
+
+
+@pytest.mark.parametrize(
+    ("argv", "program"),
+    [
+        (("bash",), "bash"),
+        (("/bin/bash", "--norc", "-i"), "/bin/bash"),
+        (("bash", "--rcfile", "rc", "-o", "vi"), "bash"),
+        (("bash", "script.sh"), "script.sh"),
+        (("sh", "-c", "cat file"), "cat"),
+        (("sh", "-ec", "exec bash --norc"), "bash"),
+        (("sh", "-c", "bash script.sh"), "script.sh"),
+        (("sh", "-c", "make; bash"), "make;"),
+        (("sh", "-c", ""), "sh"),
+        (("sh", "-c"), "sh"),
+        (("busybox", "ash"), "ash"),
+        (("busybox", "cat"), "cat"),
+        (("busybox",), "busybox"),
+        (("python3", "-c", "code"), "python3"),
+    ],
+)
+def test_answering_program_of_argv(argv: tuple[str, ...], program: str) -> None:
+    assert answering_program(argv) == program

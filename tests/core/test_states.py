@@ -1,4 +1,4 @@
-"""The two tables: every pair is either in them or a typed error."""
+"""State tables: every pair of state and event has a transition or raises InvalidTransition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODES = {
 
 
 @pytest.mark.parametrize(("state", "event"), [*product(get_args(SessionState), get_args(StateEvent))])
-def test_every_pair_of_state_and_event(state: SessionState, event: StateEvent) -> None:
+def test_next_state_every_pair_follows_table_or_raises(state: SessionState, event: StateEvent) -> None:
     if (state, event) in STATES:
         assert next_state(state, event) == STATES[state, event]
     else:
@@ -41,7 +41,7 @@ def test_every_pair_of_state_and_event(state: SessionState, event: StateEvent) -
 
 
 @pytest.mark.parametrize(("mode", "event"), [*product(get_args(TerminalMode), get_args(ModeEvent))])
-def test_every_pair_of_mode_and_event(mode: TerminalMode, event: ModeEvent) -> None:
+def test_next_mode_every_pair_follows_table_or_raises(mode: TerminalMode, event: ModeEvent) -> None:
     if (mode, event) in MODES:
         assert next_mode(mode, event) == MODES[mode, event]
     else:
@@ -49,10 +49,10 @@ def test_every_pair_of_mode_and_event(mode: TerminalMode, event: ModeEvent) -> N
             next_mode(mode, event)
 
 
-def test_the_replies_know_the_same_names() -> None:
+def test_states_and_modes_equal_those_of_replies() -> None:
     assert set(get_args(SessionState)) == set(get_args(api.State))
     assert set(get_args(TerminalMode)) == set(get_args(api.Mode))
 
 
-def test_from_closed_nothing_leads_away() -> None:
+def test_closed_state_has_no_transition() -> None:
     assert not [pair for pair in STATES if pair[0] == "closed"]

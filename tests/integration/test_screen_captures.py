@@ -13,7 +13,7 @@ from fixtures.captures.golden import path_of, screens, written
 from fixtures.captures.record import record
 from fixtures.captures.store import Capture, names
 from fixtures.servers.programs import require_program
-from fixtures.tmux.cells import Difference, Explained, differences, of_picture, unexplained
+from fixtures.tmux.cells import Difference, Explained, differences, from_snapshot, unexplained
 from fixtures.tmux.server import TmuxServer
 from ptyctl.core.screen import ScreenModel
 
@@ -75,7 +75,7 @@ def test_tmux_draws_the_same_cells(tmux: TmuxServer, name: str) -> None:
             model.feed(capture.raw[end : end + 1])
             end += 1
         theirs = tmux.draw(capture.raw[:end], capture.cols, capture.rows)
-        found[end] = differences(of_picture(model.snapshot(attributes=True)), theirs)
+        found[end] = differences(from_snapshot(model.snapshot(attributes=True)), theirs)
     rest = {place: unexplained(cells, explained) for place, cells in found.items() if cells}
     assert {place: cells for place, cells in rest.items() if cells} == {}
     assert bool(rest) == bool(explained), "an explanation that nothing needs any more is to go"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.captures.store import Capture, names
-from fixtures.tmux.cells import differences, of_picture
+from fixtures.tmux.cells import differences, from_snapshot
 from fixtures.tmux.server import TmuxServer
 from ptyctl.core.screen import ScreenModel
 
@@ -19,7 +19,7 @@ def test_a_viewer_who_comes_late_sees_the_same(tmux: TmuxServer, name: str) -> N
         model.feed(capture.raw[begin : step.offset])
         begin = step.offset
         theirs = tmux.draw(model.serialize(), capture.cols, capture.rows)
-        assert differences(of_picture(model.snapshot(attributes=True)), theirs) == [], step
+        assert differences(from_snapshot(model.snapshot(attributes=True)), theirs) == [], step
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.tmux.cells import differences, of_picture
+from fixtures.tmux.cells import differences, from_snapshot
 from fixtures.tmux.server import TmuxServer
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 
@@ -101,13 +101,13 @@ def look(data: str) -> ScreenSnapshot:
 
 @given(data=mixes)
 def test_sequences(tmux: TmuxServer, data: str) -> None:
-    found = differences(of_picture(look(data)), tmux.draw(data.encode(), COLS, ROWS))
+    found = differences(from_snapshot(look(data)), tmux.draw(data.encode(), COLS, ROWS))
     assert [str(one) for one in found] == []
 
 
 @given(data=texts)
 def test_text_of_all_widths(tmux: TmuxServer, data: str) -> None:
-    found = differences(of_picture(look(data)), tmux.draw(data.encode(), COLS, ROWS))
+    found = differences(from_snapshot(look(data)), tmux.draw(data.encode(), COLS, ROWS))
     assert [str(one) for one in found] == []
 
 
@@ -119,7 +119,7 @@ LETTERS = "한국 한 e\u0301\u0323 日\u0301 ก็ न \u200b \ufffd"
 @pytest.mark.parametrize("before", ["", "x", "x" * 18, "x" * 19, "x" * 20])
 def test_what_is_drawn_as_one(tmux: TmuxServer, before: str, text: str) -> None:
     data = f"{before}{text}y"
-    found = differences(of_picture(look(data)), tmux.draw(data.encode(), COLS, ROWS))
+    found = differences(from_snapshot(look(data)), tmux.draw(data.encode(), COLS, ROWS))
     assert [str(one) for one in found] == []
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.captures.terminal import NEUTRAL_ENVIRONMENT, Terminal
 from fixtures.servers.programs import require_program
-from fixtures.tmux.cells import Explained, differences, of_picture, unexplained
+from fixtures.tmux.cells import Explained, differences, from_snapshot, unexplained
 from fixtures.tmux.server import TmuxServer
 from ptyctl.core.screen import ScreenSnapshot
 
@@ -88,7 +88,7 @@ def explanation(picture: ScreenSnapshot) -> Explained | None:
 def test_tmux_draws_the_same_cells(tmux: TmuxServer, vttest: Run) -> None:
     raw, screens = vttest
     found = {
-        number: unexplained(differences(of_picture(picture), tmux.draw(raw[:end], *SIZE)), explanation(picture))
+        number: unexplained(differences(from_snapshot(picture), tmux.draw(raw[:end], *SIZE)), explanation(picture))
         for number, (end, picture) in enumerate(screens, 1)
     }
     assert len(found) >= 20

@@ -1,7 +1,7 @@
 """The emulated terminal: cells, cursor, margins, tab stops, modes, character sets, styles, and both screens.
 
-Methods implement control functions; `dispatch.py` calls them. Behaviour follows xterm, and tmux where noted. The base class is
-`pyte.Screen`, of which the cursor, margins, modes, tab stops and character sets are used where they agree with xterm. Cells are
+Methods implement control functions; `dispatch.py` calls them. Behaviour follows xterm, and tmux where noted. The base class
+`pyte.Screen` provides cursor, margins, modes, tab stops and character sets where they agree with xterm. Cells are
 strings in a `Grid`: pyte's dict of tuples for each row takes 800 KB a screen and draws 1 MB/s.
 """
 

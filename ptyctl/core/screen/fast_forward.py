@@ -96,7 +96,7 @@ def drawing_run_end(data: bytes, begin: int) -> int:
 
 
 def redraw_start(data: bytes, begin: int, end: int, cells: int) -> int:
-    """Return the offset of a cursor address in a drawing run from which drawing is worth a try, or `begin`."""
+    """Return the offset of a cursor address in a drawing run where drawing may start, or `begin`."""
     if end - begin < cells * _BYTES_PER_CELL or data.find(ZWJ.encode(), begin, end) >= 0:
         return begin
     found = _CURSOR_ADDRESS.search(data, end - (end - begin) // _TRIED_FRACTION, end)
@@ -110,7 +110,7 @@ def effective_settings(data: bytes, begin: int, end: int) -> bytes:
 
 
 def unknown_grid(cols: int, rows: int) -> Grid:
-    """Return a grid in which no cell is known."""
+    """Return a grid of unknown cells only."""
     grid = Grid(cols, rows, _UNKNOWN)
     grid.text = [_UNKNOWN * cols] * rows
     return grid

@@ -1,4 +1,4 @@
-"""A program that asks the terminal gets what is true of the model."""
+"""Query responses agree with the state of the model; the detector finds each query."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from ptyctl.core.screen import QueryDetector, ScreenModel
 
 
-def told(data: bytes) -> list[bytes]:
+def responses_to(data: bytes) -> list[bytes]:
     model = ScreenModel(80, 24)
     model.feed(data)
     return model.responses
 
 
-QUESTIONS = [
+QUERIES = [
     (b"\x1b[5n", b"\x1b[0n"),
     (b"ab\r\nc\x1b[6n", b"\x1b[2;2R"),
     (b"\x1b[5;9r\x1b[?6h\n\x1b[6n", b"\x1b[2;1R"),
@@ -63,13 +63,13 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("question", "answer"), QUESTIONS)
-def test_an_answer(question: bytes, answer: bytes) -> None:
-    assert told(question) == [answer]
+@pytest.mark.parametrize(("query", "response"), QUERIES)
+def test_query_gets_response(query: bytes, response: bytes) -> None:
+    assert responses_to(query) == [response]
 
 
-def test_questions_in_one_sequence_are_answered_in_order() -> None:
-    assert told(b"\x1b]10;?;?\x07\x1b]4;0;?;1;?\x07") == [
+def test_queries_in_one_sequence_answered_in_order() -> None:
+    assert responses_to(b"\x1b]10;?;?\x07\x1b]4;0;?;1;?\x07") == [
         b"\x1b]10;rgb:e5e5/e5e5/e5e5\x07",
         b"\x1b]11;rgb:0000/0000/0000\x07",
         b"\x1b]4;0;rgb:0000/0000/0000\x07",
@@ -78,16 +78,16 @@ def test_questions_in_one_sequence_are_answered_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [b"\x1b[1c", b"\x1b[>1q", b"\x1b[?62;22c", b"\x1b[2;2R", b"\x1b]11;#000000\x07", b"\x1b]52;c;?\x07", b"\x1b]4;999;?\x07",
      b"\x1b]4;x;?\x07", b"\x05", b"\x1bP$qm\x07\x1b[m", b"\x1b[?u", b"\x1b[22t", b"\x1b[8;9;9t", b"\x1b]11;?\x18",
      b"\x1bP$qm\x18"],
 )  # fmt: skip
-def test_what_is_no_question_that_is_answered(said: bytes) -> None:
-    assert told(said) == []
+def test_other_sequences_get_no_response(output: bytes) -> None:
+    assert responses_to(output) == []
 
 
-def test_unanswered_questions_are_bounded() -> None:
+def test_pending_responses_are_limited() -> None:
     model = ScreenModel(80, 24)
     model.feed(b"\x1b[6n" * 1000)
     assert len(model.responses) == 64
@@ -96,21 +96,21 @@ def test_unanswered_questions_are_bounded() -> None:
     assert model.responses == [b"\x1b[0n"]
 
 
-@pytest.mark.parametrize("question", [question for question, _ in QUESTIONS])
-def test_a_reader_sees_the_question_at_its_end_however_it_is_cut(question: bytes) -> None:
-    assert QueryDetector().feed(question)
-    for cut in range(len(question)):
-        reader = QueryDetector()
-        reader.feed(question[:cut])
-        assert reader.feed(question[cut:]), cut
-    reader = QueryDetector()
-    assert [reader.feed(bytes([byte])) for byte in question][-1]
+@pytest.mark.parametrize("query", [query for query, _ in QUERIES])
+def test_detector_split_query_detected_at_its_end(query: bytes) -> None:
+    assert QueryDetector().feed(query)
+    for cut in range(len(query)):
+        detector = QueryDetector()
+        detector.feed(query[:cut])
+        assert detector.feed(query[cut:]), cut
+    detector = QueryDetector()
+    assert [detector.feed(bytes([byte])) for byte in query][-1]
 
 
 @pytest.mark.parametrize(
-    "said", [b"text\r\n", b"\x1b[1;31mred\x1b[m", b"\x1b[2J\x1b[12;3H", b"\x1b]0;title\x07", b"\x1b[?2004h\x1b(B"]
+    "output", [b"text\r\n", b"\x1b[1;31mred\x1b[m", b"\x1b[2J\x1b[12;3H", b"\x1b]0;title\x07", b"\x1b[?2004h\x1b(B"]
 )
-def test_what_every_program_says_is_no_question(said: bytes) -> None:
-    reader = QueryDetector()
-    assert not reader.feed(said)
-    assert not any(reader.feed(bytes([byte])) for byte in said * 2)
+def test_detector_common_output_is_no_query(output: bytes) -> None:
+    detector = QueryDetector()
+    assert not detector.feed(output)
+    assert not any(detector.feed(bytes([byte])) for byte in output * 2)

@@ -1,4 +1,4 @@
-"""A screen shown in another terminal: the same picture where it fits, the part around the cursor where it does not."""
+"""ScreenView: a terminal shows the whole screen if it fits, otherwise the part around the cursor."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SIZES = st.tuples(st.sampled_from([1, 2, 7, 20]), st.sampled_from([1, 3, 6]))
 
 
 def shown(terminal: ScreenModel) -> tuple[object, ...]:
-    picture = terminal.snapshot(attributes=True)
-    return picture.rows, picture.attributes, picture.cursor_visible, picture.title
+    snapshot = terminal.snapshot(attributes=True)
+    return snapshot.rows, snapshot.attributes, snapshot.cursor_visible, snapshot.title
 
 
 @given(st.lists(st.lists(PIECES, max_size=12), min_size=1, max_size=4), SIZES)
-def test_a_terminal_that_has_room_shows_the_same(bursts: list[list[bytes]], size: tuple[int, int]) -> None:
+def test_view_large_terminal_shows_whole_screen(bursts: list[list[bytes]], size: tuple[int, int]) -> None:
     far, terminal, view = ScreenModel(*size), ScreenModel(*size), ScreenView()
     for burst in bursts:
         far.feed(b"".join(burst))
@@ -37,22 +37,20 @@ def test_a_terminal_that_has_room_shows_the_same(bursts: list[list[bytes]], size
 
 
 @given(st.lists(PIECES, max_size=30), SIZES, SIZES)
-def test_one_of_another_size_shows_the_part_with_the_cursor(
-    pieces: list[bytes], size: tuple[int, int], other: tuple[int, int]
-) -> None:
+def test_view_other_size_shows_part_with_cursor(pieces: list[bytes], size: tuple[int, int], other: tuple[int, int]) -> None:
     far, terminal = ScreenModel(*size), ScreenModel(*other)
     far.feed(b"".join([*pieces, b"\x1b[?25h"]))
     frame = far.frame(*other)
     terminal.feed(ScreenView().draw(frame))
-    picture = far.snapshot()
-    top, left = max(0, picture.cursor[0] - other[1] + 1), max(0, picture.cursor[1] - other[0] + 1)
-    assert terminal.snapshot().cursor == (picture.cursor[0] - top, picture.cursor[1] - left)
-    if left == 0 and all(len(row) <= other[0] and row.isascii() for row in picture.rows):
+    snapshot = far.snapshot()
+    top, left = max(0, snapshot.cursor[0] - other[1] + 1), max(0, snapshot.cursor[1] - other[0] + 1)
+    assert terminal.snapshot().cursor == (snapshot.cursor[0] - top, snapshot.cursor[1] - left)
+    if left == 0 and all(len(row) <= other[0] and row.isascii() for row in snapshot.rows):
         below = ("",) * (other[1] - size[1])
-        assert terminal.snapshot().rows == picture.rows[top : top + other[1]] + below
+        assert terminal.snapshot().rows == snapshot.rows[top : top + other[1]] + below
 
 
-def test_only_what_has_changed_is_drawn() -> None:
+def test_view_draws_changed_rows_only() -> None:
     far, view = ScreenModel(20, 3), ScreenView()
     far.feed(b"one\r\ntwo\r\nthree")
     view.draw(far.frame(20, 3))
@@ -64,7 +62,7 @@ def test_only_what_has_changed_is_drawn() -> None:
     assert b"one" in view.draw(far.frame(20, 3))
 
 
-def test_nothing_is_passed_on_that_was_sent() -> None:
+def test_view_forwards_no_bytes_of_far_end() -> None:
     far = ScreenModel(40, 3)
     far.feed(b"\x1b]52;c;aGk=\x07\x1b[21t\x05\x1b[6n\x1bP$qm\x1b\\\x1b]2;a\ttitle\x07text")
     drawn = ScreenView().draw(far.frame(40, 3))
@@ -72,7 +70,7 @@ def test_nothing_is_passed_on_that_was_sent() -> None:
     assert b"\x1b]2;atitle\x1b\\" in drawn
 
 
-def test_the_far_ends_input_modes_are_set_only_where_its_keys_are_typed_and_taken_back() -> None:
+def test_view_input_modes_set_only_with_input_and_reset_on_leave() -> None:
     far, view = ScreenModel(40, 3), ScreenView()
     far.feed(b"\x1b[?1h\x1b[?1002h\x1b[?1006h\x1b[?2004h\x1b[3 q")
     assert b"?1002h" not in view.draw(far.frame(40, 3))
@@ -82,7 +80,7 @@ def test_the_far_ends_input_modes_are_set_only_where_its_keys_are_typed_and_take
     assert all(mode in left for mode in (b"\x1b[?1l", b"\x1b[?1002l", b"\x1b[?1006l", b"\x1b[?2004l", b"\x1b[ q", b"\x1b[?25h"))
 
 
-def test_the_status_is_a_row_of_its_own() -> None:
+def test_view_status_takes_separate_row() -> None:
     far, terminal, view = ScreenModel(20, 2), ScreenModel(20, 3), ScreenView()
     far.feed(b"one\r\ntwo\x1b[r\x1b[2J\x1b[99;1Hlast")
     terminal.feed(view.draw(far.frame(20, 2), "\x1b[7mstatus\x1b[m\x1b[K"))

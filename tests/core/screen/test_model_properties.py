@@ -1,6 +1,6 @@
-"""However the bytes are cut, whatever is skipped, painted or copied: the picture is that of bytes fed one by one.
+"""ScreenModel: splits, fast forward, serialization and copies do not change the screen.
 
-The reference draws every byte at once (`picture` after each), so that nothing is gathered and nothing is forwarded.
+The reference draws after every byte (`snapshot`), so nothing is deferred or skipped.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ADDRESSED = st.builds(
     st.lists(st.sampled_from([0, 1, 2, 3, 5, 19, 99, 123456789]), max_size=3),
     st.sampled_from([bytes([code]) for code in b"@ABCDEFGHIJKLMPSTXZ`abdefgrhl"]),
 )
-#: What a burst of text must not be forwarded over, or in another way.
+#: Input that fast forward must not skip, or must handle differently.
 STATES = st.sampled_from(
     [b"\x1b[1;2r", b"\x1b[2;3r", b"\x1b[?6h", b"\x1b[4h", b"\x1b[20h", b"\x1b[?7l", b"\x1b[?1049h", b"\x0e", b"\x1b(0",
      b"\x1b[44m", b"\x1b[", b"\x1b]", b"\x1b[3g", b"wide" * 20, b"\r\n" * 7, b"\x1b[3H", b"\xe6\x97", b"\xf0\x9f\x91"]
@@ -88,7 +88,7 @@ LINE = st.sampled_from(
         b"\rx\ny",
     ]
 )
-#: What a frame is drawn with.
+#: Sequences of a drawn frame.
 DRAWN = st.one_of(
     st.sampled_from([b"\x1b[%c" % final for final in b"ABCDGHIJKLMPSTXZ@bd"]),
     st.sampled_from(
@@ -98,11 +98,11 @@ DRAWN = st.one_of(
     st.sampled_from(["a", "x" * 30, "qé", "e\u0301", "日本", "\u2764\ufe0f"]).map(str.encode),
 )
 DRAWINGS = st.lists(DRAWN, max_size=8).map(b"".join)
-#: Where the last frame begins: it erases all, or draws nearly all of it.
+#: Starts of the last frame: erase everything, or draw nearly everything.
 BEGINS = st.sampled_from([b"\x1b[2J", b"y" * 130, b"\x1b[2K", b"\xc3\xa9\x1b[1J\x1b[J", b""])
 ADDRESSES = st.sampled_from([b"\x1b[H", b"\x1b[1;2H", b"\x1b[2;1f"])
 SCREENS = st.sampled_from([b"\x1b[?1049h", b"\x1b[?1049h\x1b[?6h", b"\x1b[?1049h\x1b[2;3r\x0e", b"text"])
-#: What comes next to it may join it.
+#: Characters that the next one may join.
 JOINER = "\x1b[Ha\u200d".encode()
 JOINED = "\x1b[1;2Hé\x1b[1J\x1b[Jx".encode()
 JOINERS = st.sampled_from([b"", b"", JOINER, JOINER[:-1]])
@@ -113,13 +113,13 @@ STREAMS = st.lists(PIECES | LINES, max_size=25).map(b"".join)
 
 @st.composite
 def scripts(draw: st.DrawFn) -> tuple[ScreenModel, list[bytes | tuple[int, int]]]:
-    """A fresh model, and what happens to it: bytes and other sizes."""
+    """A new model and a script for it: bytes and resizes."""
     model = ScreenModel(*draw(SIZES), draw(SCROLLBACKS))
     return model, draw(st.lists(STREAMS | STREAMS | SIZES, min_size=1, max_size=5))
 
 
 def run(model: ScreenModel, script: list[bytes | tuple[int, int]], size: int | None) -> ScreenModel:
-    """`size` is that of the pieces the bytes come in; None is one by one, each drawn before the next comes."""
+    """Feed the script in pieces of `size` bytes; None: byte by byte, drawing after each."""
     for step in script:
         if isinstance(step, tuple):
             model.resize(*step)
@@ -137,7 +137,7 @@ def seen(model: ScreenModel) -> tuple[ScreenSnapshot, list[str], list[bytes]]:
 
 @settings(max_examples=150, deadline=None)
 @given(scripts(), st.integers(1, 200))
-def test_skipping_and_cutting_change_nothing(begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], size: int) -> None:
+def test_fast_forward_and_splits_change_nothing(begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], size: int) -> None:
     model, script = begun
     full, whole, cut = model.copy(), model.copy(), model.copy()
     expected = seen(run(full, script, None))
@@ -147,7 +147,7 @@ def test_skipping_and_cutting_change_nothing(begun: tuple[ScreenModel, list[byte
 
 @settings(max_examples=100, deadline=None)
 @given(STREAMS, STREAMS, SIZES)
-def test_every_cut(before: bytes, after: bytes, size: tuple[int, int]) -> None:
+def test_every_split_of_two_sequences_gives_same_screen(before: bytes, after: bytes, size: tuple[int, int]) -> None:
     data = (before + after)[:60]
     expected = seen(run(ScreenModel(*size, 3), [data], None))
     for cut in range(len(data) + 1):
@@ -156,7 +156,7 @@ def test_every_cut(before: bytes, after: bytes, size: tuple[int, int]) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(SIZES, SCROLLBACKS, st.lists(STATES, max_size=4).map(b"".join), BURSTS, STREAMS)
-def test_a_burst_behind_any_state_is_forwarded_exactly(
+def test_fast_forward_of_burst_in_any_state_is_exact(
     size: tuple[int, int], scrollback: int, before: bytes, burst: bytes, after: bytes
 ) -> None:
     expected = seen(run(ScreenModel(*size, scrollback), [before, burst, after], None))
@@ -172,10 +172,10 @@ def test_a_burst_behind_any_state_is_forwarded_exactly(
 @example((8, 3), b"\x1b[?1049h", b"", JOINER, JOINED)
 @example((8, 3), b"\x1b[?1049h", JOINER[:-1], JOINER[-1:], JOINED)
 @example((8, 3), b"\x1b[?1049h", b"", b"\x1b[4h\x1b[4l\x1b[4h", b"\x1b[H\x1b[2Ja\x1b[Hb")
-def test_what_was_drawn_before_the_whole_was_drawn_anew(
+def test_skip_of_overwritten_drawing_is_exact(
     size: tuple[int, int], screen: bytes, joiner: bytes, earlier: bytes, last: bytes
 ) -> None:
-    """With so much before the last frame that does nothing, that it may be all that is drawn."""
+    """The input before the last frame is long enough that only the last frame may be drawn."""
     frames = earlier + b"\0" * (50 * size[0] * size[1] + 10 * len(last)) + last
     expected = seen(run(ScreenModel(*size), [screen + joiner, frames], None))
     assert seen(run(ScreenModel(*size), [screen + joiner, frames], 1 << 30)) == expected
@@ -184,7 +184,7 @@ def test_what_was_drawn_before_the_whole_was_drawn_anew(
 
 @settings(max_examples=150, deadline=None)
 @given(scripts(), STREAMS)
-def test_what_is_painted_is_the_same_and_goes_on_alike(
+def test_serialize_restores_screen_and_continues_alike(
     begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], more: bytes
 ) -> None:
     model = run(*begun, 1 << 30)
@@ -192,7 +192,7 @@ def test_what_is_painted_is_the_same_and_goes_on_alike(
     fresh = ScreenModel(model.cols, model.rows)
     fresh.feed(model.serialize())
     assert fresh.snapshot(attributes=True) == model.snapshot(attributes=True)
-    # All that cannot be seen counts from here on; but for REP, which would need the character right before it.
+    # From here on invisible state has an effect; except REP, which needs the character before it.
     more = b"\r" + more
     model.feed(more)
     fresh.feed(more)
@@ -202,7 +202,7 @@ def test_what_is_painted_is_the_same_and_goes_on_alike(
 
 @settings(max_examples=100, deadline=None)
 @given(scripts(), scripts(), STREAMS)
-def test_a_copy_is_independent_and_equal(
+def test_copy_is_independent_and_equal(
     begun: tuple[ScreenModel, list[bytes | tuple[int, int]]],
     other: tuple[ScreenModel, list[bytes | tuple[int, int]]],
     more: bytes,
@@ -217,19 +217,19 @@ def test_a_copy_is_independent_and_equal(
 
 @settings(max_examples=100, deadline=None)
 @given(scripts(), st.binary(max_size=3000))
-def test_random_bytes_never_raise_and_the_picture_has_its_size(
+def test_random_bytes_do_not_raise_and_snapshot_has_its_size(
     begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], data: bytes
 ) -> None:
     model = run(*begun, 1 << 30)
     model.feed(data)
-    picture = model.snapshot(attributes=True)
-    assert (picture.cols, picture.rows_count, len(picture.rows)) == (model.cols, model.rows, model.rows)
-    assert 0 <= picture.cursor[0] < model.rows
-    assert 0 <= picture.cursor[1] < model.cols
-    assert replace(picture, attributes=None) == model.snapshot()
+    snapshot = model.snapshot(attributes=True)
+    assert (snapshot.cols, snapshot.rows_count, len(snapshot.rows)) == (model.cols, model.rows, model.rows)
+    assert 0 <= snapshot.cursor[0] < model.rows
+    assert 0 <= snapshot.cursor[1] < model.cols
+    assert replace(snapshot, attributes=None) == model.snapshot()
 
 
-def test_two_hundred_sizes_in_a_row() -> None:
+def test_two_hundred_resizes_do_not_raise() -> None:
     model = ScreenModel(80, 24)
     for number in range(200):
         model.resize(1 + number * 7 % 200, 1 + number * 5 % 90)

@@ -1,4 +1,4 @@
-"""Each control and sequence that the model knows, by the section of the standard that describes it."""
+"""Each supported control and sequence, by the section of its standard."""
 
 from __future__ import annotations
 
@@ -95,6 +95,8 @@ def drawn(data: bytes, cols: int = 8, rows: int = 4) -> ScreenModel:
         ("C1 controls as characters of UTF-8 are dropped", b"a\xc2\x9b2Cb", ("a2Cb", "", "", ""), (0, 4)),
     ],
 )  # fmt: skip
-def test_a_sequence(section: str, data: bytes, rows: tuple[str, ...], cursor: tuple[int, int]) -> None:
-    picture = drawn(data).snapshot()
-    assert (picture.rows, picture.cursor) == (rows, cursor), section
+def test_control_sequence_moves_cursor_and_changes_rows(
+    section: str, data: bytes, rows: tuple[str, ...], cursor: tuple[int, int]
+) -> None:
+    snapshot = drawn(data).snapshot()
+    assert (snapshot.rows, snapshot.cursor) == (rows, cursor), section

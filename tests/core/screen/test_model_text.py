@@ -1,4 +1,4 @@
-"""Characters, their widths, and how they are drawn."""
+"""Characters, their widths, and attributes."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ def drawn(text: str, cols: int = 8, rows: int = 3) -> ScreenModel:
         ("a\x85b", "ab", 2),
     ],
 )
-def test_a_row_of_characters(text: str, row: str, column: int) -> None:
-    picture = drawn(text).snapshot()
-    assert (picture.rows[0], picture.cursor[1]) == (row, column)
+def test_draw_characters_fill_row_by_width(text: str, row: str, column: int) -> None:
+    snapshot = drawn(text).snapshot()
+    assert (snapshot.rows[0], snapshot.cursor[1]) == (row, column)
 
 
-def test_a_wide_character_wraps_whole() -> None:
+def test_draw_wide_character_wraps_as_a_whole() -> None:
     assert drawn("1234567日x").snapshot().rows == ("1234567", "日x", "")
     assert drawn("\x1b[?7l1234567日x").snapshot().rows == ("1234567x", "", "")
 
 
-def test_a_screen_of_one_column_has_no_room_for_a_wide_character() -> None:
+def test_draw_wide_character_on_one_column_is_dropped() -> None:
     assert drawn("a日b", cols=1).snapshot().rows == ("a", "b", "")
 
 
-def test_an_accent_joins_the_character_that_waits_to_wrap() -> None:
-    picture = drawn("1234567e\u0301x").snapshot()
-    assert picture.rows == ("1234567e\u0301", "x", "")
+def test_draw_accent_at_pending_wrap_joins_last_cell() -> None:
+    snapshot = drawn("1234567e\u0301x").snapshot()
+    assert snapshot.rows == ("1234567e\u0301", "x", "")
 
 
-def test_a_cluster_is_bounded() -> None:
+def test_draw_cluster_length_is_limited() -> None:
     assert len(drawn("e" + "\u0301" * 1000).snapshot().rows[0]) == 16
 
 
@@ -72,7 +72,7 @@ def test_a_cluster_is_bounded() -> None:
         (b"\xf0\x9f\x91", ""),
     ],
 )
-def test_bytes_that_are_no_utf8(bytes_: bytes, row: str) -> None:
+def test_draw_invalid_utf8_gives_replacement_character(bytes_: bytes, row: str) -> None:
     model = ScreenModel(8, 1)
     model.feed(bytes_)
     assert model.snapshot().rows == (row,)
@@ -110,13 +110,13 @@ def test_bytes_that_are_no_utf8(bytes_: bytes, row: str) -> None:
         ("1;99999999999", StyledRun(0, 1, bold=True)),
     ],
 )
-def test_graphic_rendition(sgr: str, run: StyledRun) -> None:
+def test_sgr_sets_attributes(sgr: str, run: StyledRun) -> None:
     """ECMA-48 8.3.117; ISO 8613-6 for `:`."""
     attributes = drawn(f"\x1b[{sgr}mx").snapshot(attributes=True).attributes
     assert attributes == ((run,), (), ())
 
 
-def test_attributes_only_on_request_and_by_column() -> None:
+def test_snapshot_attributes_only_on_request() -> None:
     model = drawn("日\x1b[1m本\x1b[22mx")
     assert model.snapshot().attributes is None
     assert model.snapshot(attributes=True).attributes == ((StyledRun(2, 4, bold=True),), (), ())
@@ -125,19 +125,19 @@ def test_attributes_only_on_request_and_by_column() -> None:
 @pytest.mark.parametrize(
     "erase", ["\x1b[K", "\x1b[8X", "\x1b[8@", "\x1b[8P", "\x1b[J", "\x1b[2J", "\x1b[L", "\x1b[3S", "\x1b[3T"]
 )
-def test_what_is_erased_keeps_the_background_only(erase: str) -> None:
+def test_erase_keeps_background_colour_only(erase: str) -> None:
     """xterm, back color erase."""
     attributes = drawn(f"\x1b[1;4;7;31;44m{erase}").snapshot(attributes=True).attributes
     assert attributes is not None
     assert attributes[0] == (StyledRun(0, 8, bg="blue"),)
 
 
-def test_styles_and_clusters_that_are_no_longer_seen_are_forgotten() -> None:
+def test_unused_styles_and_clusters_are_dropped() -> None:
     model = ScreenModel(80, 5)
     for part in range(20):
         model.feed("".join(f"\x1b[38;2;{part};{n % 256};{n // 256}m\x1b[He{chr(0x300 + n % 80)}" for n in range(1500)).encode())
         model.feed(f"\x1b[2;{part + 1}H\x1b[38;5;{part + 100}mu{chr(0x300 + part)}".encode())
-    picture = model.snapshot(attributes=True)
-    assert picture.rows[1] == "".join(f"u{chr(0x300 + part)}" for part in range(20))
-    assert picture.attributes is not None
-    assert picture.attributes[1] == tuple(StyledRun(part, part + 1, fg=f"color{part + 100}") for part in range(20))
+    snapshot = model.snapshot(attributes=True)
+    assert snapshot.rows[1] == "".join(f"u{chr(0x300 + part)}" for part in range(20))
+    assert snapshot.attributes is not None
+    assert snapshot.attributes[1] == tuple(StyledRun(part, part + 1, fg=f"color{part + 100}") for part in range(20))

@@ -1,4 +1,4 @@
-"""Two screens, scrollback, titles, modes, sizes, checkpoints."""
+"""Main and alternate screen, scrollback, titles, modes, resizes, copies."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ def drawn(data: bytes, cols: int = 10, rows: int = 3, scrollback: int = 1000) ->
 
 
 @pytest.mark.parametrize("mode", [47, 1047, 1049])
-def test_the_main_screen_comes_back(mode: int) -> None:
-    """xterm, DEC private modes 47, 1047 and 1049; only the last brings the cursor back."""
+def test_leave_alternate_screen_restores_main_screen(mode: int) -> None:
+    """xterm, DEC private modes 47, 1047 and 1049; only the last restores the cursor."""
     model = drawn(b"main\x1b[?%dh" % mode)
     assert (model.snapshot().rows, model.snapshot().alt_screen) == (("", "", ""), True)
     model.feed(b"\x1b[3;3Hother\x1b[?%dl" % mode)
-    picture = model.snapshot()
-    assert (picture.rows, picture.alt_screen) == (("main", "", ""), False)
-    assert picture.cursor == ((0, 4) if mode == 1049 else (2, 7))
+    snapshot = model.snapshot()
+    assert (snapshot.rows, snapshot.alt_screen) == (("main", "", ""), False)
+    assert snapshot.cursor == ((0, 4) if mode == 1049 else (2, 7))
 
 
-def test_the_alternate_screen_is_blank_each_time_and_has_no_scrollback() -> None:
+def test_alternate_screen_starts_blank_without_scrollback() -> None:
     model = drawn(b"\x1b[?1049h1\r\n2\r\n3\r\n4\x1b[?1049l\x1b[?1049h")
     assert model.snapshot().rows == ("", "", "")
     assert model.scrollback(10) == []
 
 
-def test_a_public_mode_is_no_private_one() -> None:
+def test_public_mode_number_does_not_set_private_mode() -> None:
     """pyte shifts private numbers by five bits: 800 is 25, 33568 is 1049."""
-    picture = drawn(b"\x1b[800l\x1b[33568hx").snapshot()
-    assert (picture.cursor_visible, picture.alt_screen) == (True, False)
+    snapshot = drawn(b"\x1b[800l\x1b[33568hx").snapshot()
+    assert (snapshot.cursor_visible, snapshot.alt_screen) == (True, False)
 
 
-def test_mode_1048_saves_the_cursor() -> None:
+def test_mode_1048_saves_and_restores_cursor() -> None:
     assert drawn(b"ab\x1b[?1048h\x1b[3Hx\x1b[?1048lc").snapshot().rows == ("abc", "", "x")
 
 
-def test_each_screen_saves_a_cursor_of_its_own() -> None:
+def test_decsc_saves_separate_cursor_for_each_screen() -> None:
     model = drawn(b"ab\x1b7\x1b[?47h\x1b[3;3H\x1b7\x1b[H\x1b8x\x1b[?47l\x1b8y")
     assert model.snapshot().rows == ("aby", "", "")
 
 
-def test_scrollback_has_what_left_at_the_top() -> None:
+def test_scrollback_contains_lines_scrolled_off() -> None:
     model = drawn(b"1\r\n2  \r\n3\r\n4\r\n5", scrollback=10)
     assert model.scrollback(10) == ["1", "2"]
     assert model.scrollback(1) == ["2"]
@@ -56,14 +56,14 @@ def test_scrollback_has_what_left_at_the_top() -> None:
     assert model.scrollback(10) == ["1", "2", "3"]
 
 
-def test_scrollback_is_bounded_and_can_be_cleared() -> None:
+def test_scrollback_is_limited_and_cleared_by_ed_3() -> None:
     model = drawn(b"\r\n".join(b"%d" % number for number in range(100)), scrollback=5)
     assert model.scrollback(100) == ["92", "93", "94", "95", "96"]
     model.feed(b"\x1b[3J")
     assert model.scrollback(100) == []
 
 
-def test_titles() -> None:
+def test_title_set_pushed_and_popped() -> None:
     """xterm, OSC 0 and 2, and XTWINOPS 22 and 23."""
     model = drawn(b"\x1b]0;one\x07\x1b]1;icon\x07\x1b[22;0t\x1b]2;t\xc3\xbco\n\x1b\\")
     assert model.snapshot().title == "tüo"
@@ -71,22 +71,22 @@ def test_titles() -> None:
     assert model.snapshot().title == "one"
 
 
-def test_a_title_that_another_sequence_cancels_is_none() -> None:
+def test_cancelled_title_is_ignored() -> None:
     assert drawn(b"\x1b]2;no\x18\x1b]2;no\x1b[mx").snapshot().title == ""
 
 
 @pytest.mark.parametrize("size", [1, 1000, 4096, 4097, 100_000])
-def test_a_sequence_longer_than_any_in_use_is_swallowed(size: int) -> None:
+def test_overlong_sequence_is_skipped(size: int) -> None:
     strings = b"".join(b"\x1b%c2;%b\x1b\\" % (introducer, b"x" * 20_000) for introducer in b"]P_^X")
     data = strings + b"a\x1b[" + b"1;" * 5_000 + b"1Hb\x1b[0;" + b"0;" * 5_000 + b"1mc\x1b " + b" " * 5_000 + b"cd"
     model = ScreenModel(10, 3)
     for begin in range(0, len(data), size):
         model.feed(data[begin : begin + size])
-    picture = model.snapshot(attributes=True)
-    assert (picture.rows[0], picture.title, picture.attributes) == ("abcd", "", ((), (), ()))
+    snapshot = model.snapshot(attributes=True)
+    assert (snapshot.rows[0], snapshot.title, snapshot.attributes) == ("abcd", "", ((), (), ()))
 
 
-def test_the_cursor_may_be_hidden() -> None:
+def test_dectcem_hides_and_shows_cursor() -> None:
     assert not drawn(b"\x1b[?25l").snapshot().cursor_visible
     assert drawn(b"\x1b[?25l\x1b[?25h").snapshot().cursor_visible
 
@@ -104,17 +104,17 @@ def test_the_cursor_may_be_hidden() -> None:
         (b"\x1b[?6h\x1b[2;3r\n\n", (10, 1), ("",), (0, 0), ["", ""]),
     ],
 )
-def test_a_resize(
+def test_resize_without_reflow(
     data: bytes, size: tuple[int, int], rows: tuple[str, ...], cursor: tuple[int, int], scrollback: list[str]
 ) -> None:
     model = drawn(data)
     model.resize(*size)
-    picture = model.snapshot()
-    assert (picture.rows, picture.cursor, (picture.cols, picture.rows_count)) == (rows, cursor, size)
+    snapshot = model.snapshot()
+    assert (snapshot.rows, snapshot.cursor, (snapshot.cols, snapshot.rows_count)) == (rows, cursor, size)
     assert model.scrollback(10) == scrollback
 
 
-def test_a_resize_on_the_alternate_screen_keeps_the_main_one() -> None:
+def test_resize_on_alternate_screen_keeps_main_screen() -> None:
     model = drawn(b"1\r\n2\r\n3\x1b[?1049h")
     model.resize(5, 2)
     model.feed(b"\x1b[?1049lx")
@@ -122,7 +122,7 @@ def test_a_resize_on_the_alternate_screen_keeps_the_main_one() -> None:
     assert model.scrollback(5) == ["1"]
 
 
-def test_a_resize_ends_margins_and_brings_tab_stops() -> None:
+def test_resize_clears_margins_and_adds_tab_stops() -> None:
     model = drawn(b"\x1b[2;3r")
     model.resize(30, 4)
     model.feed(b"\t\t\tx\x1b[4H\n")
@@ -130,7 +130,7 @@ def test_a_resize_ends_margins_and_brings_tab_stops() -> None:
     assert model.scrollback(1) == [" " * 24 + "x"]
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_copy_is_independent() -> None:
     model = drawn(b"1\r\n2\x1b]2;t\x07\x1b[?1049hx\x1b[1")
     before, other = model.snapshot(), model.copy()
     other.feed(b"m\x1b[6n\x1b[2J\x1b]2;u\x07\x1b[?1049l\r\n\n\n\n\x1b[4h\x1b[3g")
@@ -141,6 +141,6 @@ def test_a_copy_goes_its_own_way() -> None:
     assert other.snapshot().title == "u"
 
 
-def test_nothing_said_is_an_empty_screen() -> None:
-    picture = ScreenModel(4, 2).snapshot(attributes=True)
-    assert (picture.rows, picture.cursor, picture.attributes) == (("", ""), (0, 0), ((), ()))
+def test_snapshot_of_new_model_is_empty() -> None:
+    snapshot = ScreenModel(4, 2).snapshot(attributes=True)
+    assert (snapshot.rows, snapshot.cursor, snapshot.attributes) == (("", ""), (0, 0), ((), ()))
