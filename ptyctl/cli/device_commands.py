@@ -9,7 +9,7 @@ import typer
 
 from ptyctl.api.errors import PtyctlError
 
-from .errors import EXIT_FAILED, append_hint, format_error, print_message
+from .errors import EXIT_FAILED, format_error, format_message, print_message
 from .options import AsJson
 from .output import print_json, print_table, replace_controls
 
@@ -73,7 +73,7 @@ def platforms(as_json: AsJson = False) -> None:
 
 
 def _check_text(check: Check) -> str:
-    return append_hint(check.result, check.hint)
+    return format_message(check.result, check.hint)
 
 
 def _device_row(name: str, device: InventoryDevice) -> tuple[str, ...]:
@@ -113,6 +113,6 @@ def _platform_fields(name: str, platforms: Platforms, fault: PtyctlError | None)
     """Return the fields of a family, or the fault of its file."""
     fields = {"family": name, "own": platforms.is_users(name)}
     if fault is not None:
-        return {**fields, "fault": fault.message}
+        return {**fields, "fault": format_error(fault)}
     platform = platforms.get(name)
     return {**fields, "title": platform.title, "verified": platform.verified, "modes": list(platform.modes)}

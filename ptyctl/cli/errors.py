@@ -106,10 +106,10 @@ def format_error(error: PtyctlError | DaemonError) -> str:
     hint = error.hint
     if hint is None and isinstance(error, PtyctlError):
         hint = _DEFAULT_STEPS.get(error.code)
-    return append_hint(error.message, hint)
+    return format_message(error.message, hint)
 
 
-def append_hint(message: str, hint: str | None) -> str:
+def format_message(message: str, hint: str | None) -> str:
     """Return `message` and, after a semicolon, the next step as a command."""
     return f"{message}; {_NEXT_STEPS.get(hint, hint)}" if hint else message
 
