@@ -1,29 +1,33 @@
-# Everything sets up .venv by itself: no root, nothing installed but Python 3.11 or newer with its venv module.
-#   make PYTHON=python3.12 test     another interpreter
-#   make test ARGS='-k telnet -x'   arguments for the program behind a target
-#   make test WORKERS=0             one test after the other
+# Every target creates .venv and installs what it needs. No root; requires only Python 3.11 or newer with its venv module.
+#   make PYTHON=python3.12 test     use another interpreter
+#   make test ARGS='-k telnet -x'   pass arguments to the program that the target runs
+#   make test WORKERS=0             run tests in one process
 
 PYTHON_IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   $$p $(PYTHON_IS_NEW_ENOUGH) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 ARGS ?=
-# Tests wait for programs more than they compute: two for each core.
+# Tests mostly wait for programs, so two workers per core.
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 1))))
 VENV := .venv
 BIN := $(VENV)/bin
+# Material for MkDocs announces its successor at each build.
+export NO_MKDOCS_2_WARNING := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Two pip processes in one venv would spoil it.
+# Two pip processes must not change one venv at the same time.
 .NOTPARALLEL:
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check docs coverage bench clean
 
 help:
-	@echo "make demo    two agents share a simulated switch, in this terminal"
-	@echo "make test    all tests"
-	@echo "make check   ruff, mypy --strict, import-linter"
-	@echo "make bench   the table of speeds, beside scrapli, netmiko, pexpect and bare loops"
-	@echo "make clean   removes $(VENV), caches and builds"
+	@echo "make demo      two agents share a simulated switch in this terminal"
+	@echo "make test      run all tests"
+	@echo "make check     ruff, mypy, pyright, import-linter, documentation"
+	@echo "make docs      build the documentation in site/"
+	@echo "make coverage  run all tests and report their coverage, also in htmlcov/"
+	@echo "make bench     compare speeds with scrapli, netmiko, pexpect and bare loops"
+	@echo "make clean     remove $(VENV), caches and builds"
 
 demo: $(VENV)/.demo
 	@$(BIN)/ptyctl demo $(ARGS)
@@ -36,28 +40,38 @@ check: $(VENV)/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/basedpyright docs/examples
+	$(BIN)/mkdocs build --quiet --strict
+
+docs: $(VENV)/.docs
+	@$(BIN)/mkdocs build --strict $(ARGS)
+
+coverage: $(VENV)/.coverage
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term --cov-report=html $(ARGS)
 
 bench: $(VENV)/.bench
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site htmlcov .coverage .coverage.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp for each set of packages; as long as pyproject.toml is older, a set-up is not looked at again.
+# One stamp file per set of packages. Packages are installed again only if pyproject.toml is newer.
 extras_.demo :=
 extras_.test := [test]
-extras_.check := [test,check]
+extras_.check := [test,check,docs]
+extras_.docs := [docs]
+extras_.coverage := [test,coverage]
 extras_.bench := [test,bench]
 
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench: $(VENV)/%: $(VENV)/.made pyproject.toml
+$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.coverage $(VENV)/.bench: $(VENV)/%: $(VENV)/.made pyproject.toml
 	@echo "Installing ptyctl$(extras_$*) into $(VENV) (once) ..." >&2
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.$(extras_$*)'
 	@touch $@
 
 $(VENV)/.made:
 	@$(PYTHON) $(PYTHON_IS_NEW_ENOUGH) || { \
-	  echo "ptyctl needs Python 3.11 or newer, and '$(PYTHON)' is not: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	  echo "ptyctl requires Python 3.11 or newer, which '$(PYTHON)' is not. Try: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "'$(PYTHON)' has no venv with pip. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }

@@ -54,8 +54,8 @@ class BlocksSince(PtyRequest):
     """blocks_since: blocks that began or ended since a cursor."""
 
     TOOL = "blocks_since"
-    cursor: int = Field(0, ge=0)
-    limit: int = Field(50, ge=1, le=1000)
+    cursor: int = Field(default=0, ge=0)
+    limit: int = Field(default=50, ge=1, le=1000)
 
 
 class BlocksGet(PtyRequest):
@@ -70,8 +70,8 @@ class BlocksRead(PtyRequest):
 
     TOOL = "blocks_read"
     block_id: Id
-    offset: int = Field(0, ge=0)
-    max_bytes: int = Field(65_536, ge=1, le=4_194_304)
+    offset: int = Field(default=0, ge=0)
+    max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
     format: Literal["text", "raw"] = "text"
 
 
@@ -82,11 +82,11 @@ class BlocksSearch(PtyRequest):
     query: Text = Field(min_length=1)
     regex: bool = False
     block_id: Id | None = None
-    cmd: Text | None = Field(None, description="a part of the command")
+    cmd: Text | None = Field(default=None, description="a part of the command")
     status: BlockStatus | None = None
     since_ts: int | None = None
     until_ts: int | None = None
-    limit: int = Field(50, ge=1, le=1000)
+    limit: int = Field(default=50, ge=1, le=1000)
 
 
 class Hit(Reply):

@@ -30,8 +30,8 @@ class ConfigRequest(Request):
     rows: Dimension | None = None
     expect: Expect | None = None
     mode: Id | None = None
-    chars_per_s: float | None = Field(None, gt=0)
-    line_delay_ms: int | None = Field(None, ge=0, le=60_000)
+    chars_per_s: float | None = Field(default=None, gt=0)
+    line_delay_ms: int | None = Field(default=None, ge=0, le=60_000)
     task_id: Id | None = None
 
     @model_validator(mode="after")

@@ -22,8 +22,8 @@ class RcMode(Value):
     """Whether a printed marker gives the exit code. `auto`: if the far end was detected to be a POSIX shell."""
 
     enabled: Literal["auto", True, False] = "auto"
-    marker_prefix: str | None = Field(None, min_length=1, max_length=64)
-    marker_suffix: str | None = Field(None, min_length=1, max_length=64)
+    marker_prefix: str | None = Field(default=None, min_length=1, max_length=64)
+    marker_suffix: str | None = Field(default=None, min_length=1, max_length=64)
 
 
 class Response(Value):
@@ -39,19 +39,19 @@ class ExecRequest(Request):
 
     session_id: Id
     cmd: SystemText | None = None
-    lines: tuple[SystemText, ...] | None = Field(None, min_length=1, description="config lines, each checked")
-    block_id: Id | None = Field(None, description="wait again for a running command")
-    timeout_ms: int = Field(DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"of this call, at most {MAX_WAIT_MS}")
-    until_idle_ms: int | None = Field(None, ge=1)
+    lines: tuple[SystemText, ...] | None = Field(default=None, min_length=1, description="config lines, each checked")
+    block_id: Id | None = Field(default=None, description="wait again for a running command")
+    timeout_ms: int = Field(default=DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"of this call, at most {MAX_WAIT_MS}")
+    until_idle_ms: int | None = Field(default=None, ge=1)
     until_regex: str | None = None
     rc_mode: RcMode | None = None
     expect: Expect | None = None
-    responses: tuple[Response, ...] | None = Field(None, description="each sent whenever its match appears")
+    responses: tuple[Response, ...] | None = Field(default=None, description="each sent whenever its match appears")
     mode: Id | None = None
     on_error: Literal["stop", "continue"] | None = None
     parse: bool | None = None
-    max_output_bytes: int = Field(DEFAULT_MAX_OUTPUT_BYTES, ge=256)
-    cancel_after_ms: int | None = Field(None, ge=1)
+    max_output_bytes: int = Field(default=DEFAULT_MAX_OUTPUT_BYTES, ge=256)
+    cancel_after_ms: int | None = Field(default=None, ge=1)
     task_id: Id | None = None
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from .model import Id, Reply, Request, Text, Value, check_fields, fields
 
 Encoding = Literal["utf-8", "base64"]
+IoAction = Literal["write", "read"]
 
 #: Longest wait of any call. Many MCP clients abandon a call after 60 s.
 MAX_WAIT_MS = 55_000
@@ -34,20 +35,20 @@ class IoRequest(Request):
     """Write `data` or `key`, or read output."""
 
     session_id: Id
-    action: Literal["write", "read"]
-    data: Text | None = Field(None, description="\\n is Enter")
-    key: str | None = Field(None, max_length=256, description="enter, ctrl_c, up, f1, break, ...")
+    action: IoAction
+    data: Text | None = Field(default=None, description="\\n is Enter")
+    key: str | None = Field(default=None, max_length=256, description="enter, ctrl_c, up, f1, break, ...")
     encoding: Encoding | None = None
-    sensitive: bool | None = Field(None, description="a secret: only its length is kept")
+    sensitive: bool | None = Field(default=None, description="a secret: only its length is kept")
     mode: Literal["cursor", "tail", "screen"] | None = None
-    cursor: str | None = Field(None, description="next_cursor of an earlier reply; without it, from now on")
-    timeout_ms: int | None = Field(None, ge=0)
-    max_bytes: int | None = Field(None, ge=1)
-    max_lines: int | None = Field(None, ge=1)
+    cursor: str | None = Field(default=None, description="next_cursor of an earlier reply; without it, from now on")
+    timeout_ms: int | None = Field(default=None, ge=0)
+    max_bytes: int | None = Field(default=None, ge=1)
+    max_lines: int | None = Field(default=None, ge=1)
     until_regex: str | None = None
     include_match: bool | None = None
-    until_idle_ms: int | None = Field(None, ge=1)
-    input_hints: InputHints | None = Field(None, description="what questions look like: sets waiting_for_input")
+    until_idle_ms: int | None = Field(default=None, ge=1)
+    input_hints: InputHints | None = Field(default=None, description="what questions look like: sets waiting_for_input")
     task_id: Id | None = None
 
     @model_validator(mode="after")
@@ -73,7 +74,7 @@ class IoRequest(Request):
 class IoReply(Reply):
     """Reply of the tool ptyctl_session_io: the fields of `WriteReply`, `ReadReply` and `ScreenReadReply`."""
 
-    action: Literal["write", "read"]
+    action: IoAction
     notices: list[str] | None = None
     bytes_written: int | None = None
     chunk: str | None = None
@@ -102,6 +103,7 @@ class IoReply(Reply):
 class WriteReply(Reply):
     """Reply of `write`. `next_cursor` is the end of the output before the write: the answer can be read from there."""
 
+    action: IoAction
     bytes_written: int
     next_cursor: str
     notices: list[str] | None = None
@@ -116,6 +118,7 @@ class ReadResult(Reply):
         waiting_for_input: whether one of the given `input_hints` matches; None without hints.
     """
 
+    action: IoAction
     next_cursor: str
     matched: bool
     idle_reached: bool

@@ -14,7 +14,7 @@ class WatchRequest(Request):
     """Follow a session. Without `from_offset` the first item paints the current screen."""
 
     session_id: Id
-    from_offset: int | None = Field(None, ge=0, description="a byte offset into the raw output")
+    from_offset: int | None = Field(default=None, ge=0, description="a byte offset into the raw output")
     task_id: Id | None = None
 
 
@@ -45,7 +45,7 @@ class NotifyRequest(Request):
 
     session_id: Id
     message: Text = Field(min_length=1, max_length=2000)
-    sender: Text | None = Field(None, min_length=1, max_length=100)
+    sender: Text | None = Field(default=None, min_length=1, max_length=100)
     task_id: Id | None = None
 
 
@@ -60,8 +60,8 @@ class LogRequest(Request):
     """Read a session's output line by line. `from_offset` is a byte offset into the raw output: a `resume_offset`, or 0."""
 
     session_id: Id
-    from_offset: int = Field(0, ge=0)
-    limit: int = Field(1000, ge=1, le=10_000, description="lines")
+    from_offset: int = Field(default=0, ge=0)
+    limit: int = Field(default=1000, ge=1, le=10_000, description="lines")
     task_id: Id | None = None
 
 
@@ -91,8 +91,8 @@ class LogReply(Reply):
 class GcRequest(Request):
     """Delete old transcripts. Limits that are not given come from the settings; 0 is no limit; `dry_run` deletes nothing."""
 
-    max_age_days: float | None = Field(None, ge=0)
-    max_bytes: int | None = Field(None, ge=0)
+    max_age_days: float | None = Field(default=None, ge=0)
+    max_bytes: int | None = Field(default=None, ge=0)
     dry_run: bool = False
 
 

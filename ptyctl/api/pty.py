@@ -72,7 +72,7 @@ class ExpectStep(Value):
     expect: Text
     expect_type: ExpectType = "substring"
     send: Text
-    timeout_ms: int | None = Field(None, ge=0)
+    timeout_ms: int | None = Field(default=None, ge=0)
     sensitive: bool = False
 
 
@@ -153,7 +153,7 @@ class PtyReadSpool(PtyRequest):
 
     TOOL = "pty_read_spool"
     from_cursor: Offset
-    max_bytes: int = Field(65_536, ge=1, le=4_194_304)
+    max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
 
 
 class PtyStatus(PtyRequest):

@@ -14,8 +14,8 @@ class PtyReadRaw(PtyRequest):
     """pty_read_raw: bytes exactly as they were received."""
 
     TOOL = "pty_read_raw"
-    from_offset: int = Field(0, ge=0, description="a byte offset into the raw output: a resume_offset, or 0")
-    max_bytes: int = Field(65_536, ge=1, le=4_194_304)
+    from_offset: int = Field(default=0, ge=0, description="a byte offset into the raw output: a resume_offset, or 0")
+    max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
 
 
 class PtyReadScreen(PtyRequest):
@@ -23,17 +23,17 @@ class PtyReadScreen(PtyRequest):
 
     TOOL = "pty_read_screen"
     at: Annotated[int, Field(ge=0)] | Annotated[Id, Field(pattern=r"\D")] | None = Field(
-        None, description="as it was: a raw_offset, or the end of a block_id"
+        default=None, description="as it was: a raw_offset, or the end of a block_id"
     )
-    attributes: bool = Field(False, description="also colours, bold, reverse ... of each row, in runs of columns")
+    attributes: bool = Field(default=False, description="also colours, bold, reverse ... of each row, in runs of columns")
 
 
 class PtyReadScreenDeltas(PtyRequest):
     """pty_read_screen_deltas: changes of the screen since a cursor."""
 
     TOOL = "pty_read_screen_deltas"
-    cursor: int = Field(0, ge=0, description="the resume_cursor of the last answer, or 0")
-    limit: int = Field(50, ge=1, le=1000)
+    cursor: int = Field(default=0, ge=0, description="the resume_cursor of the last answer, or 0")
+    limit: int = Field(default=50, ge=1, le=1000)
 
 
 class PtyScreenStatus(PtyRequest):
@@ -46,7 +46,7 @@ class PtyReadScrollback(PtyRequest):
     """pty_read_scrollback: the newest lines that have scrolled off the screen."""
 
     TOOL = "pty_read_scrollback"
-    limit: int = Field(100, ge=1, le=1000, description="number of lines, newest")
+    limit: int = Field(default=100, ge=1, le=1000, description="number of lines, newest")
 
 
 class Position(Reply):

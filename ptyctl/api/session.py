@@ -42,8 +42,8 @@ class PtyOptions(Value):
 class Timeouts(Value):
     """Time limits. A session that is unused for `idle_timeout_ms` is closed; 0 disables this."""
 
-    connect_timeout_ms: int = Field(15_000, ge=1)
-    idle_timeout_ms: int = Field(0, ge=0)
+    connect_timeout_ms: int = Field(default=15_000, ge=1)
+    idle_timeout_ms: int = Field(default=0, ge=0)
 
 
 class SshOptions(Value):
@@ -51,12 +51,12 @@ class SshOptions(Value):
 
     host_key_policy: Literal["strict", "accept_new", "disabled"] = "strict"
     known_hosts_path: SystemText | None = None
-    host_key_fingerprint: SystemText | None = Field(None, description="SHA256:..., the only key")
+    host_key_fingerprint: SystemText | None = Field(default=None, description="SHA256:..., the only key")
     use_openssh_config: bool = True
     config_path: SystemText | None = None
-    jump: SystemText | None = Field(None, description="[user@]host[:port],...")
+    jump: SystemText | None = Field(default=None, description="[user@]host[:port],...")
     legacy_algorithms: bool = False
-    keepalive_s: float = Field(15, ge=0)
+    keepalive_s: float = Field(default=15, ge=0)
 
 
 class TelnetOptions(Value):
@@ -65,7 +65,7 @@ class TelnetOptions(Value):
     line_ending: Literal["auto", "cr", "crlf", "lf", "pass_through"] = "auto"
     binary: bool | None = None
     keepalive: Literal["nop", "ayt"] | None = None
-    keepalive_s: float | None = Field(None, gt=0)
+    keepalive_s: float | None = Field(default=None, gt=0)
 
 
 class Pace(Value):
@@ -76,8 +76,8 @@ class Pace(Value):
         line_delay_ms: additional pause after each Enter.
     """
 
-    chars_per_s: float | None = Field(None, gt=0)
-    line_delay_ms: int | None = Field(None, ge=0, le=60_000)
+    chars_per_s: float | None = Field(default=None, gt=0)
+    line_delay_ms: int | None = Field(default=None, ge=0, le=60_000)
 
 
 class Expect(Value):
@@ -91,7 +91,7 @@ class Expect(Value):
     prompt_regex: str | None = None
     pager_regexes: tuple[str, ...] | None = None
     error_regexes: tuple[str, ...] | None = None
-    settle_ms: int | None = Field(None, ge=0, le=10_000)
+    settle_ms: int | None = Field(default=None, ge=0, le=10_000)
 
 
 _OPEN = """protocol device host port username auth pty timeouts ssh_options telnet_options command cwd env expect platform
@@ -121,16 +121,16 @@ class SessionRequest(Request):
 
     action: SessionAction
     protocol: ProtocolName | None = None
-    device: Id | None = Field(None, description="its name in the inventory")
-    host: SystemText | None = Field(None, min_length=1)
-    port: int | None = Field(None, ge=1, le=65535)
+    device: Id | None = Field(default=None, description="its name in the inventory")
+    host: SystemText | None = Field(default=None, min_length=1)
+    port: int | None = Field(default=None, ge=1, le=65535)
     username: SystemText | None = None
     auth: Auth | None = None
     pty: PtyOptions | None = None
     timeouts: Timeouts | None = None
     ssh_options: SshOptions | None = None
     telnet_options: TelnetOptions | None = None
-    command: SystemText | Argv | None = Field(None, description="instead of the login shell")
+    command: SystemText | Argv | None = Field(default=None, description="instead of the login shell")
     cwd: SystemText | None = None
     env: dict[VariableName, SystemText] | None = None
     expect: Expect | None = None
@@ -138,12 +138,12 @@ class SessionRequest(Request):
     session_type: SessionType | None = None
     device_id: Id | None = None
     acquire_lock: bool | None = None
-    lock_ttl_ms: int | None = Field(None, ge=1, le=86_400_000)
-    task_id: Id | None = Field(None, description="names your task: the same in every call")
+    lock_ttl_ms: int | None = Field(default=None, ge=1, le=86_400_000)
+    task_id: Id | None = Field(default=None, description="names your task: the same in every call")
     shell_integration: Literal["auto", "off"] | None = None
     session_id: Id | None = None
     force: bool | None = None
-    wait_ms: int | None = Field(None, ge=0)
+    wait_ms: int | None = Field(default=None, ge=0)
     reason: str | None = None
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ from fixtures.servers.programs import require_program
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
-from tests.controller.acting import BASH, PATIENCE_MS, MakeController, Open, key_log, puppet, refused, say, until
+from tests.controller.acting import BASH, PATIENCE_MS, MakeController, Open, key_log, puppet, read, refused, say, until
 from tests.controller.pty_acting import Pty
 
 SIZE = {"cols": 40, "rows": 5}
@@ -70,7 +70,7 @@ async def test_a_picture_that_moves_is_not_still(open_session: Open) -> None:
 @pytest.mark.parametrize("surplus", [{"cursor": "0"}, {"max_bytes": 5}, {"include_match": False}, {"encoding": "base64"}])
 async def test_fields_that_make_no_sense_there(handle: SessionHandle, surplus: dict[str, object]) -> None:
     with refused(ErrorCode.INVALID_ARGUMENT, 'mode "screen"', next(iter(surplus))):
-        await handle.screen(**surplus)
+        await read(handle, mode="screen", **surplus)
 
 
 async def test_a_time_that_could_never_be_reached(handle: SessionHandle) -> None:
