@@ -15,7 +15,7 @@ GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """`expires_at` is in seconds of the clock; `fence` grows with each new lease of the session."""
+    """An exclusive right to write. `expires_at` is in seconds of the clock; `fence` grows with each new lease."""
 
     holder: str
     expires_at: float
@@ -125,7 +125,7 @@ class Leases:
 
 @dataclass(slots=True)
 class _Place:
-    """`calls` of the task are waiting; without any, the place is kept until `kept_until`."""
+    """A place in the queue: `calls` of the task are waiting; without any, the place is kept until `kept_until`."""
 
     calls: int = 0
     kept_until: float = 0.0

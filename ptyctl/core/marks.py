@@ -24,8 +24,11 @@ _FIELDS: dict[MarkKind, tuple[int, ...]] = {"prompt": (7,), "begin": (4, 5, 6, 7
 
 
 class Mark(NamedTuple):
-    """A mark. `status` is an exit status in prompt and end marks; `cwd` is the path in bytes; `command` is the command line if
-    the shell reports it."""
+    """A mark sent by a shell.
+
+    `status` is an exit status in prompt and end marks, `cwd` a path in bytes, and `command` the command line if the shell
+    reports it.
+    """
 
     nonce: str
     counter: int

@@ -136,7 +136,7 @@ class UnboundedScreen:
             self._lines.append("")
 
     def address(self, row: int, column: int) -> None:
-        """CUP. Within the row addressed last, move the cursor; otherwise a new line begins when something is drawn."""
+        """Address the cursor (CUP). In the row addressed last, move it; otherwise the next drawing begins a new line."""
         if row == self.row:
             self.to_column(column)
         else:
@@ -152,7 +152,7 @@ class UnboundedScreen:
             self.row = row
 
     def erase_row(self) -> None:
-        """EL 2. A device that addresses the begin of a row and erases it first means its last line: it removes its pager."""
+        """Erase the row (EL 2). A device that first addresses a row and erases it removes the pager prompt in its last line."""
         if self._addressed and self._previous_row is None and self.row != 1:
             self._addressed = False
             self.to_column(0)
@@ -175,7 +175,7 @@ class UnboundedScreen:
             self._drop_erased(line)
 
     def tab(self) -> None:
-        """HT. Over empty cells the tab is kept as a character; over text it only moves the cursor."""
+        """Move to the next tab stop (HT). Over empty cells the tab is kept as a character."""
         line, column = self._line(), self.column()
         skip = max(min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, self.width - 1) - column, 1)
         if all(cell == _VOID for cell in line[self.x :]):
@@ -195,7 +195,7 @@ class UnboundedScreen:
         self.pending = False
 
     def up(self, rows: int) -> None:
-        """CUU, at most to the first row. The rows of wrapped lines count."""
+        """Move the cursor up, at most to the first row (CUU). The rows of wrapped lines count."""
         for _ in range(min(rows, self.y + self._cursor() // self.width)):
             column, cursor = self.column(), self._cursor()
             if cursor >= self.width:
@@ -206,7 +206,7 @@ class UnboundedScreen:
             self.pending = False
 
     def down(self, rows: int) -> None:
-        """CUD, at most to the last line."""
+        """Move the cursor down, at most to the last line (CUD)."""
         column = self.column()
         for _ in range(min(rows, len(self._lines) - 1 - self.y)):
             self.newline()
@@ -348,7 +348,7 @@ def _erase_in_line(screen: UnboundedScreen, how: int | None) -> None:
 
 
 def _erase_in_display(screen: UnboundedScreen, how: int | None) -> None:
-    """ED. Clearing the whole screen keeps its lines: they were shown."""
+    """Erase below the cursor (ED 0). Erasing the whole screen keeps its lines: they were shown."""
     if not how:
         screen.erase_below()
 

@@ -29,7 +29,7 @@ class InvalidTransition(Exception):
 
 
 def next_state(state: SessionState, event: StateEvent) -> SessionState:
-    """Return the next value; raises InvalidTransition for a pair that is not in the table."""
+    """Return the state after an event; raise InvalidTransition if the table has none."""
     try:
         return _STATES[state][event]
     except KeyError:
@@ -37,7 +37,7 @@ def next_state(state: SessionState, event: StateEvent) -> SessionState:
 
 
 def next_mode(mode: TerminalMode, event: ModeEvent) -> TerminalMode:
-    """Return the next value; raises InvalidTransition for a pair that is not in the table."""
+    """Return the mode after an event; raise InvalidTransition if the table has none."""
     try:
         return _MODES[mode][event]
     except KeyError:

@@ -63,7 +63,7 @@ def _controls(emulator: Emulator, controls: str) -> None:
 
 
 def _repeat(emulator: Emulator, last: str, count: int) -> None:
-    """REP. Repeats only a character that precedes it immediately (ECMA-48 8.3.103)."""
+    """Repeat a character that precedes REP immediately (ECMA-48 8.3.103)."""
     if last:
         emulator.draw(last[-1] * min(count or 1, emulator.columns * emulator.lines))
 
@@ -99,7 +99,7 @@ def _control_sequence(emulator: Emulator, found: Sequence, last: str) -> None:
 
 
 def _osc(emulator: Emulator, text: str, terminator: str) -> None:
-    """OSC: titles and colour queries."""
+    """Handle an OSC: titles and colour queries."""
     code, _, value = text.partition(";")
     if code in ("0", "2"):
         emulator.set_title("".join(char for char in value if char.isprintable())[:_MAX_TITLE])
@@ -108,13 +108,13 @@ def _osc(emulator: Emulator, text: str, terminator: str) -> None:
 
 
 def _cursor_style(emulator: Emulator, values: Numbers) -> None:
-    """DECSCUSR"""
+    """Set the cursor style (DECSCUSR)."""
     if values[0] <= 6:
         emulator.cursor_style = values[0]
 
 
 def _window(emulator: Emulator, values: Numbers) -> None:
-    """XTWINOPS: the title stack, and queries; other operations are ignored."""
+    """Handle the title stack and queries of XTWINOPS; ignore other operations."""
     if values[0] == 22 and values[1:2] != (1,):
         emulator.titles = [*emulator.titles, emulator.title][-_MAX_TITLES:]
     elif values[0] == 23 and values[1:2] != (1,) and emulator.titles:
@@ -124,18 +124,18 @@ def _window(emulator: Emulator, values: Numbers) -> None:
 
 
 def _scroll_down(emulator: Emulator, values: Numbers) -> None:
-    """SD. With more parameters it is highlight mouse tracking (xterm), which is not supported."""
+    """Scroll down (SD). With more parameters it is highlight mouse tracking (xterm), which is not supported."""
     if len(values) == 1:
         emulator.scroll_down(values[0] or 1)
 
 
 def _keypad(emulator: Emulator, *, application: bool) -> None:
-    """DECKPAM, DECKPNM"""
+    """Switch the keypad to application or numeric mode (DECKPAM, DECKPNM)."""
     (emulator.mode.add if application else emulator.mode.discard)(modes.DECNKM)
 
 
 def _next_line(emulator: Emulator) -> None:
-    """NEL"""
+    """Move the cursor to the start of the next line (NEL)."""
     emulator.carriage_return()
     emulator.index()
 

@@ -74,7 +74,7 @@ class Emulator(pyte.Screen):
         super().__init__(columns, lines)
 
     def reset(self) -> None:
-        """RIS. Keeps the title, as xterm does, and the scrollback."""
+        """Reset to the initial state (RIS), except for the title, as xterm does, and the scrollback."""
         title = self.title
         super().reset()
         self.title = title
@@ -87,7 +87,7 @@ class Emulator(pyte.Screen):
         self.saved: dict[bool, SavedCursor] = {}
 
     def soft_reset(self) -> None:
-        """DECSTR: reset modes and attributes; keep the cells."""
+        """Reset modes and attributes; keep the cells (DECSTR)."""
         self.mode = (self.mode - {modes.IRM, modes.DECOM, modes.DECCKM, modes.DECNKM}) | modes.DEFAULT
         self.margins = None
         self.cursor.hidden = False
@@ -117,7 +117,7 @@ class Emulator(pyte.Screen):
     # Style and saved cursor.
 
     def restyle(self, parameters: str) -> None:
-        """SGR"""
+        """Change the pen (SGR)."""
         change = self._style_changes.get((self.pen, parameters))
         if change is None:
             pen = self.styles.char(restyled(self.styles.value(self.pen), parameters))
@@ -136,11 +136,11 @@ class Emulator(pyte.Screen):
         return SavedCursor(self.cursor.x, self.cursor.y, self.pen, *charsets, origin=modes.DECOM in self.mode)
 
     def save_cursor(self) -> None:
-        """DECSC"""
+        """Save the cursor (DECSC)."""
         self.saved[self.alternate] = self.cursor_state()
 
     def restore_cursor(self) -> None:
-        """DECRC"""
+        """Restore the saved cursor (DECRC)."""
         saved = self.saved.get(self.alternate, _HOME)
         self.mode = self.mode | {modes.DECOM} if saved.origin else self.mode - {modes.DECOM}
         self.g0_charset, self.g1_charset, self.charset = saved.g0, saved.g1, saved.charset
@@ -151,21 +151,21 @@ class Emulator(pyte.Screen):
     # Cursor, margins and tab stops.
 
     def cursor_up(self, count: int | None = None) -> None:
-        """CUU. The top margin stops the cursor only if it starts at or below it."""
+        """Move the cursor up (CUU). The top margin stops the cursor only if it starts at or below it."""
         top, _ = self.region
         y = self.cursor.y
         self.cursor.y = max(y - (count or 1), top if y >= top else 0)
         self.ensure_hbounds()
 
     def cursor_down(self, count: int | None = None) -> None:
-        """CUD. The bottom margin stops the cursor only if it starts at or above it."""
+        """Move the cursor down (CUD). The bottom margin stops the cursor only if it starts at or above it."""
         _, bottom = self.region
         y = self.cursor.y
         self.cursor.y = min(y + (count or 1), bottom if y <= bottom else self.lines - 1)
         self.ensure_hbounds()
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
-        """CUP. In origin mode rows count from the top margin and the cursor stays within the margins."""
+        """Move the cursor to a position (CUP). In origin mode rows count from the top margin, and margins limit the cursor."""
         cursor, x, y = self.cursor, (column or 1) - 1, (line or 1) - 1
         last_row = self.lines - 1
         if modes.DECOM in self.mode:
@@ -175,32 +175,32 @@ class Emulator(pyte.Screen):
         cursor.y = y if y < last_row else last_row
 
     def cursor_to_line(self, line: int | None = None) -> None:
-        """VPA"""
+        """Move the cursor to a row (VPA)."""
         self.cursor_position(line, min(self.cursor.x, self.columns - 1) + 1)
 
     def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
-        """DECSTBM. Moves the cursor home. A region of one row is ignored."""
+        """Set the scrolling region and move the cursor home (DECSTBM). A region of one row is ignored."""
         first, last = max(1, top or 1) - 1, min(bottom or self.lines, self.lines) - 1
         if first < last:
             self.margins = None if (first, last) == (0, self.lines - 1) else Margins(first, last)
             self.cursor_position()
 
     def tab(self, count: int | None = None) -> None:
-        """HT, CHT"""
+        """Move the cursor to the next tab stops (HT, CHT)."""
         for _ in range(min(count or 1, self.columns - 1 - self.cursor.x)):
             self.cursor.x = min((stop for stop in self.tabstops if stop > self.cursor.x), default=self.columns - 1)
 
     def back_tab(self, count: int | None = None) -> None:
-        """CBT"""
+        """Move the cursor to the previous tab stops (CBT)."""
         for _ in range(min(count or 1, self.cursor.x)):
             self.cursor.x = max((stop for stop in self.tabstops if stop < self.cursor.x), default=0)
 
     def set_tab_stop(self) -> None:
-        """HTS. Keeps a pending wrap."""
+        """Set a tab stop at the cursor (HTS). Keeps a pending wrap."""
         self.tabstops.add(min(self.cursor.x, self.columns - 1))
 
     def clear_tab_stop(self, how: int = 0) -> None:
-        """TBC"""
+        """Clear the tab stop at the cursor (0), or all of them (3) (TBC)."""
         if how == 0:
             self.tabstops.discard(min(self.cursor.x, self.columns - 1))
         elif how == 3:
@@ -209,7 +209,7 @@ class Emulator(pyte.Screen):
     # Scrolling and lines.
 
     def index(self) -> None:
-        """IND; also the effect of a line feed."""
+        """Move the cursor down; at the bottom margin, scroll up (IND, line feed)."""
         top, bottom = self.region
         if self.cursor.y == bottom:
             self._scroll_up(top, bottom, 1)
@@ -217,7 +217,7 @@ class Emulator(pyte.Screen):
             self.cursor.y += 1
 
     def reverse_index(self) -> None:
-        """RI"""
+        """Move the cursor up; at the top margin, scroll down (RI)."""
         top, bottom = self.region
         if self.cursor.y == top:
             self.grid.scroll_down(top, bottom + 1, 1, self.blank)
@@ -225,11 +225,11 @@ class Emulator(pyte.Screen):
             self.cursor.y -= 1
 
     def scroll_up(self, count: int) -> None:
-        """SU"""
+        """Scroll the region up (SU)."""
         self._scroll_up(*self.region, count)
 
     def scroll_down(self, count: int) -> None:
-        """SD"""
+        """Scroll the region down (SD)."""
         top, bottom = self.region
         self.grid.scroll_down(top, bottom + 1, count, self.blank)
 
@@ -240,14 +240,14 @@ class Emulator(pyte.Screen):
             self.history.extend(map(self.plain, gone))
 
     def insert_lines(self, count: int | None = None) -> None:
-        """IL"""
+        """Insert lines at the cursor (IL)."""
         top, bottom = self.region
         if top <= self.cursor.y <= bottom:
             self.grid.scroll_down(self.cursor.y, bottom + 1, count or 1, self.blank)
             self.carriage_return()
 
     def delete_lines(self, count: int | None = None) -> None:
-        """DL"""
+        """Delete lines at the cursor (DL)."""
         top, bottom = self.region
         if top <= self.cursor.y <= bottom:
             self.grid.scroll_up(self.cursor.y, bottom + 1, count or 1, self.blank)
@@ -256,30 +256,30 @@ class Emulator(pyte.Screen):
     # Cells.
 
     def insert_characters(self, count: int | None = None) -> None:
-        """ICH"""
+        """Insert blank cells at the cursor (ICH)."""
         self.ensure_hbounds()
         self.grid.insert(self.cursor.y, self.cursor.x, count or 1, self.blank)
 
     def delete_characters(self, count: int | None = None) -> None:
-        """DCH"""
+        """Delete cells at the cursor (DCH)."""
         self.ensure_hbounds()
         self.grid.delete(self.cursor.y, self.cursor.x, count or 1, self.blank)
 
     def erase_characters(self, count: int | None = None) -> None:
-        """ECH"""
+        """Erase cells from the cursor on (ECH)."""
         self.ensure_hbounds()
         x = self.cursor.x
         self.grid.erase(self.cursor.y, x, min(x + (count or 1), self.columns), self.blank)
 
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
-        """EL"""
+        """Erase the row from the cursor on (0), up to the cursor (1), or entirely (2) (EL)."""
         self.ensure_hbounds()
         if 0 <= how <= 2:
             begin, end = self.cursor.x if how == 0 else 0, self.cursor.x + 1 if how == 1 else self.columns
             self.grid.erase(self.cursor.y, begin, end, self.blank)
 
     def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
-        """ED; 3 clears the scrollback (xterm)."""
+        """Erase the screen from the cursor on (0), up to it (1), or entirely (2); clear the scrollback (3, xterm) (ED)."""
         if how == 3:
             self.history.clear()
             return
@@ -291,7 +291,7 @@ class Emulator(pyte.Screen):
             self.erase_in_line(how)
 
     def alignment_display(self) -> None:
-        """DECALN. Clears the margins and moves the cursor home."""
+        """Fill the screen with E, clear the margins, and move the cursor home (DECALN)."""
         self.margins = None
         self.cursor_position()
         self.grid.text = ["E" * self.columns] * self.lines
@@ -300,11 +300,11 @@ class Emulator(pyte.Screen):
     # Modes, screens and size.
 
     def set_mode(self, *numbers: int, **kwargs: Any) -> None:
-        """SM, DECSET"""
+        """Set modes (SM, DECSET)."""
         self._switch_all(numbers, private=bool(kwargs.get("private")), on=True)
 
     def reset_mode(self, *numbers: int, **kwargs: Any) -> None:
-        """RM, DECRST"""
+        """Reset modes (RM, DECRST)."""
         self._switch_all(numbers, private=bool(kwargs.get("private")), on=False)
 
     def _switch_all(self, numbers: tuple[int, ...], *, private: bool, on: bool) -> None:

@@ -32,31 +32,31 @@ Response = Callable[[Emulator, Numbers], None]
 
 
 def device_attributes(emulator: Emulator, values: Numbers) -> None:
-    """DA1: conformance level 2, with ANSI colour."""
+    """Report conformance level 2, with ANSI colour (DA1)."""
     if values[0] == 0:
         emulator.write_process_input("\x1b[?62;22c")
 
 
 def _secondary_attributes(emulator: Emulator, values: Numbers) -> None:
-    """DA2: a VT220 without a firmware version."""
+    """Report a VT220 without a firmware version (DA2)."""
     if values[0] == 0:
         emulator.write_process_input("\x1b[>1;0;0c")
 
 
 def _unit(emulator: Emulator, values: Numbers) -> None:
-    """DA3"""
+    """Report the unit ID 0 (DA3)."""
     if values[0] == 0:
         emulator.write_process_input("\x1bP!|00000000\x1b\\")
 
 
 def _version(emulator: Emulator, values: Numbers) -> None:
-    """XTVERSION"""
+    """Report name and version (XTVERSION)."""
     if values[0] == 0:
         emulator.write_process_input(f"\x1bP>|{_NAME}\x1b\\")
 
 
 def _status(emulator: Emulator, values: Numbers) -> None:
-    """DSR: no malfunction, or the cursor position."""
+    """Report no malfunction, or the cursor position (DSR)."""
     if values[0] == 5:
         emulator.write_process_input("\x1b[0n")
     elif values[0] == 6:
@@ -64,7 +64,7 @@ def _status(emulator: Emulator, values: Numbers) -> None:
 
 
 def _private_status(emulator: Emulator, values: Numbers) -> None:
-    """DECXCPR; no printer, key definitions locked, North American keyboard, dark colour scheme."""
+    """Report the cursor position (DECXCPR), no printer, locked key definitions, a US keyboard, a dark colour scheme."""
     fixed = {15: "?13", 25: "?21", 26: "?27;1;0;0", 996: "?997;1"}
     if values[0] == 6:
         emulator.write_process_input(f"\x1b[?{_position(emulator)}R")
@@ -79,14 +79,14 @@ def _position(emulator: Emulator) -> str:
 
 
 def _ansi_mode(emulator: Emulator, values: Numbers) -> None:
-    """DECRQM for ANSI modes."""
+    """Report an ANSI mode: 0 unknown, 1 set, 2 reset (DECRQM)."""
     known = values[0] in modes.PUBLIC
     state = (1 if values[0] in emulator.mode else 2) if known else 0
     emulator.write_process_input(f"\x1b[{values[0]};{state}$y")
 
 
 def _private_mode(emulator: Emulator, values: Numbers) -> None:
-    """DECRQM for private modes: 0 unknown, 1 set, 2 reset, 4 permanently reset."""
+    """Report a private mode: 0 unknown, 1 set, 2 reset, 4 permanently reset (DECRQM)."""
     mode = modes.private(values[0])
     if mode in modes.ALTERNATE:
         state = 1 if emulator.alternate else 2
@@ -100,13 +100,13 @@ def _private_mode(emulator: Emulator, values: Numbers) -> None:
 
 
 def _terminal_parameters(emulator: Emulator, values: Numbers) -> None:
-    """DECREQTPARM: no parity, 8 bits, 38,400 baud."""
+    """Report no parity, 8 bits, 38,400 baud (DECREQTPARM)."""
     if values[0] in (0, 1):
         emulator.write_process_input(f"\x1b[{values[0] + 2};1;1;128;128;1;0x")
 
 
 def _window(emulator: Emulator, values: Numbers) -> None:
-    """XTWINOPS: sizes. The icon label and the title, which the far end chose, are reported empty."""
+    """Report sizes (XTWINOPS). The icon label and the title, which the far end chose, are reported empty."""
     height, width = emulator.lines, emulator.columns
     replies = {
         11: "\x1b[1t",
