@@ -152,8 +152,8 @@ def _open_local_controller() -> AbstractAsyncContextManager[Controller]:
 
 async def _serve(plan: _Plan, open_controller: OpenController) -> None:
     """Serve until a signal arrives, stdin ends or a transport fails, then close the controller."""
-    from ptyctl.mcp.logs import log_to_stderr
     from ptyctl.mcp.server import build_server
+    from ptyctl.stderr_log import log_to_stderr
 
     log_to_stderr()
     with _stop_signals() as stopped:

@@ -14,7 +14,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
-from ptyctl.mcp.logs import log_to_stderr
+from ptyctl.stderr_log import log_to_stderr
 from ptyctl.version import __version__
 from transports.process import raise_open_file_limit
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from ptyctl.api.controller import Controller
 from ptyctl.core import json_lines
+from ptyctl.mcp.message_stream import MessageReader, MessageWriter
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
-from ptyctl.mcp.wire import LineReader, LineWriter
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 
@@ -92,8 +92,8 @@ class DaemonServer:
 
     async def _serve_mcp(self, toolsets: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server = build_server(self._controller, choose(toolsets))
-        out = LineWriter(writer)
-        await server.run(LineReader(reader, out), out, server.create_initialization_options())
+        out = MessageWriter(writer)
+        await server.run(MessageReader(reader, out), out, server.create_initialization_options())
 
 
 class _RejectedError(Exception):

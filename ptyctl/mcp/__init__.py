@@ -1,4 +1,8 @@
-"""The MCP door: translates tool calls into Controller calls and back, over stdio and streamable HTTP. It holds no logic.
+"""The MCP interface: translates tool calls into Controller calls, over stdio and streamable HTTP.
 
-Nothing is imported here: the MCP SDK takes half a second to load, and a command that serves nothing shall not wait for it.
+`toolsets` declares the tools, `server` lists and dispatches them, `tool_call` performs one call. `stdio` and `http` are the
+transports; `access` and `guard` protect HTTP.
+
+May import api, core and the MCP SDK. This file imports nothing: the SDK takes half a second to load, and commands that do not
+serve MCP must start fast. Start reading at `server`.
 """

@@ -1,6 +1,6 @@
-"""Who may reach the HTTP endpoint: on which address it listens, and by which token it knows its clients.
+"""Options of the HTTP endpoint: its listening address and its bearer token.
 
-No part of the SDK is imported here, so that a wrong option is told at once.
+Does not import the SDK, so that invalid options are reported at once.
 """
 
 from __future__ import annotations
@@ -15,21 +15,25 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Bytes of randomness in a token that is made here.
+#: Random bytes of a generated token.
 TOKEN_BYTES = 32
-#: Connections that wait to be taken.
+#: Length of the listening socket's queue.
 BACKLOG = 128
 
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d{1,5})")
+_MAX_TOKEN_FILE_BYTES = 65536
 
 
 class AccessError(Exception):
-    """An option that cannot be followed; the text says why, and what would do."""
+    """An option is invalid or cannot be used. The text contains the reason and the next step."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(f"{message}; {hint}" if hint else message)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address of this machine only. Port 0 is any free one."""
+    """A loopback address. Port 0 is any free port."""
 
     host: str
     port: int
@@ -39,7 +43,7 @@ class Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, as written in an option, a Host or an Origin header, is this machine's loopback."""
+    """Whether a host, as written in an option, a Host or an Origin header, is a loopback address."""
     if host.lower() == "localhost":
         return True
     try:
@@ -49,31 +53,32 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_listen(text: str) -> Address:
-    """The address of `--listen HOST:PORT`.
+    """Return the address of `--listen HOST:PORT`.
 
     Raises:
-        AccessError: no address, or one that other machines could reach.
+        AccessError: the text is not an address, or the address is not loopback.
     """
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
-        raise AccessError(f"--listen {text}: give HOST:PORT, as in 127.0.0.1:8765")
+        raise AccessError(f"--listen {text} is not an address", "give HOST:PORT, for example 127.0.0.1:8765")
     host, port = match["v6"] or match["host"], int(match["port"])
     if not is_loopback(host):
         raise AccessError(
-            f"--listen {text}: ptyctl listens on loopback only, since plain HTTP would show the token and every keystroke to "
-            f"the network. Listen on 127.0.0.1:{port} and tunnel to it: ssh -L {port}:127.0.0.1:{port} THIS-HOST"
+            f"--listen {text}: ptyctl listens on loopback only, because plain HTTP would expose the token and every keystroke "
+            "to the network",
+            f"listen on 127.0.0.1:{port} and tunnel to it: ssh -L {port}:127.0.0.1:{port} THIS-HOST",
         )
     return Address("127.0.0.1" if host.lower() == "localhost" else host, port)
 
 
 def open_listener(address: Address) -> socket.socket:
-    """A listening socket; `getsockname()` has the port if any free one was asked for. Who connects early is kept waiting.
+    """Return a listening socket; `getsockname()` has the port if 0 was requested.
 
     Raises:
-        AccessError: the address is taken, or not ours to take.
+        AccessError: the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # The protocol is named since asyncio sets TCP_NODELAY only where it is: else an answer waits 40 ms for a delayed ACK.
+    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol; without it a response waits 40 ms for a delayed ACK.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -82,26 +87,29 @@ def open_listener(address: Address) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            why = f"the port is in use. Choose another one, or see what holds it: ss -ltnp 'sport = :{address.port}'"
-        else:
-            why = f"{os.strerror(error.errno or 0)}. Choose another address, as in 127.0.0.1:8765"
-        raise AccessError(f"--listen {address}: {why}") from None
+            raise AccessError(
+                f"--listen {address}: the port is in use",
+                f"choose another one, or find the process that uses it: ss -ltnp 'sport = :{address.port}'",
+            ) from None
+        raise AccessError(
+            f"--listen {address}: {os.strerror(error.errno or 0)}", "choose another address, for example 127.0.0.1:8765"
+        ) from None
     return listener
 
 
 def find_token(file: Path | None, environment: str | None) -> str | None:
-    """The token that the user chose: the file's, else that of PTYCTL_TOKEN; None if there is neither.
+    """Return the user's token, from the file or else from PTYCTL_TOKEN; None if there is neither.
 
     Raises:
-        AccessError: the file cannot be used, or what it holds cannot be sent in a header.
+        AccessError: the file cannot be used, or the token cannot be sent in a header.
     """
     token = _read_token(file) if file is not None else environment
     if not token:
         return None
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise AccessError(
-            f"{file or 'PTYCTL_TOKEN'}: a token is one word of printable ASCII; "
-            "make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+            f"{file or 'PTYCTL_TOKEN'}: a token must be one word of printable ASCII",
+            "generate one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )
     return token
 
@@ -110,16 +118,19 @@ def _read_token(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
-            content = opened.read(65536)
+            content = opened.read(_MAX_TOKEN_FILE_BYTES)
     except OSError as error:
-        raise AccessError(f"--token-file {file}: {os.strerror(error.errno or 0)}. Name a file that holds the token") from None
+        raise AccessError(
+            f"--token-file {file}: {os.strerror(error.errno or 0)}", "name a file that contains the token"
+        ) from None
     if mode & 0o077:
-        raise AccessError(f"--token-file {file}: others may read it (mode {mode:04o}). Mend it: chmod 600 {file}")
+        raise AccessError(f"--token-file {file}: other users can read it (mode {mode:04o})", f"run: chmod 600 {file}")
     token = content.decode("latin-1").strip()
     if not token:
-        raise AccessError(f"--token-file {file}: it is empty. Put a token into it, one word")
+        raise AccessError(f"--token-file {file} is empty", "write the token to it, one word")
     return token
 
 
 def make_token() -> str:
+    """Return a random token."""
     return secrets.token_urlsafe(TOKEN_BYTES)

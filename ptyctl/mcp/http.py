@@ -1,4 +1,4 @@
-"""The streamable HTTP transport: any number of clients of either era, on one bound socket of this machine."""
+"""The streamable HTTP transport: the endpoint `/mcp` for any number of clients, on a loopback socket."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from ptyctl.core import json_lines
 
 from .access import BACKLOG
-from .endpoint import Endpoint
 from .guard import Guard
-from .wire import MAX_MESSAGE_BYTES
 
-#: Seconds that a client which does not read gets, in the end, to take its last answer.
-_GRACE_S = 2
-
-
-class _Uvicorn(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the command's, which has more to end than this server."""
-        yield
+PATH = "/mcp"
+#: How long a client that does not read has at shutdown to receive its last response.
+_SHUTDOWN_TIMEOUT_S = 2
 
 
 async def serve_http(server: Server[Any], listener: socket.socket, token: str) -> None:
-    """Serves on a listening socket until cancelled; then answers what is under way, and closes the socket."""
-    manager = StreamableHTTPSessionManager(server, max_request_body_size=MAX_MESSAGE_BYTES)
-    endpoint = Endpoint(manager)
+    """Serve on a listening socket until cancelled; then end open requests and close the socket."""
+    manager = StreamableHTTPSessionManager(server, max_request_body_size=json_lines.MAX_LINE_BYTES)
+    endpoint = McpEndpoint(manager)
     config = uvicorn.Config(
         Guard(endpoint, token),
         lifespan="off",
@@ -41,7 +38,7 @@ async def serve_http(server: Server[Any], listener: socket.socket, token: str) -
         backlog=BACKLOG,
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
     uvicorn_server = _Uvicorn(config)
     serving = asyncio.create_task(uvicorn_server.serve(sockets=[listener]))
@@ -54,3 +51,70 @@ async def serve_http(server: Server[Any], listener: socket.socket, token: str) -
     finally:
         uvicorn_server.should_exit = True
         await serving
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the command, which has more to shut down than this server."""
+        yield
+
+
+class McpEndpoint:
+    """The ASGI application behind the guard.
+
+    A GET stream of the 2025 revisions stays open as long as its client lives; `close` ends all open requests.
+    """
+
+    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
+        self._manager = manager
+        self._open: set[anyio.CancelScope] = set()
+        self._closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != PATH:
+            await PlainTextResponse(f"Not found; the endpoint is {PATH}\n", 404)(scope, receive, send)
+        elif self._closed:
+            await _send_unavailable(scope, receive, send)
+        else:
+            await self._handle(scope, receive, send)
+
+    def close(self) -> None:
+        """End open requests, and answer new ones with 503."""
+        self._closed = True
+        for request in self._open:
+            request.cancel()
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = _ResponseState(send)
+        with anyio.CancelScope() as request:
+            self._open.add(request)
+            try:
+                await self._manager.handle_request(scope, receive, response)
+            finally:
+                self._open.discard(request)
+        if not request.cancelled_caught:
+            return
+        if not response.started:
+            await _send_unavailable(scope, receive, send)
+        elif not response.finished:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _ResponseState:
+    """A `Send` that records how much of the response was sent."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+        self.finished = False
+
+    async def __call__(self, message: Message) -> None:
+        self.started = True
+        self.finished = message["type"] == "http.response.body" and not message.get("more_body", False)
+        await self._send(message)
+
+
+async def _send_unavailable(scope: Scope, receive: Receive, send: Send) -> None:
+    body = {"error": "unavailable", "message": "The server is shutting down; connect again when it is back"}
+    await JSONResponse(body, 503)(scope, receive, send)

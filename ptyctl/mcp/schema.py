@@ -1,4 +1,4 @@
-"""JSON Schemas of tools (2020-12), generated from the api's models and then made small: an agent pays for each byte."""
+"""JSON Schemas (2020-12) of the tools, generated from the models of `ptyctl.api` and compacted to save an agent's tokens."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from ptyctl.api import ErrorCode
 
 Schema = dict[str, Any]
 
-#: Noise to a reader. The models hold a request against them all the same, and the answer names the field that is wrong.
-_NOISE = frozenset({"title", "minLength", "maxLength", "minItems", "minimum", "maximum", "format", "writeOnly", "$defs"})
-#: Defaults that anybody would assume.
-_PLAIN_DEFAULTS: tuple[object, ...] = (None, False, "", [], "auto")
+#: Keywords omitted from the schemas. The models still enforce them, and an error names the invalid field.
+_OMITTED_KEYWORDS = frozenset(
+    {"title", "minLength", "maxLength", "minItems", "minimum", "maximum", "format", "writeOnly", "$defs"}
+)
+#: Defaults omitted from the schemas.
+_OMITTED_DEFAULTS: tuple[object, ...] = (None, False, "", [], "auto")
 _NULL: Schema = {"type": "null"}
 
 _ERROR_PROPERTIES: Schema = {
@@ -27,23 +29,23 @@ _ERROR_PROPERTIES: Schema = {
 
 
 def input_schema(model: type[BaseModel]) -> Schema:
-    """What a tool takes: the root closed, definitions inlined, null left out (an absent field says the same)."""
+    """Return the schema of a tool's arguments: no additional properties, definitions inlined, null omitted (same as absent)."""
     small = _Compactor(model, nullable=False).schema
     return {**small, "additionalProperties": False}
 
 
-def told_schema(model: type[BaseModel], told: Collection[str]) -> Schema:
-    """What a tool answers that tells errors in the reply itself (`ok` false): these fields of the model. None is ever null."""
+def reply_schema(model: type[BaseModel], fields: Collection[str]) -> Schema:
+    """Return the schema of a reply that reports errors with `ok` false. Includes only the given fields; none is ever null."""
     small = _Compactor(model, nullable=False).schema
-    properties = {name: field for name, field in small["properties"].items() if name in told}
+    properties = {name: schema for name, schema in small["properties"].items() if name in fields}
     return {"type": "object", "properties": properties, "required": ["ok"]}
 
 
 def output_schema(model: type[BaseModel]) -> Schema:
-    """What a tool answers: the reply, or an error.
+    """Return the schema of a reply or an MCP error.
 
-    Widely used clients hold the structured content of an error against this schema too, and drop the error if it does not
-    fit (typescript-sdk issue 1943): so one schema describes both. Fields may be added later, so no object is closed.
+    Widely used clients validate the structured content of errors against this schema too, and drop an error that does not
+    match (typescript-sdk issue 1943), so one schema describes both. Objects stay open, because fields may be added later.
     """
     small = _Compactor(model, nullable=True).schema
     return {
@@ -54,7 +56,7 @@ def output_schema(model: type[BaseModel]) -> Schema:
 
 
 class _Compactor:
-    """One model's schema, rewritten. `nullable`: whether null stays among the types of a field."""
+    """Compacts the schema of one model. `nullable`: keep null in the types of the fields."""
 
     def __init__(self, model: type[BaseModel], *, nullable: bool) -> None:
         raw = model.model_json_schema(mode="validation")
@@ -63,7 +65,7 @@ class _Compactor:
         self.schema = self._definition(raw)
 
     def _definition(self, node: Schema) -> Schema:
-        # A model's docstring is for whoever reads the code; what a caller should know stands at its fields.
+        # A model's docstring is for developers; callers read the descriptions of the fields.
         return self._compact({key: value for key, value in node.items() if key != "description"})
 
     def _compact(self, node: Schema) -> Schema:
@@ -78,12 +80,12 @@ class _Compactor:
             elif key in ("items", "additionalProperties"):
                 if isinstance(value, dict):
                     small[key] = self._compact(value)
-            elif key not in _NOISE and not (key == "default" and value in _PLAIN_DEFAULTS):
+            elif key not in _OMITTED_KEYWORDS and not (key == "default" and value in _OMITTED_DEFAULTS):
                 small[key] = value
         return small
 
     def _union(self, options: list[Schema]) -> Schema:
-        """Alternatives as one schema, where they differ in null only."""
+        """Merge alternatives that differ only in null into one schema."""
         kept = [self._compact(option) for option in options if option != _NULL]
         null = [None] if self._nullable and _NULL in options else []
         if len(kept) > 1:

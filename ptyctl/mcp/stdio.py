@@ -12,59 +12,62 @@ from typing import Any
 
 from mcp.server.lowlevel import Server
 
-from .wire import MAX_MESSAGE_BYTES, LineReader, LineWriter, Sink
+from ptyctl.core import json_lines
+
+from .message_stream import MessageReader, MessageWriter, Sink
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serves the one client until it closes stdin. Calls that are still under way then are cancelled."""
-    async with _standard_streams() as (source, sink):
-        writer = LineWriter(sink)
-        await server.run(LineReader(source, writer), writer, server.create_initialization_options())
+    """Serve the client until it closes stdin; calls that are still running are cancelled."""
+    async with standard_streams() as (source, sink):
+        writer = MessageWriter(sink)
+        await server.run(MessageReader(source, writer), writer, server.create_initialization_options())
 
 
 @asynccontextmanager
-async def _standard_streams() -> AsyncIterator[tuple[asyncio.StreamReader, Sink]]:
-    """The wire, taken away from everybody else: what is printed by mistake goes to stderr, and children read nothing."""
-    with _taken(0, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) as stdin, _taken(1, os.dup(2)) as stdout:
+async def standard_streams() -> AsyncIterator[tuple[asyncio.StreamReader, Sink]]:
+    """Take stdin and stdout for the transport: stray prints go to stderr, and child processes read nothing."""
+    with _replaced(0, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) as stdin, _replaced(1, os.dup(2)) as stdout:
         loop = asyncio.get_running_loop()
-        source = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
-        reading = await _connect(loop, stdin, source)
-        sink = await _sink(loop, stdout)
+        source = asyncio.StreamReader(limit=json_lines.MAX_LINE_BYTES)
+        transport = await _connect_source(loop, stdin, source)
+        sink = await _open_sink(loop, stdout)
         try:
             yield source, sink
         finally:
-            _end(sink)
-            if reading is not None:
-                reading.close()
+            _close_sink(sink)
+            if transport is not None:
+                transport.close()
 
 
 @contextmanager
-def _taken(fd: int, substitute: int) -> Iterator[int]:
-    """A private descriptor of what `fd` is, while `fd` itself is `substitute`. Both are as before in the end.
+def _replaced(fd: int, substitute: int) -> Iterator[int]:
+    """Replace `fd` by `substitute`, yield a private duplicate of the original, and restore it with its blocking mode.
 
-    Whoever started us may share the open file (a terminal, a shell's redirection), and with it the blocking mode that
-    asyncio changes.
+    The parent process may share the open file (a terminal, a shell's redirection), and asyncio changes its blocking mode.
     """
-    kept, private, blocking = os.dup(fd), os.dup(fd), os.get_blocking(fd)
+    saved, private, blocking = os.dup(fd), os.dup(fd), os.get_blocking(fd)
     os.dup2(substitute, fd)
     os.close(substitute)
     try:
         yield private
     finally:
-        os.dup2(kept, fd)
+        os.dup2(saved, fd)
         os.set_blocking(fd, blocking)
-        os.close(kept)
+        os.close(saved)
 
 
-def _is_stream(fd: int) -> bool:
-    """Whether an event loop can wait for it; for a file or the null device there is nothing to wait for."""
+def _is_pollable(fd: int) -> bool:
+    """Whether an event loop can poll it; false for regular files and the null device."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
 
-async def _connect(loop: asyncio.AbstractEventLoop, fd: int, source: asyncio.StreamReader) -> asyncio.ReadTransport | None:
+async def _connect_source(
+    loop: asyncio.AbstractEventLoop, fd: int, source: asyncio.StreamReader
+) -> asyncio.ReadTransport | None:
     file = os.fdopen(fd, "rb", buffering=0)
-    if _is_stream(fd):
+    if _is_pollable(fd):
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(source), file)
         return transport
     with file:
@@ -73,24 +76,24 @@ async def _connect(loop: asyncio.AbstractEventLoop, fd: int, source: asyncio.Str
     return None
 
 
-async def _sink(loop: asyncio.AbstractEventLoop, fd: int) -> Sink:
+async def _open_sink(loop: asyncio.AbstractEventLoop, fd: int) -> Sink:
     file = os.fdopen(fd, "wb", buffering=0)
-    if not _is_stream(fd):
+    if not _is_pollable(fd):
         return _FileSink(file)
-    reader = asyncio.StreamReader()  # never read: a StreamReaderProtocol is what knows how to hold a writer back
+    reader = asyncio.StreamReader()  # unused, but StreamReaderProtocol provides the flow control that drain() needs
     transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-    transport.set_write_buffer_limits(0)  # drain() is to wait for all of it: nothing is left to flush in the end
+    transport.set_write_buffer_limits(0)  # drain() waits until everything is written, so nothing is left at the end
     return asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
-def _end(sink: Sink) -> None:
+def _close_sink(sink: Sink) -> None:
     sink.close()
     if isinstance(sink, asyncio.StreamWriter) and sink.transport.get_write_buffer_size():
-        sink.transport.abort()  # the client did not read it while there was time
+        sink.transport.abort()  # the client has not read the data in time
 
 
 class _FileSink:
-    """A regular file as a Sink: writing to it never waits."""
+    """A regular file as a Sink. Writing never blocks."""
 
     def __init__(self, file: FileIO) -> None:
         self._file = file
@@ -99,7 +102,7 @@ class _FileSink:
         self._file.write(data)
 
     async def drain(self) -> None:
-        """There is nothing to wait for."""
+        """Return at once."""
 
     def is_closing(self) -> bool:
         return self._file.closed

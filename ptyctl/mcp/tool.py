@@ -1,22 +1,30 @@
-"""A tool as a value: what a client is told of it, and what a call to it does."""
+"""The declaration of a tool: what clients see, and which Controller call it makes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ptyctl.api import PtyctlError
-from ptyctl.api.methods import Call
+from ptyctl.api import PtyctlError, PtyReply, PtyRequest
+from ptyctl.api.methods import METHODS, Call
 from ptyctl.api.model import Reply, Request
+from ptyctl.api.pty import encode_error
+
+#: Reply fields of every tool that reports errors in its reply.
+_STATUS_FIELDS = ("ok", "error", "message", "hint")
+#: Reply fields of every pty_* tool.
+_PTY_FIELDS = ("notices", "mode", "active_block_id", "lock_holder")
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """The hints are those of MCP's ToolAnnotations: `destructive`, it may change or end what is there; `idempotent`, the same
-    call made again changes nothing more. Every tool may reach a device, so all have openWorldHint.
+    """A tool of the server.
 
-    `told` names the fields of the reply that the tool fills, where it shares the reply's model with others. `refused` makes the
-    reply to an error, where the surface answers errors as it answers all else; without it they are errors of MCP's.
+    Attributes:
+        read_only, destructive, idempotent: the hints of MCP's ToolAnnotations. openWorldHint is always true, because every
+            tool may reach a device.
+        reply_fields: the fields of `reply` that this tool fills; None for all.
+        encode_error: makes the reply to an error (`ok` false); None if errors are MCP errors (`isError`).
     """
 
     name: str
@@ -28,5 +36,33 @@ class Tool:
     read_only: bool = False
     destructive: bool = True
     idempotent: bool = False
-    told: tuple[str, ...] | None = None
-    refused: Callable[[PtyctlError], Reply] | None = None
+    reply_fields: tuple[str, ...] | None = None
+    encode_error: Callable[[PtyctlError], Reply] | None = None
+
+
+def pty_tool(
+    request: type[PtyRequest],
+    title: str,
+    description: str,
+    reply_fields: str = "",
+    *,
+    reply: type[Reply] = PtyReply,
+    read_only: bool = False,
+    destructive: bool = True,
+    idempotent: bool = False,
+) -> Tool:
+    """Return a pty_*, blocks_* or screen tool, which reports errors in its reply. `reply_fields` is separated by spaces."""
+    common = _PTY_FIELDS if reply is PtyReply else ()
+    return Tool(
+        request.TOOL,
+        title,
+        description,
+        request,
+        reply,
+        METHODS[request.TOOL].call,
+        read_only=read_only,
+        destructive=destructive and not read_only,
+        idempotent=idempotent or read_only,
+        reply_fields=tuple(dict.fromkeys((*_STATUS_FIELDS, *reply_fields.split(), *common))),
+        encode_error=encode_error,
+    )

@@ -1,4 +1,4 @@
-"""The HTTP transport in this process, on a free port, and clients that have its token."""
+"""The HTTP transport in this process on a free port, and clients with its token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN = "correct-horse"
 
 @asynccontextmanager
 async def http_server(controller: Controller) -> AsyncIterator[str]:
-    """Yields the URL of the endpoint; ends the server as a signal would."""
+    """Yield the URL of the endpoint; cancel the server at the end, as a signal does."""
     listener = open_listener(Address("127.0.0.1", 0))
     port = listener.getsockname()[1]
     serving = asyncio.create_task(serve_http(build_server(controller, choose("core")), listener, TOKEN))

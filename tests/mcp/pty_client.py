@@ -1,4 +1,4 @@
-"""An agent's view of the pty_* and blocks_* tools: an MCP client, on a controller with real shells."""
+"""An MCP client of the pty_* and blocks_* tools on a controller with real shells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ptyctl.controller import LocalController
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
 
-#: A test waits for what must come; only a broken one waits so long.
+#: Timeout of waits that must succeed.
 PATIENCE_MS = 20_000
 GUESS = str(Path(__file__).parents[2] / "fixtures" / "programs" / "guess.py")
 T = TypeVar("T")
@@ -23,7 +23,7 @@ SHELLS = ["bash", "zsh", "fish"]
 
 
 class Agent:
-    """One conversation. `call` takes a tool's own fields, and gives what it answered."""
+    """One conversation. `call` adds its address to a tool's fields and returns the structured content."""
 
     def __init__(self, client: Client, **address: Any) -> None:
         self.client = client
@@ -37,13 +37,13 @@ class Agent:
         return result.structured_content
 
     async def good(self, tool: str, **fields: Any) -> dict[str, Any]:
-        """A call that must succeed."""
+        """Make a call that must succeed."""
         reply = await self.call(tool, **fields)
         assert reply["ok"] is True, reply
         return reply
 
     async def run(self, cmd: str, **fields: Any) -> dict[str, Any]:
-        """Runs a command to its end; the block."""
+        """Run a command to its end and return its block."""
         begun = await self.good("pty_exec_block", cmd=cmd, **fields)
         await self.prompt(begun["resume_cursor"])
         return (await self.good("blocks_get", block_id=begun["block_id"]))["block"]
@@ -66,7 +66,7 @@ async def connected() -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def held(context: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
-    """For fixtures: a client must be left by the task that entered it, and a fixture's two halves are run by two."""
+    """Enter and leave a context in one task, as clients require; pytest runs the halves of a fixture in two."""
     entered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     leave = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""`ptyctl mcp` in a process of its own, and a JSON-RPC client written by hand: it sends what no SDK would."""
+"""`ptyctl mcp` in a separate process, with a minimal JSON-RPC client that can send invalid messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-#: The whole of a process's life is bounded by it, so that a hang fails its test instead of the suite.
+#: Timeout of each wait, so that a hang fails its own test only.
 PATIENCE_S = 30
 
 
@@ -28,7 +28,7 @@ def command(transport: str = "stdio", listen: str = "127.0.0.1:0", toolsets: str
 
 
 class ServerProcess:
-    """A running server. Notifications that arrive before an answer are kept in `notifications`."""
+    """A running server. `notifications` collects those that arrive before a reply."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -50,7 +50,7 @@ class ServerProcess:
         return self.ask("tools/call", {"name": tool, "arguments": arguments})
 
     async def receive(self) -> dict[str, Any]:
-        """The next message that is not a notification."""
+        """Return the next message that is not a notification."""
         while True:
             line = await asyncio.wait_for(self.stdout.readline(), PATIENCE_S)
             assert line, "the server closed stdout"
@@ -67,7 +67,7 @@ class ServerProcess:
         return dict(answer["result"])
 
     async def log_until(self, pattern: str) -> re.Match[str]:
-        """Reads stderr up to the line that has the pattern."""
+        """Read stderr up to the line that matches."""
         while True:
             line = await asyncio.wait_for(self.stderr.readline(), PATIENCE_S)
             assert line, f"stderr ended without {pattern}"
@@ -75,14 +75,14 @@ class ServerProcess:
                 return match
 
     async def end(self) -> tuple[int, str]:
-        """Waits for the end; the exit code and the rest of stderr."""
+        """Wait for the exit; return the exit code and the rest of stderr."""
         log = await asyncio.wait_for(self.stderr.read(), PATIENCE_S)
         return await asyncio.wait_for(self.process.wait(), PATIENCE_S), log.decode()
 
 
 @asynccontextmanager
 async def server_process(*arguments: str, **variables: str) -> AsyncIterator[ServerProcess]:
-    """Starts `serve_stub` with the arguments of `command`; kills it in the end if it is still there."""
+    """Start `serve_stub` with the arguments of `command`; kill it at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         *command(*arguments), stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**environment(), **variables}
     )

@@ -1,4 +1,4 @@
-"""A Controller without terminals: it answers at once, or as its `cmd` says. It notes what the door handed to it."""
+"""A Controller without terminals, which records its requests and replies at once or as `cmd` says."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ptyctl.api import (
     SessionRequest,
 )
 
-#: What the stub says on stderr when it was closed: the proof of a clean end.
+#: Printed on stderr when the stub is closed, to prove an orderly shutdown.
 CLOSED = "stub controller closed"
 
 
 class StubController:
-    """exec knows `fail CODE`, `crash TEXT`, `progress SECONDS...`, `hang` (until released) and `big BYTES`; else it echoes."""
+    """exec supports `fail CODE`, `crash TEXT`, `progress SECONDS...`, `hang` (until released) and `big BYTES`, or echoes."""
 
     def __init__(self) -> None:
         self.requests: list[object] = []
@@ -76,7 +76,7 @@ class StubController:
         if word == "hang":
             await self._hang()
         if word == "torn":
-            stdout = "\ud800"  # half of a surrogate pair, which no UTF-8 can hold
+            stdout = "\ud800"  # a lone surrogate, which UTF-8 cannot encode
         if word == "big":
             stdout = "x" * int(rest)
         return ExecReply(stdout=stdout, done_reason="prompt", duration_ms=1, block_id="1_1", cursor="0", next_cursor="9")

@@ -1,0 +1,46 @@
+"""Wording of the next steps (`NextStep`) in terms of the tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptyctl.api.errors import NextStep
+
+_CORE_HINTS: Mapping[str, str] = {
+    NextStep.TAKE_LOCK: "call ptyctl_session action=lock with your task_id, then repeat the call with it",
+    NextStep.WAIT_FOR_LOCK: "read without a lock, or wait for it with ptyctl_session action=lock and wait_ms",
+    NextStep.INTERRUPT_OR_WAIT: (
+        "wait for it with ptyctl_session_exec and its block_id, or interrupt it with ptyctl_session_io action=write key=ctrl_c"
+    ),
+    NextStep.ANSWER_OR_INTERRUPT: "answer or interrupt it with ptyctl_session_io action=write, data or key=ctrl_c",
+    NextStep.WAIT_FOR_PROMPT: "wait for the prompt with ptyctl_session_io action=read and until_regex",
+    NextStep.RUN_WITH_RESPONSES: "run the device's own command with ptyctl_session_exec and responses",
+    NextStep.SEND_ENTER: "press Enter with ptyctl_session_io action=write key=enter",
+    NextStep.RESET_TERMINAL: "close the session with ptyctl_session action=close force=true, and open a new one",
+    NextStep.READ_OUTPUT: "read the output with ptyctl_session_io action=read",
+    NextStep.READ_SCREEN: "read the screen with ptyctl_session_io action=read mode=screen",
+    NextStep.READ_STATE: "get the session's state with ptyctl_session action=status before you repeat the call",
+    NextStep.LIST_SESSIONS: "list the sessions with ptyctl_session action=list",
+    NextStep.LIST_BLOCKS: "list the blocks with blocks_since (toolset blocks)",
+    NextStep.OPEN_SESSION: "open a new session with ptyctl_session action=open; ptyctl_session_io can still read this one",
+    NextStep.CLOSE_SESSIONS: "close sessions that are not used: ptyctl_session action=list, then action=close",
+}
+
+#: Steps for which the pty_*, blocks_* and screen tools have their own tool.
+_PTY_HINTS: Mapping[str, str] = {
+    **_CORE_HINTS,
+    NextStep.INTERRUPT_OR_WAIT: "wait for it with pty_wait_prompt, or interrupt it with pty_ctrl_c",
+    NextStep.ANSWER_OR_INTERRUPT: "answer it with pty_send, or interrupt it with pty_ctrl_c",
+    NextStep.WAIT_FOR_PROMPT: "wait for the prompt with pty_wait_prompt",
+    NextStep.RUN_WITH_RESPONSES: "run the device's own command with pty_exec_interactive_expect",
+    NextStep.SEND_ENTER: "press Enter with pty_enter",
+    NextStep.RESET_TERMINAL: "reset the terminal with pty_reset",
+    NextStep.READ_OUTPUT: "read the output with pty_read_spool",
+    NextStep.READ_SCREEN: "read the screen with pty_read_screen (toolset screen)",
+    NextStep.READ_STATE: "get the state with pty_status before you repeat the call",
+}
+
+
+def format_hint(hint: str, *, pty: bool) -> str:
+    """Return a `NextStep` in terms of the pty_* tools, or else of the ptyctl_* tools; any other hint unchanged."""
+    return (_PTY_HINTS if pty else _CORE_HINTS).get(hint, hint)

@@ -1,0 +1,125 @@
+"""MCP messages as JSON lines over asyncio streams, for standard input and output and for the daemon's socket.
+
+The SDK's stdio transport uses worker threads: three thread switches per call, and a SIGTERM waits for the thread that reads
+stdin. These classes implement the SDK's stream protocols in the event loop instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Protocol, Self
+
+import anyio
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from ptyctl.core import json_lines
+
+
+class Sink(Protocol):
+    """The writing methods of asyncio.StreamWriter."""
+
+    def write(self, data: bytes) -> None: ...
+    async def drain(self) -> None: ...
+    def is_closing(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class _AsyncClosing:
+    """`async with` and `aclose`, which both of the SDK's stream protocols require."""
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await self.aclose()
+        return None
+
+
+class MessageWriter(_AsyncClosing):
+    """The SDK's WriteStream: writes each message as one line."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Write a message, and wait while the client is slow.
+
+        Raises:
+            anyio.BrokenResourceError: the client has disconnected.
+        """
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        if self._sink.is_closing():
+            raise anyio.BrokenResourceError
+        try:
+            self._sink.write(line)
+            await self._sink.drain()
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        self._sink.close()
+
+
+class MessageReader(_AsyncClosing):
+    """The SDK's ReadStream. Answers a line that is not a message with an error, and reads the next one.
+
+    Args:
+        source: its limit must be json_lines.MAX_LINE_BYTES.
+        errors: receives the errors about invalid lines.
+    """
+
+    def __init__(self, source: asyncio.StreamReader, errors: MessageWriter) -> None:
+        self._source = source
+        self._errors = errors
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message.
+
+        Raises:
+            anyio.EndOfStream: the client closed its side.
+        """
+        while True:
+            try:
+                line = await self._source.readline()
+            except ValueError:  # the line exceeds the limit; readline has discarded it
+                await self._reject(types.INVALID_REQUEST, f"Message longer than {json_lines.MAX_LINE_BYTES} bytes")
+                continue
+            except OSError:
+                line = b""
+            if not line:
+                raise anyio.EndOfStream
+            if line.isspace():
+                continue
+            try:
+                return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+            except ValidationError as error:
+                invalid_json = any(fault["type"] == "json_invalid" for fault in error.errors(include_input=False))
+                await self._reject(types.PARSE_ERROR if invalid_json else types.INVALID_REQUEST, "Not a JSON-RPC message")
+
+    async def _reject(self, code: int, message: str) -> None:
+        """Send an error without the rejected input. Its id is null (JSON-RPC 2.0, section 5)."""
+        error = types.JSONRPCError(jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=message))
+        try:
+            await self._errors.send(SessionMessage(error))
+        except anyio.BrokenResourceError:
+            return
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        """Do nothing: the source's creator closes it."""

@@ -1,0 +1,99 @@
+"""One tool call: validates the arguments, calls the Controller, reports progress and builds the result."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import PurePath
+from typing import Any
+
+import anyio
+from mcp_types import CallToolResult, TextContent
+from pydantic_core import to_json
+
+from ptyctl.api import Controller, ErrorCode, Progress, PtyctlError
+from ptyctl.api.errors import NextStep
+
+from .hints import format_hint
+from .tool import Tool
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between two progress notifications.
+PROGRESS_INTERVAL_S = 1.0
+
+#: Sends one progress notification: a number and a text.
+SendProgress = Callable[[float, str], Awaitable[None]]
+
+
+async def call_tool(tool: Tool, controller: Controller, arguments: dict[str, Any], progress: Progress | None) -> CallToolResult:
+    """Perform one call. Never raises: every error becomes a result, an unexpected exception one with code INTERNAL."""
+    try:
+        request = tool.request.of(arguments)
+        reply = await tool.call(controller, request, progress)
+        return _result(tool, reply.payload())
+    except PtyctlError as error:
+        return _error_result(tool, error)
+    except Exception as error:  # noqa: BLE001 - the SDK would send the exception's text to the client
+        return _error_result(tool, _internal_error(tool.name, error))
+
+
+def _error_result(tool: Tool, error: PtyctlError) -> CallToolResult:
+    if tool.encode_error is None:
+        return _result(tool, error.payload(), is_error=True)
+    return _result(tool, tool.encode_error(error).payload())
+
+
+def _result(tool: Tool, payload: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
+    """Return the payload as structured content and as text: many clients show only the text to the model."""
+    if isinstance(hint := payload.get("hint"), str):
+        payload = {**payload, "hint": format_hint(hint, pty=tool.encode_error is not None)}
+    text = TextContent(type="text", text=to_json(payload).decode())
+    return CallToolResult(content=[text], structured_content=payload, is_error=is_error)
+
+
+def _internal_error(tool: str, error: Exception) -> PtyctlError:
+    """Log an unexpected exception and return its error. Neither contains the exception's text, which may hold a secret."""
+    trace_id = secrets.token_hex(8)
+    frames = [
+        f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    name = type(error).__qualname__
+    _log.error("tool call failed", extra={"tool": tool, "trace_id": trace_id, "error": name, "frames": frames})
+    return PtyctlError(
+        ErrorCode.INTERNAL,
+        f"internal error in ptyctl ({name}); the server's log has the trace id {trace_id}",
+        {"trace_id": trace_id},
+        hint=NextStep.READ_STATE,
+    )
+
+
+class ProgressReporter:
+    """A `Progress` callback that sends the latest value about once a second, never a queue of values.
+
+    MCP requires a number that increases with every notification (2025-11-25, Progress, Behavior requirements). The byte count
+    does not increase while a device is silent, so the number is the elapsed seconds, and the text contains the bytes.
+    """
+
+    def __init__(self, send: SendProgress) -> None:
+        self._send = send
+        self._latest = (0, 0.0)
+        self._due_s = PROGRESS_INTERVAL_S
+        self._pending = anyio.Event()
+
+    def __call__(self, received: int, seconds: float) -> None:
+        """Record the progress if a notification is due. It replaces one that a slow client has not read yet."""
+        if seconds >= self._due_s:
+            self._latest = (received, seconds)
+            self._due_s = seconds + PROGRESS_INTERVAL_S
+            self._pending.set()
+
+    async def run(self) -> None:
+        """Send notifications until cancelled."""
+        while True:
+            await self._pending.wait()
+            self._pending = anyio.Event()
+            received, seconds = self._latest
+            await self._send(seconds, f"{received} bytes in {seconds:.0f} s")

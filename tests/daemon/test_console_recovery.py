@@ -1,0 +1,68 @@
+"""Consoles of the inventory are reconnected by the next daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fixtures.daemons import daemon_pid, end_daemon
+from fixtures.servers.relay import Relay
+from ptyctl.api import SessionRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.api.session import SessionEntry
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.runtime_dir import RuntimeDir
+from ptyctl.simulator import SimulatedSwitch
+from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
+
+PATIENCE_S = 60
+
+
+async def until_open(controller: RemoteController) -> SessionEntry:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            entries = (await controller.session(SessionRequest(action="list"))).sessions or []
+            if entries and entries[0].state == "open":
+                return entries[0]
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+async def test_console_reconnects_in_next_daemon(
+    runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """SIGHUP is how `ptyctl daemon restart` hands over."""
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
+        inventory = SwitchInventory(tmp_path, switch, relay)
+        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(inventory.devices))
+        async with await RemoteController.connect(runtime_dir) as first:
+            one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
+            pid = daemon_pid(runtime_dir)
+            assert pid is not None
+            end_daemon(runtime_dir, number)
+        async with await RemoteController.connect(runtime_dir) as second:
+            entry = await until_open(second)
+            assert (entry.session_id, entry.incarnation, entry.lock_holder) == (one.session_id, 2, "t")
+            assert daemon_pid(runtime_dir) not in (None, pid, os.getpid())
+
+
+async def test_secret_typed_at_console_is_masked_in_next_daemon(
+    runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
+        inventory = SwitchInventory(tmp_path, switch, relay)
+        monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(inventory.devices))
+        async with await RemoteController.connect(runtime_dir) as first:
+            one = await SessionHandle.open(first, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
+            await one.write("c0rrect-Horse\n", sensitive=True)
+            end_daemon(runtime_dir, signal.SIGKILL)
+        async with await RemoteController.connect(runtime_dir) as second:
+            await until_open(second)
+            one = SessionHandle(second, one.session_id, "t")
+            await one.write("c0rrect-Horse")  # the device echoes it
+            assert (await one.read(until_regex=r"\*{13}|c0rrect", timeout_ms=20_000)).chunk.endswith("*" * 13)
+            await one.close()

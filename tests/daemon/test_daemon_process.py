@@ -1,0 +1,272 @@
+"""The daemon's process: start, concurrent clients, replacement after a crash, idle exit."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import select
+import signal
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fixtures.daemons import daemon_pid, end_daemon
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.api.handle import SessionHandle
+from ptyctl.daemon import control
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.connection import MAX_LOG_BYTES
+from ptyctl.daemon.errors import HandshakeError, RuntimeDirError
+from ptyctl.daemon.runtime_dir import RuntimeDir
+from tests.daemon.fd_store_processes import fd_store_pid
+from tests.session.acting import until
+
+BASH = ("bash", "--norc", "--noprofile")
+PATIENCE_S = 60
+
+
+def daemons_of(runtime_dir: RuntimeDir) -> list[int]:
+    """Return the pids of all daemons started for this runtime directory."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_daemon = b"ptyctl.daemon" in (folder / "cmdline").read_bytes()
+            if is_daemon and f"PTYCTL_RUNTIME_DIR={runtime_dir.path}".encode() in (folder / "environ").read_bytes().split(
+                b"\0"
+            ):
+                found.append(int(folder.name))
+    return found
+
+
+async def until_gone(runtime_dir: RuntimeDir) -> None:
+    with runtime_dir.lock.open("r+") as lock:  # the daemon holds the lock while it lives
+        await asyncio.wait_for(asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX), PATIENCE_S)
+
+
+async def test_session_outlives_its_client(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as first:
+        handle = await SessionHandle.open(first, protocol="local", command=BASH)
+        await handle.exec("x=kept")
+    async with await RemoteController.connect(runtime_dir) as second:
+        handle = SessionHandle(second, handle.session_id)
+        assert (await handle.exec("echo $x")).stdout == "kept\n"
+
+
+async def test_socket_and_directory_are_private(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir):
+        assert stat.S_IMODE(runtime_dir.socket.stat().st_mode) == 0o600
+        assert stat.S_IMODE(runtime_dir.path.stat().st_mode) == 0o700
+
+
+async def test_forty_concurrent_clients_start_one_daemon(runtime_dir: RuntimeDir) -> None:
+    controllers = await asyncio.gather(*(RemoteController.connect(runtime_dir) for _ in range(40)))
+    assert daemons_of(runtime_dir) == [daemon_pid(runtime_dir)]
+    for controller in controllers:
+        await controller.aclose()
+
+
+async def test_client_after_killed_daemon_starts_another(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
+        first = daemon_pid(runtime_dir)
+        end_daemon(runtime_dir, signal.SIGKILL)
+        assert runtime_dir.socket.exists()  # a killed daemon cannot remove it
+        with pytest.raises(PtyctlError, match="connection to the daemon was lost") as caught:
+            await SessionHandle.open(controller, protocol="local", command=BASH)
+        assert caught.value.code is ErrorCode.IO_ERROR
+    async with await RemoteController.connect(runtime_dir):
+        assert daemon_pid(runtime_dir) not in (None, first)
+
+
+async def test_idle_daemon_exits(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_DAEMON_IDLE_S", "0.2")
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+    async with await RemoteController.connect(runtime_dir) as controller:  # the open session prevented the idle exit
+        assert (await SessionHandle(controller, handle.session_id).status()).state == "open"
+        await SessionHandle(controller, handle.session_id).close()
+    await until_gone(runtime_dir)
+    assert not runtime_dir.socket.exists()
+
+
+async def test_connect_without_start_raises_connect_failed(runtime_dir: RuntimeDir) -> None:
+    with pytest.raises(PtyctlError, match="no daemon is up") as caught:
+        await RemoteController.connect(runtime_dir, start=False)
+    assert caught.value.code is ErrorCode.CONNECT_FAILED
+
+
+async def test_failed_start_raises_with_logged_reason(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
+    with pytest.raises(PtyctlError, match="max_sessions") as caught:
+        await RemoteController.connect(runtime_dir)
+    assert str(runtime_dir.log) in (caught.value.hint or "")
+    assert "ptyctl daemon:" not in caught.value.message  # the prefix of the log line
+
+
+async def test_log_of_previous_daemon_is_kept(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime_dir.log.write_text("the trace of a crash\n")
+    monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
+    with pytest.raises(PtyctlError, match="max_sessions"):
+        await RemoteController.connect(runtime_dir)
+    assert runtime_dir.log.read_text().startswith("the trace of a crash\n")
+    assert "max_sessions" in runtime_dir.log.read_text()
+
+
+async def test_large_log_is_rotated(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "none")
+    for _ in range(2):
+        runtime_dir.log.write_bytes(b"x" * (MAX_LOG_BYTES + 1))
+        with pytest.raises(PtyctlError):
+            await RemoteController.connect(runtime_dir)
+    assert runtime_dir.log.stat().st_size < MAX_LOG_BYTES
+    assert [path.name for path in sorted(runtime_dir.path.glob("daemon.log*"))] == ["daemon.log", "daemon.log.1"]
+
+
+def test_runtime_dir_open_to_others_or_too_long_raises(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with pytest.raises(RuntimeDirError, match="chmod 700"):
+        RuntimeDir(tmp_path)
+    with pytest.raises(RuntimeDirError, match="too long"):
+        RuntimeDir(tmp_path / ("x" * 100))
+
+
+async def test_session_gets_environment_directory_and_umask_of_its_caller(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    program = (
+        "import asyncio\n"
+        "from ptyctl.api.handle import SessionHandle\n"
+        "from ptyctl.daemon.client import RemoteController\n"
+        "async def main():\n"
+        "    async with await RemoteController.connect() as controller:\n"
+        f"        async with await SessionHandle.open(controller, protocol='local', command={BASH!r}) as shell:\n"
+        "            print((await shell.exec('umask; echo $MINE $PWD $OTHERS')).stdout, end='')\n"
+        "asyncio.run(main())\n"
+    )
+    async with await RemoteController.connect(runtime_dir):  # already up, with another environment
+        environment = {**os.environ, "MINE": "yes"}
+        environment.pop("OTHERS", None)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, cwd=tmp_path / "here", env=environment, stdout=subprocess.PIPE, umask=0o027
+        )
+        said, _ = await process.communicate()
+    assert said.decode() == f"0027\nyes {tmp_path / 'here'}\n"
+
+
+async def test_daemon_starts_although_its_starter_is_killed(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+        await handle.exec("x=kept")
+    end_daemon(runtime_dir, signal.SIGKILL)
+    starter = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "from ptyctl.daemon.connection import connect\nfrom ptyctl.daemon.runtime_dir import RuntimeDir\nconnect(RuntimeDir())",
+    )
+    await until(lambda: bool(daemons_of(runtime_dir)))
+    starter.kill()
+    await starter.wait()
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = SessionHandle(controller, handle.session_id)
+        assert (await handle.exec("echo $x")).stdout == "kept\n"
+        assert daemons_of(runtime_dir) == [daemon_pid(runtime_dir)]
+
+
+async def test_daemon_that_hangs_raises_with_its_pid(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await RemoteController.connect(runtime_dir):
+        pid = daemon_pid(runtime_dir)
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        monkeypatch.setattr("ptyctl.daemon.connection.ANSWER_TIMEOUT_S", 0.2)
+        for ask in (control.find_daemon, control.stop, control.hand_over):
+            with pytest.raises(HandshakeError, match=f"process {pid}.* kill -9 {pid}"):
+                await asyncio.to_thread(ask, runtime_dir)
+        with pytest.raises(PtyctlError, match=f"process {pid}") as caught:
+            await RemoteController.connect(runtime_dir)
+        assert f"kill -9 {pid}" in (caught.value.hint or "")
+        os.kill(pid, signal.SIGKILL)
+
+
+async def test_daemon_with_deleted_files_leaves_those_of_its_successor(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir):
+        first = daemon_pid(runtime_dir)
+        assert first is not None
+        runtime_dir.socket.unlink()
+        runtime_dir.lock.unlink()
+        async with await RemoteController.connect(runtime_dir):
+            ended = os.pidfd_open(first)
+            os.kill(first, signal.SIGTERM)
+            assert (await asyncio.to_thread(select.select, [ended], [], [], PATIENCE_S))[0]
+            os.close(ended)
+            assert runtime_dir.socket.exists()
+            assert daemon_pid(runtime_dir) in daemons_of(runtime_dir)
+
+
+async def test_second_daemon_exits_with_code_2(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir):
+        second = await asyncio.create_subprocess_exec(sys.executable, "-m", "ptyctl.daemon", stderr=subprocess.PIPE)
+        _, said = await asyncio.wait_for(second.communicate(), PATIENCE_S)
+        assert second.returncode == 2
+        assert b"one is up already" in said
+
+
+async def test_relative_path_settings_resolve_against_starter_directory(
+    runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PTYCTL_STATE_DIR", "here")
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=("cat",))
+        assert (tmp_path / "here" / "sessions" / handle.session_id).is_dir()
+
+
+async def test_environment_that_is_not_utf8_reaches_shell(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environb, b"MINE", b"caf\xe9")
+    monkeypatch.delenv("SHELL", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+        assert (await handle.exec("printf %s $MINE | od -An -tx1")).stdout == " 63 61 66 e9\n"
+        assert b"caf" not in b"".join(file.read_bytes() for file in runtime_dir.path.iterdir() if file.is_file())
+        shell = await SessionHandle.open(controller, protocol="local")  # chosen from the password database
+        assert (await shell.status()).state == "open"
+
+
+async def test_client_in_removed_directory_can_connect(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    code = (
+        "import os, asyncio\n"
+        "os.rmdir(os.getcwd())\n"
+        "from ptyctl.daemon.client import RemoteController\n"
+        "from ptyctl.api import SessionRequest\n"
+        "async def main():\n"
+        "    async with await RemoteController.connect() as it:\n"
+        "        await it.session(SessionRequest(action='open', protocol='local', command=['cat']))\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=tmp_path / "gone", stderr=subprocess.PIPE)
+    _, said = await process.communicate()
+    assert (process.returncode, said) == (0, b"")
+
+
+def test_default_runtime_dir_that_is_a_symlink_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PTYCTL_RUNTIME_DIR", raising=False)
+    (tmp_path / "other").mkdir(mode=0o700)
+    (tmp_path / "ptyctl").symlink_to(tmp_path / "other")
+    monkeypatch.setattr("platformdirs.user_runtime_dir", lambda name: str(tmp_path / name))
+    with pytest.raises(RuntimeDirError, match="not safe from other users"):
+        RuntimeDir()
+
+
+async def test_reading_history_does_not_prevent_idle_exit(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+    os.kill(fd_store_pid(runtime_dir), signal.SIGKILL)
+    end_daemon(runtime_dir, signal.SIGKILL)  # the shell ends when its last master is closed
+    monkeypatch.setenv("PTYCTL_DAEMON_IDLE_S", "0.2")
+    async with await RemoteController.connect(runtime_dir) as controller:
+        assert (await SessionHandle(controller, handle.session_id).read(timeout_ms=0)).eof
+    await until_gone(runtime_dir)

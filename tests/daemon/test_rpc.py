@@ -1,0 +1,204 @@
+"""The handshake of a connection, and the RPC protocol after it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from ptyctl import __version__
+from ptyctl.api import ExecRequest, PtyctlError
+from ptyctl.api.handle import SessionHandle
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.connection import exchange_hello, hello_line
+from ptyctl.daemon.errors import HandshakeError
+from ptyctl.daemon.runtime_dir import RuntimeDir
+
+GOOD = {"speaks": "rpc", "version": __version__, "cwd": "/", "env": {}}
+
+
+class Raw:
+    """A connection that sends and receives lines."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def say(self, line: bytes) -> dict[str, Any]:
+        self.writer.write(line + b"\n")
+        return await self.hear()
+
+    async def hear(self) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(await asyncio.wait_for(self.reader.readline(), 20))
+        return answer
+
+    async def ask(self, **message: Any) -> dict[str, Any]:
+        return await self.say(json.dumps(message).encode())
+
+
+@pytest.fixture
+async def raw(runtime_dir: RuntimeDir) -> Any:
+    async with await RemoteController.connect(runtime_dir):
+        reader, writer = await asyncio.open_unix_connection(str(runtime_dir.socket), limit=1 << 22)
+        yield Raw(reader, writer)
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"GET / HTTP/1.1", "the first line must be"),
+        (b"[]", "the first line must be"),
+        (json.dumps({**GOOD, "speaks": "smtp"}).encode(), "the first line must be"),
+        (json.dumps({**GOOD, "version": "0.0.9"}).encode(), "ptyctl daemon restart"),
+        (json.dumps({**GOOD, "cwd": "here"}).encode(), "an absolute path"),
+        (json.dumps({**GOOD, "env": {"A": 1}}).encode(), "an object of strings"),
+        (json.dumps({**GOOD, "umask": "022"}).encode(), "umask (a number"),
+        (json.dumps({**GOOD, "umask": -1}).encode(), "umask (a number"),
+        (json.dumps({**GOOD, "speaks": "mcp", "toolsets": "core,nope"}).encode(), "no toolset 'nope'"),
+    ],
+)
+async def test_invalid_handshake_is_rejected(raw: Raw, said: bytes, told: str) -> None:
+    answer = await raw.say(said)
+    assert answer["ok"] is False
+    assert told in answer["message"]
+    assert await raw.reader.read() == b""
+
+
+async def test_handshake_returns_version(raw: Raw) -> None:
+    answer = await raw.say(json.dumps(GOOD).encode())
+    assert (answer["ok"], answer["version"]) == (True, __version__)
+
+
+async def test_invalid_request_returns_json_rpc_error(raw: Raw) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    assert (await raw.say(b"{"))["error"]["code"] == -32700
+    assert (await raw.say(b"7"))["error"]["code"] == -32600
+    assert (await raw.ask(id=1, method="nope"))["error"]["code"] == -32601
+    refused = await raw.ask(id=2, method="ptyctl_session", params={"action": "status"})
+    assert (refused["id"], refused["error"]["data"]["error_code"]) == (2, "INVALID_ARGUMENT")
+    assert "session_id" in refused["error"]["message"]
+    listed = await raw.ask(id="three", method="ptyctl_session", params={"action": "list"})
+    assert (listed["id"], listed["result"]["reply"]["sessions"]) == ("three", [])
+
+
+async def test_cancelled_wait_leaves_command_running(raw: Raw, runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=("bash", "--norc", "--noprofile"))
+        begun = await handle.exec("echo begun; read -r line; echo got $line", timeout_ms=0)
+        assert (await handle.read(until_regex="(?m)^begun$", timeout_ms=20_000)).matched
+        wait = asyncio.create_task(handle.wait(begun.block_id, timeout_ms=20_000))
+        await asyncio.sleep(0)
+        wait.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await wait
+        await handle.write("on\n")
+        assert (await handle.wait(begun.block_id)).stdout.endswith("got on\n")
+
+
+async def test_progress_is_reported_during_call(runtime_dir: RuntimeDir) -> None:
+    told: list[tuple[int, float]] = []
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=("bash", "--norc", "--noprofile"))
+        request = ExecRequest.of({"session_id": handle.session_id, "cmd": "echo a; read -r -t 2.5 line", "timeout_ms": 20_000})
+        await controller.exec(request, lambda received, seconds: told.append((received, seconds)))
+    assert len(told) >= 2
+    assert told[0][1] < told[1][1]
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"id": 1, "method": "ptyctl_session", "params": []},
+        {"id": 1, "method": "ptyctl_session", "params": None},
+        {"id": {}, "method": "ptyctl_session", "params": {"action": "list"}},
+        {"id": [], "method": "nope"},
+        {"id": True, "method": "watch", "params": {"session_id": "x"}},
+        {"method": "ptyctl_session", "params": {"action": "list"}},
+        {"id": 1, "method": "watch", "params": []},
+        {"method": "cancel", "params": []},
+        {"method": "cancel", "params": {"id": []}},
+        {"method": "cancel", "params": {"id": "nobody's"}},
+        {"method": "more"},
+        {"method": "more", "params": {"id": {}, "count": 1}},
+        {"method": "more", "params": {"id": 1, "count": "many"}},
+    ],
+)
+async def test_invalid_message_does_not_end_connection(raw: Raw, nonsense: dict[str, Any]) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    raw.writer.write(json.dumps(nonsense).encode() + b"\n")
+    listed = await raw.ask(id="after", method="ptyctl_session", params={"action": "list"})
+    if "after" not in listed.values():  # an invalid call is rejected first; a notification has no reply
+        assert listed["error"]["code"] in (-32600, -32601, -32000)
+        listed = await raw.hear()
+    assert (listed["id"], listed["result"]["reply"]["sessions"]) == ("after", [])
+
+
+async def test_deeply_nested_request_returns_parse_error(raw: Raw) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    assert (await raw.say(b"[" * 100_000))["error"]["code"] == -32700
+    assert "result" in await raw.ask(id=2**70, method="ptyctl_session", params={"action": "list"})
+
+
+async def test_id_of_running_call_is_rejected_until_it_ends(raw: Raw) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    opened = await raw.ask(id=1, method="ptyctl_session", params={"action": "open", "protocol": "local", "command": ["cat"]})
+    session = {"session_id": opened["result"]["reply"]["session_id"]}
+    wait = {**session, "action": "read", "until_regex": "never", "timeout_ms": 20_000}
+    raw.writer.write(json.dumps({"id": 7, "method": "ptyctl_session_io", "params": wait}).encode() + b"\n")
+    again = await raw.ask(id=7, method="ptyctl_session", params={"action": "list"})
+    assert (again["id"], again["error"]["code"]) == (7, -32600)
+    raw.writer.write(b'{"method": "cancel", "params": {"id": 7}}\n')
+    listed = await raw.ask(id=8, method="ptyctl_session", params={"action": "list"})
+    assert listed["id"] == 8
+    assert "result" in await raw.ask(id=7, method="ptyctl_session", params={"action": "list"})
+
+
+async def test_handshake_with_invalid_environment_is_rejected(raw: Raw) -> None:
+    for env in ({"A=B": "x"}, {"": "x"}, {"A": "x\0y"}):
+        reader, writer = await asyncio.open_unix_connection(raw.writer.get_extra_info("peername"))
+        other = Raw(reader, writer)
+        answer = await other.say(json.dumps({**GOOD, "env": env}).encode())
+        assert answer["ok"] is False
+        assert "an object of strings" in answer["message"]
+        writer.close()
+
+
+async def test_client_that_does_not_read_is_throttled(raw: Raw, runtime_dir: RuntimeDir) -> None:
+    """Unsent replies are bounded: no further call is read while earlier replies wait."""
+    await raw.say(json.dumps(GOOD).encode())
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(str(runtime_dir.socket))
+    link.sendall(json.dumps(GOOD).encode() + b"\n")
+    link.settimeout(2)
+    asked = json.dumps({"id": 1, "method": "x" * 30_000}).encode() + b" " * 30_000 + b"\n"
+    sent = 0
+    with suppress(TimeoutError):
+        while sent < 200 << 20:
+            await asyncio.sleep(0)
+            link.sendall(asked)
+            sent += len(asked)
+    assert sent < 64 << 20
+    assert "result" in await raw.ask(id=2, method="ptyctl_session", params={"action": "list"})  # other clients are served
+    link.close()
+
+
+async def test_request_beyond_limit_raises_in_client(runtime_dir: RuntimeDir) -> None:
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=("cat",))
+        with pytest.raises(PtyctlError, match="longer than") as caught:
+            await handle.write("x" * (17 << 20))
+        assert caught.value.hint == "split it into several requests"
+        assert (await handle.status()).state == "open"
+
+
+def test_peer_that_is_no_daemon_raises_handshake_error() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"220 mail.example\n")
+        with pytest.raises(HandshakeError, match="no ptyctl daemon"):
+            exchange_hello(ours, hello_line("rpc"))

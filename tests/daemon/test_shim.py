@@ -1,0 +1,211 @@
+"""`ptyctl mcp`: many clients share one daemon, and continue with the next one if it exits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from fixtures.daemons import daemon_pid, end_daemon
+from ptyctl.daemon.runtime_dir import RuntimeDir
+from tests.session.acting import until
+
+PATIENCE_S = 60
+ERAS = ["legacy", "auto"]
+BASH = ["bash", "--norc", "--noprofile"]
+SHIM = ["-c", "from ptyctl.cli import main; main()", "mcp"]
+
+
+@asynccontextmanager
+async def client(mode: str = "auto", *options: str) -> AsyncIterator[Client]:
+    server = StdioServerParameters(command=sys.executable, args=[*SHIM, *options], env=dict(os.environ))
+    async with Client(stdio_client(server), mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
+        yield connected
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert result.structured_content is not None
+    return {**result.structured_content, "is_error": bool(result.is_error)}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_two_clients_share_one_session(runtime_dir: RuntimeDir, mode: str) -> None:
+    async with client(mode) as one, client(mode) as two:
+        opened = await call(one, "ptyctl_session", action="open", protocol="local", command=BASH, task_id="one")
+        session = {"session_id": opened["session_id"]}
+        assert not (await call(one, "ptyctl_session", action="lock", **session, task_id="one"))["is_error"]
+        refused = await call(two, "ptyctl_session_exec", **session, cmd="echo no", task_id="two")
+        assert refused["error_code"] == "LOCKED"
+        assert (await call(one, "ptyctl_session_exec", **session, cmd="echo hi", task_id="one"))["stdout"] == "hi\n"
+        seen = await call(two, "ptyctl_session_io", **session, action="read", mode="tail")
+        assert "hi" in seen["chunk"]
+
+
+async def test_twenty_concurrent_shims_share_one_daemon(runtime_dir: RuntimeDir) -> None:
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client()) for _ in range(4)]
+        shims = await asyncio.gather(*(_shim() for _ in range(16)))
+        opened = await call(clients[0], "ptyctl_session", action="open", protocol="local", command=BASH)
+        for other in clients:
+            listed = await call(other, "ptyctl_session", action="list")
+            assert [entry["session_id"] for entry in listed["sessions"]] == [opened["session_id"]]
+        for shim in shims:
+            assert shim.stdin is not None
+            shim.stdin.close()
+            assert await asyncio.wait_for(shim.wait(), PATIENCE_S) == 0
+
+
+async def _shim() -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, *SHIM, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
+    )
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_client_continues_with_next_daemon(runtime_dir: RuntimeDir, mode: str) -> None:
+    async with client(mode) as agent:
+        opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=BASH)
+        session = {"session_id": opened["session_id"]}
+        await call(agent, "ptyctl_session_exec", **session, cmd="echo before")
+        first = daemon_pid(runtime_dir)
+        waiting = asyncio.create_task(
+            call(agent, "ptyctl_session_io", **session, action="read", until_regex="never", timeout_ms=50_000)
+        )
+        status = await call(agent, "ptyctl_session", action="status", **session)
+        assert status["state"] == "open"
+        end_daemon(runtime_dir, signal.SIGKILL)
+        with pytest.raises(MCPError, match="another one has taken over"):
+            await asyncio.wait_for(waiting, PATIENCE_S)
+        history = await call(agent, "ptyctl_session_io", **session, action="read", cursor="0", timeout_ms=0)
+        assert "before" in history["chunk"]
+        assert daemon_pid(runtime_dir) not in (None, first)
+
+
+async def test_daemon_restart_between_calls_is_transparent(runtime_dir: RuntimeDir) -> None:
+    async with client() as agent:
+        await call(agent, "ptyctl_session", action="list")
+        end_daemon(runtime_dir)
+        assert (await call(agent, "ptyctl_session", action="list"))["sessions"] == []
+
+
+async def test_killed_shim_leaves_session_open(runtime_dir: RuntimeDir) -> None:
+    async with client() as agent:
+        shim = await _shim()
+        opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=BASH)
+        shim.kill()
+        await shim.wait()
+        done = await call(agent, "ptyctl_session_exec", session_id=opened["session_id"], cmd="echo still here")
+        assert done["stdout"] == "still here\n"
+
+
+async def test_toolsets_option_applies_to_its_connection(runtime_dir: RuntimeDir) -> None:
+    async with client("auto", "--toolsets", "blocks") as one, client() as two:
+        assert {tool.name for tool in (await one.list_tools()).tools} >= {"blocks_since", "blocks_search"}
+        assert {tool.name for tool in (await two.list_tools()).tools} == {
+            "ptyctl_session", "ptyctl_session_io", "ptyctl_session_exec", "ptyctl_session_config",
+        }  # fmt: skip
+
+
+async def test_invalid_toolset_exits_with_one_line(runtime_dir: RuntimeDir) -> None:
+    shim = await asyncio.create_subprocess_exec(
+        sys.executable, *SHIM, "--toolsets", "nope", stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await asyncio.wait_for(shim.communicate(), PATIENCE_S)
+    assert shim.returncode == 2
+    assert said.decode().startswith("ptyctl: no toolset 'nope'; available: core")
+    assert said.count(b"\n") == 1
+
+
+class Piped:
+    """A shim and its standard streams, used as a client would."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process, self.stdin, self.stdout = process, process.stdin, process.stdout
+
+    def ask(self, method: str, number: Any = None, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params, **({} if number is None else {"id": number})}
+        self.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def hear(self) -> dict[str, Any]:
+        heard: dict[str, Any] = json.loads(await asyncio.wait_for(self.stdout.readline(), PATIENCE_S))
+        return heard
+
+    async def greet(self) -> None:
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        self.ask("initialize", "first", **client)
+        assert (await self.hear())["id"] == "first"
+        self.ask("notifications/initialized")
+
+
+@pytest.fixture
+async def piped(runtime_dir: RuntimeDir) -> AsyncIterator[Piped]:
+    pipe = asyncio.subprocess.PIPE
+    shim = Piped(
+        await asyncio.create_subprocess_exec(sys.executable, *SHIM, stdin=pipe, stdout=pipe, stderr=pipe, limit=1 << 26)
+    )
+    await shim.greet()
+    yield shim
+    shim.stdin.close()
+    await asyncio.wait_for(shim.process.communicate(), PATIENCE_S)
+
+
+async def test_stopped_daemon_is_not_restarted_before_next_request(runtime_dir: RuntimeDir, piped: Piped) -> None:
+    end_daemon(runtime_dir)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(piped.stdout.readline(), 0.5)  # nothing is to happen
+    assert daemon_pid(runtime_dir) is None
+    piped.ask("tools/list", 2)
+    assert "result" in await piped.hear()
+
+
+async def test_killed_daemon_is_restarted_at_once(runtime_dir: RuntimeDir, piped: Piped) -> None:
+    end_daemon(runtime_dir, signal.SIGKILL)
+    await until(lambda: daemon_pid(runtime_dir) is not None and runtime_dir.socket.exists())
+    for number in range(5):  # also one after the other
+        end_daemon(runtime_dir, signal.SIGKILL)
+        piped.ask("ping", number)
+        await piped.hear()
+    piped.ask("tools/list", "x" * 1000)
+    assert (await piped.hear())["id"] == "x" * 1000
+
+
+@pytest.mark.parametrize("nonsense", [b"[]", b"7", b"{", b"[" * 100_000, b'{"id":[],"method":"ping"}', b"\xff"])
+async def test_invalid_message_does_not_end_shim(piped: Piped, nonsense: bytes) -> None:
+    piped.stdin.write(nonsense + b"\n")
+    piped.ask("ping", 2**63)
+    while (heard := await piped.hear()).get("id") != 2**63:
+        assert "error" in heard
+    assert heard["result"] == {}
+
+
+async def test_last_line_without_newline_is_relayed(piped: Piped) -> None:
+    piped.ask("ping", 1)
+    piped.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"ping"}')
+    piped.stdin.write_eof()
+    assert [(await piped.hear())["id"] for _ in range(2)] == [1, 2]
+    assert await asyncio.wait_for(piped.process.wait(), PATIENCE_S) == 0
+
+
+async def test_long_message_is_relayed_and_too_long_one_rejected(piped: Piped) -> None:
+    piped.ask("ping", 1, padding="x" * (15 << 20))
+    assert (await piped.hear())["id"] == 1
+    piped.ask("ping", 2, padding="x" * (17 << 20))
+    assert "longer than" in (await piped.hear())["error"]["message"]
+
+
+async def test_interrupt_exits_with_130_and_no_output(piped: Piped) -> None:
+    piped.process.send_signal(signal.SIGINT)
+    _, said = await asyncio.wait_for(piped.process.communicate(), PATIENCE_S)
+    assert (piped.process.returncode, said) == (130, b"")

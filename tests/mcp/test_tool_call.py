@@ -1,0 +1,113 @@
+"""Results of one tool call: replies, each error code, invalid arguments and internal errors. None repeats a secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_types import CallToolResult, TextContent
+
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.mcp.tool_call import call_tool
+from ptyctl.mcp.toolsets import TOOLSETS
+from ptyctl.stderr_log import KeyValueFormatter
+from tests.mcp.stub_controller import StubController
+
+SECRET = "hunter2-Geheim"
+TOOL = {tool.name: tool for tool in TOOLSETS["core"]}
+
+
+async def result_of(tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    return await call_tool(TOOL[tool], StubController(), arguments, None)
+
+
+async def executed(cmd: str) -> CallToolResult:
+    return await result_of("ptyctl_session_exec", {"session_id": "s", "cmd": cmd})
+
+
+def texts(result: CallToolResult) -> list[str]:
+    assert all(isinstance(part, TextContent) for part in result.content)
+    return [part.text for part in result.content if isinstance(part, TextContent)]
+
+
+async def test_reply_has_equal_structured_content_and_text() -> None:
+    result = await result_of("ptyctl_session_io", {"session_id": "s", "action": "read"})
+    assert not result.is_error
+    assert result.structured_content["chunk"] == "größe ☃\n"
+    (text,) = texts(result)
+    assert json.loads(text) == result.structured_content
+    assert "größe ☃" in text  # readable, not escaped
+
+
+async def test_exec_without_exit_code_returns_null() -> None:
+    assert (await executed("echo hi")).structured_content["exit_code"] is None
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+async def test_error_of_each_code_is_returned_as_payload(code: ErrorCode) -> None:
+    result = await executed(f"fail {code}")
+    error = PtyctlError(code, f"what {code} means, and the next step", {"lock_holder": "t1"})
+    assert result.is_error
+    assert result.structured_content == error.payload()
+    (text,) = texts(result)
+    assert json.loads(text) == error.payload()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "named"),
+    [
+        ("ptyctl_session", {}, "action"),
+        ("ptyctl_session", {"action": "fly"}, "action"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh"}, "host"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": {"pasword": SECRET}}, "auth.pasword"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": {"password": [SECRET]}}, "auth.password"),
+        ("ptyctl_session", {"action": "open", "protocol": "ssh", "host": "h", "auth": SECRET}, "auth"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "auth": {"password": SECRET}}, "auth"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "env": {"TOKEN": [SECRET]}}, "env.TOKEN"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "pty": SECRET}, "pty: Input should be an object"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "command": []}, "command: should not be empty"),
+        ("ptyctl_session", {"action": "open", "protocol": "local", "command": ["a", {"b": SECRET}]}, "command.1: "),
+        ("ptyctl_session_exec", {"session_id": "s", "lines": SECRET}, "lines: Input should be an array"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "rc_mode": {"enabled": SECRET}}, "'auto', True or False"),
+        ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": {"v": SECRET}, "sensitive": True}, "data"),
+        ("ptyctl_session_io", {"session_id": "s", "action": "write", "data": SECRET, "key": "enter"}, "data and key"),
+        ("ptyctl_session_io", {"session_id": "s", "action": "read", "cursor": 5.5, "data": SECRET}, "cursor"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": [{"match": "", "send": SECRET}]}, "responses.0"),
+        ("ptyctl_session_exec", {"session_id": "s", "cmd": "x", "responses": SECRET}, "responses"),
+        ("ptyctl_session_config", {"session_id": "s", "action": "resize", "cols": SECRET, "rows": 1}, "cols"),
+    ],
+)
+async def test_invalid_arguments_are_named_and_not_repeated(tool: str, arguments: dict[str, Any], named: str) -> None:
+    result = await result_of(tool, arguments)
+    assert result.is_error
+    assert result.structured_content["error_code"] == "INVALID_ARGUMENT"
+    assert named in result.structured_content["message"]
+    assert SECRET not in result.model_dump_json()
+
+
+async def test_error_about_long_arguments_stays_short() -> None:
+    long = "x" * 100_000
+    for wrong in ({"session_id": long}, {"task_id": long}, {"block_id": long, "cmd": None}, {"responses": ["?"] * 1000}):
+        result = await result_of("ptyctl_session_exec", {"session_id": "s", "cmd": "x", **wrong})
+        assert result.structured_content["error_code"] == "INVALID_ARGUMENT"
+        assert len(result.model_dump_json()) < 4000
+    assert "and 990 more" in result.structured_content["message"]
+
+
+async def test_unexpected_exception_returns_trace_id_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    result = await executed(f"crash {SECRET}")
+    assert result.is_error
+    error = result.structured_content
+    assert error["error_code"] == "INTERNAL"
+    trace_id = error["details"]["trace_id"]
+    log = "\n".join(KeyValueFormatter().format(record) for record in caplog.records)
+    assert trace_id in error["message"]
+    assert trace_id in log
+    assert f"{Path(__file__).with_name('stub_controller.py').name}:" in log  # where it broke
+    assert SECRET not in result.model_dump_json() + log
+
+
+async def test_reply_that_is_not_utf8_returns_internal_error() -> None:
+    assert (await executed("torn")).structured_content["error_code"] == "INTERNAL"

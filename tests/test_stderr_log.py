@@ -1,0 +1,41 @@
+"""Log records on stderr."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+LOGGING = (
+    "import logging; from ptyctl.stderr_log import log_to_stderr; log_to_stderr(); log = logging.getLogger('ptyctl.test')\n"
+)
+
+
+def logged(code: str) -> str:
+    """Run code that uses `log` in a new process; return its stderr, and check that its stdout is empty."""
+    done = subprocess.run([sys.executable, "-c", LOGGING + code], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_warning_with_extra_fields_prints_them_on_one_line() -> None:
+    printed = logged("log.warning('cannot restore a session', extra={'session_id': '20261122-1', 'why': 'no meta.json'})")
+    assert printed.count("\n") == 1
+    assert printed.startswith("timestamp=20")
+    assert printed.endswith(
+        ' level=warning logger=ptyctl.test event="cannot restore a session" session_id=20261122-1 why="no meta.json"\n'
+    )
+
+
+def test_record_below_the_level_prints_nothing() -> None:
+    assert logged("log.info('nothing')") == ""
+
+
+def test_exception_prints_the_traceback_on_the_same_line() -> None:
+    printed = logged("try:\n    1 / 0\nexcept ZeroDivisionError:\n    log.exception('failed')\n")
+    assert printed.count("\n") == 1
+    assert "ZeroDivisionError: division by zero" in printed
+
+
+def test_control_characters_are_escaped() -> None:
+    printed = logged(r"log.error('title \x1b]0;x\x07 \x9b1m')")
+    assert not {"\x1b", "\x07", "\x9b"} & set(printed)
