@@ -9,10 +9,10 @@ from pydantic import SecretStr
 
 from ptyctl.api.errors import unsupported
 from ptyctl.api.session import Auth, Expect, PtyOptions, SessionRequest, SshOptions, TelnetOptions, Timeouts
-from ptyctl.core.prompt import Expectations
 from ptyctl.core.shells import answering_program
 from ptyctl.inventory import TargetHop
-from ptyctl.session.calls.arriving import expect_of
+from ptyctl.platforms import UNKNOWN_DEVICE
+from ptyctl.session.calls.session_preparation import merged_expect
 from ptyctl.session.runs.shells import with_marks
 from ptyctl.session.spec import Spec
 from transports import ssh, telnet
@@ -60,8 +60,8 @@ def session_spec(destination: Destination) -> Spec:
     request, platform = destination.request, destination.platform
     assert request.protocol is not None
     expect = request.expect or Expect()
-    expect = expect if platform is None else expect_of(expect, platform)
-    Expectations.of(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
+    expect = expect if platform is None else merged_expect(expect, platform)
+    UNKNOWN_DEVICE.with_overrides(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
     pty = request.pty or PtyOptions()
     if request.protocol == "local" and not pty.enabled:
         raise unsupported("a local session always has a terminal", field="pty.enabled", hint="leave out pty.enabled")

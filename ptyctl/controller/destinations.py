@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from ptyctl.api.session import Auth, Pace, SessionRequest
 from ptyctl.inventory import Inventory, Target, TargetHop
 from ptyctl.platforms import Platform, Platforms
-from ptyctl.platforms.loading import COMMON
-from ptyctl.session.device.accounts import LOGIN_LIMIT_S, NOBODY, Account, Accounts
-from ptyctl.session.device.detecting import AUTO
+from ptyctl.platforms.loader import COMMON
+from ptyctl.session.device.login_credentials import LOGIN_LIMIT_S, NO_CREDENTIALS, LoginAccount, LoginCredentials
+from ptyctl.session.device.platform_detection import AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Destination:
     Attributes:
         request: address, login and options. Its `device` is not set.
         platform: the platform that the request names, unless it is to be detected.
-        accounts: the logins to type at the terminal's prompts.
+        credentials: the logins to type at the terminal's prompts.
         hops: jump hosts from the inventory; empty means those of the request or the OpenSSH configuration.
         device: the name in the inventory that was resolved to this destination.
         pace: limit on the typing speed; None means no limit.
@@ -27,7 +27,7 @@ class Destination:
 
     request: SessionRequest
     platform: Platform | None = None
-    accounts: Accounts = NOBODY
+    credentials: LoginCredentials = NO_CREDENTIALS
     hops: tuple[TargetHop, ...] = ()
     device: str | None = None
     pace: Pace | None = None
@@ -73,7 +73,7 @@ class Destinations:
         return None if request.platform in (None, AUTO) else self._platforms.get(request.platform)
 
 
-def _request_accounts(request: SessionRequest, platform: Platform | None) -> Accounts:
+def _request_accounts(request: SessionRequest, platform: Platform | None) -> LoginCredentials:
     """Return the logins that a request allows the session to type.
 
     Telnet and local sessions type a login only if the request has credentials. SSH has logged in already, so its credentials
@@ -83,16 +83,16 @@ def _request_accounts(request: SessionRequest, platform: Platform | None) -> Acc
     types_login = request.username is not None or auth.password is not None
     if request.protocol == "ssh":
         types_login = request.platform not in (None, COMMON) and not (platform is not None and platform.posix_shell)
-    layers = (Account(request.username, auth.password),) if types_login else ()
-    return Accounts(layers, auth.enable_secret)
+    layers = (LoginAccount(request.username, auth.password),) if types_login else ()
+    return LoginCredentials(layers, auth.enable_secret)
 
 
-def _target_accounts(target: Target, of_request: Accounts) -> Accounts:
+def _target_accounts(target: Target, of_request: LoginCredentials) -> LoginCredentials:
     """Return the logins of a device, outermost first.
 
     Without logins of its own the request's are used: a device that SSH logs in to may ask again for the same credentials.
     """
-    layers = tuple(Account(login.username, login.password) for login in target.logins)
+    layers = tuple(LoginAccount(login.username, login.password) for login in target.logins)
     options = target.options
     return replace(
         of_request,

@@ -15,11 +15,11 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.session import Timeouts
 from ptyctl.inventory import Inventory, InventoryDevice
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls.arriving import arrive
-from ptyctl.session.calls.changing import mode_at
+from ptyctl.session.calls.mode_change import mode_at
+from ptyctl.session.calls.session_preparation import prepare
+from ptyctl.session.device.prompt_wait import wait_for_prompt
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.io.gate import SYSTEM
-from ptyctl.session.runs.shell_probe import settled_prompt
 from ptyctl.session.session import Session
 from transports.errors import ChannelError
 from transports.ssh.endpoint import resolve
@@ -73,7 +73,7 @@ class Doctor:
             async with self._connected(destination) as session:
                 yield Check(name, True, _connection(session))
                 name = "login"
-                await arrive(session, platforms)
+                await prepare(session, platforms)
                 yield Check(name, True, _login(session))
                 name = "prompt"
                 for check in await _check_prompt(session):
@@ -91,7 +91,7 @@ class Doctor:
     async def _connected(self, destination: Destination) -> AsyncIterator[Session]:
         with TemporaryDirectory(prefix="ptyctl-doctor-") as folder:
             session = Session("doctor", session_spec(destination), Path(folder) / "doctor", self._settings.limits)
-            session.set_accounts(destination.accounts)
+            session.set_credentials(destination.credentials)
             session.set_platform(destination.platform)
             session.set_pace(destination.pace)
             try:
@@ -110,7 +110,7 @@ def _address(device: InventoryDevice) -> str:
 
 
 def _credentials(destination: Destination) -> str:
-    accounts, auth = destination.accounts, destination.request.auth
+    accounts, auth = destination.credentials, destination.request.auth
     found = [f"{len(accounts.layers)} login{'s' if len(accounts.layers) > 1 else ''} to type"] if accounts.layers else []
     found += [f"SSH login ({auth.method})"] if auth is not None else []
     found += ["enable secret"] if accounts.enable_secret is not None else []
@@ -147,7 +147,7 @@ def _connection(session: Session) -> str:
 
 
 def _login(session: Session) -> str:
-    if not session.accounts.layers:
+    if not session.credentials.layers:
         return "nothing was typed: the terminal asks for no login, or there are no credentials for it"
     return f"logged in; {session.login_notice}" if session.login_notice else "logged in"
 
@@ -155,7 +155,7 @@ def _login(session: Session) -> str:
 async def _check_prompt(session: Session) -> list[Check]:
     """Check the prompt, the mode and paging after the login."""
     terminal = session.terminal
-    if not await settled_prompt(terminal, session.expectations(), terminal.now() + PROMPT_TIMEOUT_S, SYSTEM):
+    if not await wait_for_prompt(terminal, session.profile(), terminal.now() + PROMPT_TIMEOUT_S, SYSTEM):
         last_line = terminal.last_line().strip()
         return [Check("prompt", False, f"none was found; the last line is {last_line!r}", "check the platform, or set expect")]
     checks = [Check("prompt", True, repr(terminal.last_line().strip()))]
@@ -169,7 +169,7 @@ async def _check_prompt(session: Session) -> list[Check]:
             return [*checks, Check("mode", False, f"{result}: {session.login_notice}")]
         return [*checks, Check("mode", False, result, "set an enable_secret, or check the platform")]
     commands = [command for entry in platform.terminal.paging_off for command in entry.commands]
-    paging = f"turned off: {', '.join(commands)}" if commands and session.accounts.layers else "left on; pagers are answered"
+    paging = f"turned off: {', '.join(commands)}" if commands and session.credentials.layers else "left on; pagers are answered"
     return [*checks, Check("mode", True, mode), Check("paging", True, paging)]
 
 

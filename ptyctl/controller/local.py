@@ -19,7 +19,7 @@ from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.console_log import console_log
 from ptyctl.session.calls.exec import execute
-from ptyctl.session.calls.parsing import execute_parsed
+from ptyctl.session.calls.output_parser import execute_parsed
 from ptyctl.session.calls.read import read
 from ptyctl.session.calls.screen_read import read_on_screen
 from ptyctl.session.calls.watch import watch

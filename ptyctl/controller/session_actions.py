@@ -12,7 +12,7 @@ from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, Capabilities, Pace, SessionR
 from ptyctl.core.lease import Lease
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls import lock, termination
-from ptyctl.session.calls.changing import change_mode, mode_at, save
+from ptyctl.session.calls.mode_change import change_mode, mode_at, save
 from ptyctl.session.clock import epoch_ms
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls.arriving import arrive, remember
+from ptyctl.session.calls.session_preparation import prepare, restore_platform
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -131,7 +131,7 @@ class SessionFactory:
     async def _connect(self, session: Session, destination: Destination) -> None:
         """Open a channel and log in on it. On failure the channel is closed again."""
         self._destination_of[session] = destination
-        session.set_accounts(destination.accounts)
+        session.set_credentials(destination.credentials)
         session.set_platform(destination.platform or session.platform)
         session.set_pace(session.gate.pace or destination.pace)
         if destination.device is not None:  # the inventory may have another address than at the last connection
@@ -139,7 +139,7 @@ class SessionFactory:
             session.set_address(spec.host, spec.port, spec.username)
         await session.connect(self._channel(destination, session))
         try:
-            await arrive(session, self._platforms)
+            await prepare(session, self._platforms)
         except BaseException:
             if session.channel is not None:
                 await session.channel.close(force=True)
@@ -155,6 +155,6 @@ class SessionFactory:
             raise from_channel(error) from None
 
     def _notify_watchers(self, session: Session) -> None:
-        remember(session, self._platforms)
+        restore_platform(session, self._platforms)
         for watcher in self._watchers:
             watcher(session)

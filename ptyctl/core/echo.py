@@ -1,4 +1,4 @@
-"""Finds the end of the echo of a typed line in a device's output, compared as a terminal shows it.
+"""Finds the echo of a typed line in a device's output, compared as a terminal shows it, and removes echo and prompt.
 
 A line editor wraps, repaints, truncates and doubles characters of a line that reaches its edge. Its width may differ from that
 of the terminal.
@@ -59,3 +59,25 @@ def _is_echo(shown: str, prompt: str, line: str) -> bool:
 
 def _is_beginning(shown: str, whole: str) -> bool:
     return bool(shown) and len(shown) < len(whole) and whole.startswith(shown)
+
+
+def strip_echo(text: str, prompt: str, command: str) -> str:
+    """Return rendered output without the line on which the command was typed.
+
+    `text` begins with the prompt. Without an echo of the command, only the prompt is removed.
+    """
+    first, newline, rest = text.partition("\n")
+    typed = first.removeprefix(prompt)
+    if typed.strip() == command.strip() or first.strip().endswith(command.strip()):
+        return rest
+    if not typed.strip():
+        return rest if newline else ""
+    return typed + newline + rest
+
+
+def strip_prompt(text: str, prompt: str) -> str:
+    """Return rendered output without the prompt in its last line."""
+    head, _, last = text.rpartition("\n")
+    if last == prompt or not last.strip():
+        return head + "\n" if head or len(text) > len(last) else ""
+    return text

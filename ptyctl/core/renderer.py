@@ -19,6 +19,8 @@ _RESIZE = "\udc00"
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _STRINGS = re.compile(STRING_SEQUENCE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_LINE_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+_UNLIMITED_WIDTH = 1 << 30
 _TOKEN = re.compile(
     rf"(?P<text>[^\x00-\x1f\x7f{_RESIZE}]+)|{_RESIZE}"
     rf"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>{CSI_FINAL})"
@@ -57,6 +59,11 @@ def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = (), *, 
             renderer.newline()
         renderer.line(line)
     return renderer.screen.text()
+
+
+def render_line(line: bytes) -> str:
+    """Return one line as a terminal of unlimited width shows it, for example without an erased pager prompt."""
+    return render(line, _UNLIMITED_WIDTH, alternate=True) if _LINE_CONTROL.search(line) else line.decode("utf-8", "replace")
 
 
 def _boundary(data: bytes, offset: int) -> int:

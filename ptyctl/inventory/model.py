@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from ptyctl.api.model import Value
 from ptyctl.api.session import Pace, PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
-from ptyctl.platforms import Answer
+from ptyctl.platforms import QuestionAnswer
 
 from .secrets import SecretReference
 
@@ -42,7 +42,7 @@ class LoginOptions(Value):
 
     automatic: bool = True
     prepare: bool = True
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[QuestionAnswer, ...] = ()
     timeout_ms: int = Field(60_000, ge=1)
 
 

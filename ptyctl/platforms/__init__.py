@@ -1,28 +1,29 @@
-"""Device families as data, one TOML file each, and what can be told from them without a terminal: modes, logins, families."""
+"""Device families as data: TOML files, their model, and pure functions on them.
 
-from .command import Answer, Commands
-from .credentials import Layer
+Start with `platform.py`, the model of a file. `loader.py` reads the files, `device_profile.py` is the compiled form that the
+CLI engine uses, `mode_graph.py` finds paths between modes, `detection.py` recognises a family. Nothing here reads a terminal.
+The package imports `ptyctl.api` and `ptyctl.core` only.
+"""
+
 from .detection import Detection, Verdict
-from .loading import Platforms, common
-from .log_lines import LogLines
-from .login_action import Action
-from .login_dialog import LoginDialog
-from .mode_graph import ModeGraph, Shown, Step
-from .platform import Platform
+from .device_profile import UNKNOWN_DEVICE, DeviceProfile, ShownPrompt
+from .loader import COMMON, Platforms, common
+from .mode_graph import ModeGraph, ModeStep
+from .platform import CommandSequence, Platform, QuestionAnswer, SecretName
 
 __all__ = [
-    "Action",
-    "Answer",
-    "Commands",
+    "COMMON",
+    "UNKNOWN_DEVICE",
+    "CommandSequence",
     "Detection",
-    "Layer",
-    "LogLines",
-    "LoginDialog",
+    "DeviceProfile",
     "ModeGraph",
+    "ModeStep",
     "Platform",
     "Platforms",
-    "Shown",
-    "Step",
+    "QuestionAnswer",
+    "SecretName",
+    "ShownPrompt",
     "Verdict",
     "common",
 ]

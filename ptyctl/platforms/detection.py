@@ -1,4 +1,4 @@
-"""Which family a device is of, by what it shows: a ratio for each sign, multiplied and shared out (Bayes' rule)."""
+"""Recognises a device's family from its output: each sign has a likelihood ratio, combined by Bayes' rule."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from .mode_graph import ModeGraph
-from .platform import Platform
-from .signs import Sign
+from .platform import Platform, Sign
 
-#: So much less likely is a family whose prompts a prompt does not fit, or whose own command gave nothing it knows.
-_MISSED = 0.02
-#: From here on a verdict may be acted upon.
+#: Likelihood factor of a family whose prompts do not fit, or whose own command printed nothing known.
+_MISMATCH = 0.02
+#: A verdict of at least this certainty is acted upon.
 SURE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`family` is None while nothing speaks for one. `certainty` 0..1; `why`: the signs that were seen, each in words."""
+    """`family` is None if no sign was found. `certainty` is 0..1; `why` describes the signs found."""
 
     family: str | None
     certainty: float
@@ -30,82 +28,76 @@ class Verdict:
 
 
 class Detection:
-    """Feed it what the device showed, in pieces of any size; ask at any time. A line counts when it is whole."""
+    """Collects output in chunks of any size; `verdict` may be asked at any time. Only complete lines count."""
 
     def __init__(self, platforms: Mapping[str, Platform]) -> None:
-        """`platforms`: the candidates by name. One without signs is none."""
-        self._signs = {name: platform.detect for name, platform in platforms.items() if _has_signs(platform)}
-        self._graphs = {name: ModeGraph(platforms[name]) for name in self._signs}
+        """`platforms` are the candidates by name; those without signs are ignored."""
+        self._platforms = {name: platform for name, platform in platforms.items() if platform.detect}
         self._banner = ""
         self._outputs: dict[str, str] = {}
         self._prompt: tuple[str, ...] | None = None
 
-    def banner(self, piece: str) -> None:
-        """What came before the first prompt."""
-        self._banner += piece
+    def banner(self, chunk: str) -> None:
+        """Add output from before the first prompt."""
+        self._banner += chunk
 
     def prompt(self, lines: Sequence[str]) -> None:
-        """The settled prompt: its line, and those above it."""
+        """Set the settled prompt: its line, and the lines above it."""
         self._prompt = tuple(lines)
 
-    def output(self, command: str, piece: str) -> None:
-        """What `command` printed."""
-        self._outputs[command] = self._outputs.get(command, "") + piece
+    def output(self, command: str, chunk: str) -> None:
+        """Add output of `command`."""
+        self._outputs[command] = self._outputs.get(command, "") + chunk
 
     def command(self) -> str | None:
-        """The harmless command that would tell most now; None when all of them were run."""
+        """The harmless command that distinguishes best now; None if all were run."""
         shares: dict[str, float] = {}
         for name, share in self._shares().items():
-            command = self._signs[name].command
+            command = self._platforms[name].detect.command
             if command is not None and command not in self._outputs:
                 shares[command] = shares.get(command, 0.0) + share
         return max(shares, key=lambda command: shares[command]) if shares else None
 
     def verdict(self) -> Verdict:
-        """The likeliest family. A device of none that is known is thought possible, too."""
+        """The likeliest family; an unknown family is a candidate, too."""
         shares = self._shares()
         best = max(shares, key=lambda name: shares[name], default=None)
-        why = tuple(words for words, _ in self._seen(best)) if best is not None else ()
+        why = tuple(words for words, _ in self._found(best)) if best is not None else ()
         return Verdict(best, shares[best], why) if best is not None and why else Verdict(None, 0.0)
 
     def _shares(self) -> dict[str, float]:
-        """The probability of each; what is missing to 1 is that of a family that nobody told of."""
-        odds = {name: prod(ratio for _, ratio in self._seen(name)) * self._missed(name) for name in self._signs}
+        """The probability of each family; the remainder to 1 is that of an unknown family."""
+        odds = {name: prod(ratio for _, ratio in self._found(name)) * self._mismatch(name) for name in self._platforms}
         whole = sum(odds.values()) + 1.0
         return {name: value / whole for name, value in odds.items()}
 
-    def _seen(self, name: str) -> Iterator[tuple[str, float]]:
-        """Each sign once, where it was first seen: in words, and its ratio."""
-        signs = self._signs[name]
-        yield from _found(signs.banners, _whole_lines(self._banner), "the banner")
-        yield from _found(signs.prompts, self._prompt[-1:] if self._prompt else (), "the prompt")
-        answered = [(command, _whole_lines(text)) for command, text in self._outputs.items()]
+    def _found(self, name: str) -> Iterator[tuple[str, float]]:
+        """A description and the ratio of each sign found; each sign counts once."""
+        signs = self._platforms[name].detect
+        yield from _signs_in(signs.banners, _complete_lines(self._banner), "the banner")
+        yield from _signs_in(signs.prompts, self._prompt[-1:] if self._prompt else (), "the prompt")
+        answered = [(command, _complete_lines(text)) for command, text in self._outputs.items()]
         for sign in signs.outputs:
-            told = (found for command, lines in answered for found in _found((sign,), lines, f"the answer to {command!r}"))
-            yield from list(told)[:1]
+            found = (one for command, lines in answered for one in _signs_in((sign,), lines, f"the answer to {command!r}"))
+            yield from list(found)[:1]
 
-    def _missed(self, name: str) -> float:
-        signs, missed = self._signs[name], 0
+    def _mismatch(self, name: str) -> float:
+        platform, count = self._platforms[name], 0
         if self._prompt is not None:
-            missed += self._graphs[name].shown(self._prompt) is None
-        if signs.command in self._outputs:
-            lines = _whole_lines(self._outputs[signs.command])
-            missed += bool(lines) and not any(list(_found((sign,), lines, "")) for sign in signs.outputs)
-        return float(_MISSED**missed)
+            count += platform.profile.shown_prompt(self._prompt) is None
+        if platform.detect.command in self._outputs:
+            lines = _complete_lines(self._outputs[platform.detect.command])
+            count += bool(lines) and not any(list(_signs_in((sign,), lines, "")) for sign in platform.detect.outputs)
+        return float(_MISMATCH**count)
 
 
-def _has_signs(platform: Platform) -> bool:
-    signs = platform.detect
-    return bool(signs.banners or signs.prompts or signs.outputs)
-
-
-def _whole_lines(text: str) -> list[str]:
-    """The lines that are ended: one that is cut may look like another family's."""
+def _complete_lines(text: str) -> list[str]:
+    """The lines with a line end: a line that is cut off may look like that of another family."""
     return text.split("\n")[:-1]
 
 
-def _found(signs: Sequence[Sign], lines: Sequence[str], where: str) -> Iterator[tuple[str, float]]:
+def _signs_in(signs: Sequence[Sign], lines: Sequence[str], where: str) -> Iterator[tuple[str, float]]:
     for sign in signs:
         line = next((line for line in lines if sign.pattern.matches(line)), None)
         if line is not None:
-            yield f"{where} has {sign.pattern.found_in(line)!r}", sign.ratio
+            yield f"{where} has {sign.pattern.find(line)!r}", sign.ratio

@@ -1,35 +1,44 @@
-"""A pattern in a platform's file: RE2 on bytes, as all matching here (design, section 4), compiled when the file is read."""
+"""A pattern of a platform file: an RE2 expression, compiled when the file is read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ptyctl.api.errors import PtyctlError
+from ptyctl.api.model import Value
 from ptyctl.core.search import compile_pattern
+
+#: How a device removes the pager's line: CR and blanks; BS, blanks and BS; cursor left (CUB) and blanks; CR and EL; not at all.
+PagerErasure = Literal["carriage_return", "backspaces", "cursor_left", "erase_line", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`text` is matched on one line, as a terminal shows it: `^` and `$` are the line's ends."""
+    """`text` is matched on one line as a terminal shows it; `^` and `$` are the ends of the line."""
 
     text: str
     _compiled: Any = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, text: str) -> Pattern:
-        """Raises ValueError for what RE2 refuses, so that a model's validation names the field."""
+        """Raises ValueError if RE2 refuses the text, so that model validation names the field."""
         try:
             return cls(text, compile_pattern(text, "pattern"))
         except PtyctlError as error:
             raise ValueError(error.message.removeprefix("pattern: ")) from None
 
-    def found_in(self, line: str) -> str | None:
-        """The text that it matched, or None."""
-        match = self._compiled.search(line.encode("utf-8", "replace"))
+    def search(self, line: bytes) -> Any:
+        """The RE2 match in encoded text, or None."""
+        return self._compiled.search(line)
+
+    def find(self, line: str) -> str | None:
+        """The matched text, or None."""
+        match = self.search(encode(line))
         return None if match is None else match.group().decode("utf-8", "replace")
 
     @property
@@ -37,7 +46,7 @@ class Pattern:
         return int(self._compiled.groups)
 
     def matches(self, line: str) -> bool:
-        return self._compiled.search(line.encode("utf-8", "replace")) is not None
+        return self.search(encode(line)) is not None
 
     def __str__(self) -> str:
         return self.text
@@ -52,5 +61,20 @@ class Pattern:
         )
 
 
-def any_matches(patterns: tuple[Pattern, ...], line: str) -> bool:
-    return any(pattern.matches(line) for pattern in patterns)
+class PagerPattern(Value):
+    """A pager's line. `key` shows the next page, `quit` ends the output; neither is followed by an end of line."""
+
+    pattern: Pattern
+    key: str = Field(" ", min_length=1)
+    quit: str = Field("q", min_length=1)
+    erased_by: PagerErasure
+
+
+def encode(line: str) -> bytes:
+    """The bytes that patterns are matched on."""
+    return line.encode("utf-8", "replace")
+
+
+def any_matches(patterns: Iterable[Pattern], line: str) -> bool:
+    data = encode(line)
+    return any(pattern.search(data) is not None for pattern in patterns)

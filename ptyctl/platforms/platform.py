@@ -1,99 +1,209 @@
-"""A device family, as its TOML file tells it. One file a family; `docs/platforms.md` explains each field."""
+"""The data model of a platform file: one TOML file describes one device family. `docs/platforms.md` explains each field."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from ptyctl.api.model import Value
 from ptyctl.api.session import Expect, Pace
-from ptyctl.core.device_profile import DeviceProfile
-from ptyctl.core.prompt import DEFAULT_ERRORS, QUESTION
-from ptyctl.core.search import compile_pattern
+from ptyctl.core.search import any_of, compile_all, compile_pattern
 
-from .command import Commands, Width
-from .login import Login
-from .mode import Mode
-from .pager import COMMON_PAGERS, Pager
-from .pattern import Pattern
-from .signs import Signs
+from .device_profile import (
+    DEFAULT_ERRORS,
+    DEFAULT_PAGERS,
+    DEFAULT_PROMPT,
+    QUESTION,
+    UNKNOWN_DEVICE,
+    DeviceProfile,
+    ModePrompt,
+    pager_pattern,
+)
+from .pattern import PagerPattern, Pattern
 
-_COMMON_ERRORS = tuple(Pattern.of(text) for text in DEFAULT_ERRORS)
+#: The secrets that a device may ask for; the inventory has their values.
+SecretName = Literal["password", "enable"]
+#: In an answer, this is replaced by the username of the login.
+USERNAME = "{username}"
 
 
-class Errors(Value):
-    """Lines that tell of a refused command: `exec` anywhere, `config` besides in modes that configure."""
+class QuestionAnswer(Value):
+    """The answer to a line that matches: the text `send`, with `{username}` replaced, or a secret by its name.
 
-    exec: tuple[Pattern, ...] = _COMMON_ERRORS
+    `enter` appends the end of line.
+    """
+
+    match: Pattern
+    send: str | None = None
+    secret: SecretName | None = None
+    enter: bool = True
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.send is None) == (self.secret is None):
+            raise ValueError("needs send or secret, and not both")
+        return self
+
+
+class CommandSequence(Value):
+    """Commands typed one after another, each at a prompt. `modes` are the modes in which they may be typed; empty means any.
+
+    A question that `dialog` does not answer is left to the caller.
+    """
+
+    commands: tuple[str, ...] = Field(min_length=1)
+    modes: tuple[str, ...] = ()
+    dialog: tuple[QuestionAnswer, ...] = ()
+
+
+class WidthCommand(Value):
+    """Sets the device's terminal width, so that no echo wraps. `{columns}` in `command` is replaced by `columns`."""
+
+    command: str = Field(pattern=r"\{columns\}")
+    columns: int = Field(ge=80, le=32767)
+    modes: tuple[str, ...] = ()
+
+
+class LineAbove(Value):
+    """The line above a prompt that belongs to it: `[edit]` on Junos, `[/]` on SR OS. `required`: the prompt needs it."""
+
+    pattern: Pattern
+    required: bool = True
+
+
+class ModeTransition(Value):
+    """The commands that lead to another mode, and the answers to the questions on the way.
+
+    No transition commits or drops a configuration: a question about that is left to the caller. `enter` appends the end of
+    line to each command; a control key needs none.
+    """
+
+    commands: tuple[str, ...] = Field(min_length=1)
+    dialog: tuple[QuestionAnswer, ...] = ()
+    enter: bool = True
+
+
+class CliMode(Value):
+    """A command mode. `prompt` is its last line. In a `config` mode commands change the device, so a login leaves it."""
+
+    prompt: Pattern = Field(default_factory=lambda: Pattern.of(DEFAULT_PROMPT))
+    above: LineAbove | None = None
+    config: bool = False
+    to: dict[str, ModeTransition] = Field(default_factory=dict)
+
+
+class LoginPatterns(Value):
+    """The questions of a login. Those in the file of `generic` apply to every family: a console may show another system first.
+
+    `wake`: texts that wait for Enter. `questions`: about a licence or a first setup, with the answer that declines.
+    `new_password`: prompts that set a new password, which only the caller may do. `failures`: messages of a refused login.
+    """
+
+    username: tuple[Pattern, ...] = ()
+    password: tuple[Pattern, ...] = ()
+    new_password: tuple[Pattern, ...] = ()
+    wake: tuple[Pattern, ...] = ()
+    questions: tuple[QuestionAnswer, ...] = ()
+    failures: tuple[Pattern, ...] = ()
+    username_suffix: str = ""
+
+
+class ErrorPatterns(Value):
+    """Messages of a refused command: `exec` in any mode, `config` only in modes that configure."""
+
+    exec: tuple[Pattern, ...] = tuple(Pattern.of(text) for text in DEFAULT_ERRORS)
     config: tuple[Pattern, ...] = ()
 
 
-class Terminal(Value):
-    """What is typed once after the login, so that output comes whole and echoes come back as they were typed."""
+class TerminalSettings(Value):
+    """Commands typed once after the login, so that output is complete and echoes do not wrap."""
 
-    paging_off: tuple[Commands, ...] = ()
-    width: tuple[Width, ...] = ()
-    setup: tuple[Commands, ...] = ()
+    paging_off: tuple[CommandSequence, ...] = ()
+    width: tuple[WidthCommand, ...] = ()
+    setup: tuple[CommandSequence, ...] = ()
 
 
 class Keys(Value):
-    """`clear_line` empties a half-typed line, `interrupt` leaves a question that somebody else was asked."""
+    """`clear_line` empties a half-typed line, `interrupt` leaves a question without an answer."""
 
     clear_line: str = Field("\x15", min_length=1)
     interrupt: str = Field("\x03", min_length=1)
 
 
-class Platform(Value):
-    """`verified`: what the file was run against; none means that it stands on documents only.
+class Sign(Value):
+    """A line that identifies a family. `ratio`: how much likelier the line is on this family than on another."""
 
-    `home`: the modes where commands run; more than one where a device has either.
+    pattern: Pattern
+    ratio: float = Field(gt=1, le=10_000)
+
+
+class Signs(Value):
+    """The signs of a family in the `banners` before the prompt, in `prompts`, and in the `outputs` of any command.
+
+    `command` changes nothing and needs no rights.
+    """
+
+    command: str | None = None
+    banners: tuple[Sign, ...] = ()
+    prompts: tuple[Sign, ...] = ()
+    outputs: tuple[Sign, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.banners or self.prompts or self.outputs)
+
+
+class Platform(Value):
+    """A device family.
+
+    `verified`: what the file was tested with; None if only with documents. `home`: the modes in which commands run; more than
+    one if devices differ.
     """
 
     title: str
     verified: str | None = None
-    posix_shell: bool = Field(False, description="runs end by marks or a marker, and an exit code tells of errors")
+    posix_shell: bool = Field(False, description="runs end by marks or a marker, and an exit code reports errors")
     home: tuple[str, ...] = Field(min_length=1)
     end_of_line: Literal["\r", "\n", "\r\n"] = "\r"
     settle_ms: int = Field(0, ge=0, le=10_000, description="how long a matching prompt must stay the end of the output")
     pace: Pace | None = Field(None, description="how fast its lines may be typed at")
-    json_suffix: str | None = Field(None, description="behind a command, it asks for JSON")
+    json_suffix: str | None = Field(None, description="appended to a command, it asks for JSON")
     ntc_templates: str | None = Field(None, description="the family's name in ntc-templates")
-    modes: dict[str, Mode] = Field(min_length=1)
+    modes: dict[str, CliMode] = Field(min_length=1)
     look_alikes: tuple[Pattern, ...] = ()
-    pagers: tuple[Pager, ...] = COMMON_PAGERS
-    terminal: Terminal = Terminal()
+    pagers: tuple[PagerPattern, ...] = tuple(pager_pattern(text) for text in DEFAULT_PAGERS)
+    terminal: TerminalSettings = TerminalSettings()
     keys: Keys = Keys()
-    errors: Errors = Errors()
-    login: Login = Login()
+    errors: ErrorPatterns = ErrorPatterns()
+    login: LoginPatterns = LoginPatterns()
     confirmations: tuple[Pattern, ...] = ()
     free_text: tuple[Pattern, ...] = ()
     syslog: tuple[Pattern, ...] = ()
-    save: tuple[Commands, ...] = ()
-    exit: tuple[Commands, ...] = ()
+    save: tuple[CommandSequence, ...] = ()
+    exit: tuple[CommandSequence, ...] = ()
     detect: Signs = Signs()
 
     @model_validator(mode="after")
-    def _names_modes_that_are_there(self) -> Self:
+    def _modes_exist(self) -> Self:
         for field, mode in self._named_modes():
             if mode not in self.modes:
                 raise ValueError(f"{field} names the mode {mode!r}, which is not one of: {', '.join(self.modes)}")
         return self
 
     @model_validator(mode="after")
-    def _says_what_ends_a_text(self) -> Self:
+    def _free_text_has_terminator(self) -> Self:
         without = next((pattern for pattern in self.free_text if pattern.groups != 1), None)
         if without is not None:
-            raise ValueError(f"free_text needs one group, of what ends the text; {without.text!r} has {without.groups}")
+            raise ValueError(f"free_text needs one group, which matches the terminator; {without.text!r} has {without.groups}")
         return self
 
     def _named_modes(self) -> Iterator[tuple[str, str]]:
         yield from (("home", mode) for mode in self.home)
         for name, mode in self.modes.items():
             yield from ((f"modes.{name}.to", target) for target in mode.to)
-        listed: dict[str, tuple[Commands | Width, ...]] = {
+        listed: dict[str, tuple[CommandSequence | WidthCommand, ...]] = {
             "terminal.paging_off": self.terminal.paging_off,
             "terminal.width": self.terminal.width,
             "terminal.setup": self.terminal.setup,
@@ -104,26 +214,35 @@ class Platform(Value):
             yield from ((f"{field}[{number}].modes", mode) for number, entry in enumerate(entries) for mode in entry.modes)
 
     def error_patterns(self, mode: str | None) -> tuple[Pattern, ...]:
-        """What an error looks like in a mode; an unknown one may configure."""
+        """The error messages of a mode; None includes those of modes that configure."""
         configures = mode is None or self.modes[mode].config
         return self.errors.exec + (self.errors.config if configures else ())
 
     @cached_property
     def profile(self) -> DeviceProfile:
-        """How it speaks, in the form that a run goes by."""
-        above = (mode.above.pattern for mode in self.modes.values() if mode.above is not None)
+        """The compiled patterns. A POSIX shell's prompt may be any text, and any of its programs may page its output."""
+        expect = self.expect()
+        errors = expect.error_regexes or ()
+        prompt = expect.prompt_regex or DEFAULT_PROMPT
         return DeviceProfile(
-            look_alikes=_compiled(self.look_alikes),
-            above=_compiled(above),
-            log=_compiled(self.syslog),
-            questions=(compile_pattern(QUESTION, "question"), *_compiled(self.confirmations)),
-            free_text=_compiled(self.free_text),
-            keys={pager.pattern.text: pager.key for pager in self.pagers},
+            modes=tuple(_mode_prompt(name, mode) for name, mode in self.modes.items()),
+            prompt=UNKNOWN_DEVICE.prompt if self.posix_shell else compile_pattern(prompt, "prompt"),
+            pagers=UNKNOWN_DEVICE.pagers if self.posix_shell else self.pagers,
+            errors=tuple(compile_all(errors, "errors")),
+            has_error=any_of(errors),
+            look_alikes=self.look_alikes,
+            above=tuple(mode.above.pattern for mode in self.modes.values() if mode.above is not None),
+            log_lines=self.syslog,
+            questions=(QUESTION,),
+            confirmations=self.confirmations,
+            passwords=self.login.password,
+            free_text=self.free_text,
+            family_settle_s=self.settle_ms / 1000,
             settle_s=self.settle_ms / 1000,
         )
 
     def expect(self) -> Expect:
-        """The patterns of all modes, as a session without this file would have to be given them."""
+        """The patterns of all modes, in the form in which a caller would give them to a session without a platform."""
         return Expect(
             prompt_regex="|".join(f"(?:{mode.prompt})" for mode in self.modes.values()),
             pager_regexes=tuple(str(pager.pattern) for pager in self.pagers),
@@ -132,5 +251,6 @@ class Platform(Value):
         )
 
 
-def _compiled(patterns: Iterable[Pattern]) -> tuple[Any, ...]:
-    return tuple(compile_pattern(pattern.text, "pattern") for pattern in patterns)
+def _mode_prompt(name: str, mode: CliMode) -> ModePrompt:
+    above = mode.above
+    return ModePrompt(name, mode.prompt, above.pattern if above else None, above.required if above else False)

@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.session import Expect, Pace, SessionEntry
 from ptyctl.core.lease import Lease, Leases
-from ptyctl.core.prompt import Expectations
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.states import SessionState, StateEvent, next_state
-from ptyctl.platforms import Platform, common
-from ptyctl.session.device.accounts import NOBODY, Accounts
+from ptyctl.platforms import DeviceProfile, Platform, common
+from ptyctl.session.device.login_credentials import NO_CREDENTIALS, LoginCredentials
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.input_log import InputLog
@@ -74,7 +73,7 @@ class Session:
         incarnation: the number of the current connection.
         expect: the session's prompt, pager and error patterns.
         platform: the device family, if known.
-        accounts: the credentials that the session answers login prompts with.
+        credentials: what the session answers login prompts with.
         login_notice: what the last login reported to the user.
         cols, rows: the terminal's size.
         channel: the current channel.
@@ -95,7 +94,7 @@ class Session:
         self.closed_why = ""
         self.expect = spec.expect
         self.platform: Platform | None = None
-        self.accounts: Accounts = NOBODY
+        self.credentials: LoginCredentials = NO_CREDENTIALS
         self.login_notice: str | None = None
         self.cols, self.rows = spec.pty.cols, spec.pty.rows
         self.channel: Channel | None = None
@@ -274,9 +273,9 @@ class Session:
         self.selector.probing = platform.posix_shell
         self.write_meta()
 
-    def set_accounts(self, accounts: Accounts) -> None:
+    def set_credentials(self, credentials: LoginCredentials) -> None:
         """Set the credentials for the next login."""
-        self.accounts = accounts
+        self.credentials = credentials
 
     def set_login_notice(self, notice: str | None) -> None:
         """Set what the login reports to the user."""
@@ -296,17 +295,17 @@ class Session:
         Raises:
             PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses.
         """
-        self.expectations(expect)
+        self.profile(expect)
         self.expect = self.expect.model_copy(update=expect.model_dump(exclude_none=True))
 
-    def expectations(self, override: Expect | None = None) -> Expectations:
+    def profile(self, override: Expect | None = None) -> DeviceProfile:
         """Return the compiled patterns: those of a call first, then the session's, then the platform's."""
         expect = self.expect if override is None else self.expect.model_copy(update=override.model_dump(exclude_none=True))
         errors = expect.error_regexes
         if errors is None and (self.spec.program is not None or self.spec.platform == "linux"):
             errors = ()
         profile = (self.platform or common()).profile
-        return Expectations.of(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms, profile)
+        return profile.with_overrides(expect.prompt_regex, expect.pager_regexes, errors, expect.settle_ms)
 
     def resize(self, cols: int, rows: int) -> None:
         """Change the terminal's size.

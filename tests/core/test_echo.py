@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.echo import echo_end
+from ptyctl.core.echo import echo_end, strip_echo, strip_prompt
+from ptyctl.core.renderer import render_line
 
 PROMPT = "sw1#"
 LONG = "show interfaces status | include " + "x" * 60
@@ -48,3 +49,13 @@ def test_echo_end_without_echo_is_zero() -> None:
 def test_echo_end_repainted_prompt_with_new_time_found() -> None:
     echo = b"\r10:00:02 sw1#show clock\x1b[K\r\n"
     assert echo_end(echo + OUTPUT, "10:00:01 sw1#", "show clock", 80) == len(echo)
+
+
+def test_strip_echo_and_prompt() -> None:
+    assert strip_echo("R1# show x\none\n", "R1# ", "show x") == "one\n"
+    assert strip_echo("R1# \none\n", "R1# ", "show x") == "one\n"
+    assert strip_echo("one\ntwo", "R1# ", "show x") == "one\ntwo"
+    assert strip_prompt("one\nR1# ", "R1# ") == "one\n"
+    assert strip_prompt("R1# ", "R1# ") == ""
+    assert strip_prompt("one\ntwo", "R1# ") == "one\ntwo"
+    assert render_line(b" --More-- " + b"\b" * 10 + b" " * 10 + b"\b" * 10 + b"R1# ") == "R1# "

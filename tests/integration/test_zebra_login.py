@@ -45,7 +45,7 @@ async def test_a_wrong_password(controller: LocalController, zebra: Zebra) -> No
 async def test_a_wrong_enable_secret(controller: LocalController, zebra: Zebra) -> None:
     """Zebra asks again whatever is pressed, and closes the line when it has asked three times."""
     auth = {"password": zebra.password, "enable_secret": "not-this-one"}
-    refusal = ("the secret was refused on the way from mode user to privileged", "the far end closed the line")
+    refusal = ("the secret was refused on the way from mode user to privileged", "the far end closed the connection")
     with refused(ErrorCode.AUTH_FAILED, *refusal) as caught:
         await opened(controller, zebra, auth=auth)
     assert caught.value.details["mode"] is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptyctl.platforms import ModeGraph, Platforms
+from ptyctl.platforms import DeviceProfile, Platforms
 
 PLATFORMS = Platforms()
 
@@ -11,5 +11,5 @@ def rows(table: dict[str, list[str]]) -> list[tuple[str, str]]:
     return [(family, line) for family, lines in table.items() for line in lines]
 
 
-def graph_of(family: str) -> ModeGraph:
-    return ModeGraph(PLATFORMS.get(family))
+def profile_of(family: str) -> DeviceProfile:
+    return PLATFORMS.get(family).profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from ptyctl.platforms import Action, LoginDialog
+from ptyctl.session.device.login_dialog import LoginAction, LoginDialog
 
 #: Shows text, gets what was typed, and ends when it is passed; what ends in no CR was a key.
 Stage = Generator[str, str, None]
@@ -166,9 +166,11 @@ class Console:
         self.shown = self._line + text[:cut] if text else ""
 
 
-def log_in(console: Console, dialog: LoginDialog, usernames: tuple[str, ...] = ("admin",)) -> tuple[Action, list[Action]]:
+def log_in(
+    console: Console, dialog: LoginDialog, usernames: tuple[str, ...] = ("admin",)
+) -> tuple[LoginAction, list[LoginAction]]:
     """Does what the dialogue says until it is over; gives its last action, and all before."""
-    actions: list[Action] = []
+    actions: list[LoginAction] = []
     while len(actions) < 100:
         action = dialog.heard(console.shown)
         if action.kind == "wait" and console.more():
@@ -183,11 +185,11 @@ def log_in(console: Console, dialog: LoginDialog, usernames: tuple[str, ...] = (
     raise AssertionError("the dialogue does not end")
 
 
-def _text(action: Action, usernames: tuple[str, ...]) -> str:
+def _text(action: LoginAction, usernames: tuple[str, ...]) -> str:
     if action.kind == "username":
         return usernames[action.layer] + action.text
     return f"<{action.secret} {action.layer}>" if action.kind == "secret" else action.text
 
 
-def kinds(actions: list[Action]) -> list[str]:
+def kinds(actions: list[LoginAction]) -> list[str]:
     return [action.kind for action in actions]

@@ -9,11 +9,8 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from ptyctl.platforms import Platform, Platforms
-from ptyctl.platforms.login import Login
-from ptyctl.platforms.mode import Mode
-from ptyctl.platforms.pager import Pager
-from ptyctl.platforms.platform import Errors, Keys, Terminal
-from ptyctl.platforms.signs import Signs
+from ptyctl.platforms.pattern import PagerPattern
+from ptyctl.platforms.platform import CliMode, ErrorPatterns, Keys, LoginPatterns, Signs, TerminalSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "platforms.md").read_text()
 
@@ -29,11 +26,12 @@ def test_every_field_is_explained() -> None:
     fields = [name for cell, _ in rows for name in re.findall(r"`([\w.]+)`", cell)]
     assert {field for field in fields if not field.startswith("modes.")} == set(Platform.model_fields) - {"modes"}
     assert {field for field in fields if field.startswith("modes.")} == {
-        f"modes.M.{name}{'.N' if name == 'to' else ''}" for name in Mode.model_fields
+        f"modes.M.{name}{'.N' if name == 'to' else ''}" for name in CliMode.model_fields
     }
     told = dict(rows)
     parts: dict[str, type[BaseModel]] = {
-        "`login`": Login, "`errors`": Errors, "`keys`": Keys, "`terminal`": Terminal, "`detect`": Signs, "`pagers`": Pager
+        "`login`": LoginPatterns, "`errors`": ErrorPatterns, "`keys`": Keys, "`terminal`": TerminalSettings, "`detect`": Signs,
+        "`pagers`": PagerPattern,
     }  # fmt: skip
     for field, model in parts.items():
         assert [name for name in model.model_fields if f"`{name}`" not in told[field]] == []

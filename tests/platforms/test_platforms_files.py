@@ -65,7 +65,7 @@ def test_a_users_own_list_stands_before_what_all_share(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("title = ", "mine.toml is no TOML: "),
+        ("title = ", "mine.toml is not valid TOML: "),
         (SMALL.replace("title", "titel"), "mine.toml: title: Field required; titel: Extra inputs"),
         (SMALL.replace("^mine>", "(?=x)"), "modes.cli.prompt: .*RE2 has no lookahead"),
         (SMALL.replace('["cli"]', '["exec"]'), "home names the mode 'exec', which is not one of: cli"),
@@ -99,18 +99,19 @@ def test_a_wrong_file_of_what_all_share_is_told_by_its_name(tmp_path: Path) -> N
 
 def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b"title = '\xff'")
-    with pytest.raises(PtyctlError, match=r"mine\.toml is no TOML"):
+    with pytest.raises(PtyctlError, match=r"mine\.toml is not valid TOML"):
         Platforms(tmp_path).get("mine")
 
 
 def test_a_name_that_is_none_and_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(PtyctlError, match=r"small letters, digits and _; rename the file"):
+    with pytest.raises(PtyctlError, match="lower-case letters, digits and _"):
         write(tmp_path, SMALL, "My-Own.toml")
-    with pytest.raises(PtyctlError, match="cannot be read: No such file or directory; name another"):
+    with pytest.raises(PtyctlError, match="cannot be read: No such file or directory"):
         Platforms(tmp_path / "missing")
-    with pytest.raises(PtyctlError, match=r"'cisco' is not known here; use one of: .*cisco_ios") as unknown:
+    with pytest.raises(PtyctlError, match="'cisco' is not known") as unknown:
         Platforms().get("cisco")
     assert unknown.value.code is ErrorCode.UNSUPPORTED
+    assert "cisco_ios" in (unknown.value.hint or "")
 
 
 ATOMS = st.booleans() | st.integers() | st.text(max_size=5)

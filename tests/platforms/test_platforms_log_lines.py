@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.platforms import LogLines, Platforms
+from ptyctl.platforms import Platforms
+from ptyctl.session.device.output_end import find_buried_prompt
 
 PLATFORMS = Platforms()
 
@@ -34,9 +35,9 @@ OUTPUT = ["", "Interface Status", "% Invalid input detected at '^' marker.", "sw
 @pytest.mark.parametrize("family", LOGS)
 def test_a_log_line_is_told_from_output(family: str) -> None:
     prompt, log = LOGS[family]
-    lines = LogLines(PLATFORMS.get(family))
-    assert lines.is_log(log)
-    assert [line for line in [*OUTPUT, prompt] if lines.is_log(line)] == []
+    profile = PLATFORMS.get(family).profile
+    assert profile.is_log_line(log)
+    assert [line for line in [*OUTPUT, prompt] if profile.is_log_line(line)] == []
 
 
 @pytest.mark.parametrize("family", LOGS)
@@ -44,31 +45,31 @@ def test_a_log_line_is_told_from_output(family: str) -> None:
 def test_a_prompt_is_found_under_the_log(family: str, glued: bool) -> None:
     prompt, log = LOGS[family]
     shown = ["some output", prompt + log, log, ""] if glued else ["some output", prompt, log, "", log]
-    buried = LogLines(PLATFORMS.get(family)).buried_prompt(shown)
+    buried = find_buried_prompt(shown, PLATFORMS.get(family).profile)
     assert buried is not None
-    assert buried.shown.prompt == prompt
+    assert buried.prompt.prompt == prompt
     assert buried.log == (log, log)
 
 
 @pytest.mark.parametrize("family", LOGS)
 def test_nothing_is_buried_where_the_prompt_is_the_end_or_output_follows(family: str) -> None:
     prompt, log = LOGS[family]
-    lines = LogLines(PLATFORMS.get(family))
-    assert lines.buried_prompt([log, prompt]) is None
-    assert lines.buried_prompt([prompt, log, "some output", log]) is None
-    assert lines.buried_prompt([prompt + "show version", log]) is None
-    assert lines.buried_prompt([log, log]) is None
-    assert lines.buried_prompt([]) is None
+    profile = PLATFORMS.get(family).profile
+    assert find_buried_prompt([log, prompt], profile) is None
+    assert find_buried_prompt([prompt, log, "some output", log], profile) is None
+    assert find_buried_prompt([prompt + "show version", log], profile) is None
+    assert find_buried_prompt([log, log], profile) is None
+    assert find_buried_prompt([], profile) is None
 
 
 @given(st.sampled_from(sorted(LOGS)), st.lists(st.booleans(), min_size=1, max_size=12))
 def test_any_number_of_log_lines_bury_it(family: str, flood: list[bool]) -> None:
     prompt, log = LOGS[family]
     behind = [log if is_log else "" for is_log in flood]
-    buried = LogLines(PLATFORMS.get(family)).buried_prompt([log, "output", prompt, *behind])
+    buried = find_buried_prompt([log, "output", prompt, *behind], PLATFORMS.get(family).profile)
     assert (buried is not None) == any(flood)
-    assert buried is None or (buried.shown.prompt == prompt and len(buried.log) == sum(flood))
+    assert buried is None or (buried.prompt.prompt == prompt and len(buried.log) == sum(flood))
 
 
 def test_vtysh_tells_of_what_it_could_not_show() -> None:
-    assert LogLines(PLATFORMS.get("frr")).is_log("131 log messages from zebra lost (vtysh reading too slowly)")
+    assert PLATFORMS.get("frr").profile.is_log_line("131 log messages from zebra lost (vtysh reading too slowly)")

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.api.errors import ErrorCode
-from ptyctl.platforms import Answer, Layer, LoginDialog, Platforms
+from ptyctl.platforms import Platforms, QuestionAnswer
 from ptyctl.platforms.pattern import Pattern
+from ptyctl.session.device.login_dialog import LoginDialog, LoginLayer
 from tests.platforms.login_devices import (
     Console,
     MakesStage,
@@ -31,13 +32,13 @@ INVALID, VERIFICATION = "\n% Login invalid\n\n", "\nUser Access Verification\n\n
 IOS_LOGIN = getty(NAME_AND_PASSWORD, ("admin", "<password 0>"), INVALID, VERIFICATION)
 
 
-def dialog(family: str, username: bool = True, password: bool = True, answers: tuple[Answer, ...] = ()) -> LoginDialog:
-    return LoginDialog([Layer(PLATFORMS.get(family), username, password)], answers)
+def dialog(family: str, username: bool = True, password: bool = True, answers: tuple[QuestionAnswer, ...] = ()) -> LoginDialog:
+    return LoginDialog([LoginLayer(PLATFORMS.get(family), username, password)], answers)
 
 
 def two_layers(family: str) -> LoginDialog:
-    server = Layer(PLATFORMS.get("generic"), True, True)
-    return LoginDialog([server, Layer(PLATFORMS.get(family), True, True)])
+    server = LoginLayer(PLATFORMS.get("generic"), True, True)
+    return LoginDialog([server, LoginLayer(PLATFORMS.get(family), True, True)])
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_a_wrong_password_is_tried_three_times_and_the_prompt_that_came_back_is_
 def test_a_far_end_that_asks_for_ever_is_given_up(asks: tuple[str, ...]) -> None:
     last, actions = log_in(Console([getty(asks, ("never",) * len(asks), patience=99)]), dialog("linux"))
     assert (last.kind, last.code, last.prompt) == ("failed", ErrorCode.AUTH_FAILED, asks[0].strip())
-    assert f"after 3 tries the far end asks again, {asks[0].strip()!r}" in last.why
+    assert f"after 3 attempts the far end asks again, {asks[0].strip()!r}" in last.why
     assert kinds(actions).count("secret") == 3
 
 
@@ -101,7 +102,8 @@ def test_a_far_end_that_asks_for_ever_is_given_up(asks: tuple[str, ...]) -> None
 def test_a_credential_that_is_not_known(username: bool, password: bool, missing: str) -> None:
     last, _ = log_in(Console([IOS_LOGIN]), dialog("cisco_ios", username, password))
     assert (last.kind, last.code) == ("failed", ErrorCode.AUTH_FAILED)
-    assert f"the device has no {missing}; name one" in last.why
+    assert f"the device has no {missing}" in last.why
+    assert last.hint == f"give the {missing} and open the session again"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_questions_are_declined(family: str, text: str, declined_by: str) -> Non
 
 def test_the_caller_may_answer_otherwise() -> None:
     text = "Would you like to enter the initial configuration dialog? [yes/no]: "
-    mine = Answer(match=Pattern.of("initial configuration dialog"), send="yes")
+    mine = QuestionAnswer(match=Pattern.of("initial configuration dialog"), send="yes")
     last, _ = log_in(Console([question(text, "yes\r"), at_prompt("H#")]), dialog("cisco_ios", answers=(mine,)))
     assert last.kind == "done"
 
@@ -150,7 +152,8 @@ def test_the_caller_may_answer_otherwise() -> None:
 def test_a_new_password_is_never_set(family: str, text: str) -> None:
     last, actions = log_in(Console([question(text, "nothing")]), dialog(family))
     assert (last.kind, last.code, actions) == ("failed", ErrorCode.AUTH_FAILED, [])
-    assert "set it by hand" in last.why
+    assert "wants a new password" in last.why
+    assert last.hint == "set it by hand"
 
 
 LEFT_OVERS: dict[str, MakesStage] = {
@@ -249,7 +252,7 @@ def test_the_bare_prompt_of_the_server_is_a_refusal() -> None:
     last, actions = log_in(Console([asks_again]), two_layers("cisco_ios"), ("op", "admin"))
     assert (last.kind, last.code) == ("failed", ErrorCode.AUTH_FAILED)
     assert {action.layer for action in actions} == {0}
-    assert "of the console server" in last.why
+    assert last.hint == "check the credentials of the console server"
 
 
 @given(

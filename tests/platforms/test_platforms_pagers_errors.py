@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.platforms.pattern import any_matches
-from tests.platforms.families import PLATFORMS, graph_of, rows
+from tests.platforms.families import PLATFORMS, profile_of, rows
 
 PAGERS = {
     "cisco_ios": [" --More-- ", "--More--"],
@@ -121,7 +121,7 @@ def test_other_text_is_no_error(family: str) -> None:
 
 @pytest.mark.parametrize(("family", "line"), [(family, line) for family, line in rows(ERRORS) if family != "linux"])
 def test_no_error_is_a_prompt(family: str, line: str) -> None:
-    assert graph_of(family).shown(line.split("\n")) is None
+    assert profile_of(family).shown_prompt(line.split("\n")) is None
 
 
 def test_errors_of_the_configuration_are_none_elsewhere() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.core.search import compile_pattern
-from tests.platforms.families import PLATFORMS, graph_of, rows
+from tests.platforms.families import PLATFORMS, profile_of, rows
 
 #: By family and mode; a prompt of two lines has a newline in it.
 PROMPTS = {
@@ -147,7 +147,7 @@ def test_every_family_and_every_mode_has_an_example() -> None:
 )
 def test_a_prompt_shows_its_mode(family: str, mode: str, prompt: str) -> None:
     lines = prompt.split("\n")
-    shown = graph_of(family).shown(["some output", *lines])
+    shown = profile_of(family).shown_prompt(["some output", *lines])
     assert shown is not None
     assert (shown.mode, shown.prompt, shown.lines) == (mode, lines[-1], len(lines))
 
@@ -164,9 +164,9 @@ def test_an_open_request_gets_patterns_that_match_the_prompt(family: str, prompt
 @pytest.mark.parametrize("line", NEVER)
 @pytest.mark.parametrize("family", [name for name in PLATFORMS.names() if name != "generic"])
 def test_no_family_takes_it_for_a_prompt(family: str, line: str) -> None:
-    assert graph_of(family).shown(["", line]) is None
+    assert profile_of(family).shown_prompt(["", line]) is None
 
 
 @pytest.mark.parametrize(("family", "line"), rows(LOOK_ALIKES))
 def test_a_look_alike_is_no_prompt(family: str, line: str) -> None:
-    assert graph_of(family).shown(["some output", line]) is None
+    assert profile_of(family).shown_prompt(["some output", line]) is None

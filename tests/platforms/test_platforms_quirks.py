@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.platforms import Action, Layer, LoginDialog, Platform, Platforms
+from ptyctl.platforms import Platform, Platforms
+from ptyctl.session.device.login_dialog import LoginAction, LoginDialog, LoginLayer
 from ptyctl.simulator import Quirks
 from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
 from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
@@ -41,7 +42,7 @@ class Desk:
         self.text = ""
         self._take(self.console.start())
 
-    def log_in(self, login: LoginDialog, answers: list[dict[str, str]]) -> Action:
+    def log_in(self, login: LoginDialog, answers: list[dict[str, str]]) -> LoginAction:
         """`answers`: the username and the password of each layer."""
         for _ in range(60):
             action = login.heard(self.shown.text())
@@ -72,12 +73,12 @@ def platform_for(quirk: str) -> Platform:
     return ios.model_copy(update={"login": login})
 
 
-def log_in(switched_on: dict[str, Any], platform: Platform) -> tuple[Desk, Action]:
+def log_in(switched_on: dict[str, Any], platform: Platform) -> tuple[Desk, LoginAction]:
     desk = Desk(Quirks(**switched_on))
     device = {"username": "admin", "password": "device-password", "enable": "en"}
-    layers, answers = [Layer(platform, True, True)], [device]
+    layers, answers = [LoginLayer(platform, True, True)], [device]
     if "console_server" in switched_on:
-        layers.insert(0, Layer(GENERIC, True, True))
+        layers.insert(0, LoginLayer(GENERIC, True, True))
         answers.insert(0, {"username": "op", "password": "server-password"})
     return desk, desk.log_in(LoginDialog(layers), answers)
 

@@ -9,9 +9,10 @@ from fixtures.transcripts.device import TranscriptDevice
 from fixtures.transcripts.transcript import Question, Transcript, load_transcript, transcript_names
 from ptyctl.api.errors import ErrorCode
 from ptyctl.core.renderer import render
-from ptyctl.platforms import Action, Answer, Layer, LoginDialog, ModeGraph, Platform, Platforms, Shown
-from ptyctl.platforms.command import USERNAME
+from ptyctl.platforms import ModeGraph, Platform, Platforms, QuestionAnswer, ShownPrompt
 from ptyctl.platforms.pattern import Pattern
+from ptyctl.platforms.platform import USERNAME
+from ptyctl.session.device.login_dialog import LoginAction, LoginDialog, LoginLayer
 from ptyctl.simulator.terminal import SendOutput, TerminalAction
 from tests.platforms.shown_lines import ShownLines
 
@@ -32,15 +33,15 @@ class Terminal:
         self.shown.typed()
         self._take(self.device.feed((text + ("\r" if enter else "")).encode()))
 
-    def prompt(self) -> Shown | None:
-        return ModeGraph(self.platform).shown(self.shown.lines())
+    def prompt(self) -> ShownPrompt | None:
+        return self.platform.profile.shown_prompt(self.shown.lines())
 
     def secret(self, name: str | None) -> str:
         return (self.told.enable_secret or "") if name == "enable" else self.told.login.password
 
-    def log_in(self, password: str | None = None) -> Action:
+    def log_in(self, password: str | None = None) -> LoginAction:
         """Does what a login says until it is over."""
-        login = LoginDialog([Layer(self.platform, True, True)])
+        login = LoginDialog([LoginLayer(self.platform, True, True)])
         for _ in range(50):
             action = login.heard(self.shown.text())
             if action.kind == "wait":
@@ -55,7 +56,7 @@ class Terminal:
             self.type(text, enter=action.enter)
         raise AssertionError("the login does not end")
 
-    def run(self, line: str, dialog: tuple[Answer, ...] = ()) -> None:
+    def run(self, line: str, dialog: tuple[QuestionAnswer, ...] = ()) -> None:
         """Types a line, and answers what the dialogue knows and the pager asks."""
         self.type(line)
         while not self.device.closed and self.prompt() is None:
@@ -100,9 +101,9 @@ def test_the_way_home(told: Transcript) -> None:
     terminal = Terminal(told)
     graph, mode = ModeGraph(terminal.platform), terminal.log_in().mode
     assert mode is not None
-    for step in graph.way_home(mode) or ():
-        for command in step.move.commands:
-            terminal.run(command, step.move.dialog)
+    for step in graph.path_home(mode) or ():
+        for command in step.transition.commands:
+            terminal.run(command, step.transition.dialog)
         mode = step.target
         shown = terminal.prompt()
         assert shown is not None
@@ -132,16 +133,16 @@ def test_a_left_over_configuration_is_left_by_the_next_login(told: Transcript) -
 
 
 def test_no_line_of_output_is_a_prompt(told: Transcript) -> None:
-    graph = ModeGraph(PLATFORMS.get(told.platform))
+    profile = PLATFORMS.get(told.platform).profile
     texts = [told.login.greeting, told.login.welcome, *(step.output for step in told.steps())]
-    taken = [line for text in texts for line in text.split("\n") if graph.shown(["", line]) is not None]
+    taken = [line for text in texts for line in text.split("\n") if profile.shown_prompt(["", line]) is not None]
     assert taken == ([] if told.platform != "cisco_ios" else ["edge-sw1#"])  # the banner holds the very prompt
 
 
 def test_no_question_is_a_prompt(told: Transcript) -> None:
-    graph = ModeGraph(PLATFORMS.get(told.platform))
+    profile = PLATFORMS.get(told.platform).profile
     asked = [*told.login.before, *told.login.after, *(question for step in told.steps() for question in step.questions)]
-    assert [question for question in asked if graph.shown(question.prompt.split("\n")) is not None] == []
+    assert [question for question in asked if profile.shown_prompt(question.prompt.split("\n")) is not None] == []
 
 
 def test_the_whole_tour_is_read_with_the_familys_pager(told: Transcript) -> None:
@@ -158,6 +159,6 @@ def test_the_whole_tour_is_read_with_the_familys_pager(told: Transcript) -> None
         assert shown.mode == known_as(told, step.mode)
 
 
-def answer_to(question: Question) -> Answer:
+def answer_to(question: Question) -> QuestionAnswer:
     last_line = render(question.prompt.encode(), 1000).split("\n")[-1].strip()
-    return Answer(match=Pattern.of(re2.escape(last_line)), send=question.first_answer, enter=not question.key)
+    return QuestionAnswer(match=Pattern.of(re2.escape(last_line)), send=question.first_answer, enter=not question.key)

@@ -10,7 +10,8 @@ import pytest
 
 from fixtures.servers.frr import Zebra, running_zebra
 from ptyctl.api.errors import ErrorCode
-from ptyctl.platforms import Action, Detection, Layer, LoginDialog, ModeGraph, Platforms, Shown
+from ptyctl.platforms import Detection, ModeGraph, Platforms, ShownPrompt
+from ptyctl.session.device.login_dialog import LoginAction, LoginDialog, LoginLayer
 from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
@@ -45,8 +46,8 @@ class Vty:
         self._shown.typed()
         self._socket.sendall(text.encode() + (b"\r\0" if enter else b""))
 
-    def prompt(self) -> Shown:
-        while (shown := ModeGraph(FRR).shown(self.shown().split("\n"))) is None:
+    def prompt(self) -> ShownPrompt:
+        while (shown := FRR.profile.shown_prompt(self.shown().split("\n"))) is None:
             assert self.more()
         return shown
 
@@ -64,8 +65,8 @@ def vty(zebra: Zebra) -> Iterator[Vty]:
     client.close()
 
 
-def log_in(vty: Vty, password: str) -> Action:
-    login = LoginDialog([Layer(FRR, password=True)])
+def log_in(vty: Vty, password: str) -> LoginAction:
+    login = LoginDialog([LoginLayer(FRR, password=True)])
     while True:
         action = login.heard(vty.shown())
         if action.kind in ("done", "failed"):
@@ -76,11 +77,11 @@ def log_in(vty: Vty, password: str) -> Action:
             return login.closed()
 
 
-def walk(vty: Vty, source: str, target: str, enable: str) -> Shown:
+def walk(vty: Vty, source: str, target: str, enable: str) -> ShownPrompt:
     for step in ModeGraph(FRR).path(source, target):
-        for command in step.move.commands:
+        for command in step.transition.commands:
             vty.type(command)
-            for answer in step.move.dialog:
+            for answer in step.transition.dialog:
                 while not answer.match.matches(vty.shown().split("\n")[-1]):
                     assert vty.more()
                 assert answer.secret == "enable"
@@ -141,7 +142,7 @@ def test_a_pager_that_was_left_is_left_by_the_login(vty: Vty, zebra: Zebra) -> N
     log_in(vty, zebra.password)
     walk(vty, "user", "privileged", zebra.enable_password)
     vty.type("list")
-    login = LoginDialog([Layer(FRR)])
+    login = LoginDialog([LoginLayer(FRR)])
     while (action := login.heard(vty.shown())).kind == "wait":
         assert vty.more()
     assert action.kind == "quit_pager"

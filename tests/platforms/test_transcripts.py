@@ -15,7 +15,7 @@ from fixtures.servers.replay import running_replay, split_randomly
 from fixtures.transcripts.device import TranscriptDevice
 from fixtures.transcripts.tour import DeviceTour, output_of
 from fixtures.transcripts.transcript import load_transcript, transcript_names
-from ptyctl.platforms import Detection, ModeGraph, Platforms
+from ptyctl.platforms import Detection, Platforms
 from ptyctl.simulator.pager import PAGER_STYLES
 from ptyctl.simulator.telnet_codec import TelnetCodec
 from ptyctl.simulator.terminal import CloseConnection
@@ -88,9 +88,9 @@ class TestTours:
     def test_what_it_shows_is_of_its_platform(self, name: str) -> None:
         """The prompts are known by their modes, the errors as errors."""
         told, platform = load_transcript(name), PLATFORMS[load_transcript(name).platform]
-        graph, errors = ModeGraph(platform), (*platform.errors.exec, *platform.errors.config)
+        profile, errors = platform.profile, (*platform.errors.exec, *platform.errors.config)
         for mode_name, mode in told.modes.items():
-            found = graph.shown(shown(mode.prompt))
+            found = profile.shown_prompt(shown(mode.prompt))
             assert found is not None, mode_name
             assert found.mode == (mode.platform_mode or mode_name)
             answer = mode.error_for("show zzz")

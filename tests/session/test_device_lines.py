@@ -132,7 +132,7 @@ def test_a_text_that_is_not_ended_is_a_question(tmp_path: Path) -> None:
     device = Bannered()
     asked, ended = run_virtually(run(device))
     assert (asked.done_reason, asked.waiting_for_input) == ("question", True)
-    assert "line 3 of 3 ('two') asks something" in (asked.message or "")
+    assert "line 3 of 3 ('two') asks a question" in (asked.message or "")
     assert (device.banner, ended.done_reason) == (["one", "two", "%"], "prompt")
 
 
@@ -140,7 +140,7 @@ def test_a_text_that_is_not_ended_is_a_question(tmp_path: Path) -> None:
     ("acts", "reason", "told"),
     [
         ((b"Generating keys...\r\n", 60.0, PROMPT), "timeout", "has brought no prompt yet"),
-        ((b"How many bits in the modulus [512]: ", 1), "question", "asks something"),
+        ((b"How many bits in the modulus [512]: ", 1), "question", "asks a question"),
     ],
 )
 def test_the_line_that_brings_no_prompt_is_named(tmp_path: Path, acts: tuple[Act, ...], reason: str, told: str) -> None:

@@ -17,31 +17,33 @@ from pydantic import SecretStr
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls.arriving import arrive
-from ptyctl.session.calls.changing import mode_at
-from ptyctl.session.device.accounts import Account, Accounts
+from ptyctl.session.calls.mode_change import mode_at
+from ptyctl.session.calls.session_preparation import prepare
+from ptyctl.session.device.login_credentials import LoginAccount, LoginCredentials
 from ptyctl.session.session import Session
 from tests.session.acting import Console, connected, cut, run_in
 
 FAMILIES = Platforms()
 PASSWORD, SERVERS = "Kr0kodil-unterm-Bett", "Ein-Port-weiter-rechts"
-DEVICE = Account("admin", SecretStr(PASSWORD))
-ADMIN = Accounts((DEVICE,), prepare=False)
+DEVICE = LoginAccount("admin", SecretStr(PASSWORD))
+ADMIN = LoginCredentials((DEVICE,), prepare=False)
 ENABLE = "Nilpferd_am_Klavier"
-PREPARED = Accounts((DEVICE,), enable_secret=SecretStr(ENABLE))
-TWO_LAYERS = Accounts((Account("ports", SecretStr(SERVERS)), DEVICE), prepare=False)
+PREPARED = LoginCredentials((DEVICE,), enable_secret=SecretStr(ENABLE))
+TWO_LAYERS = LoginCredentials((LoginAccount("ports", SecretStr(SERVERS)), DEVICE), prepare=False)
 VERIFICATION = b"\r\nUser Access Verification\r\n\r\nUsername: "
 
 Script = Callable[[Console], Awaitable[None]]
 
 
-async def _logged_in(script: Script, accounts: Accounts, family: str, folder: Path) -> tuple[Session, PtyctlError | None]:
+async def _logged_in(
+    script: Script, credentials: LoginCredentials, family: str, folder: Path
+) -> tuple[Session, PtyctlError | None]:
     console = Console()
     session = await connected(folder, console, platform=family, expect=FAMILIES.get(family).expect())
-    session.platform, session.accounts = FAMILIES.get(family), accounts
+    session.platform, session.credentials = FAMILIES.get(family), credentials
     device, refusal = asyncio.ensure_future(script(console)), None
     try:
-        await arrive(session, FAMILIES)
+        await prepare(session, FAMILIES)
     except PtyctlError as error:
         refusal = error
     device.cancel()
@@ -50,7 +52,7 @@ async def _logged_in(script: Script, accounts: Accounts, family: str, folder: Pa
     return session, refusal
 
 
-def log_in(script: Script, accounts: Accounts = ADMIN, family: str = "cisco_ios") -> dict[str, Any]:
+def log_in(script: Script, accounts: LoginCredentials = ADMIN, family: str = "cisco_ios") -> dict[str, Any]:
     """What came of it: the mode, the seconds, the error, and what was logged of the input."""
 
     async def run(folder: Path) -> dict[str, Any]:
@@ -148,7 +150,7 @@ def test_a_console_that_is_never_quiet_is_given_up_within_the_time() -> None:
 
     done = log_in(script)
     assert done["refusal"].code is ErrorCode.CONNECT_TIMEOUT
-    assert "no prompt came within 45 s" in done["refusal"].message
+    assert "no prompt was shown within 45 s" in done["refusal"].message
     assert 45 <= done["took"] < 46
 
 
@@ -187,7 +189,7 @@ def test_three_tries_and_the_prompt_that_came_back() -> None:
 
     refusal = log_in(script)["refusal"]
     assert (refusal.code, refusal.details["prompt"]) == (ErrorCode.AUTH_FAILED, "Username:")
-    assert "after 3 tries" in refusal.message
+    assert "after 3 attempts" in refusal.message
 
 
 def test_a_console_server_first_and_then_a_sleeping_device() -> None:
@@ -219,8 +221,8 @@ def test_a_configuration_that_cannot_be_left_is_said() -> None:
 async def test_nobody_runs_a_command_meanwhile(tmp_path: Path) -> None:
     console = Console()
     session = await connected(tmp_path, console, platform="cisco_ios")
-    session.platform, session.accounts = FAMILIES.get("cisco_ios"), ADMIN
-    login = asyncio.ensure_future(arrive(session, FAMILIES))
+    session.platform, session.credentials = FAMILIES.get("cisco_ios"), ADMIN
+    login = asyncio.ensure_future(prepare(session, FAMILIES))
     await asyncio.sleep(0)
     with pytest.raises(PtyctlError, match="busy with its login") as caught:
         await run_in(session, "show clock")

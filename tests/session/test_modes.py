@@ -10,8 +10,8 @@ from pydantic import SecretStr
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls.changing import change_mode, mode_at, save
-from ptyctl.session.device.accounts import Account, Accounts
+from ptyctl.session.calls.mode_change import change_mode, mode_at, save
+from ptyctl.session.device.login_credentials import LoginAccount, LoginCredentials
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 from tests.session.acting import run_in, until
@@ -24,7 +24,7 @@ async def device(connect: Connect, channel: MemoryChannel, family: str = "cisco_
     """A session at a prompt of that family; what is typed is answered by hand."""
     platform = Platforms().get(family)
     session = await connect(channel, platform=family, expect=platform.expect())
-    session.platform, session.accounts = platform, Accounts()
+    session.platform, session.credentials = platform, LoginCredentials()
     channel.feed(prompt)
     return session
 
@@ -38,10 +38,10 @@ async def test_nobody_begins_a_run_meanwhile(connect: Connect) -> None:
     session = await device(connect, channel)
     going = asyncio.create_task(change_mode(session, "config", ME))
     await typed(channel, b"configure terminal\r")
-    with pytest.raises(PtyctlError, match="busy with the way to mode config") as caught:
+    with pytest.raises(PtyctlError, match="busy with the change to mode config") as caught:
         await run_in(session, "show clock")
     assert (caught.value.code, caught.value.retryable) == (ErrorCode.BUSY, True)
-    with pytest.raises(PtyctlError, match="busy with the way to mode config"):
+    with pytest.raises(PtyctlError, match="busy with the change to mode config"):
         await save(session, ME)
     channel.feed(b"configure terminal\r\nsw1(config)#")
     assert await going == "config" == mode_at(session)
@@ -62,7 +62,7 @@ async def test_who_goes_away_leaves_no_half_a_way(connect: Connect) -> None:
 async def test_the_way_may_ask_for_the_name_of_the_login(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, "hp_procurve", b"sw1> ")
-    session.accounts = Accounts((Account("netops"),), enable_secret=SecretStr("En4ble-secret"))
+    session.credentials = LoginCredentials((LoginAccount("netops"),), enable_secret=SecretStr("En4ble-secret"))
     going = asyncio.create_task(change_mode(session, "manager", ME))
     await typed(channel, b"enable\r")
     channel.feed(b"enable\r\nUsername: ")
@@ -79,7 +79,7 @@ async def test_a_line_that_ends_on_the_way_is_told(connect: Connect) -> None:
     going = asyncio.create_task(change_mode(session, "config", ME))
     await typed(channel, b"configure terminal\r")
     channel.end()
-    with pytest.raises(PtyctlError, match="the far end closed the line") as caught:
+    with pytest.raises(PtyctlError, match="the far end closed the connection") as caught:
         await going
     assert caught.value.code is ErrorCode.REMOTE_CLOSED
 
@@ -124,7 +124,7 @@ async def test_the_devices_log_does_not_stop_it(connect: Connect) -> None:
 async def test_what_was_begun_is_ended_without_the_lock_and_nothing_more(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, prompt=b"sw1>")
-    session.accounts = Accounts(enable_secret=SecretStr("En4ble-secret"))
+    session.credentials = LoginCredentials(enable_secret=SecretStr("En4ble-secret"))
     going = asyncio.create_task(change_mode(session, "config", ME))
     await typed(channel, b"enable\r")
     session.leases.take_over("another", 60.0, session.terminal.now())

@@ -9,8 +9,8 @@ from pathlib import Path
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls.changing import save
-from ptyctl.session.device.accounts import Accounts
+from ptyctl.session.calls.mode_change import save
+from ptyctl.session.device.login_credentials import LoginCredentials
 from ptyctl.session.io.gate import Writer
 from tests.session.acting import Console, connected
 
@@ -21,7 +21,7 @@ def saved(folder: Path, family: str, script: Callable[[Console], Awaitable[None]
     async def run() -> tuple[str, PtyctlError | None, bytes]:
         console, platform, said, refusal = Console(), Platforms().get(family), "", None
         session = await connected(folder, console, platform=family, expect=platform.expect())
-        session.platform, session.accounts = platform, Accounts()
+        session.platform, session.credentials = platform, LoginCredentials()
         device = asyncio.ensure_future(script(console))
         try:
             said = (await save(session, Writer("me")))[1]
@@ -79,5 +79,6 @@ def test_a_save_that_stays_silent_is_not_broken_off(tmp_path: Path) -> None:
     _, refusal, typed = saved(tmp_path, "cisco_ios", script)
     assert refusal is not None
     assert refusal.code is ErrorCode.IO_ERROR
-    assert "nothing came for 45 s; it may still be at it" in refusal.message
+    assert "no output for 45 s; the device may still be saving" in refusal.message
+    assert refusal.hint == "wait, and look at the screen"
     assert typed == b""

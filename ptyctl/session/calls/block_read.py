@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksSince
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
-from ptyctl.core.prompt import strip_echo, strip_prompt
+from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.runs.output import shown_between
 from ptyctl.session.session import Session

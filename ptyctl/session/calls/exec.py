@@ -9,19 +9,17 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.core.prompt import QUESTION
 from ptyctl.core.search import compile_pattern
+from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
-from ptyctl.session.runs.config_lines import waiting_line
 from ptyctl.session.runs.output import output_of
+from ptyctl.session.runs.prompt_strategy import unanswered_line
 from ptyctl.session.runs.run import Run
 from ptyctl.session.session import Session
 
-from .changing import change_mode, mode_at
-
-_QUESTION = compile_pattern(QUESTION, "question")
+from .mode_change import change_mode, mode_at
 
 
 async def execute(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
@@ -29,7 +27,7 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
 
     Raises:
         PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`; for a mode
-            as `changing.change_mode`, and nothing was run.
+            as `change_mode`, and nothing was run.
     """
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
     writer = Writer(request.task_id)
@@ -38,7 +36,7 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
         if request.mode is not None:
             await change_mode(session, request.mode, writer)
         command = request.cmd if request.cmd is not None else "\n".join(request.lines or ())
-        run = await session.runs.begin(command, session.expectations(request.expect), writer, request)
+        run = await session.runs.begin(command, session.profile(request.expect), writer, request)
         fence = run.fence
     else:
         run = session.runs.find(request.block_id)
@@ -139,7 +137,7 @@ def _told(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> 
 
 
 def _waits(run: Run, stream: OutputStream) -> bool:
-    return run.question is not None or bool(_QUESTION.search(stream.last_line()))
+    return run.question is not None or bool(QUESTION.search(stream.last_line()))
 
 
 def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> ExecReply:
@@ -157,7 +155,7 @@ def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) ->
         else None,
         done_reason=why,
         prompt_detected=bool(run.prompt_after) or why == "prompt",
-        error_hints=run.expect.error_lines(output.text) if run.device or run.echoed or session.expect.error_regexes else [],
+        error_hints=run.profile.error_lines(output.text) if run.device or run.echoed or session.expect.error_regexes else [],
         timed_out=why == "timeout",
         waiting_for_input=_waits(run, stream) if running or why == "idle" else None,
         duration_ms=round((now - run.begun) * 1000) if run.duration_ms is None else run.duration_ms,
@@ -168,7 +166,7 @@ def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) ->
         omitted_bytes=output.omitted_bytes or None,
         pages=run.pages or None,
         mode=None if running else mode_at(session),
-        message=waiting_line(run) if running else None,
+        message=unanswered_line(run) if running else None,
         failed_line=run.failed_lines[0].line if run.failed_lines else None,
         failed_lines=run.failed_lines or None,
         notices=session.notices.take(request.task_id),

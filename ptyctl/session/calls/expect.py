@@ -11,7 +11,7 @@ from typing import Any
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty import MatchSpan, PromptExtra, PtyReply
 from ptyctl.core.marks import read_sentinel
-from ptyctl.core.prompt import render_line
+from ptyctl.core.renderer import render_line
 from ptyctl.core.search import MATCH_LIMIT_BYTES, LiteralPattern, Search, compile_pattern
 from ptyctl.core.search import MatchRange as Found
 from ptyctl.core.spool import UTF8_MAX_BYTES, SpoolWindow
@@ -133,7 +133,7 @@ def _device_prompt(session: Session, cursor: int) -> Found | None:
             tail = session.stream.read(max(block.spool_begin, block.spool_end - _LINE_BYTES), block.spool_end)
             line = tail.rpartition(b"\n")[2]
             begin = block.spool_end - len(line)
-            if begin >= cursor and session.selector.prompt.match(render_line(line), session.expectations()) is not None:
+            if begin >= cursor and session.selector.prompt.match(render_line(line), session.profile()) is not None:
                 first = Found(begin, block.spool_end)
     return first
 
@@ -147,7 +147,7 @@ def _learned_prompt(session: Session, cursor: int) -> Found | None:
     begin = session.stream.spool_end - len(line)
     if session.runs.mode != "idle" or session.selector.has_marks or begin < cursor:
         return None
-    is_prompt = session.selector.prompt.match(render_line(line), session.expectations()) is not None
+    is_prompt = session.selector.prompt.match(render_line(line), session.profile()) is not None
     return Found(begin, session.stream.spool_end) if is_prompt else None
 
 

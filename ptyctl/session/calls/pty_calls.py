@@ -144,7 +144,7 @@ async def begin(session: Session, cmd: str, cwd: str | None, task_id: str | None
     place = _directory(session, cwd) if cwd is not None else None
     command = cmd if place is None else _there(session, place, cmd)
     writer = Writer(task_id)
-    run = await session.runs.begin(command, session.expectations(), writer, origin=origin, submitted=cmd, cwd=place)
+    run = await session.runs.begin(command, session.profile(), writer, origin=origin, submitted=cmd, cwd=place)
     deadline = asyncio.get_running_loop().time() + _ECHO_WAIT_S
     while run.spool_begin is None and run.done_reason is None and asyncio.get_running_loop().time() < deadline:
         await session.stream.signal.wait(deadline)

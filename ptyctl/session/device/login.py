@@ -1,138 +1,122 @@
-"""The login on a terminal, right after its channel opened: it does what a LoginDialog says."""
+"""The login on a terminal whose channel has just opened: performs the actions of a `LoginDialog`."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import SecretStr
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.platforms import Action, Layer, LoginDialog, Platform
-from ptyctl.session.io.gate import SYSTEM, SYSTEM_SECRET
+from ptyctl.platforms import Platform
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
-from .accounts import Account, Accounts
-from .seen import Seen
+from .exchange import Exchange
+from .login_credentials import LoginAccount, LoginCredentials
+from .login_dialog import LoginAction, LoginDialog, LoginLayer
 
-#: What is shown is looked at when nothing follows for so long; a prompt must stay longer, since a banner may look like one, and
-#: a command would be taken for a name. Behind the password no other login comes.
-QUIET_S = 0.1
+#: Output is examined after this much silence.
+OUTPUT_QUIET_S = 0.1
+#: A prompt must stay this long, because a banner may look like one and the next command would be taken for a username. After
+#: the device's password no other login follows, and `SETTLE_S` suffices.
 PROMPT_STAYS_S = 0.3
-#: So long nothing may come before something is typed to see who is there; longer each time, as a server that checks a
-#: password elsewhere may take its time. The last one is the end of the patience.
+#: Successive silences after which something is typed to wake the console. They get longer because a server that checks a
+#: password elsewhere may be slow; after the last one the login fails.
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
 
 
-async def log_in(terminal: TerminalState, platform: Platform, server: Platform, accounts: Accounts) -> Action:
-    """From whatever the terminal shows to a prompt of the device; the last action, `done`, has its mode.
+async def log_in(terminal: TerminalState, platform: Platform, server: Platform, credentials: LoginCredentials) -> LoginAction:
+    """Log in, whatever the terminal shows, until a prompt of the device; the last action, `done`, has its mode.
 
     Args:
-        server: the family of what is in front of the device, with logins of its own: a console server.
+        server: the platform of systems in front of the device that have a login of their own, such as console servers.
 
     Raises:
-        PtyctlError: AUTH_FAILED with the prompt that came back in `details`; CONNECT_FAILED, CONNECT_TIMEOUT.
+        PtyctlError: AUTH_FAILED with the prompt shown last in `details`; CONNECT_FAILED, CONNECT_TIMEOUT.
     """
-    families = [*(server for _ in accounts.layers[1:]), platform]
-    layers = [_layer(family, account) for family, account in zip(families, accounts.layers, strict=True)]
-    last = await _Login(terminal, LoginDialog(layers, accounts.answers), accounts).run()
+    platforms = [*(server for _ in credentials.layers[1:]), platform]
+    layers = [_layer(family, account) for family, account in zip(platforms, credentials.layers, strict=True)]
+    last = await _Login(terminal, LoginDialog(layers, credentials.answers), credentials).run()
     if last.kind == "failed":
-        raise PtyctlError(last.code or ErrorCode.CONNECT_FAILED, last.why, {"prompt": last.prompt})
+        raise PtyctlError(last.code or ErrorCode.CONNECT_FAILED, last.why, {"prompt": last.prompt}, hint=last.hint)
     return last
 
 
-def _layer(family: Platform, account: Account) -> Layer:
-    return Layer(family, account.username is not None, account.password is not None)
+def _layer(platform: Platform, account: LoginAccount) -> LoginLayer:
+    return LoginLayer(platform, account.username is not None, account.password is not None)
 
 
 class _Login:
-    """One login; what it types goes out as the session's own."""
-
-    def __init__(self, terminal: TerminalState, dialog: LoginDialog, accounts: Accounts) -> None:
+    def __init__(self, terminal: TerminalState, dialog: LoginDialog, credentials: LoginCredentials) -> None:
         self._terminal = terminal
         self._stream = terminal.stream
         self._dialog = dialog
-        self._accounts = accounts
-        self._deadline = terminal.now() + accounts.timeout_s
-        self._seen = Seen(self._stream, self._stream.incarnation_raw)
-        self._typed_at = terminal.now()
-        self._name = ""
+        self._credentials = credentials
+        self._deadline = terminal.now() + credentials.timeout_s
+        self._exchange = Exchange(terminal)
         self._silences = iter(SILENCES_S)
 
-    async def run(self) -> Action:
-        while (action := await self._next()).kind not in ("done", "failed"):
-            await self._type(action)
+    async def run(self) -> LoginAction:
+        while (action := await self._next_action()).kind not in ("done", "failed"):
+            await self._perform(action)
         return action
 
-    async def _next(self) -> Action:
-        """What is to be done now."""
-        silence_s, heard = self._longer(), -1
-        while self._terminal.now() < self._deadline:
-            size, due = self._stream.raw_size, self._last_event() + silence_s
-            if self._stream.ended is not None:
-                return self._dialog.closed()
-            if self._seen.something and size != heard:
-                due = self._stream.last_data + (ANSWER_S if self._password_follows() else QUIET_S)
-                if self._terminal.now() >= due and await self._terminal.nothing_more():
-                    heard, action = size, self._dialog.heard(self._seen.text())
-                    if action.kind == "done" and not await self._stays():
-                        continue
-                    if action.kind != "wait":
-                        self._silences = iter(SILENCES_S)
-                        return action
-                    continue
-            elif self._terminal.now() >= due:
-                return self._dialog.silent(self._seen.text())
-            await self._stream.signal.wait(min(due, self._deadline))
-        return self._gave_up()
+    async def _next_action(self) -> LoginAction:
+        silence_s, examined = next(self._silences, SILENCES_S[-1]), -1
 
-    def _longer(self) -> float:
-        return next(self._silences, SILENCES_S[-1])
+        def look() -> tuple[Literal["output", "silence"], float]:
+            if not self._exchange.output.has_data or self._stream.raw_size == examined:
+                return "silence", silence_s
+            return "output", ANSWER_S if self._password_follows_username() else OUTPUT_QUIET_S
 
-    def _last_event(self) -> float:
-        return max(self._stream.last_data, self._typed_at)
+        while (end := await self._exchange.settled(look, self._deadline)) == "output":
+            examined, action = self._stream.raw_size, self._dialog.heard(self._exchange.output.text())
+            if action.kind == "wait" or (action.kind == "done" and not await self._prompt_stays()):
+                continue
+            self._silences = iter(SILENCES_S)
+            return action
+        if end == "silence":
+            return self._dialog.silent(self._exchange.output.text())
+        return self._dialog.closed() if self._stream.ended is not None else self._timed_out()
 
-    def _password_follows(self) -> bool:
-        """Whether its prompt stands directly below the whole echo of the name: it can be nothing else."""
-        typed_on, *lines = self._seen.text().split("\n") if self._name else ("",)
-        return len(lines) == 1 and typed_on.endswith(self._name) and self._dialog.credentials.wants_password(lines[0])
+    def _password_follows_username(self) -> bool:
+        """Whether the password prompt is directly below the complete echo of the username."""
+        lines = self._exchange.lines_below_echo()
+        return lines is not None and len(lines) == 1 and self._dialog.credentials.expects_password(lines[0])
 
-    async def _stays(self) -> bool:
+    async def _prompt_stays(self) -> bool:
         """Whether the prompt stays the end of the output."""
-        stays_s = SETTLE_S if self._dialog.credentials.given else PROMPT_STAYS_S
-        size, until = self._stream.raw_size, self._stream.last_data + stays_s
+        size, stays_s = self._stream.raw_size, SETTLE_S if self._dialog.credentials.password_sent else PROMPT_STAYS_S
+        until = self._stream.last_data + stays_s
         while self._stream.raw_size == size and self._terminal.now() < until:
             await self._stream.signal.wait(until)
         return self._stream.raw_size == size
 
-    async def _type(self, action: Action) -> None:
+    async def _perform(self, action: LoginAction) -> None:
         secret = self._secret(action)
         text = action.text if secret is None else secret.get_secret_value()
-        self._name = ""
         if action.kind == "username":
-            text = self._name = f"{self._accounts.layers[action.layer].username}{action.text}"
-        writer = SYSTEM if secret is None else SYSTEM_SECRET
-        self._seen.typed()
+            text = f"{self._credentials.account(action.layer).username}{action.text}"
+        echo = text if action.kind == "username" else ""
         try:
-            if action.enter:
-                await self._terminal.gate.type(text + "\n", writer)
-            else:
-                await self._terminal.gate.write(text.encode(), writer)
+            await self._exchange.type(text, enter=action.enter, secret=secret is not None, echo=echo)
         except PtyctlError as error:
             if self._stream.ended is None:
                 raise
-            raise PtyctlError(ErrorCode.CONNECT_FAILED, f"the login was cut short: {error.message}") from None
-        self._typed_at = self._terminal.now()
+            raise PtyctlError(ErrorCode.CONNECT_FAILED, f"the login was interrupted: {error.message}") from None
 
-    def _secret(self, action: Action) -> SecretStr | None:
-        if action.kind != "secret":
+    def _secret(self, action: LoginAction) -> SecretStr | None:
+        if action.secret is None:
             return None
-        known = self._accounts.enable_secret if action.secret == "enable" else self._accounts.layers[action.layer].password
-        if known is None:
+        secret = self._credentials.secret(action.secret, action.layer)
+        if secret is None:
             raise PtyctlError(
                 ErrorCode.AUTH_FAILED,
-                f"the device asks for the {action.secret} secret, and none is known; name it, and open again",
+                f"the device asks for the {action.secret} secret, and none is known",
+                hint="give the secret and open the session again",
             )
-        return known
+        return secret
 
-    def _gave_up(self) -> Action:
-        shown = self._seen.text().split("\n")[-1].strip()
-        why = f"no prompt came within {self._accounts.timeout_s:g} s; {shown!r} is shown last: log in by hand"
-        return Action("failed", enter=False, code=ErrorCode.CONNECT_TIMEOUT, why=why, prompt=shown)
+    def _timed_out(self) -> LoginAction:
+        last = self._exchange.output.text().split("\n")[-1].strip()
+        why = f"no prompt was shown within {self._credentials.timeout_s:g} s; the last line is {last!r}"
+        return LoginAction("failed", enter=False, code=ErrorCode.CONNECT_TIMEOUT, why=why, prompt=last, hint="log in by hand")

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 from ptyctl.core.control_sequences import BRACKETED_PASTE
-from ptyctl.core.prompt import Prompt, render_line
+from ptyctl.core.renderer import render_line
 from transports.channel import Channel
 
 from .gate import Gate
 from .output_stream import OutputStream
+from .prompt import Prompt
 
 #: A prompt that only matches a pattern must stay the end of the output for this long (seconds).
 SETTLE_S = 0.15

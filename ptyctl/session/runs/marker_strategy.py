@@ -107,7 +107,7 @@ class MarkerStrategy:
         if not run.interrupted:
             return bare.tells_end(runs=True)
         terminal = self._terminal
-        there = terminal.prompt.match(terminal.last_line(), run.expect) is not None
+        there = terminal.prompt.match(terminal.last_line(), run.profile) is not None
         return there and terminal.now() >= terminal.stream.last_data + SETTLE_S
 
     def _look_again(self, run: Run, bare: UnmarkedPrompt) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptyctl.core.prompt import strip_echo, strip_prompt
+from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.renderer import render
 from ptyctl.session.io.output_stream import OutputStream
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest, FailedLine
-from ptyctl.core.prompt import Expectations
+from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.signal import Signal
 
 #: Started by exec, started to be talked to, or typed by somebody at the terminal.
@@ -32,7 +32,7 @@ class Run:
 
     seq: int
     command: str
-    expect: Expectations
+    profile: DeviceProfile
     begun: float
     ended: Signal
     request: ExecRequest | None = None

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.prompt import Expectations
 from ptyctl.core.renderer import render
 from ptyctl.core.states import TerminalMode, next_mode
+from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
 from ptyctl.session.io.coalesced_timer import CoalescedTimer
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.signal import Signal
@@ -66,7 +66,7 @@ class Runs:
     async def begin(
         self,
         command: str,
-        expect: Expectations,
+        profile: DeviceProfile,
         writer: Writer,
         request: ExecRequest | None = None,
         origin: Origin = "exec",
@@ -83,7 +83,7 @@ class Runs:
         if self.current is not None or self._reserved_for:
             await self._free()
             fence = self._terminal.gate.check(writer)
-        run = self._new(command, expect, origin, request, writer.task_id, submitted, cwd)
+        run = self._new(command, profile, origin, request, writer.task_id, submitted, cwd)
         run.fence = fence
         self._on_begin(run)
         self._helpers = start_run_tasks(run, answers, self._terminal, self.interrupted)
@@ -176,14 +176,14 @@ class Runs:
     def _new(
         self,
         command: str,
-        expect: Expectations,
+        profile: DeviceProfile,
         origin: Origin,
         request: ExecRequest | None = None,
         task_id: str | None = None,
         submitted: str | None = None,
         cwd: str | None = None,
     ) -> Run:
-        run = Run(self._next_seq, command, expect, self._terminal.now(), self.ended, request, origin, task_id)
+        run = Run(self._next_seq, command, profile, self._terminal.now(), self.ended, request, origin, task_id)
         run.submitted, run.cwd = submitted, cwd
         self._next_seq += 1
         self.mode = next_mode(self.mode, "begin_interactive" if origin == "interactive" else "begin_block")
@@ -196,7 +196,7 @@ class Runs:
     def _begin_typed(self, placed: PlacedMark) -> None:
         told = placed.mark.command
         command = told.decode("utf-8", "replace") if told is not None else self._read_off(placed.raw_begin)
-        run = self._new(command.strip(), Expectations.of(None, None, None), "typed", None, None)
+        run = self._new(command.strip(), UNKNOWN_DEVICE, "typed", None, None)
         run.sent, run.driven = True, False
         run.raw_begin, run.spool_begin = placed.raw_end, placed.spool_end
         self._on_begin(run)
@@ -206,7 +206,7 @@ class Runs:
         """A command of an earlier process still runs: it has begun already, and its marks will tell its end."""
         block = running.block
         self._next_seq = block.seq
-        run = self._new(block.cmd, Expectations.of(None, None, None), block.origin, None, block.task_id)
+        run = self._new(block.cmd, UNKNOWN_DEVICE, block.origin, None, block.task_id)
         self._history.pop(run.block_id)
         run.begun_ms, run.block_id, run.sent, run.driven = block.ts_begin, block.block_id, True, False
         self._history[run.block_id] = run

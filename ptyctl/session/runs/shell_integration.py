@@ -6,11 +6,12 @@ import random
 import re
 
 from ptyctl.core.marker import AsciiMarker
-from ptyctl.core.prompt import Expectations
+from ptyctl.platforms import DeviceProfile
+from ptyctl.session.device.prompt_wait import wait_for_prompt
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .shell_probe import PROBE_WAIT_S, Shell, answer_to, settled_prompt
+from .shell_probe import PROBE_WAIT_S, Shell, answer_to
 from .shells import bash_hooks, zsh_hooks
 
 #: Before that bash has no array of prompt commands.
@@ -48,7 +49,9 @@ async def keep_history_clean(terminal: TerminalState, writer: Writer) -> None:
         await terminal.gate.type(_ZSH_EXPANDS, writer)
 
 
-async def install_integration(terminal: TerminalState, expect: Expectations, shell: Shell, nonce: str, writer: Writer) -> bool:
+async def install_integration(
+    terminal: TerminalState, profile: DeviceProfile, shell: Shell, nonce: str, writer: Writer
+) -> bool:
     """Types the marks at the prompt that is there, in one line.
 
     False where the shell is none that can have them, or where no mark came: then it is spoken to as before.
@@ -56,19 +59,19 @@ async def install_integration(terminal: TerminalState, expect: Expectations, she
     if shell.marker is None or isinstance(shell.marker, AsciiMarker) or shell.marker.dialect == "fish":
         return False
     if shell.marker.dialect == "zsh":
-        await answer_to(terminal, expect, _ZSH_FORGETS, writer)
+        await answer_to(terminal, profile, _ZSH_FORGETS, writer)
         text = _evaluated(_ZSH.format(nonce=nonce, hooks=zsh_hooks()))
-        return await _marked(terminal, expect, f" emulate zsh -o noaliases -c {text}; {_ZSH_AS_BEFORE}", writer)
-    if await _bash_version(terminal, expect, writer) < _BASH_SINCE:
+        return await _marked(terminal, profile, f" emulate zsh -o noaliases -c {text}; {_ZSH_AS_BEFORE}", writer)
+    if await _bash_version(terminal, profile, writer) < _BASH_SINCE:
         return False
     text = _evaluated(_BASH.format(nonce=nonce, hooks=bash_hooks()))
-    return await _marked(terminal, expect, f" eval {text}", writer)
+    return await _marked(terminal, profile, f" eval {text}", writer)
 
 
-async def _bash_version(terminal: TerminalState, expect: Expectations, writer: Writer) -> tuple[int, ...]:
+async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer: Writer) -> tuple[int, ...]:
     """Empty where the shell is no bash. The sum tells the answer from the echo."""
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    said = await answer_to(terminal, expect, f" echo $(({left}+{right}))${{BASH_VERSION-}}", writer)
+    said = await answer_to(terminal, profile, f" echo $(({left}+{right}))${{BASH_VERSION-}}", writer)
     answers = (re.match(rf"{left + right}(\d+)\.(\d+)\.", line) for line in said)
     return next((tuple(map(int, found.groups())) for found in answers if found), ())
 
@@ -79,7 +82,7 @@ def _evaluated(text: str) -> str:
     return f"\"$(printf '{form}')\""
 
 
-async def _marked(terminal: TerminalState, expect: Expectations, line: str, writer: Writer) -> bool:
+async def _marked(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> bool:
     """Whether a prompt mark comes for the line; the prompt behind it is there then."""
     stream, before = terminal.stream, len(terminal.stream.prompts)
     deadline = terminal.now() + PROBE_WAIT_S
@@ -88,5 +91,5 @@ async def _marked(terminal: TerminalState, expect: Expectations, line: str, writ
         if stream.ended is not None or terminal.now() >= deadline:
             return False
         await stream.signal.wait(deadline)
-    await settled_prompt(terminal, expect, deadline, None)
+    await wait_for_prompt(terminal, profile, deadline, None)
     return True

@@ -6,17 +6,14 @@ import random
 from dataclasses import dataclass
 
 from ptyctl.core.marker import FISH_ERROR_PREFIX, AsciiMarker, Marker, shell_probe
-from ptyctl.core.prompt import Expectations
 from ptyctl.core.shells import Dialect
+from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import MarkReceived
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
-#: How long a shell or a device may take to show its first prompt, and to answer the probe.
-PROMPT_WAIT_S = 5.0
+#: How long a shell may take to answer the probe.
 PROBE_WAIT_S = 5.0
-#: A terminal that has been silent for so long is asked for its prompt with one Enter.
-SILENT_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,45 +24,14 @@ class Shell:
     why: str | None = None
 
 
-async def settled_prompt(terminal: TerminalState, expect: Expectations, deadline: float, writer: Writer | None) -> bool:
-    """Waits until the terminal shows a prompt at its end, and nothing follows. A silent one gets one Enter from `writer`.
-
-    False when none came: a question (a login, a confirmation) is none, and is left alone.
-    """
-    stream, asked = terminal.stream, writer is None
-    while stream.ended is None and terminal.now() < deadline:
-        line = terminal.last_line()
-        certainty = terminal.prompt.match(line, expect)
-        if certainty == "exact":
-            return True
-        due = stream.last_data + SETTLE_S
-        if certainty == "regex":
-            if terminal.now() >= due:
-                terminal.prompt.learn(line)
-                return True
-        elif expect.profile.asks(line):
-            return False
-        else:
-            due = stream.last_data + SILENT_S
-            if not asked and terminal.now() >= due:
-                asked = True
-                assert writer is not None
-                await terminal.gate.type("\n", writer)
-                deadline = min(deadline, terminal.now() + PROBE_WAIT_S)
-            if asked:
-                due = deadline
-        await stream.signal.wait(min(due, deadline))
-    return False
-
-
-async def ask(terminal: TerminalState, expect: Expectations, nonce: str, writer: Writer) -> Shell:
+async def ask(terminal: TerminalState, profile: DeviceProfile, nonce: str, writer: Writer) -> Shell:
     """Types a harmless arithmetic echo at the prompt that is there; only a POSIX shell does the sum, and fish says who it is.
 
     A second line tells whether the private OSC sequence comes through, or the ASCII form is needed.
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
     line, answer = shell_probe(left, right)
-    said = await answer_to(terminal, expect, line, writer)
+    said = await answer_to(terminal, profile, line, writer)
     dialect = _speaker(said, answer)
     if dialect is None:
         return Shell(None, "no POSIX shell answered here")
@@ -73,7 +39,7 @@ async def ask(terminal: TerminalState, expect: Expectations, nonce: str, writer:
     seen: list[MarkReceived] = []
     unsubscribe = terminal.stream.subscribe(MarkReceived, seen.append)
     try:
-        await answer_to(terminal, expect, marker.line(":", terminal.stream.next_counter(nonce)), writer)
+        await answer_to(terminal, profile, marker.line(":", terminal.stream.next_counter(nonce)), writer)
     finally:
         unsubscribe()
     return Shell(marker if seen else AsciiMarker(nonce, dialect))
@@ -86,14 +52,14 @@ def _speaker(said: list[str], answer: str) -> Dialect | None:
     return "zsh" if len(first) > len(answer) else "posix"
 
 
-async def answer_to(terminal: TerminalState, expect: Expectations, line: str, writer: Writer) -> list[str]:
+async def answer_to(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> list[str]:
     """The lines that come back for a typed line, until the prompt is there again."""
     stream = terminal.stream
     begin, feeds = stream.spool_end, stream.line_feeds
     deadline = terminal.now() + PROBE_WAIT_S
     await terminal.gate.type(line + "\n", writer)
     while stream.ended is None and terminal.now() < deadline:
-        certainty = terminal.prompt.match(terminal.last_line(), expect)
+        certainty = terminal.prompt.match(terminal.last_line(), profile)
         due = deadline
         if stream.line_feeds > feeds and certainty is not None:
             due = stream.last_data + (0 if certainty == "exact" else SETTLE_S)

@@ -6,17 +6,18 @@ import asyncio
 
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
-from ptyctl.core.prompt import Prompt
 from ptyctl.core.shells import shell_dialect
+from ptyctl.session.device.prompt_wait import PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.prompt import Prompt
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .by_prompt import DEFAULT_IDLE_S, ByPrompt
 from .marker_strategy import MarkerStrategy
 from .marks_strategy import MarksStrategy
+from .prompt_strategy import DEFAULT_IDLE_S, PromptStrategy
 from .run import Run
 from .shell_integration import install_integration, keep_history_clean
-from .shell_probe import PROMPT_WAIT_S, Shell, ask, settled_prompt
+from .shell_probe import Shell, ask
 from .strategy import CompletionStrategy
 
 #: A shell's first prompt tells that it reads; typed before, its line editor may lose or show it twice.
@@ -111,14 +112,14 @@ class StrategySelector:
         """Somebody typed a command at a shell with marks."""
         self.way = MarksStrategy(self._terminal, Marker(self.nonce))
 
-    async def _by_prompt(self, run: Run, writer: Writer) -> ByPrompt:
+    async def _by_prompt(self, run: Run, writer: Writer) -> PromptStrategy:
         local = self._program is not None  # a program may have no prompt at all, and takes an Enter for input
         wait_s = LOCAL_PROMPT_WAIT_S if local else PROMPT_WAIT_S
-        found = await settled_prompt(self._terminal, run.expect, self._terminal.now() + wait_s, None if local else writer)
+        found = await wait_for_prompt(self._terminal, run.profile, self._terminal.now() + wait_s, None if local else writer)
         request = run.request
         idle_ms = request.until_idle_ms if request is not None else None
         idle_s = idle_ms / 1000 if idle_ms is not None else None if found else DEFAULT_IDLE_S
-        return ByPrompt(self._terminal, run.command.split("\n"), idle_s)
+        return PromptStrategy(self._terminal, run.command.split("\n"), idle_s)
 
     async def _marker(self, run: Run, writer: Writer) -> Marker | None:
         """The marker to run with, or None: then the run says why it has no exit code."""
@@ -156,15 +157,15 @@ class StrategySelector:
             return self._given
         if not self.probing and not self._silent:
             return Shell(None, "this is not known to be a POSIX shell")
-        if not await settled_prompt(terminal, run.expect, terminal.now() + PROMPT_WAIT_S, writer):
+        if not await wait_for_prompt(terminal, run.profile, terminal.now() + PROMPT_WAIT_S, writer):
             return Shell(None, "no prompt was there at which to look for a POSIX shell")
         if self._hooking:
             await keep_history_clean(terminal, writer)
-        shell = await ask(terminal, run.expect, self.nonce, writer)
+        shell = await ask(terminal, run.profile, self.nonce, writer)
         if (
             self._hooking
             and not self._silent
-            and await install_integration(terminal, run.expect, shell, self.hooks_nonce, writer)
+            and await install_integration(terminal, run.profile, shell, self.hooks_nonce, writer)
         ):
             self._given = shell
             await self._next_prompt(run)
@@ -206,7 +207,7 @@ class StrategySelector:
         terminal = self._terminal
         line = terminal.last_line()
         if (self.has_marks and (line or terminal.prompt.learned is None)) or terminal.prompt.match(
-            line, run.expect
+            line, run.profile
         ) is not None:
             terminal.prompt.learn(line)
 

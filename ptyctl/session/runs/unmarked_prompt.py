@@ -30,7 +30,7 @@ class UnmarkedPrompt:
         quiet_s = terminal.now() - terminal.stream.last_data
         if quiet_s < SILENT_S or terminal.stream.line_feeds == self._line_feeds:
             return False
-        certainty = terminal.prompt.match(terminal.last_line(), self._run.expect)
+        certainty = terminal.prompt.match(terminal.last_line(), self._run.profile)
         if certainty is None or not runs:
             return certainty is not None
         if self._another_shell():

@@ -53,5 +53,5 @@ async def test_the_users_own_family(make_controller: MakeController, open_sessio
 
 @pytest.mark.parametrize("name", ["cisco", "../etc/passwd", "Cisco_IOS"])
 async def test_an_unknown_family_is_told(open_session: Open, name: str) -> None:
-    with refused(ErrorCode.UNSUPPORTED, "is not known here; use one of: ", "cisco_ios"):
+    with refused(ErrorCode.UNSUPPORTED, "is not known; use one of: ", "cisco_ios"):
         await open_session(platform=name)

@@ -13,7 +13,7 @@ from textfsm import clitable
 from ptyctl import LocalController
 from ptyctl.api.handle import SessionHandle
 from ptyctl.platforms import Platforms
-from ptyctl.session.calls.parsing import _may_show_json, parse
+from ptyctl.session.calls.output_parser import may_show_json, parse
 from tests.controller.acting import BASH, PATIENCE_MS
 
 
@@ -95,7 +95,7 @@ def test_json_is_taken_as_it_is(name: str) -> None:
     ],
 )
 def test_only_what_shows_something_is_asked_for_json(cmd: str, may: bool) -> None:
-    assert _may_show_json(cmd, " | json") is may
+    assert may_show_json(cmd, " | json") is may
 
 
 def test_every_family_with_templates_is_known_to_them() -> None:

@@ -81,7 +81,7 @@ async def test_saving_goes_to_a_mode_that_can(controller: Controller) -> None:
         saved = await config(handle, "save")
         assert (saved.mode, saved.stdout) == ("privileged", "Building configuration...\n[OK]")
     async with logged_in(controller, "fortinet_fortios") as handle:
-        with refused(ErrorCode.UNSUPPORTED, "saves by itself"):
+        with refused(ErrorCode.UNSUPPORTED, "saves automatically"):
             await config(handle, "save")
 
 

@@ -45,7 +45,7 @@ async def test_the_patterns_are_the_familys_and_the_callers_own_in_front(control
 async def test_without_credentials_the_banner_alone_may_tell(controller: Controller) -> None:
     async with switch_with(Quirks(), controller, **AUTO, username=None, auth=None) as handle:
         assert handle.opened.platform == "generic"
-        assert "taken for generic" in (handle.opened.message or "")
+        assert "generic is used" in (handle.opened.message or "")
         assert (await handle.read(cursor="0", until_regex="Username: $", timeout_ms=PATIENCE_MS)).matched
 
 
@@ -78,5 +78,5 @@ async def test_a_console_that_is_opened_again_keeps_its_family(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["automatic", "AUTO"])
 async def test_it_has_one_name(controller: Controller, name: str) -> None:
-    with refused(ErrorCode.UNSUPPORTED, "is not known here"):
+    with refused(ErrorCode.UNSUPPORTED, "is not known"):
         await session(controller, "open", protocol="local", platform=name)

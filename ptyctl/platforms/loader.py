@@ -1,4 +1,4 @@
-"""The families that there are: ours, and those in the user's folder, which come first where the names are the same."""
+"""Loads platform files: the built-in ones and those in the user's folder, which replace built-in ones of the same name."""
 
 from __future__ import annotations
 
@@ -18,51 +18,53 @@ from ptyctl.api.errors import PtyctlError, invalid, unsupported
 from .platform import Platform
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
-#: What its file says of logins, questions and log lines goes for every family, behind the family's own.
+#: The platform whose lists `_SHARED` and `login` are appended to those of every other platform.
 COMMON = "generic"
 _SHARED = ("confirmations", "free_text", "syslog", "look_alikes")
 
 
 class Platforms:
-    """Files are read when a family is asked for, and once: a change counts from the next start."""
+    """The platforms by name. A file is read once, when its platform is first requested."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """`folder` holds the user's own `<name>.toml` files; None for none.
+        """`folder` holds the user's own `<name>.toml` files.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT where the folder cannot be read, or a file in it has no name for a family.
+            PtyctlError: INVALID_ARGUMENT if the folder cannot be read or a file name is not a platform name.
         """
         self._files: dict[str, Traversable] = {}
         for place in (resources.files(__package__), *([folder] if folder else ())):
             self._files.update(_files_in(place))
         self._users = frozenset(_files_in(folder)) if folder else frozenset()
-        self._read: dict[str, Platform] = {}
+        self._loaded: dict[str, Platform] = {}
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._files))
 
     def is_users(self, name: str) -> bool:
-        """Whether the family's file is the user's own."""
+        """Whether the platform's file is in the user's folder."""
         return name in self._users
 
     def get(self, name: str) -> Platform:
-        """A family by its name.
+        """A platform by its name.
 
         Raises:
-            PtyctlError: UNSUPPORTED for a name that is not there; INVALID_ARGUMENT for a file that is wrong, naming the field.
+            PtyctlError: UNSUPPORTED for an unknown name; INVALID_ARGUMENT for a faulty file, naming the field.
         """
         if name not in self._files:
-            raise unsupported(f"platform {name!r} is not known here; use one of: {', '.join(self.names())}", field="platform")
-        if name not in self._read:
-            self._read[name] = _platform(self._files[name], self._tables_of(name))
-        return self._read[name]
+            raise unsupported(
+                f"platform {name!r} is not known", hint=f"use one of: {', '.join(self.names())}", field="platform"
+            )
+        if name not in self._loaded:
+            self._loaded[name] = _validated(self._files[name], self._tables_of(name))
+        return self._loaded[name]
 
     def all(self) -> dict[str, Platform]:
-        """Raises PtyctlError as `get` does, for the first file that is wrong."""
+        """Raises PtyctlError as `get` does, for the first faulty file."""
         return {name: self.get(name) for name in self.names()}
 
     def faults(self) -> dict[str, PtyctlError]:
-        """What is wrong, by family: nothing, if all is well."""
+        """The errors of faulty files by platform name."""
         found = {}
         for name in self.names():
             try:
@@ -72,18 +74,18 @@ class Platforms:
         return found
 
     def _tables_of(self, name: str) -> dict[str, Any]:
-        tables = _tables(self._files[name])
+        tables = _read(self._files[name])
         return tables if name == COMMON else _with_common(tables, self._common)
 
     @cached_property
     def _common(self) -> dict[str, Any]:
-        self.get(COMMON)  # says what is wrong with it by its own name
-        return _tables(self._files[COMMON])
+        self.get(COMMON)  # a fault in it is reported under its own name
+        return _read(self._files[COMMON])
 
 
 @cache
 def common() -> Platform:
-    """A device of which nothing else is known."""
+    """The platform of an unknown device."""
     return Platforms().get(COMMON)
 
 
@@ -91,24 +93,26 @@ def _files_in(place: Traversable) -> dict[str, Traversable]:
     try:
         files = {file.name.removesuffix(".toml"): file for file in place.iterdir() if file.name.endswith(".toml")}
     except OSError as error:
-        raise invalid(f"the folder of platforms {place} cannot be read: {error.strerror}; name another one") from None
+        raise invalid(f"the platform folder {place} cannot be read: {error.strerror}", hint="name another folder") from None
     for name, file in files.items():
         if not _NAME.fullmatch(name):
-            raise invalid(f"{file}: a platform's name is of small letters, digits and _; rename the file", path=str(file))
+            raise invalid(
+                f"{file}: a platform name consists of lower-case letters, digits and _", hint="rename the file", path=str(file)
+            )
     return files
 
 
-def _tables(file: Traversable) -> dict[str, Any]:
+def _read(file: Traversable) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise invalid(f"{file} cannot be read: {error.strerror}", path=str(file)) from None
     except ValueError as error:  # TOMLDecodeError and UnicodeDecodeError
-        raise invalid(f"{file} is no TOML: {error}", path=str(file)) from None
+        raise invalid(f"{file} is not valid TOML: {error}", path=str(file)) from None
 
 
 def _with_common(tables: dict[str, Any], common: dict[str, Any]) -> dict[str, Any]:
-    """The common lists behind the family's own; what is no list here is told by the validation."""
+    """Append the common lists to the platform's own. A value of the wrong type is left for the validation to report."""
     merged = {**tables, **{key: _joined(tables, common, key) for key in _SHARED if key in common}}
     login = tables.get("login", {})
     if isinstance(login, dict):
@@ -121,18 +125,21 @@ def _joined(own: dict[str, Any], common: dict[str, Any], key: str) -> Any:
     return [*first, *common[key]] if isinstance(first, list) else first
 
 
-def _platform(file: Traversable, tables: dict[str, Any]) -> Platform:
+def _validated(file: Traversable, tables: dict[str, Any]) -> Platform:
     try:
         return Platform.model_validate_json(to_json(tables), strict=True)
     except ValidationError as error:
         found = error.errors(include_input=False, include_url=False)
         faults = [(_field(fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in found]
-        told = "; ".join(f"{field}: {problem}" if field else problem for field, problem in faults)
+        listed = "; ".join(f"{field}: {problem}" if field else problem for field, problem in faults)
         raise invalid(
-            f"{file}: {told}; docs/platforms.md explains the fields", path=str(file), fields=[field for field, _ in faults]
+            f"{file}: {listed}",
+            hint="docs/platforms.md explains the fields",
+            path=str(file),
+            fields=[field for field, _ in faults],
         ) from None
 
 
 def _field(place: tuple[int | str, ...]) -> str:
-    """As it would be written: `modes.user.prompt`, `pagers[0].key`."""
+    """The path of a field as in TOML: `modes.user.prompt`, `pagers[0].key`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")

@@ -1,0 +1,196 @@
+"""The compiled form of a platform: the patterns by which the CLI engine (`ptyctl/session/device/`) reads a device's output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from ptyctl.core.search import any_of, compile_all, compile_pattern
+
+from .pattern import PagerPattern, Pattern, any_matches, encode
+
+#: Prompts of shells and device families. A percent sign behind a digit is a progress report, not a prompt.
+DEFAULT_PROMPT = r"^[^\s].{0,199}?(?:[>#$\]]|[^0-9\s]%) ?$|^[>#$%] ?$"
+#: A pager may follow the first part of a long line (FRR).
+DEFAULT_PAGERS = (
+    r"(?i)<?-{2,} ?\(?more(?: ?\d+%)?\)? ?-{2,}>?(?: ?\(\d+%\)|, next page[^\n]{0,80})?\s*$",
+    r"(?i)^\s*press any key to continue[^\n]{0,60}$",
+    r"(?i)^\s*\[q quit\|[^\n]{0,80}$",
+)
+#: Messages with which devices refuse a command.
+DEFAULT_ERRORS = (
+    r"(?m)^\s*% ?[A-Z\[].*$",
+    r"(?mi)^\s*(?:error:|syntax error|unknown command|invalid input|bad command|unrecognized command|minor:|major:).*$",
+)
+#: Questions that need a person: a secret, a name, a confirmation.
+QUESTION = Pattern.of(
+    r"(?i)(?:(?:pass(?:word|phrase|code)|login|user ?name|secret|pin)[^\n]{0,60}:\s*"
+    r"|\[(?:y(?:es)?/no?(?:/cancel)?|confirm)\][^\n]{0,3}|\(y(?:es)?/no?\)[^\n]{0,3})$"
+)
+#: Text that may be a question in other words: "Repeat count [5]: ", "Source filename []?".
+POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?] {0,2}$")
+#: Last characters of prompts; text behind one of them was typed.
+_PROMPT_ENDS = ">#$%]"
+
+
+def pager_pattern(text: str) -> PagerPattern:
+    """A pager of which only the text is known."""
+    return PagerPattern(pattern=Pattern.of(text), erased_by="carriage_return")
+
+
+@dataclass(frozen=True, slots=True)
+class ModePrompt:
+    """The prompt of one mode. `above` is the line above it that belongs to it; it may be missing unless `above_required`."""
+
+    mode: str
+    prompt: Pattern
+    above: Pattern | None = None
+    above_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPrompt:
+    """A prompt in the output: its mode, its last line, and the number of its lines (1 or 2)."""
+
+    mode: str
+    prompt: str
+    lines: int = 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DeviceProfile:
+    """What is known of a device's command line. Patterns are matched on one line as a terminal shows it.
+
+    `modes` are the prompts by mode, `prompt` is the prompt in any mode. `look_alikes` are never prompts, `above` are lines
+    that belong to the prompt below them, `log_lines` may be printed at any time. `questions` and `confirmations` need a
+    person. `free_text` announces that the device reads lines without a prompt between them; the group is the terminator.
+    `settle_s` is the requested settle time of prompts and pagers, `family_settle_s` that of the platform.
+    """
+
+    prompt: Any
+    pagers: tuple[PagerPattern, ...]
+    errors: tuple[Any, ...]
+    has_error: Callable[[bytes], bool]
+    modes: tuple[ModePrompt, ...] = ()
+    look_alikes: tuple[Pattern, ...] = ()
+    above: tuple[Pattern, ...] = ()
+    log_lines: tuple[Pattern, ...] = ()
+    questions: tuple[Pattern, ...] = ()
+    confirmations: tuple[Pattern, ...] = ()
+    passwords: tuple[Pattern, ...] = ()
+    free_text: tuple[Pattern, ...] = ()
+    family_settle_s: float = 0.0
+    settle_s: float = 0.0
+
+    @lru_cache(maxsize=512)  # noqa: B019 - profiles live as long as their platforms
+    def with_overrides(
+        self,
+        prompt: str | None = None,
+        pagers: tuple[str, ...] | None = None,
+        errors: tuple[str, ...] | None = None,
+        settle_ms: int | None = None,
+    ) -> DeviceProfile:
+        """The profile with the `expect` patterns of a session or a call; None keeps a list, an empty tuple clears it.
+
+        Raises:
+            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses, naming it.
+        """
+        changed: dict[str, Any] = {"settle_s": (settle_ms or 0) / 1000}
+        if prompt:
+            changed["prompt"] = compile_pattern(prompt, "expect.prompt_regex")
+        if pagers is not None:
+            changed["pagers"] = self._pagers_of(pagers)
+        if errors is not None:
+            changed["errors"] = tuple(compile_all(errors, "expect.error_regexes"))
+            changed["has_error"] = any_of(errors)
+        return replace(self, **changed)
+
+    def _pagers_of(self, texts: tuple[str, ...]) -> tuple[PagerPattern, ...]:
+        """The pagers with these patterns; those of the profile keep their keys."""
+        compile_all(texts, "expect.pager_regexes")
+        known = {pager.pattern.text: pager for pager in self.pagers}
+        return tuple(known[text] if text in known else pager_pattern(text) for text in texts)
+
+    def is_prompt(self, line: str) -> bool:
+        """Whether a line looks like the prompt of any mode."""
+        data = encode(line)
+        return bool(
+            line.strip() and self.prompt.search(data) and not any_matches(self.look_alikes, line) and not self.asks(line)
+        )
+
+    def shown_prompt(self, lines: Sequence[str]) -> ShownPrompt | None:
+        """The prompt that the last line is, with its mode: the first one in the platform file that fits."""
+        line = lines[-1] if lines else ""
+        if not line.strip() or any_matches(self.look_alikes, line):
+            return None
+        above = lines[-2].rstrip() if len(lines) > 1 else ""
+        for mode in self.modes:
+            has_above = mode.above is not None and mode.above.matches(above)
+            if (has_above or not mode.above_required) and mode.prompt.matches(line):
+                return ShownPrompt(mode.mode, line, 2 if has_above else 1)
+        return None
+
+    def prompt_before_text(self, lines: Sequence[str]) -> tuple[ShownPrompt, str] | None:
+        """The prompt that the last line begins with, and the text behind it: a half-typed command, or a log line."""
+        line = lines[-1] if lines else ""
+        for begin in _possible_prompts(line):
+            shown = self.shown_prompt([*lines[:-1], begin])
+            rest = line[len(begin) :]
+            if shown is not None and rest.strip():
+                return shown, rest
+        return None
+
+    def pager(self, line: str) -> PagerPattern | None:
+        """The pager that a line shows."""
+        data = encode(line)
+        return next((pager for pager in self.pagers if pager.pattern.search(data)), None) if line.strip() else None
+
+    def asks(self, line: str) -> bool:
+        """Whether a line is a question that needs a person."""
+        return bool(line.strip()) and (any_matches(self.questions, line) or any_matches(self.confirmations, line))
+
+    def may_ask(self, line: str) -> bool:
+        """Whether a line may be a question, judged by its last character only."""
+        return POSSIBLE_QUESTION.matches(line) and not self.is_log_line(line)
+
+    def is_log_line(self, line: str) -> bool:
+        return any_matches(self.log_lines, line)
+
+    def is_above(self, line: str) -> bool:
+        """Whether a line may belong to the prompt below it."""
+        return any_matches(self.above, line)
+
+    def text_terminator(self, line: str) -> str | None:
+        """What ends the text that a line asks for; None if it asks for no text."""
+        matches = (pattern.search(encode(line)) for pattern in self.free_text)
+        return next((match.group(1).decode() for match in matches if match is not None), None)
+
+    def error_lines(self, text: str) -> list[str]:
+        """The lines of `text` that an error pattern matches, in order, each once."""
+        data, found = text.encode(), []
+        for pattern in self.errors if self.has_error(data) else ():
+            for match in pattern.finditer(data):
+                begin = data.rfind(b"\n", 0, match.end() - 1 if match.end() else 0) + 1
+                end = data.find(b"\n", match.start())
+                found.append((begin, data[begin : len(data) if end < begin else end].decode("utf-8", "replace").strip()))
+        return list(dict.fromkeys(line for _, line in sorted(found) if line))
+
+
+def _possible_prompts(line: str) -> Iterator[str]:
+    """The beginnings of a line that may be a prompt, shortest first; with and without the blank that many prompts end in."""
+    for index, character in enumerate(line):
+        if character in _PROMPT_ENDS:
+            if line[index + 1 : index + 2] == " ":
+                yield line[: index + 2]
+            yield line[: index + 1]
+
+
+#: The profile of a program of which nothing is known.
+UNKNOWN_DEVICE = DeviceProfile(
+    prompt=compile_pattern(DEFAULT_PROMPT, "prompt"),
+    pagers=tuple(pager_pattern(text) for text in DEFAULT_PAGERS),
+    errors=tuple(compile_all(DEFAULT_ERRORS, "errors")),
+    has_error=any_of(DEFAULT_ERRORS),
+)

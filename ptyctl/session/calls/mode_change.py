@@ -1,0 +1,70 @@
+"""Mode changes and saving for callers: checked against the lock, and finished even if the caller goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ptyctl.api.errors import unsupported
+from ptyctl.session.device import modes
+from ptyctl.session.device.device_cli import DeviceCli
+from ptyctl.session.io.gate import Writer
+from ptyctl.session.session import Session
+
+_Result = TypeVar("_Result")
+
+
+async def change_mode(session: Session, mode: str, writer: Writer) -> str:
+    """Go to a mode of the session's platform; the mode it is in then.
+
+    Raises:
+        PtyctlError: LOCKED, LOCK_REQUIRED, BUSY; UNSUPPORTED without a platform; see `modes.walk`.
+    """
+    shown = await _reserved(session, writer, f"the change to mode {mode}", lambda cli, check: modes.walk(cli, mode, check))
+    return shown.mode
+
+
+async def save(session: Session, writer: Writer) -> tuple[str, str]:
+    """Save the device's configuration; the mode it is in then, and the device's output.
+
+    Raises:
+        PtyctlError: as `change_mode`; see `modes.save`.
+    """
+    shown, output = await _reserved(session, writer, "saving", modes.save)
+    return shown.mode, output
+
+
+def mode_at(session: Session, raw_end: int | None = None) -> str | None:
+    """The mode of the prompt at the end of the output, or at a raw offset.
+
+    None without a prompt, or on a platform with a POSIX shell, whose prompt may be any text.
+    """
+    platform = session.platform
+    if platform is None or platform.posix_shell:
+        return None
+    shown = DeviceCli(session.terminal, platform, session.credentials).shown(raw_end)
+    return None if shown is None else shown.mode
+
+
+async def _reserved(
+    session: Session,
+    writer: Writer,
+    purpose: str,
+    work: Callable[[DeviceCli, modes.Check], Awaitable[_Result]],
+) -> _Result:
+    """Do work at the device while no run can begin. A cancelled caller leaves nothing half done, such as a password prompt."""
+    session.gate.check(writer)
+    if session.platform is None:
+        raise unsupported(
+            "modes belong to a platform, and this session has none", hint="open it with one, or type the device's commands"
+        )
+    cli = DeviceCli(session.terminal, session.platform, session.credentials)
+
+    async def reserved_work() -> _Result:
+        async with session.runs.reserved(purpose):
+            return await work(cli, lambda: session.gate.check(writer))
+
+    task = asyncio.create_task(reserved_work(), name=purpose)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the caller got the exception, if it waited
+    return await asyncio.shield(task)

@@ -1,0 +1,104 @@
+"""Prepares a session after its channel has opened: logs in, detects the platform, turns paging off, widens the terminal."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ptyctl.api.errors import PtyctlError
+from ptyctl.api.session import Expect
+from ptyctl.platforms import COMMON, CommandSequence, Platform, Platforms, ShownPrompt
+from ptyctl.session.device.device_cli import DeviceCli
+from ptyctl.session.device.login import log_in
+from ptyctl.session.device.modes import walk_home
+from ptyctl.session.device.platform_detection import AUTO, any_platform, detect, detect_by_banner, format_verdict
+from ptyctl.session.device.prompt_wait import PROMPT_WAIT_S, wait_for_prompt
+from ptyctl.session.io.gate import SYSTEM
+from ptyctl.session.session import Session
+
+
+async def prepare(session: Session, platforms: Platforms) -> None:
+    """Log in with the session's credentials, if it has any, and set `session.login_notice` to what its user should know.
+
+    Raises:
+        PtyctlError: AUTH_FAILED, CONNECT_FAILED, CONNECT_TIMEOUT, REMOTE_CLOSED.
+    """
+    restore_platform(session, platforms)
+    has_login, detects = bool(session.credentials.layers), session.spec.platform == AUTO
+    if not has_login and not detects:
+        return
+    notices: list[str] = []
+    async with session.runs.reserved("its login"):
+        if has_login:
+            server = platforms.get(COMMON)
+            platform = _login_platform(session, platforms) if detects else session.platform or server
+            done = await log_in(session.terminal, platform, server, session.credentials)
+            session.terminal.prompt.learn(session.terminal.last_line())
+            notices += [done.why] if done.why else []
+        if detects:
+            notices.append(await _detect_platform(session, platforms))
+        if has_login and session.credentials.prepare:
+            notices += await _set_up_terminal(session)
+    session.set_login_notice("; ".join(notices) or None)
+
+
+def restore_platform(session: Session, platforms: Platforms) -> None:
+    """Load the platform of a session that an earlier process left. A faulty file is reported by the next open."""
+    name = session.spec.platform
+    if session.platform is None and name not in (None, AUTO):
+        with suppress(PtyctlError):
+            session.set_platform(platforms.get(name))
+
+
+def merged_expect(given: Expect, platform: Platform) -> Expect:
+    """The platform's patterns, replaced by those given. A POSIX shell's prompt may be any text, so it is learned."""
+    return given if platform.posix_shell else platform.expect().model_copy(update=given.model_dump(exclude_none=True))
+
+
+def _login_platform(session: Session, platforms: Platforms) -> Platform:
+    """The platform that the banner indicates; without one, the questions of any platform's login may be asked."""
+    verdict = detect_by_banner(session.terminal, platforms)
+    return platforms.get(verdict.family) if verdict.family is not None and verdict.sure else any_platform(platforms)
+
+
+async def _detect_platform(session: Session, platforms: Platforms) -> str:
+    """Detect the platform at the prompt, or by the banner alone if no prompt is shown; the notice about it."""
+    terminal = session.terminal
+    verdict = detect_by_banner(terminal, platforms)
+    if await wait_for_prompt(terminal, session.profile(), terminal.now() + PROMPT_WAIT_S, SYSTEM):
+        verdict = await detect(terminal, platforms, DeviceCli(terminal, platforms.get(COMMON)))
+    name = verdict.family if verdict.family is not None and verdict.sure else COMMON
+    platform = platforms.get(name)
+    session.adopt_platform(name, platform, merged_expect(session.expect, platform))
+    return format_verdict(verdict)
+
+
+async def _set_up_terminal(session: Session) -> list[str]:
+    """Go to a mode in which commands run, and type the platform's terminal commands; notices about what failed.
+
+    TerminalState commands that the device refuses are not reported: pagers are answered, and wrapped echoes are recognised.
+    """
+    if session.platform is None or session.platform.posix_shell:
+        return []
+    cli, notices = DeviceCli(session.terminal, session.platform, session.credentials), list[str]()
+    try:
+        await walk_home(cli)
+    except PtyctlError as error:
+        if cli.closed:
+            raise
+        notices.append(error.message if error.hint is None else f"{error.message}; {error.hint}")
+    shown = cli.shown()
+    if shown is None:
+        return notices
+    for sequence in _terminal_commands(session.platform, shown):
+        for command in sequence.commands:
+            if (await cli.run(command, sequence.dialog, quit_pager=True)).shown is None:
+                await cli.leave_question()
+    return notices
+
+
+def _terminal_commands(platform: Platform, shown: ShownPrompt) -> list[CommandSequence]:
+    """The commands to type in that mode after a login."""
+    terminal = platform.terminal
+    width = (CommandSequence(commands=(one.command.format(columns=one.columns),), modes=one.modes) for one in terminal.width)
+    sequences = (*terminal.paging_off, *width, *terminal.setup)
+    return [sequence for sequence in sequences if not sequence.modes or shown.mode in sequence.modes]

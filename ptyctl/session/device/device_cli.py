@@ -1,0 +1,221 @@
+"""Commands that the session itself types at a device's prompt: to change the mode, save, turn paging off, detect the family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.platforms import ModeGraph, Platform, QuestionAnswer, ShownPrompt
+from ptyctl.platforms.pattern import any_matches
+from ptyctl.platforms.platform import USERNAME
+from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
+
+from .exchange import Exchange, prompt_stay_s
+from .login_credentials import NO_CREDENTIALS, LoginCredentials
+from .output_end import OutputEnd, classify, find_buried_prompt, only_blank_or_above
+from .output_since import lines_before
+
+#: How long a question, and a pager, must stay the end of the output.
+QUESTION_STAYS_S = 0.1
+#: After this much silence the device has read the line, but shows no prompt.
+SILENCE_S = 15.0
+#: After this much silence a terminal without a known prompt gets one Enter.
+REQUEST_PROMPT_AFTER_S = 1.0
+#: Keys that leave an unanswered question: an interrupt, then Enter as often as a secret is asked for.
+_MAX_LEAVE_KEYS = 4
+
+#: How a command ended: at a prompt; at a question without an answer; with a secret that was refused or is unknown; in silence.
+Outcome = Literal["prompt", "question", "refused", "unknown_secret", "silence"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """The output of a command without its echo and the prompt. `asked` is the last question; `secret`: a secret was typed."""
+
+    outcome: Outcome
+    lines: tuple[str, ...] = ()
+    shown: ShownPrompt | None = None
+    asked: str = ""
+    secret: bool = False
+
+    @property
+    def text(self) -> str:
+        """The output in one line, for a message."""
+        return " / ".join(line.strip() for line in self.lines if line.strip()) or "nothing"
+
+
+class DeviceCli:
+    """The command line of one device. `credentials` answer the questions of its dialogues."""
+
+    def __init__(self, terminal: TerminalState, platform: Platform, credentials: LoginCredentials = NO_CREDENTIALS) -> None:
+        self.platform = platform
+        self.graph = ModeGraph(platform)
+        self._terminal = terminal
+        self._profile = platform.profile
+        self._credentials = credentials
+
+    @property
+    def closed(self) -> bool:
+        """Whether the far end has closed the connection."""
+        return self._terminal.stream.ended is not None
+
+    def shown(self, raw_end: int | None = None) -> ShownPrompt | None:
+        """The prompt at the end of the output, or at a raw offset."""
+        stream = self._terminal.stream
+        return self._profile.shown_prompt(lines_before(stream, stream.raw_size if raw_end is None else raw_end))
+
+    def can_answer(self, dialog: Sequence[QuestionAnswer]) -> bool:
+        """Whether all secrets of a dialogue are known."""
+        return all(answer.secret is None or self._credentials.secret(answer.secret) is not None for answer in dialog)
+
+    async def run(
+        self,
+        line: str,
+        dialog: Sequence[QuestionAnswer] = (),
+        *,
+        enter: bool = True,
+        quit_pager: bool = False,
+        silence_s: float = SILENCE_S,
+    ) -> CommandResult:
+        """Type one line, answer the questions of `dialog`, each once, and return at the prompt or another end.
+
+        Args:
+            quit_pager: leave a pager; otherwise all pages are read.
+            silence_s: the longest silence.
+
+        Raises:
+            PtyctlError: REMOTE_CLOSED.
+        """
+        exchange, output, answered, asked = Exchange(self._terminal), list[str](), set[QuestionAnswer](), ""
+        await exchange.type(line, enter=enter, echo=line if enter else "")
+        while (end := await self._end(exchange, dialog, silence_s)).kind != "unknown":
+            lines = exchange.output.new_lines()
+            secret = any(answer.secret for answer in answered)
+            if end.prompt is not None:
+                self._learn_prompt()
+                output += self._without_buried_prompt(lines[: len(lines) - end.prompt.lines])
+                return CommandResult("prompt", tuple(output), end.prompt, asked, secret)
+            output += lines[:-1]
+            if end.pager is not None:
+                await exchange.type(end.pager.quit if quit_pager else end.pager.key, enter=False)
+                continue
+            asked = lines[-1].strip()
+            answer = next((one for one in dialog if one.match.matches(lines[-1])), None)
+            outcome = self._unanswered(answer, answered)
+            if outcome is not None or answer is None:
+                return CommandResult(outcome or "question", tuple(output), None, asked, secret)
+            answered.add(answer)
+            await self._answer(exchange, answer)
+        return CommandResult("silence", (*output, *exchange.output.new_lines()), None, asked)
+
+    async def prompt(self) -> ShownPrompt:
+        """The prompt at the end of the output, once it has settled; a silent terminal gets one Enter.
+
+        Raises:
+            PtyctlError: BUSY at a question that waits for an answer; IO_ERROR if no prompt is shown.
+        """
+        known = self.shown()
+        if known is not None and self._at_known_prompt():
+            return known
+        exchange = Exchange(self._terminal)
+        end = await self._end(exchange, (), REQUEST_PROMPT_AFTER_S)
+        if end.prompt is not None:
+            self._learn_prompt()
+            return end.prompt
+        last = exchange.output.new_lines()[-1].strip()
+        if end.kind != "unknown" and end.pager is None:
+            raise PtyctlError(
+                ErrorCode.BUSY, f"the device waits for an answer to {last!r}", hint="answer it, or press ctrl_c, first"
+            )
+        key = None if end.pager is None else end.pager.quit
+        result = await self.run(key or "", enter=key is None, quit_pager=True)
+        if result.shown is None:
+            shows = f"it shows {last!r}" if last else "it shows nothing"
+            raise PtyctlError(
+                ErrorCode.IO_ERROR, f"no prompt of {self.platform.title} was shown; {shows}", hint="look at the screen"
+            )
+        return result.shown
+
+    async def leave_question(self, *, press_enter: bool = False) -> ShownPrompt | None:
+        """Leave a question without answering it; the prompt shown then, or None if the question stays.
+
+        Args:
+            press_enter: type Enter if an interrupt has no effect, as after a wrong password, where some devices hang up.
+        """
+        exchange = Exchange(self._terminal)
+        with suppress(PtyctlError):
+            await exchange.type(self.platform.keys.interrupt, enter=False)
+            for _ in range(_MAX_LEAVE_KEYS):
+                end = await self._end(exchange, (), REQUEST_PROMPT_AFTER_S)
+                if end.prompt is not None:
+                    self._learn_prompt()
+                    return end.prompt
+                last = exchange.output.text().split("\n")[-1]
+                if not press_enter or any_matches(self.platform.confirmations, last):
+                    return None  # an Enter might confirm it, or count as a wrong password
+                await exchange.type("")
+        return None
+
+    def _learn_prompt(self) -> None:
+        self._terminal.prompt.learn(self._terminal.last_line())
+
+    def _at_known_prompt(self) -> bool:
+        return self._terminal.last_line() == self._terminal.prompt.learned
+
+    def _without_buried_prompt(self, lines: list[str]) -> list[str]:
+        """The output without an earlier prompt that log lines had pushed away."""
+        buried = find_buried_prompt(lines, self._profile)
+        if buried is None:
+            return lines
+        begin = max(at for at, line in enumerate(lines) if line.startswith(buried.prompt.prompt.rstrip()))
+        return lines[: begin + 1 - buried.prompt.lines]
+
+    def _unanswered(self, answer: QuestionAnswer | None, answered: set[QuestionAnswer]) -> Outcome | None:
+        """Why a question is not answered; None if it is."""
+        if answer is None:
+            return "question"
+        if answer in answered:
+            return "refused"
+        return None if self.can_answer((answer,)) else "unknown_secret"
+
+    async def _answer(self, exchange: Exchange, answer: QuestionAnswer) -> None:
+        secret = None if answer.secret is None else self._credentials.secret(answer.secret)
+        text = (answer.send or "").replace(USERNAME, self._credentials.account().username or "")
+        typed = text if secret is None else secret.get_secret_value()
+        await exchange.type(typed, enter=answer.enter, secret=secret is not None)
+
+    async def _end(self, exchange: Exchange, dialog: Sequence[QuestionAnswer], silence_s: float) -> OutputEnd:
+        """Wait for the end of the output; "unknown" stands for silence. A buried prompt is requested again with one Enter."""
+        requested_at = -1
+        stream = self._terminal.stream
+
+        def look() -> tuple[OutputEnd, float]:
+            end = classify(exchange.output.new_lines(), self._profile, [answer.match for answer in dialog])
+            if end.kind == "question" or (end.kind == "buried_prompt" and requested_at == stream.raw_size):
+                end = OutputEnd("unknown")
+            stay_s = silence_s if end.kind == "unknown" else self._stay_s(end)
+            return end, min(stay_s, ANSWER_S) if self._follows_echo(exchange, end) else stay_s
+
+        while (end := await exchange.settled(look)) is not None:
+            if end.kind != "buried_prompt":
+                return end
+            requested_at = stream.raw_size
+            await exchange.press_enter()
+        why = stream.ended.message if stream.ended is not None else ""
+        raise PtyctlError(ErrorCode.REMOTE_CLOSED, f"the far end closed the connection: {why}", hint="open the session again")
+
+    def _stay_s(self, end: OutputEnd) -> float:
+        settle_s = self._profile.family_settle_s
+        if end.kind == "prompt":
+            return prompt_stay_s(self._terminal.prompt, self._terminal.last_line(), settle_s)
+        return max(SETTLE_S, settle_s) if end.kind == "buried_prompt" else QUESTION_STAYS_S
+
+    def _follows_echo(self, exchange: Exchange, end: OutputEnd) -> bool:
+        """Whether the prompt shown before, or a question of the dialogue, is directly below the complete echo."""
+        if end.kind != "dialog" and not (end.kind == "prompt" and self._at_known_prompt()):
+            return False
+        lines = exchange.lines_below_echo()
+        return lines is not None and only_blank_or_above(lines[:-1], self._profile)

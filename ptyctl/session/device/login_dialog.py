@@ -1,0 +1,295 @@
+"""The decisions of a login: from the output of a terminal to the next input, without any input or output of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ptyctl.api.errors import ErrorCode
+from ptyctl.platforms import ModeGraph, Platform, QuestionAnswer, SecretName
+from ptyctl.platforms.pattern import any_matches
+
+from .output_end import classify
+
+#: More attempts lock an account on many devices.
+MAX_ATTEMPTS = 3
+#: Twice what two layers, a setup dialogue, a pager and a left-over mode may need together.
+_MAX_ANSWERS = 40
+#: Enters that wake any console that can be woken, and Ctrl-Cs that leave any question that can be left.
+_MAX_ENTERS = 3
+_MAX_INTERRUPTS = 2
+#: What a password is for is explained in one of this many last lines.
+_EXPLANATION_LINES = 3
+
+ActionKind = Literal[
+    "wait",  # nothing to answer yet
+    "username",  # the layer's, followed by `text`
+    "secret",  # the layer's, named by `secret`
+    "enter",
+    "answer",  # `text`, to a question
+    "clear_line",  # the key in `text`
+    "interrupt",  # the key in `text`
+    "quit_pager",  # the key in `text`
+    "leave_mode",  # the command in `text`
+    "done",  # at a prompt of `mode`
+    "failed",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAction:
+    """The next input of a login, or its end. `enter`: the end of line follows what is typed.
+
+    `why` and `hint` explain a failure, or what the caller should know after the login; `prompt` is the last one shown.
+    """
+
+    kind: ActionKind
+    text: str = ""
+    enter: bool = True
+    secret: SecretName | None = None
+    layer: int = 0
+    mode: str | None = None
+    why: str = ""
+    hint: str | None = None
+    code: ErrorCode | None = None
+    prompt: str = ""
+
+
+_WAIT = LoginAction("wait", enter=False)
+_ENTER = LoginAction("enter")
+
+
+def _key(kind: ActionKind, text: str) -> LoginAction:
+    return LoginAction(kind, text, enter=False)
+
+
+def _failed(code: ErrorCode, why: str, prompt: str, hint: str) -> LoginAction:
+    return LoginAction("failed", enter=False, code=code, why=why, hint=hint, prompt=prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginLayer:
+    """One of successive logins: a console server's comes before the device's. `username`, `password`: whether known."""
+
+    platform: Platform
+    username: bool = False
+    password: bool = False
+
+
+class CredentialPrompts:
+    """Decides which credential a prompt asks for, or that the login was refused. It holds no credentials."""
+
+    def __init__(self, layers: Sequence[LoginLayer]) -> None:
+        self._layers = layers
+        self._at = 0
+        self._attempts = 0
+        self._sent: Literal["username", "password"] | None = None
+        self.last_prompt = ""
+
+    @property
+    def password_sent(self) -> bool:
+        """Whether the last layer got its password, so that no other login follows."""
+        return self._sent == "password" and self._at + 1 == len(self._layers)
+
+    def accepted(self) -> bool:
+        """Something other than a login prompt followed a password, if only silence. True if the next layer begins."""
+        begins_next = self._sent == "password" and self._at + 1 < len(self._layers)
+        if begins_next:
+            self._next_layer()
+        return begins_next
+
+    def expects_password(self, line: str) -> bool:
+        """Whether a line asks for the password of the username that was sent last."""
+        return self._sent == "username" and any_matches(self._layer.platform.login.password, line)
+
+    def answer(self, lines: Sequence[str]) -> LoginAction | None:
+        """The answer, if the last line asks for a username or a password. `lines`: all lines since the last answer."""
+        login = self._layer.platform.login
+        if any_matches(login.password, lines[-1]):
+            return self._send("password", lines)
+        return self._send("username", lines) if any_matches(login.username, lines[-1]) else None
+
+    def refused(self, how: str) -> LoginAction:
+        """The failure, with the prompt shown last."""
+        why = f"the login was refused: {how} {self.last_prompt!r}"
+        return _failed(ErrorCode.AUTH_FAILED, why, self.last_prompt, f"check the credentials of {self._system()}")
+
+    @property
+    def _layer(self) -> LoginLayer:
+        return self._layers[self._at]
+
+    def _send(self, what: Literal["username", "password"], lines: Sequence[str]) -> LoginAction:
+        first = what == "username" or self._sent != "username"
+        if first and self._sent == "password" and self._is_next_layer(lines):
+            self._next_layer()
+        self.last_prompt = lines[-1].strip()
+        if first and self._attempts == MAX_ATTEMPTS:
+            return self.refused(f"after {MAX_ATTEMPTS} attempts the far end asks again,")
+        known = self._layer.username if what == "username" else self._layer.password
+        if not known:
+            why = f"the far end asks {self.last_prompt!r}, and {self._system()} has no {what}"
+            return _failed(ErrorCode.AUTH_FAILED, why, self.last_prompt, f"give the {what} and open the session again")
+        self._attempts += first
+        self._sent = what
+        if what == "username":
+            return LoginAction("username", self._layer.platform.login.username_suffix, layer=self._at)
+        return LoginAction("secret", secret="password", layer=self._at)
+
+    def _is_next_layer(self, lines: Sequence[str]) -> bool:
+        """A refusal has a message or shows only the prompt again; other text before the prompt greets from the next system."""
+        if self._at + 1 == len(self._layers):
+            return False
+        texts = [line for line in lines[:-1] if line.strip()]
+        return bool(texts) and not any(any_matches(self._layer.platform.login.failures, line) for line in texts)
+
+    def _next_layer(self) -> None:
+        self._at += 1
+        self._attempts, self._sent = 0, None
+
+    def _system(self) -> str:
+        return "the console server" if self._at + 1 < len(self._layers) else "the device"
+
+
+class LoginDialog:
+    """Call `heard` when output was received and no more follows, `silent` after a silence, and perform the returned action.
+
+    Both take the output since the last action as a terminal shows it, beginning with the line in which the action was typed;
+    an empty text if nothing was received. The cursor is in the last line.
+    What a previous user left is abandoned and never confirmed: after the first silence the line is cleared, and only after
+    the next is Enter typed, because Enter alone might run a half-typed command or confirm a reload.
+    """
+
+    def __init__(self, layers: Sequence[LoginLayer], answers: Sequence[QuestionAnswer] = ()) -> None:
+        """`layers`: the device is the last. `answers`: the caller's own, preferred to those of the platform."""
+        self.credentials = CredentialPrompts(layers)
+        self._platform = layers[-1].platform
+        self._logins = tuple(layer.platform.login for layer in layers)
+        self._graph = ModeGraph(self._platform)
+        self._answers = tuple(answers)
+        self._leave_answers: tuple[QuestionAnswer, ...] = ()
+        self._leave_commands: dict[str, int] = {}
+        self._answered = self._enters = self._interrupts = 0
+        self._cleared = False
+        self._line = ""
+
+    def heard(self, output: str) -> LoginAction:
+        """The action for this output."""
+        lines = self._unanswered(output)
+        return self._counted(self._action(lines), lines)
+
+    def silent(self, output: str) -> LoginAction:
+        """The action if nothing follows this output."""
+        lines = self._unanswered(output)
+        action = self._action(lines)
+        return self._counted(self._wake(lines) if action.kind == "wait" else action, lines)
+
+    def closed(self) -> LoginAction:
+        """The failure if the far end closes before the login is done."""
+        if self.credentials.last_prompt:
+            return self.credentials.refused("the far end closed the line; it last asked")
+        why = "the far end closed the line before it asked for a login"
+        return _failed(ErrorCode.CONNECT_FAILED, why, "", "try again later")
+
+    def _unanswered(self, output: str) -> list[str]:
+        """The lines that were not answered yet. A CR repaints the line that was answered: that is no new prompt."""
+        lines = output.split("\n")
+        if not self._answered:
+            return lines
+        return lines[1:] or ([""] if lines[0].rstrip() == self._line else lines)
+
+    def _counted(self, action: LoginAction, lines: list[str]) -> LoginAction:
+        if action.kind not in ("wait", "done", "failed"):
+            self._answered += 1
+            self._line = lines[-1].rstrip()
+        if action.kind not in ("wait", "username", "secret"):
+            self.credentials.accepted()
+        if self._answered > _MAX_ANSWERS:
+            why = f"no prompt was shown after {_MAX_ANSWERS} answers"
+            hint = "look at what the console shows, and answer by hand"
+            return _failed(ErrorCode.CONNECT_FAILED, why, self.credentials.last_prompt, hint)
+        return action
+
+    def _action(self, lines: list[str]) -> LoginAction:
+        if any_matches(self._platform.look_alikes, lines[-1]):
+            return _WAIT
+        rules: tuple[Callable[[list[str]], LoginAction | None], ...] = (
+            self._known_question,
+            self._new_password,
+            self.credentials.answer,
+            self._output_end,
+            self._asleep,
+        )
+        return next((action for rule in rules if (action := rule(lines)) is not None), _WAIT)
+
+    def _known_question(self, lines: list[str]) -> LoginAction | None:
+        line = _last_text(lines)
+        known = (answer for login in self._logins for answer in login.questions)
+        answer = next((one for one in (*self._answers, *self._leave_answers, *known) if one.match.matches(line)), None)
+        if answer is None:
+            return None
+        if answer.secret is not None:
+            return LoginAction("secret", secret=answer.secret, enter=answer.enter, layer=len(self._logins) - 1)
+        return LoginAction("answer", answer.send or "", enter=answer.enter)
+
+    def _new_password(self, lines: list[str]) -> LoginAction | None:
+        asks = any(any_matches(login.password, lines[-1]) for login in self._logins)
+        texts = lines[-_EXPLANATION_LINES:] if asks else lines[-1:]  # "Enter Password:" may be explained above
+        if not any(any_matches(login.new_password, line) for login in self._logins for line in texts):
+            return None
+        prompt = lines[-1].strip()
+        why = f"the far end wants a new password ({prompt!r}), which ptyctl never sets"
+        return _failed(ErrorCode.AUTH_FAILED, why, prompt, "set it by hand")
+
+    def _output_end(self, lines: list[str]) -> LoginAction | None:
+        end = classify(lines, self._platform.profile)
+        if end.pager is not None:
+            return _key("quit_pager", end.pager.quit)
+        if end.prompt is not None:
+            return self._leave(end.prompt.mode) or LoginAction("done", enter=False, mode=end.prompt.mode)
+        if end.kind == "buried_prompt":
+            return _ENTER
+        return self._pending_question(lines) if end.kind == "confirmation" else None
+
+    def _leave(self, mode: str) -> LoginAction | None:
+        """The next command that leaves a configuration mode; None in another mode, or if no transition leaves it."""
+        path = self._graph.path_home(mode) if self._platform.modes[mode].config else ()
+        if not path:
+            return None
+        transition, done = path[0].transition, self._leave_commands.get(mode, 0)
+        if done == len(transition.commands):
+            why = f"a previous user's configuration is open and could not be left ({mode}); commit or drop it, then leave it"
+            return LoginAction("done", enter=False, mode=mode, why=why)
+        self._leave_commands[mode] = done + 1
+        self._leave_answers = transition.dialog
+        return LoginAction("leave_mode", transition.commands[done], enter=transition.enter)
+
+    def _pending_question(self, lines: list[str]) -> LoginAction:
+        """Leave a question that a previous user was asked: Ctrl-C is no answer to it on any device."""
+        if self._interrupts == _MAX_INTERRUPTS:
+            prompt = lines[-1].strip()
+            why = f"the console waits for an answer to {prompt!r}"
+            return _failed(ErrorCode.CONNECT_FAILED, why, prompt, "answer it, then open the session again")
+        self._interrupts += 1
+        return _key("interrupt", self._platform.keys.interrupt)
+
+    def _asleep(self, lines: list[str]) -> LoginAction | None:
+        return _ENTER if any(any_matches(login.wake, _last_text(lines)) for login in self._logins) else None
+
+    def _wake(self, lines: list[str]) -> LoginAction:
+        if self.credentials.accepted():
+            self._cleared, self._enters = False, 0
+        if not self._cleared or self._platform.profile.prompt_before_text(lines) is not None:
+            self._cleared = True
+            return _key("clear_line", self._platform.keys.clear_line)
+        if self._enters < _MAX_ENTERS:
+            self._enters += 1
+            return _ENTER
+        why = f"the console shows no prompt after {_MAX_ENTERS} Enters"
+        hint = "check that the device is on, and the line rate"
+        return _failed(ErrorCode.CONNECT_TIMEOUT, why, self.credentials.last_prompt, hint)
+
+
+def _last_text(lines: list[str]) -> str:
+    """The last line that is not blank: text that waits for a key often has blank lines behind it."""
+    return next((line for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,59 @@
+"""`platform: auto`: detects the family of a device by its banner, its prompt and a harmless command."""
+
+from __future__ import annotations
+
+from ptyctl.platforms import COMMON, Detection, Platform, Platforms, Verdict
+from ptyctl.session.io.terminal_state import TerminalState
+
+from .device_cli import DeviceCli
+from .output_since import lines_before, rendered
+
+AUTO = "auto"
+#: If two families look alike, the second one's command decides.
+_MAX_COMMANDS = 2
+
+
+def detect_by_banner(terminal: TerminalState, platforms: Platforms) -> Verdict:
+    """The verdict on the output so far."""
+    return _with_banner(terminal, platforms).verdict()
+
+
+def any_platform(platforms: Platforms) -> Platform:
+    """The platform of an unknown device whose login may ask what the login of any family asks."""
+    common, logins = platforms.get(COMMON), [platform.login for platform in platforms.all().values()]
+    update = {
+        "wake": tuple(pattern for login in logins for pattern in login.wake),
+        "questions": tuple(answer for login in logins for answer in login.questions),
+    }
+    return common.model_copy(update={"login": common.login.model_copy(update=update)})
+
+
+async def detect(terminal: TerminalState, platforms: Platforms, cli: DeviceCli) -> Verdict:
+    """Detect the family at a settled prompt of `cli`; all output before it is the banner."""
+    stream = terminal.stream
+    detection = _with_banner(terminal, platforms)
+    detection.prompt(lines_before(stream, stream.raw_size))
+    for _ in range(_MAX_COMMANDS):
+        command = detection.command()
+        if detection.verdict().sure or command is None:
+            break
+        result = await cli.run(command, quit_pager=True)
+        detection.output(command, "".join(f"{line}\n" for line in result.lines))
+        if result.shown is None:
+            await cli.leave_question()
+            break
+    return detection.verdict()
+
+
+def format_verdict(verdict: Verdict) -> str:
+    """The family, its certainty, and the reasons."""
+    if verdict.family is None:
+        return "platform auto: no sign of a family was found, generic is used; name the platform if you know it"
+    found = f"{verdict.family}, {verdict.certainty:.0%} sure ({'; '.join(verdict.why)})"
+    return f"platform auto: {found}" if verdict.sure else f"platform auto: perhaps {found}: generic is used"
+
+
+def _with_banner(terminal: TerminalState, platforms: Platforms) -> Detection:
+    stream, detection = terminal.stream, Detection(platforms.all())
+    detection.banner(rendered(stream, stream.incarnation_raw, stream.raw_size))
+    return detection

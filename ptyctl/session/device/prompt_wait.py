@@ -1,0 +1,44 @@
+"""Waits for the prompt of a terminal where no command was typed."""
+
+from __future__ import annotations
+
+from ptyctl.platforms import DeviceProfile
+from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
+
+#: How long a shell or a device may take to show its first prompt.
+PROMPT_WAIT_S = 5.0
+#: A terminal that has been silent this long gets one Enter, which shows its prompt again within `_REPLY_S`.
+_REQUEST_PROMPT_AFTER_S = 0.5
+_REPLY_S = 5.0
+
+
+async def wait_for_prompt(terminal: TerminalState, profile: DeviceProfile, deadline: float, writer: Writer | None) -> bool:
+    """Wait until the output ends in a prompt, and learn it. A silent terminal gets one Enter from `writer`, if there is one.
+
+    False if none was shown before the deadline, or at a question (a login, a confirmation), which is left alone.
+    """
+    stream, requested = terminal.stream, writer is None
+    while stream.ended is None and terminal.now() < deadline:
+        line = terminal.last_line()
+        certainty = terminal.prompt.match(line, profile)
+        if certainty == "exact":
+            return True
+        due = stream.last_data + SETTLE_S
+        if certainty == "regex":
+            if terminal.now() >= due:
+                terminal.prompt.learn(line)
+                return True
+        elif profile.asks(line):
+            return False
+        else:
+            due = stream.last_data + _REQUEST_PROMPT_AFTER_S
+            if not requested and terminal.now() >= due:
+                requested = True
+                assert writer is not None
+                await terminal.gate.type("\n", writer)
+                deadline = min(deadline, terminal.now() + _REPLY_S)
+            if requested:
+                due = deadline
+        await stream.signal.wait(min(due, deadline))
+    return False

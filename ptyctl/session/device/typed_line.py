@@ -1,0 +1,178 @@
+"""One line typed at a device, followed from its echo over pagers and log lines to the next prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ptyctl.core.control_sequences import strip_sequences
+from ptyctl.core.echo import echo_end
+from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.renderer import render_line
+from ptyctl.platforms import DeviceProfile
+from ptyctl.session.io.terminal_state import TerminalState
+
+from .output_end import only_blank_or_above, skip_log_lines
+
+#: Limits of the echo of a line, and of the log lines behind a prompt.
+_ECHO_BYTES = 256 * 1024
+#: Limit of the bytes with which a device erases a pager.
+_ERASER_BYTES = 4096
+_PRINTED = re.compile(rb"[^\x00-\x20\x7f]")
+#: The device's name in a prompt ends before its mode, or its last character.
+_NAME = re.compile(r".[^(>#$%\]]*")
+#: Such a command may change the prompt to one that ends like the old one.
+_RENAMES = re.compile(r"(?i)name|identity|commit")
+
+
+class TypedLine:
+    """Create it at the prompt, before the line is typed. `raw` and `typed_at` are the raw offset and the time of that moment.
+
+    `output` and `spool_output` are the raw and spool offsets behind the echo, None until the echo is complete.
+    `prompt_looked_for`: nothing was received since `find_buried_prompt` was called.
+    """
+
+    def __init__(self, terminal: TerminalState, profile: DeviceProfile, line: str, *, only_line: bool) -> None:
+        stream = terminal.stream
+        self.raw, self.typed_at = stream.raw_size, terminal.now()
+        self.output: int | None = None
+        self.spool_output: int | None = None
+        self.prompt_looked_for = False
+        self._line, self._only_line = line, only_line
+        self._renames = _RENAMES.search(line) is not None
+        self._terminal, self._profile = terminal, profile
+        self._prompt = terminal.last_line()
+        self._spool = stream.spool_end
+        self._line_feeds = stream.line_feeds
+        self._received = self.raw
+        self._pager_answered: int | None = None
+        self._buried_prompt: int | None = None
+
+    def receive(self) -> bool:
+        """Look for the end of the echo; whether anything was received since the last call."""
+        stream = self._terminal.stream
+        if self._received == stream.raw_size:
+            return False
+        self._received = stream.raw_size
+        self.prompt_looked_for = False
+        if self.output is None and stream.line_feeds != self._line_feeds:
+            self._find_echo_end()
+        return True
+
+    def _find_echo_end(self) -> None:
+        stream = self._terminal.stream
+        data = stream.read_raw(self.raw, min(self.raw + _ECHO_BYTES, stream.raw_size))
+        echoed = data.startswith(self._line.encode())
+        log = 0 if echoed else self._log_size(data)  # log lines have pushed the prompt away while the line was typed
+        size = echo_end(data[log:], "" if log else self._prompt, self._line, self._terminal.width())
+        if size is None:
+            return
+        size += log
+        plain = echoed and size == len(self._line.encode()) + 2
+        self.output = self.raw + size
+        self.spool_output = self._spool + (size - 1 if plain else len(Normaliser().feed(data[:size])))
+
+    def _log_size(self, data: bytes) -> int:
+        """The number of bytes of the log lines at the beginning."""
+        size = 0
+        while (end := data.find(b"\n", size) + 1) and self._profile.is_log_line(render_line(data[size:end].rstrip(b"\r\n"))):
+            size = end
+        return size
+
+    def pager_answered(self) -> None:
+        """A key was sent to a pager, whose line stays until the device erases it."""
+        self._pager_answered = self._terminal.stream.raw_size
+
+    @property
+    def pager_erased(self) -> bool:
+        """Whether the line of an answered pager is gone: something was printed since then."""
+        if self._pager_answered is not None:
+            stream = self._terminal.stream
+            data = stream.read_raw(self._pager_answered, min(self._pager_answered + _ERASER_BYTES, stream.raw_kept))
+            if _PRINTED.search(printed := strip_sequences(data)) or len(printed) >= _ERASER_BYTES:
+                self._pager_answered = None
+        return self._pager_answered is None
+
+    def possible_prompt(self, line: str) -> str:
+        """The part of the last line that may be the prompt: output without a final newline may precede it."""
+        prompt = self._terminal.prompt
+        before = "" if self._renames or line == prompt.learned else prompt.text_before(line)
+        return line[len(before) :]
+
+    def prompt_follows_echo(self) -> bool:
+        """Whether the prompt is directly below the echo, with the device's name as before: the device had nothing to say.
+
+        Never true if this is the only line: then any output may look so.
+        """
+        line, stream = self._terminal.last_line(), self._terminal.stream
+        if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_kept - self.output > _ERASER_BYTES:
+            return False
+        between = stream.read_raw(self.output, stream.raw_kept).rpartition(b"\n")[0].split(b"\n")
+        lines = (render_line(text.rstrip(b"\r")) for text in between)
+        return line.startswith(_device_name(self._prompt)) and only_blank_or_above(lines, self._profile)
+
+    def output_end(self) -> int:
+        """The raw offset where the prompt at the end begins, including the line above that belongs to it."""
+        line, raw_line = self._terminal.last_line(), self._terminal.stream.last_raw_line()
+        end = self._terminal.stream.raw_size - len(raw_line)
+        prompt = self.possible_prompt(line)
+        if len(prompt) < len(line):
+            return end + max(raw_line.rfind(prompt.encode()), 0)
+        if self._buried_prompt is not None and self._only_log_between(self._buried_prompt, end):
+            end = self._buried_prompt
+        return self._with_line_above(end) if self._profile.above else end
+
+    def _with_line_above(self, prompt: int) -> int:
+        lines = self._lines_back(prompt)
+        above, text = next(lines, (prompt, ""))
+        if not self._profile.is_above(text.rstrip()):
+            return prompt
+        blank, text = next(lines, (above, ""))
+        return above if text.strip() else blank  # devices print a blank line before it
+
+    def find_buried_prompt(self) -> bool:
+        """Whether the device waits at a prompt behind which it printed only log lines.
+
+        True only once: the answer to a single Enter decides.
+        """
+        self.prompt_looked_for = True
+        if self._buried_prompt is None and self.output is not None:
+            self._buried_prompt = self._prompt_before_log()
+            return self._buried_prompt is not None
+        return False
+
+    def _prompt_before_log(self) -> int | None:
+        """The raw offset of that prompt."""
+        prompt = self._terminal.prompt
+        found = skip_log_lines(self._lines_back(self._terminal.stream.raw_size), self._profile)
+        if found is None:
+            return None
+        begin, text, log = found
+        behind = text.removeprefix(prompt.learned) if prompt.learned else text
+        if len(behind) < len(text) and self._profile.is_log_line(behind.lstrip()):
+            return begin
+        return begin if log and prompt.match(text, self._profile) is not None else None
+
+    def _only_log_between(self, prompt: int, end: int) -> bool:
+        """Whether only log lines follow a buried prompt, up to the one that was shown again."""
+        lines = (text for begin, text in self._lines_back(end) if begin > prompt)
+        return only_blank_or_above((text for text in lines if not self._profile.is_log_line(text)), self._profile)
+
+    def _lines_back(self, end: int) -> Iterator[tuple[int, str]]:
+        """The lines of the output before a raw offset, last first: where each begins, and its text."""
+        begin = max(self.output or self.raw, end - _ECHO_BYTES)
+        data = self._terminal.stream.read_raw(begin, end)
+        if data.endswith(b"\n"):
+            data, end = data[:-1], end - 1
+        while data:
+            line = data[data.rfind(b"\n") + 1 :]
+            end -= len(line)
+            yield end, render_line(line.rstrip(b"\r"))
+            if len(line) == len(data):
+                return
+            data, end = data[: -len(line) - 1 or None], end - 1
+
+
+def _device_name(prompt: str) -> str:
+    match = _NAME.match(prompt)
+    return match.group() if match is not None else prompt

@@ -1,0 +1,33 @@
+"""The prompt of the program in the foreground, as far as it is known."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ptyctl.platforms import DeviceProfile
+
+#: "exact": the line is the prompt seen before; "regex": it looks like a prompt.
+Certainty = Literal["exact", "regex"]
+#: Devices put these before their prompt while something is not saved or not committed.
+_UNSAVED_MARKS = frozenset("*!")
+
+
+class Prompt:
+    """`learned` is the prompt's line as it was shown last; None until one was seen."""
+
+    def __init__(self) -> None:
+        self.learned: str | None = None
+
+    def learn(self, line: str) -> None:
+        self.learned = line
+
+    def match(self, line: str, profile: DeviceProfile) -> Certainty | None:
+        """How certain it is that the last line of the output is the prompt."""
+        if line and line == self.learned:
+            return "exact"
+        return "regex" if profile.is_prompt(line) else None
+
+    def text_before(self, line: str) -> str:
+        """The output without a final newline that precedes the learned prompt in its line; not a mark of the prompt itself."""
+        before = line.removesuffix(self.learned) if self.learned and self.learned.strip() else line
+        return before if len(before) < len(line) and not _UNSAVED_MARKS.issuperset(before) else ""

@@ -1,0 +1,186 @@
+"""The end of a command on a device: the prompt, or silence if there is none. Lines are typed one after another."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ptyctl.api.exec import FailedLine
+from ptyctl.core.marks import PlacedMark
+from ptyctl.session.device.exchange import prompt_stay_s
+from ptyctl.session.device.free_text import FreeText
+from ptyctl.session.device.output_end import classify_line
+from ptyctl.session.device.typed_line import TypedLine
+from ptyctl.session.io.gate import SYSTEM, Writer
+from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
+
+from .output import shown_between
+from .run import Run
+from .run_terminal import finish_run, type_for_run
+from .strategy import Typing
+
+#: If nothing else can tell the end and the caller names no time, this much silence ends the run.
+DEFAULT_IDLE_S = 2.0
+#: After this much silence a question is reported (`responses` were faster), and a prompt behind log lines is requested again.
+QUIET_S = 0.5
+#: After this much silence text that only may be a question is reported.
+UNSURE_S = 2.0
+
+#: What the output ends in. "text": the device reads the next line of a text; "quiet": nothing known; "maybe_question": the
+#: same, and no buried prompt was found.
+State = Literal["prompt", "text", "pager", "quiet", "maybe_question"]
+
+
+class PromptStrategy:
+    """Each line is answered by the prompt, or by silence; the lines of a text by their echo."""
+
+    told_by_marks = False
+
+    def __init__(self, terminal: TerminalState, lines: list[str], idle_s: float | None) -> None:
+        """`idle_s` None: only the prompt ends a line."""
+        self._terminal = terminal
+        self._lines = lines
+        self._number = 0
+        self._idle_s = idle_s
+        self.look_at: float | None = None
+
+    async def type(self, run: Run, writer: Writer) -> None:
+        run.device = run.echoed = True
+        run.prompt_before = self._terminal.last_line()
+        run.raw_begin = self._terminal.stream.raw_size
+        self._text = FreeText(self._terminal, run.profile)
+        await self._type_next(run, writer)
+
+    async def _type_next(self, run: Run, writer: Writer) -> None:
+        line = self._lines[self._number]
+        self._number += 1
+        self._writer = writer
+        run.line = self._number
+        self._text.type(line)
+        self._typed = TypedLine(self._terminal, run.profile, line, only_line=len(self._lines) == 1)
+        await type_for_run(self._terminal, run, line + "\n", writer)
+
+    def look(self, run: Run) -> Typing | None:
+        terminal, stream, typed = self._terminal, self._terminal.stream, self._typed
+        if typed.receive():
+            self._take_in(run)
+        line, now, last = terminal.last_line(), terminal.now(), stream.last_data
+        state = self._state(run, line)
+        since = max(last, run.answered) if state in ("quiet", "maybe_question") else last
+        due = None if state is None else since + self._stay_s(run, state, line)
+        idle_due = None if self._idle_s is None else max(last, typed.typed_at) + self._idle_s
+        if stream.ended is not None:
+            finish_run(terminal, run, "eof")
+        elif state is not None and due is not None and now >= due:
+            if stream.signal.request_settled():  # otherwise a signal follows when nothing more can be read
+                return self._act(run, state, line)
+            due = None
+        elif idle_due is not None and now >= idle_due:
+            by_caller = run.request is not None and run.request.until_idle_ms is not None
+            finish_run(terminal, run, "until_idle" if by_caller else "idle")
+        self.look_at = min((when for when in (due, idle_due) if when is not None), default=None)
+        return None
+
+    def _take_in(self, run: Run) -> None:
+        """Bytes were received: a question is answered, and the output may begin."""
+        run.question = None
+        typed = self._typed
+        if typed.output is not None and run.spool_begin is None:
+            run.spool_begin = typed.spool_output
+            if len(self._lines) == 1:
+                run.raw_begin, run.echoed = typed.output, False
+            self._terminal.stream.signal.notify()  # for callers that wait for the output to begin
+
+    def _act(self, run: Run, state: State, line: str) -> Typing | None:
+        """What to type now that the state has settled."""
+        terminal, typed = self._terminal, self._typed
+        if state == "prompt":
+            return self._end_line(run, line)
+        if state == "pager":
+            run.pages += 1
+            typed.pager_answered()
+            pager = run.profile.pager(line)
+            return terminal.gate.interrupt(pager.key.encode() if pager is not None else b"", SYSTEM)
+        if state == "text" or (self._text.find_request(typed) and self._text_continues):
+            return self._type_next(run, self._writer)
+        if state == "maybe_question" or self._text.request or run.profile.asks(line):
+            run.question, run.unsure = self._text.request or line, state == "maybe_question"
+            run.ended.notify()
+            terminal.stream.signal.notify()
+        elif typed.find_buried_prompt():
+            return terminal.gate.type("\n", SYSTEM)
+        return self.look(run)
+
+    def _end_line(self, run: Run, last_line: str) -> Typing | None:
+        """The prompt is shown again: type the next line, or end the run."""
+        typed = self._typed
+        self._text.end()
+        end = typed.output_end()
+        self._terminal.prompt.learn(typed.possible_prompt(last_line))
+        if self._accepted(run, typed.output or typed.raw, end) and self._number < len(self._lines):
+            return self._type_next(run, self._writer)
+        finish_run(self._terminal, run, "prompt", raw_end=end)
+        return None
+
+    def _accepted(self, run: Run, begin: int, end: int) -> bool:
+        """Record a line whose output has error messages; whether the next line may be typed.
+
+        Lines behind a refused one may be meant for a mode that was not entered, so the caller chooses with `on_error`.
+        """
+        if run.request is None or run.request.lines is None:
+            return True
+        errors = run.profile.error_lines(shown_between(self._terminal.stream, begin, end))
+        if not errors:
+            return True
+        run.failed_lines.append(FailedLine(number=self._number, line=self._lines[self._number - 1], said=errors))
+        return run.request.on_error == "continue"
+
+    def marked(self, run: Run, placed: PlacedMark) -> None:
+        """Marks do not end this run."""
+
+    def over(self) -> None: ...
+
+    def _state(self, run: Run, line: str) -> State | None:
+        """None if there is nothing to do about it."""
+        typed = self._typed
+        if typed.output is not None:  # before that the cursor may be in the command's line, where a repaint shows the prompt
+            end = classify_line(typed.possible_prompt(line), run.profile, self._terminal.prompt.learned)
+            if end.kind == "prompt":
+                return "prompt"
+            if end.kind == "pager" and typed.pager_erased:
+                return "pager"
+        if self._text_continues:
+            return "text"
+        if run.question is not None:
+            return None
+        if not typed.prompt_looked_for:
+            return "quiet"
+        # without a known prompt, silence ends the run
+        may_ask = typed.output is not None and self._idle_s is None and run.profile.may_ask(line)
+        return "maybe_question" if may_ask else None
+
+    @property
+    def _text_continues(self) -> bool:
+        return self._number < len(self._lines) and self._text.next_line_expected(self._typed)
+
+    def _stay_s(self, run: Run, state: State, line: str) -> float:
+        """How long the state must stay unchanged before it counts."""
+        settle_s = run.profile.settle_s
+        if state in ("quiet", "maybe_question"):
+            return max(QUIET_S if state == "quiet" else UNSURE_S, settle_s)
+        if state != "prompt":
+            return settle_s
+        stay_s = prompt_stay_s(self._terminal.prompt, line, settle_s)
+        requested = settle_s > run.profile.family_settle_s  # longer than the family needs: the caller's wish is respected
+        return min(stay_s, ANSWER_S) if stay_s and not requested and self._typed.prompt_follows_echo() else stay_s
+
+
+def unanswered_line(run: Run) -> str | None:
+    """A description of the line, of several, that a device has not answered yet."""
+    lines = run.command.split("\n")
+    if len(lines) < 2 or not run.line:
+        return None
+    what = "asks a question" if run.question is not None else "has brought no prompt yet"
+    return (
+        f"line {run.line} of {len(lines)} ({lines[run.line - 1]!r}) {what}, and no later line was typed; answer the question, "
+        "or wait with block_id"
+    )

@@ -1,0 +1,86 @@
+"""Default patterns for prompts, pagers and errors; overrides; the learned prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ptyctl.api.errors import PtyctlError
+from ptyctl.platforms import UNKNOWN_DEVICE, Platforms
+from ptyctl.session.device.output_end import classify_line
+from ptyctl.session.io.prompt import Prompt
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Switch>", "Switch#", "R1(config-if)# ", "user@host:~$ ", "[root@box ~]# ", "<HUAWEI>", "[~HUAWEI]", "RP/0/RP0/CPU0:ios#",
+     "A:admin@sr1# ", "[admin@MikroTik] > ", "host% ", "$ ", "# ", "bash-5.2$ ", ">>> "],
+)  # fmt: skip
+def test_default_prompt_matches_many_families(line: str) -> None:
+    assert Prompt().match(line, UNKNOWN_DEVICE) == "regex"
+
+
+@pytest.mark.parametrize("line", ["", " ", "50%", "Copying 100% ", "plain text", "Password: ", "  indented text >x"])
+def test_default_prompt_rejects_other_lines(line: str) -> None:
+    assert Prompt().match(line, UNKNOWN_DEVICE) is None
+
+
+def test_match_learned_line_is_exact() -> None:
+    prompt = Prompt()
+    prompt.learn("R1# ")
+    assert prompt.match("R1# ", UNKNOWN_DEVICE) == "exact"
+    assert prompt.match("R1(config)# ", UNKNOWN_DEVICE) == "regex"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [" --More-- ", "--More--", "  ---- More ----", "---(more 40%)---", "---(more)---", "<--- More --->",
+     "Press any key to continue (Q to quit)",
+     "-- MORE --, next page: Space, next line: Enter, quit: Control-C",
+     "[Q quit|D dump|right|down]",
+     "--More-- (50%)",
+     "the first part of a lo --More-- "],
+)  # fmt: skip
+def test_default_pagers_match_many_families(line: str) -> None:
+    assert UNKNOWN_DEVICE.pager(line)
+    assert classify_line(line, UNKNOWN_DEVICE, None).kind == "pager"
+
+
+@pytest.mark.parametrize(
+    "line", ["", "R1# ", "more or less text goes here and on", "no more", "--more", "--more-verbose", "a --More-- b"]
+)
+def test_default_pagers_reject_other_lines(line: str) -> None:
+    assert not UNKNOWN_DEVICE.pager(line)
+
+
+def test_error_lines_are_distinct_and_ordered() -> None:
+    text = "ok\n% Invalid input detected at '^' marker.\nfine 5% done\nError: no such thing\n% [ZEBRA] Unknown command: x\n"
+    hints = UNKNOWN_DEVICE.error_lines(text)
+    assert hints == ["% Invalid input detected at '^' marker.", "Error: no such thing", "% [ZEBRA] Unknown command: x"]
+
+
+def test_override_of_prompt_replaces_the_default() -> None:
+    profile = UNKNOWN_DEVICE.with_overrides(prompt=r"^ts-\d+: $")
+    assert profile.is_prompt("ts-1: ")
+    assert not profile.is_prompt("R1# ")
+    assert profile.pagers == UNKNOWN_DEVICE.pagers
+
+
+def test_override_of_pagers_keeps_the_keys_of_the_platform() -> None:
+    profile = Platforms().get("cisco_xr").profile
+    end = next(pager for pager in profile.pagers if pager.key == "q")
+    overridden = profile.with_overrides(pagers=(end.pattern.text, "^more$"))
+    assert [pager.key for pager in overridden.pagers] == ["q", " "]
+
+
+def test_empty_override_clears_a_list() -> None:
+    profile = UNKNOWN_DEVICE.with_overrides(pagers=(), errors=())
+    assert profile.pager("--More--") is None
+    assert profile.error_lines("% Invalid input\n") == []
+
+
+@pytest.mark.parametrize(("field", "value"), [("prompt", "(?=x)"), ("pagers", ("(?=x)",)), ("errors", ("(?=x)",))])
+def test_override_that_re2_refuses_names_the_field(field: str, value: Any) -> None:
+    with pytest.raises(PtyctlError, match=r"expect\."):
+        UNKNOWN_DEVICE.with_overrides(**{field: value})
