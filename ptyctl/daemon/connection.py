@@ -37,7 +37,7 @@ _HANDSHAKE_ATTEMPTS = 3
 MAX_HELLO_BYTES = 4 * 1024 * 1024
 #: A log larger than this is renamed to daemon.log.1 when the next daemon starts.
 MAX_LOG_BYTES = 1 << 20
-#: Prefix of the line in which the daemon reports why it exits.
+#: Prefix of the line that reports why the daemon exits.
 ERROR_PREFIX = "ptyctl daemon: "
 #: Settings that hold paths. The daemon runs in another working directory than the client that starts it.
 _PATH_VARIABLES = ("PTYCTL_CONFIG", "PTYCTL_STATE_DIR", "PTYCTL_DEVICES_FILE", "PTYCTL_PLATFORMS_DIR")

@@ -104,7 +104,7 @@ def is_stopping(runtime_dir: RuntimeDir) -> bool:
 
 
 def request(runtime_dir: RuntimeDir, method: str, params: dict[str, Any], *, start: bool = False) -> dict[str, Any] | None:
-    """Make one request over a connection of its own, without an event loop or models, and return the reply's fields.
+    """Make one request over a new connection, without an event loop or models, and return the reply's fields.
 
     Returns None if no daemon is up and `start` is False, or if the daemon exits before it replies.
 

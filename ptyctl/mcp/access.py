@@ -98,7 +98,7 @@ def open_listener(address: Address) -> socket.socket:
 
 
 def find_token(file: Path | None, environment: str | None) -> str | None:
-    """Return the user's token, from the file or else from PTYCTL_TOKEN; None if there is neither.
+    """Return the token of the file, or of PTYCTL_TOKEN if no file is given; None if there is none.
 
     Raises:
         AccessError: the file cannot be used, or the token cannot be sent in a header.

@@ -42,5 +42,5 @@ _PTY_HINTS: Mapping[str, str] = {
 
 
 def format_hint(hint: str, *, pty: bool) -> str:
-    """Return a `NextStep` in terms of the pty_* tools, or else of the ptyctl_* tools; any other hint unchanged."""
+    """Word a `NextStep` for the pty_* tools or the ptyctl_* tools; return any other hint unchanged."""
     return (_PTY_HINTS if pty else _CORE_HINTS).get(hint, hint)
