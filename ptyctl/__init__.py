@@ -1,4 +1,8 @@
-"""ptyctl: a session controller for terminals, shared safely by agents and people."""
+"""ptyctl: a session controller for terminals that AI agents and people share.
+
+The public Python API: `open_session` for a session in this process, `connect` for the daemon's shared sessions,
+`LocalController` for many sessions in one program. Names are imported on first use, so that the command line starts quickly.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +25,7 @@ __all__ = [
     "open_session",
 ]
 
-_HOMES = {
+_MODULES = {
     "Connection": "ptyctl.library",
     "ErrorCode": "ptyctl.api.errors",
     "LocalController": "ptyctl.controller",
@@ -33,9 +37,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when they are used: the command line starts without the transports."""
-    if name not in _HOMES:
+    """Import a public name on first use."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

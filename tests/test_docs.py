@@ -1,4 +1,4 @@
-"""The documents are complete, lead somewhere, and show calls and replies that the API has."""
+"""The documentation is complete, its links resolve, and its examples are valid requests and replies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from ptyctl.api.errors import RETRYABLE
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+#: Fields of an error; the hint is optional.
+ERROR_FIELDS = {"error_code", "message", "details", "retryable"}
 
 
 def relative(path: Path) -> str:
@@ -24,7 +26,7 @@ def relative(path: Path) -> str:
 
 
 def examples(page: Path) -> Iterator[dict[str, Any]]:
-    """Each JSON object that stands in a block of its own; a block may have several, one after the other."""
+    """Yield the JSON objects of all json blocks; a block may contain several."""
     decoder = json.JSONDecoder()
     for block in re.findall(r"^```json\n(.*?)^```", page.read_text(), re.M | re.S):
         rest = block.strip()
@@ -35,7 +37,7 @@ def examples(page: Path) -> Iterator[dict[str, Any]]:
 
 
 def model_of(example: dict[str, Any]) -> type[BaseModel] | None:
-    """What an example is an example of; None for a client's configuration."""
+    """Return the model of an example, or None for a client's configuration."""
     if "mcpServers" in example:
         return None
     if "stdout" in example:
@@ -55,15 +57,15 @@ EXAMPLES = [(page, number, example) for page in PAGES for number, example in enu
 
 
 @pytest.mark.parametrize(("page", "number", "example"), EXAMPLES, ids=lambda value: getattr(value, "name", None) or "")
-def test_examples_are_of_the_api(page: Path, number: int, example: dict[str, Any]) -> None:
+def test_json_example_of_a_page_matches_its_model(page: Path, number: int, example: dict[str, Any]) -> None:
     if "error_code" in example:
-        assert set(example) == {"error_code", "message", "details", "retryable"}
+        assert set(example) - {"hint"} == ERROR_FIELDS
         assert example["error_code"] in set(ErrorCode)
     elif (model := model_of(example)) is not None:
         model.model_validate(example)
 
 
-def test_every_error_code_is_documented() -> None:
+def test_errors_page_has_cause_and_next_step_of_every_code() -> None:
     page = (DOCS / "errors.md").read_text()
     sections: dict[str, str] = dict(re.findall(r"^## ([A-Z_]+)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
     assert sorted(sections) == sorted(ErrorCode)
@@ -72,19 +74,26 @@ def test_every_error_code_is_documented() -> None:
         assert re.search(r"^\*\*Next step\.\*\* \S", body, re.M), f"{title} has no next step"
 
 
-def test_the_table_of_retryable_codes_is_true() -> None:
+def test_errors_page_lists_exactly_the_retryable_codes() -> None:
     row = re.search(r"^\| yes \| (.*) \|$", (DOCS / "errors.md").read_text(), re.M)
     assert row is not None
     assert set(row[1].split(", ")) == set(RETRYABLE)
 
 
-def test_the_index_names_every_page() -> None:
-    index = (DOCS / "README.md").read_text()
-    assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index] == []
+@pytest.mark.parametrize("index", [DOCS / "README.md", DOCS / "decisions" / "README.md"], ids=relative)
+def test_index_links_every_page_of_its_folder(index: Path) -> None:
+    text = index.read_text()
+    pages = [page.name for page in index.parent.glob("*.md") if page != index]
+    assert [name for name in pages if f"({name})" not in text] == []
+
+
+def test_site_navigation_has_every_page() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert [page for page in map(str, (page.relative_to(DOCS) for page in DOCS.rglob("*.md"))) if page not in navigation] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_of_a_page_resolve(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text()):
         if "://" in target:
             continue

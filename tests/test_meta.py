@@ -1,4 +1,4 @@
-"""The house's rules that a program can hold: exact exports, nothing of one machine, no blocking in a loop."""
+"""Rules of the repository: exact `__all__`, no machine-specific names, no blocking call in an event loop."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ptyctl.api import ErrorCode
 from transports import errors as transport_errors
 
 ROOT = Path(__file__).parent.parent
-PRODUCT = sorted(path for room in ("ptyctl", "transports") for path in (ROOT / room).rglob("*.py"))
+PRODUCT = sorted(path for package in ("ptyctl", "transports") for path in (ROOT / package).rglob("*.py"))
 TEXT_SUFFIXES = {"", ".py", ".md", ".toml", ".yaml", ".yml", ".json", ".txt", ".sh", ".cfg"}
 IGNORED = {".git", ".venv", "build", "dist", "__pycache__", ".hypothesis"}
 
-#: Put together from parts, so that this file does not hold what it looks for.
+#: The patterns are split, so that this file does not match them.
 FORBIDDEN = {
-    "a path of somebody's machine": re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/\w"),
-    "a package registry's host": re.compile(
+    "path of one machine": re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/\w"),
+    "host of a package registry": re.compile(
         "|".join(["py" + r"pi\.org", "python" + r"hosted\.org", r"deb\.debian" + r"\.org"])
     ),
 }
@@ -38,8 +38,8 @@ def relative(path: Path) -> str:
 
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
-    # Python 3.11 counts the depth of a parse for the whole interpreter. A collection in the middle of one can print a warning
-    # of an object left by an earlier test, whose traceback is parsed too: then the outer parse fails with a SystemError.
+    # Python 3.11 counts the parse depth per interpreter. A garbage collection during a parse can print a ResourceWarning, which
+    # parses the source of its traceback, and the outer parse then fails with a SystemError.
     gc.disable()
     try:
         return ast.parse(path.read_text(), filename=str(path))
@@ -48,7 +48,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def own_statements(path: Path) -> Iterator[ast.stmt]:
-    """A module's statements at its top, and those that only a type checker sees: names that are imported when they are used."""
+    """Yield top-level statements, including those under `if TYPE_CHECKING`, which name lazily imported objects."""
     for node in tree_of(path).body:
         yield node
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -56,7 +56,7 @@ def own_statements(path: Path) -> Iterator[ast.stmt]:
 
 
 def public_names(path: Path) -> set[str]:
-    """What a module binds at its top and does not hide: its own definitions, and in a package what it takes from inside."""
+    """Return the public names that a module defines, and for a package those that it imports from its own modules."""
     names: set[str] = set()
     for node in own_statements(path):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -70,7 +70,7 @@ def public_names(path: Path) -> set[str]:
 
 
 def dunder_all(path: Path) -> list[str] | None:
-    """The literal `__all__` of a module, or None."""
+    """Return the literal `__all__` of a module, or None."""
     for node in tree_of(path).body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
             return list(ast.literal_eval(node.value))
@@ -90,7 +90,7 @@ def text_files() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("path", [path for path in PRODUCT if dunder_all(path) is not None], ids=relative)
-def test_all_is_exact(path: Path) -> None:
+def test_dunder_all_lists_exactly_the_public_names(path: Path) -> None:
     exported = dunder_all(path)
     assert exported is not None
     assert len(exported) == len(set(exported))
@@ -99,16 +99,18 @@ def test_all_is_exact(path: Path) -> None:
     assert [name for name in exported if not hasattr(module, name)] == []
 
 
-def test_every_channel_error_has_a_code_of_the_tools() -> None:
-    def all_below(kind: type[transport_errors.ChannelError]) -> set[type[transport_errors.ChannelError]]:
-        return {kind}.union(*map(all_below, kind.__subclasses__()))
+def test_channel_errors_all_have_a_code_of_the_tools() -> None:
+    def subclasses(kind: type[transport_errors.ChannelError]) -> set[type[transport_errors.ChannelError]]:
+        return {kind}.union(*map(subclasses, kind.__subclasses__()))
 
-    unknown = {kind.__name__: kind.code for kind in all_below(transport_errors.ChannelError) if kind.code not in set(ErrorCode)}
+    unknown = {
+        kind.__name__: kind.code for kind in subclasses(transport_errors.ChannelError) if kind.code not in set(ErrorCode)
+    }
     assert unknown == {}
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_nothing_of_a_machine_is_in_the_repo(what: str) -> None:
+def test_repository_contains_no_machine_specific_name(what: str) -> None:
     found = [
         f"{relative(path)}:{number}: {line.strip()[:80]}"
         for path in text_files()
@@ -118,7 +120,7 @@ def test_nothing_of_a_machine_is_in_the_repo(what: str) -> None:
     assert found == []
 
 
-async def test_a_blocking_call_in_a_loop_fails() -> None:
+async def test_blocking_call_in_an_event_loop_fails() -> None:
     with pytest.raises(AssertionError, match="blocks the event loop"):
         time.sleep(0)  # noqa: ASYNC251
     with pytest.raises(AssertionError, match="blocks the event loop"):
@@ -126,12 +128,12 @@ async def test_a_blocking_call_in_a_loop_fails() -> None:
     await asyncio.to_thread(time.sleep, 0)
 
 
-def test_outside_of_a_loop_blocking_is_fine() -> None:
+def test_blocking_call_outside_an_event_loop_succeeds() -> None:
     time.sleep(0)
 
 
-def test_the_pattern_finds_what_it_looks_for() -> None:
-    pattern = FORBIDDEN["a path of somebody's machine"]
+def test_machine_path_pattern_matches_paths_only() -> None:
+    pattern = FORBIDDEN["path of one machine"]
     assert pattern.search("see /" + "home/jo/x")
     assert pattern.search('"/' + 'work/main/x"')
     assert not pattern.search("teamwork/main")

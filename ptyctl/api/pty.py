@@ -209,7 +209,7 @@ _PTY_CODES: dict[ErrorCode, PtyErrorCode] = {
 
 
 class PtyReplyBase(Reply):
-    """Base of the replies of the pty_*, blocks_* and screen tools, in which an error is a reply with `ok` false."""
+    """Base of the replies of the pty_*, blocks_* and screen tools. An error is a reply with `ok` false."""
 
     ok: bool = True
     error: PtyErrorCode | None = None
