@@ -20,7 +20,7 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
-from tests.controller.served import served
+from tests.controller.local_daemon import served
 
 
 @pytest.fixture

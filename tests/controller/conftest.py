@@ -1,4 +1,9 @@
-"""The controllers that must behave alike: each test of the suite runs on every one of them."""
+"""Controllers and sessions for the tests of `ptyctl.api.controller.Controller`.
+
+Every test runs on a LocalController. A test marked `also_remote(reason)` runs a second time through a daemon's socket. The
+daemon forwards requests and replies unchanged, so the two can differ only in what passes the wire: each kind of request,
+reply and error, cancellation, progress, watched items and large payloads.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +19,29 @@ from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
-from tests.controller.acting import BASH, MakeController, Open
-from tests.controller.marks_acting import SHELLS
-from tests.controller.pty_acting import Pty
-from tests.controller.served import served
+from tests.controller.conversation import Pty
+from tests.controller.local_daemon import served
+from tests.controller.marked_shells import SHELLS
+from tests.controller.session_calls import BASH, MakeController, Open
 
 
 @pytest.fixture
 def servers() -> dict[Controller, LocalController]:
-    """Where the sessions of each controller live."""
+    """The LocalController behind each controller."""
     return {}
 
 
-@pytest.fixture(params=["local", "remote"])
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "also_remote(reason): run the test also through a daemon, which can differ there")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "make_controller" in metafunc.fixturenames:
+        is_remote = metafunc.definition.get_closest_marker("also_remote") is not None
+        metafunc.parametrize("make_controller", ["local", "remote"] if is_remote else ["local"], indirect=True)
+
+
+@pytest.fixture
 async def make_controller(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, servers: dict[Controller, LocalController]
 ) -> AsyncIterator[MakeController]:
@@ -52,7 +67,7 @@ async def controller(make_controller: MakeController) -> Controller:
 
 @pytest.fixture
 async def open_session(controller: Controller) -> AsyncIterator[Open]:
-    """Opens local sessions; `on` is the controller to use instead of the test's own."""
+    """Open local sessions, closed after the test. `on` is a controller to use instead of the test's own."""
     opened: list[SessionHandle] = []
 
     async def open_one(*, on: Controller | None = None, **fields: Any) -> SessionHandle:
@@ -67,7 +82,7 @@ async def open_session(controller: Controller) -> AsyncIterator[Open]:
 
 @pytest.fixture
 def way() -> str:
-    """How the end of a run is known in `bash`; a module may run its tests in both ways."""
+    """How the end of a run in `bash` is detected: "marks" or "marker". A module may override it to run its tests with both."""
     return "marks"
 
 
@@ -78,16 +93,16 @@ async def bash(open_session: Open, way: str) -> SessionHandle:
 
 @pytest.fixture
 def pty(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> Pty:
-    """A conversation whose shell is bash; it has no terminal until its first use."""
+    """A conversation whose shell is bash. Its terminal opens at first use."""
     monkeypatch.setenv("SHELL", require_program("bash", "bash"))
     return Pty(controller)
 
 
 @pytest.fixture
 async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Path) -> SessionHandle:
-    """One of the shells with marks, as the test's parameter says."""
+    """The shell with marks that the test's parameter names."""
     command = SHELLS[request.param]
     require_program(command[0], command[0])
-    (tmp_path / ".zshrc").touch()  # without one it asks questions
+    (tmp_path / ".zshrc").touch()  # without the file zsh starts its setup dialogue
     env = {"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path), "SHELL": require_program("bash", "bash")}
     return await open_session(command=command, env=env)

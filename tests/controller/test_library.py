@@ -10,10 +10,10 @@ import pytest
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.library import connect, open_session
-from tests.controller.acting import BASH, PATIENCE_MS
+from tests.controller.session_calls import BASH, PATIENCE_MS
 
 
-async def test_a_session_in_one_line() -> None:
+async def test_open_session_runs_a_command() -> None:
     async with open_session(protocol="local", command=BASH) as session:
         assert (await session.exec("echo hi")).stdout == "hi\n"
         await session.write("echo typed\n")
@@ -24,21 +24,21 @@ async def test_a_session_in_one_line() -> None:
     assert caught.value.code is ErrorCode.ALREADY_CLOSED
 
 
-async def test_it_is_closed_also_when_the_block_fails() -> None:
+async def test_session_is_closed_when_the_block_raises() -> None:
     with pytest.raises(RuntimeError, match="of the block"):
         async with open_session(protocol="local", command=BASH) as session:
             raise RuntimeError("of the block")
     assert (await session.read(timeout_ms=0)).eof
 
 
-async def test_what_kept_it_from_opening() -> None:
+async def test_failed_open_raises_its_error() -> None:
     with pytest.raises(PtyctlError) as caught:
         async with open_session(protocol="local", command=("no-such-program",)):
             pass
     assert caught.value.code is ErrorCode.CONNECT_FAILED
 
 
-async def test_reads_go_on_where_the_last_one_ended() -> None:
+async def test_read_continues_after_the_last_read() -> None:
     async with open_session(protocol="local", command=("sh", "-c", "echo one; echo two")) as session:
         assert (await session.read(until_regex="one\n", timeout_ms=PATIENCE_MS)).chunk == "one\n"
         assert (await session.read(until_regex="two\n", timeout_ms=PATIENCE_MS)).chunk == "two\n"
@@ -63,7 +63,7 @@ async def test_programs_share_the_daemons_sessions(runtime_dir: RuntimeDir) -> N
         assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-async def test_events_come_as_they_happen_until_the_session_is_closed(runtime_dir: RuntimeDir) -> None:
+async def test_events_are_yielded_until_close(runtime_dir: RuntimeDir) -> None:
     async with connect() as daemon:
         session = await daemon.open(protocol="local", command=BASH)
         begun, kinds = asyncio.Event(), []
@@ -89,7 +89,7 @@ async def test_events_come_as_they_happen_until_the_session_is_closed(runtime_di
         assert kinds[:1] == ["agent_block_begin"]
 
 
-async def test_without_a_daemon_it_is_told(runtime_dir: RuntimeDir) -> None:
+async def test_connect_without_daemon_fails(runtime_dir: RuntimeDir) -> None:
     with pytest.raises(PtyctlError) as caught:
         async with connect(start=False):
             pass

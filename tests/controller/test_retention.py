@@ -31,7 +31,9 @@ KEPT = st.lists(
 
 
 @given(KEPT, st.sets(st.integers(0, 999).map(str)), st.sampled_from([0.0, 1.0, 50.0]), st.sampled_from([0, 1, 500, 5000]))
-def test_the_rules(kept: list[StoredSession], live: set[str], days: float, limit: int) -> None:
+def test_removals_respect_age_size_and_live_sessions(
+    kept: list[StoredSession], live: set[str], days: float, limit: int
+) -> None:
     going = list(select_removals(kept, frozenset(live), NOW_MS, days, limit))
     gone = {session.session_id for session, _ in going}
     assert not gone & live
@@ -59,7 +61,7 @@ def kept(sessions: Path, name: str) -> Path:
     return folder
 
 
-def test_what_another_server_holds_stays(tmp_path: Path) -> None:
+def test_session_held_by_another_server_is_kept(tmp_path: Path) -> None:
     folder = kept(tmp_path, "held")
     with (folder / "output.raw").open("rb") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
@@ -69,7 +71,7 @@ def test_what_another_server_holds_stays(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-def test_what_a_killed_removal_left_is_no_session_and_goes_with_the_next(tmp_path: Path) -> None:
+def test_interrupted_removal_is_completed_by_the_next(tmp_path: Path) -> None:
     kept(tmp_path, "here")
     kept(tmp_path, ".gone-there")
     (tmp_path / "no-session").mkdir()
@@ -81,5 +83,5 @@ def test_what_a_killed_removal_left_is_no_session_and_goes_with_the_next(tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link", "no-session"]
 
 
-def test_no_folder_is_no_sessions(tmp_path: Path) -> None:
+def test_missing_folder_has_no_sessions(tmp_path: Path) -> None:
     assert stored_sessions(tmp_path / "missing") == []

@@ -18,7 +18,7 @@ def _configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path / "config.toml"))
 
 
-def test_variables_come_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_override_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path(os.environ["PTYCTL_CONFIG"]).write_text("max_sessions = 7\nwindow_bytes = 8192\n[inventory]\nlater = true\n")
     monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "9")
     settings = load_settings()
@@ -27,7 +27,7 @@ def test_variables_come_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None
     assert str(settings.state_dir) == os.environ["PTYCTL_STATE_DIR"]
 
 
-def test_without_any_of_them_the_defaults_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_apply_without_variables_and_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PTYCTL_STATE_DIR")
     monkeypatch.delenv("PTYCTL_CONFIG")
     settings = load_settings()
@@ -39,27 +39,27 @@ def test_without_any_of_them_the_defaults_stand(monkeypatch: pytest.MonkeyPatch)
     assert settings.devices_file.name == "devices.toml"
 
 
-def test_the_inventory_may_be_named_from_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_file_expands_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTYCTL_DEVICES_FILE", "~/net/devices.toml")
     assert load_settings().devices_file == Path.home() / "net/devices.toml"
 
 
 @pytest.mark.parametrize(("name", "value"), [("MAX_SESSIONS", "many"), ("MAX_SESSIONS", "0"), ("WINDOW_BYTES", "10")])
-def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_invalid_value_error_names_the_setting(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(f"PTYCTL_{name}", value)
     with pytest.raises(PtyctlError, match=name.lower()) as caught:
         load_settings()
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-def test_a_file_that_is_none() -> None:
+def test_invalid_toml_file_is_refused() -> None:
     Path(os.environ["PTYCTL_CONFIG"]).write_text("max_sessions = \n")
     with pytest.raises(PtyctlError, match="PTYCTL_CONFIG") as caught:
         load_settings()
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-def test_a_configuration_that_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_config_path_that_is_a_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path))
     with pytest.raises(PtyctlError, match=r"PTYCTL_CONFIG names .* not a file") as caught:
         load_settings()
@@ -67,7 +67,7 @@ def test_a_configuration_that_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-def test_a_configuration_that_is_not_there_is_warned_of(
+def test_missing_config_file_logs_a_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PTYCTL_CONFIG", str(tmp_path / "mistyped.toml"))
@@ -75,7 +75,7 @@ def test_a_configuration_that_is_not_there_is_warned_of(
     assert "mistyped.toml" in caplog.text
 
 
-def test_the_configuration_may_be_named_from_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_path_expands_home(monkeypatch: pytest.MonkeyPatch) -> None:
     (Path.home() / "from-home.toml").write_text("max_sessions = 7\n")
     monkeypatch.setenv("PTYCTL_CONFIG", "~/from-home.toml")
     assert load_settings().max_sessions == 7

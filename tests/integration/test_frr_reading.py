@@ -14,7 +14,7 @@ from fixtures.servers.frr import Zebra, running_bgpd
 from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.programs import require_program
 from ptyctl import ErrorCode, LocalController, SessionHandle
-from tests.controller.acting import PATIENCE_MS, refused
+from tests.controller.session_calls import PATIENCE_MS, refused
 from tests.integration.test_sshd import target
 
 EVERYTHING = {"max_output_bytes": 1_000_000, "timeout_ms": PATIENCE_MS}

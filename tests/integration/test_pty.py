@@ -5,7 +5,7 @@ from __future__ import annotations
 from fixtures.servers.frr import Zebra
 from fixtures.servers.openssh import OpenSshServer
 from ptyctl import LocalController, SessionHandle
-from tests.controller.pty_acting import Pty
+from tests.controller.conversation import Pty
 from tests.integration.test_sshd import target
 from tests.integration.test_zebra import log_in, open_zebra
 

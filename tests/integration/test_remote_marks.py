@@ -16,7 +16,7 @@ from fixtures.servers.telnetd import running_telnetd
 from ptyctl import LocalController, SessionHandle
 from ptyctl.api.blocks import Block, BlocksSince
 from ptyctl.api.pty import PtyExecBlock
-from tests.controller.acting import PATIENCE_MS, read, write
+from tests.controller.session_calls import PATIENCE_MS, read, write
 
 from .test_sshd import target
 

@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.servers.frr import Zebra
 from ptyctl import ErrorCode, LocalController, SessionHandle
-from tests.controller.acting import PATIENCE_MS, config, execute, read, refused
+from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
 from tests.session.test_secrets import holding
 
 

@@ -17,7 +17,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.controller import LocalController
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.spec import Limits
-from tests.controller.acting import until_ended
+from tests.controller.session_calls import until_ended
 from tests.session.acting import PATIENCE_MS, read_from, run_in
 from tests.session.conftest import Connect
 

@@ -15,7 +15,7 @@ from ptyctl.api.session import SessionEntry
 from ptyctl.controller import reconnect
 from ptyctl.session.io.publisher import Publisher
 from ptyctl.simulator import SimulatedSwitch
-from tests.controller.acting import PATIENCE_MS, refused, session
+from tests.controller.session_calls import PATIENCE_MS, refused, session
 from tests.integration.devices.switch_inventory import SwitchInventory
 
 PATIENCE_S = PATIENCE_MS / 1000

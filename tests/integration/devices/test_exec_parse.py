@@ -14,7 +14,7 @@ from ptyctl import LocalController
 from ptyctl.api.handle import SessionHandle
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.output_parser import may_show_json, parse
-from tests.controller.acting import BASH, PATIENCE_MS
+from tests.controller.session_calls import BASH, PATIENCE_MS
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.pager import PAGER_STYLES
-from tests.controller.acting import PATIENCE_MS, execute, read, refused, write
+from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, write
 from tests.simulator.console_user import ACCOUNT, LOGIN, ConsoleUser, command_output
 
 #: Values that turn on those that are no switches.

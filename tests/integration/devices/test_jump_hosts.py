@@ -11,7 +11,7 @@ from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, running_
 from ptyctl import LocalController
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.acting import refused, session
+from tests.controller.session_calls import refused, session
 from tests.integration.devices.switch_inventory import PASSWORD, SwitchInventory
 
 HOP_PASSWORD = "Marabu-im-Schornstein"

@@ -11,7 +11,7 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.simulator import Quirks
-from tests.controller.acting import PATIENCE_MS, config, execute, read, refused, session
+from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused, session
 from tests.integration.devices.switch_inventory import PASSWORD
 from tests.integration.devices.test_sessions_with_quirks import mode_of, switch_with
 from tests.integration.devices.test_transcript_tours import logged_in

@@ -12,7 +12,7 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.methods import PTY_REQUESTS
-from tests.controller.acting import PATIENCE_MS, config, refused, session
+from tests.controller.session_calls import PATIENCE_MS, config, refused, session
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 

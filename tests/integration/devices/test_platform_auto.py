@@ -16,7 +16,7 @@ from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.platforms import Platforms
 from ptyctl.simulator import Quirks, SimulatedSwitch
-from tests.controller.acting import BASH, PATIENCE_MS, config, refused, session
+from tests.controller.session_calls import BASH, PATIENCE_MS, config, refused, session
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
 from tests.integration.devices.test_sessions_with_quirks import mode_of, switch_with
 

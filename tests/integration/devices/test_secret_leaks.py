@@ -18,7 +18,7 @@ from ptyctl.api import ConfigRequest, ExecRequest, IoRequest, LogRequest, Ptyctl
 from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.controller.doctor import Doctor
 from ptyctl.simulator import Quirks, SimulatedSwitch
-from tests.controller.acting import PATIENCE_MS
+from tests.controller.session_calls import PATIENCE_MS
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 #: The password of the console server.

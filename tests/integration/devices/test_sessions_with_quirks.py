@@ -16,7 +16,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.simulator import Quirks, SimulatedSwitch, output_quirks
 from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
 from ptyctl.simulator.session_quirks import HALF_TYPED
-from tests.controller.acting import PATIENCE_MS, config, execute, read, refused
+from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
 from tests.integration.devices.concurrent_runs import Outcomes, check, together
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
 

@@ -14,7 +14,7 @@ from fixtures.transcripts.transcript import Question, TourStep, Transcript, load
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.renderer import render
-from tests.controller.acting import PATIENCE_MS, execute, read, write
+from tests.controller.session_calls import PATIENCE_MS, execute, read, write
 from tests.integration.devices.test_transcript_tours import answer_to
 
 PAGED = [name for name in transcript_names() if load_transcript(name).pager is not None]

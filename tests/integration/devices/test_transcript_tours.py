@@ -18,7 +18,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.renderer import render
 from ptyctl.platforms import Platform, Platforms
-from tests.controller.acting import PATIENCE_MS, config, execute, refused
+from tests.controller.session_calls import PATIENCE_MS, config, execute, refused
 from tests.integration.devices.concurrent_runs import Outcomes, check, together
 
 PLATFORMS = Platforms()

@@ -1,0 +1,129 @@
+"""What the suite does with a Controller: requests by keyword, sessions of known programs, refusals by code."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptyctl.api import (
+    ConfigReply,
+    ConfigRequest,
+    Controller,
+    ErrorCode,
+    ExecReply,
+    ExecRequest,
+    IoReply,
+    IoRequest,
+    PtyctlError,
+    SessionReply,
+    SessionRequest,
+)
+from ptyctl.api.handle import SessionHandle
+
+#: A test waits for what must come; only a broken one waits so long.
+PATIENCE_MS = 20_000
+BASH = ("bash", "--norc", "--noprofile")
+_PUPPET = (sys.executable, "-I", "-S", str(Path(__file__).with_name("scripted_program.py")))
+
+#: Makes a controller with settings of its own, named as in PTYCTL_* variables.
+MakeController = Callable[..., Awaitable[Controller]]
+#: Opens a session that is closed when the test is over.
+Open = Callable[..., Awaitable[SessionHandle]]
+
+
+@pytest.fixture(params=["marks", "marker"])
+def both_ways(request: pytest.FixtureRequest) -> str:
+    """A module that says `way = both_ways` runs its tests of `bash` in both."""
+    return str(request.param)
+
+
+async def session(controller: Controller, action: str, **fields: Any) -> SessionReply:
+    return await controller.session(SessionRequest.of({"action": action, **fields}))
+
+
+async def read(handle: SessionHandle, **fields: Any) -> IoReply:
+    """A read with these fields only: unlike the handle's own, without a cursor unless one is given."""
+    return await handle.controller.io(IoRequest.of({"session_id": handle.session_id, "action": "read", **fields}))
+
+
+async def write(handle: SessionHandle, task_id: str | None = None, **fields: Any) -> IoReply:
+    who = {"task_id": task_id} if task_id else {}
+    return await handle.controller.io(IoRequest.of({"session_id": handle.session_id, "action": "write", **who, **fields}))
+
+
+async def execute(handle: SessionHandle, **fields: Any) -> ExecReply:
+    return await handle.controller.exec(ExecRequest.of({"session_id": handle.session_id, **fields}))
+
+
+async def config(handle: SessionHandle, action: str, **fields: Any) -> ConfigReply:
+    return await handle.controller.config(ConfigRequest.of({"session_id": handle.session_id, "action": action, **fields}))
+
+
+@contextmanager
+def refused(code: ErrorCode, *parts: str) -> Iterator[pytest.ExceptionInfo[PtyctlError]]:
+    """The block ends with that code, and a message and hint that hold all `parts`."""
+    with pytest.raises(PtyctlError) as caught:
+        yield caught
+    assert caught.value.code is code, caught.value
+    shown = f"{caught.value.message}; {caught.value.hint}"
+    assert [part for part in parts if part not in shown] == []
+
+
+async def puppet(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:
+    """A session that prints what `say` tells it; its cursor stands behind the greeting."""
+    return await _puppet(open_session, "say", greeting, fields)
+
+
+async def key_log(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:
+    """A session that prints in hex what it receives."""
+    return await _puppet(open_session, "keys", greeting, fields)
+
+
+async def _puppet(open_session: Open, role: str, greeting: tuple[bytes, ...], fields: dict[str, Any]) -> SessionHandle:
+    command = (*_PUPPET, role, *(text.hex() for text in greeting))
+    handle = await open_session(command=command, **fields)
+    assert (await handle.read(until_regex="ready\n", timeout_ms=PATIENCE_MS)).matched
+    return handle
+
+
+async def say(handle: SessionHandle, *pieces: bytes, task_id: str | None = None) -> None:
+    """Each piece is printed by one write(2)."""
+    for piece in pieces:
+        await write(handle, task_id or handle.task_id, data=piece.hex() + "\n")
+
+
+async def heard(handle: SessionHandle, data: bytes, text: bytes | None = None) -> str:
+    """Lets the session print `data`, which becomes `text`, and waits for the end of it. Returns the cursor in front of it."""
+    end = int((await read(handle, timeout_ms=0)).buffer_end_cursor or 0)
+    await say(handle, data)
+    await until_at(handle, end + len(data if text is None else text))
+    return str(end)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Waits for what no call of a Controller can wait for."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while True:
+            if await holds():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def until_ended(handle: SessionHandle) -> None:
+    """Waits for the end of the far end."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while not (await read(handle, until_regex="never", timeout_ms=1_000)).eof:
+            pass
+
+
+async def until_at(handle: SessionHandle, end: int) -> None:
+    """Waits until the spool has that size."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        while int((await read(handle, timeout_ms=50)).buffer_end_cursor or 0) < end:
+            pass

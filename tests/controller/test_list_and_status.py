@@ -1,0 +1,93 @@
+"""list and status: every field of the replies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from ptyctl.api import Controller
+from ptyctl.api.handle import SessionHandle
+from tests.controller.session_calls import PATIENCE_MS, Open, puppet, read, session, write
+
+pytestmark = pytest.mark.also_remote("replies of list and status")
+
+
+async def test_list_has_an_entry_for_each_session(controller: Controller, open_session: Open) -> None:
+    before = int(time.time() * 1000)
+    one = await puppet(open_session, pty={"cols": 100, "rows": 30}, platform="generic")
+    two = await open_session(session_type="console", device_id="rack-1", acquire_lock=True, task_id="task-1")
+    await one.read(timeout_ms=0)
+    reply = await session(controller, "list")
+    entries = {entry.session_id: entry for entry in reply.sessions or []}
+    assert set(entries) == {one.session_id, two.session_id}
+    entry = entries[one.session_id].model_dump(exclude_none=True)
+    assert before <= entry.pop("created_at") <= entry.pop("last_activity_at") <= time.time() * 1000
+    assert entry.pop("disk_bytes") >= 6
+    assert entry == {
+        "session_id": one.session_id,
+        "protocol": "local",
+        "session_type": "normal",
+        "platform": "generic",
+        "state": "open",
+        "mode": "idle",
+        "pty": {"enabled": True, "cols": 100, "rows": 30, "term": "xterm-256color"},
+        "observers": 1,
+        "bytes_received": 6,
+        "bytes_sent": 0,
+        "spool_size": 6,
+        "incarnation": 1,
+    }
+    console = entries[two.session_id]
+    assert (console.session_type, console.device_id, console.lock_holder) == ("console", "rack-1", "task-1")
+    assert console.lock_expires_at is not None
+
+
+async def test_list_reports_capabilities(controller: Controller) -> None:
+    capabilities = (await session(controller, "list")).capabilities
+    assert capabilities is not None
+    assert {"local", "ssh", "telnet"} <= set(capabilities.protocols)
+    for by_protocol in (
+        capabilities.supports_split_stdout_stderr,
+        capabilities.supports_exit_code,
+        capabilities.supports_resize,
+    ):
+        assert set(by_protocol) == set(capabilities.protocols)
+    assert "core" in capabilities.toolsets
+    assert capabilities.platforms
+
+
+async def test_bytes_sent_and_received_are_counted(controller: Controller, open_session: Open) -> None:
+    handle = await puppet(open_session)
+    await write(handle, data=b"\xff\x1b[1m".hex() + "\n")
+    await handle.read(until_idle_ms=100, timeout_ms=PATIENCE_MS)
+    (entry,) = (await session(controller, "list")).sessions or []
+    assert entry.bytes_sent == 11
+    assert entry.bytes_received == 6 + 5
+    assert entry.spool_size == 6 + 1
+
+
+async def test_status_reports_state_lock_and_queue(bash: SessionHandle) -> None:
+    payload = (await bash.status()).payload()
+    assert payload == {
+        "action": "status",
+        "success": True,
+        "session_id": bash.session_id,
+        "state": "open",
+        "mode": "idle",
+        "observers": [],
+        "queue": [],
+    }
+    assert (await bash.exec("sleep 20", timeout_ms=0)).timed_out
+    assert (await bash.status()).mode == "block_running"
+
+
+async def test_observers_are_readers_without_the_lock(bash: SessionHandle) -> None:
+    reads = [asyncio.create_task(read(bash, timeout_ms=0)) for _ in range(5)]
+    await asyncio.gather(*reads)  # a reader without a name is one, however often it reads
+    assert (await bash.status()).observers == [""]
+    await read(bash, timeout_ms=0, task_id="watcher")
+    await read(bash, timeout_ms=0, task_id="holder")
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="holder")
+    assert (await bash.status()).observers == ["", "watcher"]

@@ -1,0 +1,113 @@
+"""Shells within shells, and what else takes the marks away or shows the prompt: each end is known all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.servers.programs import require, require_program
+from ptyctl.api.handle import SessionHandle
+from tests.controller.marked_shells import in_each
+from tests.controller.session_calls import PATIENCE_MS, Open, write
+
+
+@in_each
+async def test_nested_shell_and_return_are_tracked(shell: SessionHandle) -> None:
+    assert (await shell.exec("echo outer")).done_reason == "marks"
+    reply = await shell.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
+    assert "without marks" in (reply.exit_code_reason or "")
+    for number in range(2):
+        reply = await shell.exec(f"echo inner; (exit {number})", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("inner\n", number, "marker")
+    reply = await shell.exec("exit 7", timeout_ms=PATIENCE_MS)
+    assert (reply.exit_code, reply.done_reason) == (7, "marks")
+    reply = await shell.exec("echo outer again; sh -c 'exit 3'")
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", 3, "marks")
+
+
+@in_each
+async def test_nested_fish_and_return_are_tracked(shell: SessionHandle) -> None:
+    fish = require_program("fish", "fish")
+    assert (await shell.exec(f"{fish} --no-config", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+    for line, stdout, code in [
+        ("echo $FISH_VERSION | string length -q; and echo inner", "inner\n", 0),
+        ("sh -c 'exit 3'", "", 3),
+        ("for n in 1 2\n\techo $n\nend", "1\n2\n", 0),
+        ("echo " + "x" * 2_000, "x" * 2_000 + "\n", 0),
+    ]:
+        reply = await shell.exec(line, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marker"), line
+    assert (await shell.exec("echo )", timeout_ms=PATIENCE_MS)).exit_code == 123
+    assert (await shell.exec("exit 7", timeout_ms=PATIENCE_MS)).exit_code == 7
+    assert (await shell.exec("echo outer again")).done_reason == "marks"
+
+
+@in_each
+@pytest.mark.parametrize("command", ["sudo -n -i", "sudo -n -s", "sudo -n -u root sh"])
+async def test_shell_of_another_user_and_return_are_tracked(shell: SessionHandle, command: str) -> None:
+    require_program("sudo", "sudo")
+    require((await shell.exec("sudo -n true")).exit_code == 0, "sudo asks this user for a password")
+    reply = await shell.exec(command, timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
+    assert "without marks" in (reply.exit_code_reason or "")
+    for number in range(2):
+        reply = await shell.exec(f"id -u; (exit {number})", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("0\n", number, "marker")
+    reply = await shell.exec("exit 7", timeout_ms=PATIENCE_MS)
+    assert (reply.exit_code, reply.done_reason) == (7, "marks")
+    assert reply.stdout.strip() in ("", "exit", "logout")
+    reply = await shell.exec("echo outer again; sh -c 'exit 3'")
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer again\n", 3, "marks")
+
+
+async def test_question_of_another_users_program_is_no_prompt(bash: SessionHandle) -> None:
+    require_program("sudo", "sudo")
+    require((await bash.exec("sudo -n true")).exit_code == 0, "sudo asks this user for a password")
+    script = 'printf "Go on? [Y/n] "; read answer; echo "<$answer>"'
+    asked = await bash.exec(f"sudo -n sh -c '{script}'", timeout_ms=1_500)
+    assert asked.timed_out
+    await write(bash, data="y\n")
+    assert (await bash.wait(asked.block_id)).stdout == "Go on? [Y/n] y\n<y>\n"
+
+
+@pytest.mark.parametrize("program", ["bash", "dash"])
+async def test_nested_shell_in_unmarked_shell_is_tracked(open_session: Open, program: str) -> None:
+    """Its prompt is another than the one that was learned, and so is the one that comes back."""
+    outer = await open_session(command=(require_program(program, program),), shell_integration="off", env={"PS1": "outer$ "})
+    assert (await outer.exec("PS1='outer$ '")).done_reason == "marker"
+    reply = await outer.exec("PS1='inner$ ' sh", timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)
+    reply = await outer.exec("echo inner; (exit 3)", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("inner\n", 3, "marker")
+    assert (await outer.exec("exit", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
+    reply = await outer.exec('echo "$PS1"; (exit 4)', timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer$ \n", 4, "marker")
+
+
+@pytest.mark.parametrize("command", ["PROMPT_COMMAND=()", "unset PROMPT_COMMAND", "unset -f __ptyctl_prompt"])
+async def test_run_ends_after_marks_were_removed(bash: SessionHandle, command: str) -> None:
+    await bash.exec("echo before")
+    reply = await bash.exec(command, timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code) == ("prompt", None)
+    assert reply.exit_code_reason
+    reply = await bash.exec("echo after; (exit 3)", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("after\n", 3, "marker")
+
+
+async def test_printed_prompt_does_not_end_the_run(open_session: Open) -> None:
+    handle = await open_session(command=["bash", "--norc", "--noprofile"], env={"PS1": "here$ "})
+    assert (await handle.exec("PS1='here$ '")).exit_code == 0
+    reply = await handle.exec("printf 'here$ '; sleep 1.2; echo more; (exit 6)", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("here$ more\n", 6, "marks")
+
+
+@pytest.mark.parametrize("integration", ["auto", "off"])
+async def test_question_equal_to_the_prompt_does_not_end_the_run(open_session: Open, integration: str) -> None:
+    """The shell itself is in front, but no line editor of its is."""
+    handle = await open_session(shell_integration=integration)
+    assert (await handle.exec("PS1='here$ '")).exit_code == 0
+    asked = await handle.exec("read -p 'here$ ' answer; echo \"<$answer>\"; (exit 6)", timeout_ms=3_000)
+    assert asked.timed_out
+    await write(handle, data="mine\n")
+    reply = await handle.wait(asked.block_id)
+    assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)

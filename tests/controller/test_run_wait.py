@@ -1,0 +1,231 @@
+"""Runs: they belong to the session, and calls only wait for them, interrupt them or answer what they ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from ptyctl.api import ErrorCode, ExecRequest, IoRequest
+from ptyctl.api.handle import SessionHandle
+from tests.controller.session_calls import PATIENCE_MS, Open, both_ways, execute, read, refused
+
+way = both_ways
+
+
+@pytest.mark.also_remote("timeout of a call")
+async def test_timeout_leaves_the_run_running(bash: SessionHandle, way: str) -> None:
+    first = await bash.exec("echo begun; sleep 0.6; echo ended; (exit 5)", timeout_ms=300)
+    assert (first.done_reason, first.timed_out, first.exit_code, first.stdout) == ("timeout", True, None, "begun\n")
+    assert first.exit_code_reason
+    assert (await bash.status()).mode == "block_running"
+    second = await bash.wait(first.block_id, timeout_ms=50)
+    assert (second.done_reason, second.stdout, second.block_id) == ("timeout", "begun\n", first.block_id)
+    third = await bash.wait(first.block_id, timeout_ms=PATIENCE_MS)
+    assert (third.done_reason, third.timed_out, third.exit_code) == (way, False, 5)
+    assert third.stdout == "begun\nended\n"
+    assert third.cursor == first.cursor
+    assert third.duration_ms >= 600
+    assert (await bash.status()).mode == "idle"
+    again = await bash.wait(first.block_id, timeout_ms=0)  # it can be asked for as often as one likes
+    assert again.payload() == third.payload()
+
+
+@pytest.mark.also_remote("concurrent calls on one connection")
+async def test_several_calls_wait_for_one_run(bash: SessionHandle) -> None:
+    first = await bash.exec("sleep 0.5; echo for all", timeout_ms=0)
+    replies = await asyncio.gather(*(bash.wait(first.block_id, timeout_ms=PATIENCE_MS) for _ in range(5)))
+    assert {reply.stdout for reply in replies} == {"for all\n"}
+
+
+@pytest.mark.also_remote("cancellation")
+async def test_cancelled_call_leaves_the_run_running(bash: SessionHandle) -> None:
+    call = asyncio.create_task(bash.exec("echo begun; sleep 0.5; echo ended", timeout_ms=PATIENCE_MS))
+    assert (await read(bash, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)).matched
+    call.cancel()
+    assert isinstance((await asyncio.gather(call, return_exceptions=True))[0], asyncio.CancelledError)
+    with refused(ErrorCode.BUSY) as caught:
+        await bash.exec("echo other")
+    assert caught.value.retryable
+    reply = await bash.wait(caught.value.details["block_id"], timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("begun\nended\n", 0)
+
+
+@pytest.mark.also_remote("error details")
+async def test_second_run_is_refused_as_busy(bash: SessionHandle) -> None:
+    results = await asyncio.gather(
+        *(bash.exec(f"echo {number}; sleep 0.6", timeout_ms=PATIENCE_MS) for number in range(5)), return_exceptions=True
+    )
+    errors = [result for result in results if isinstance(result, BaseException)]
+    assert len(errors) == 4
+    assert {getattr(error, "code", None) for error in errors} == {ErrorCode.BUSY}
+
+
+@pytest.mark.also_remote("error")
+async def test_unknown_block_is_not_found(bash: SessionHandle) -> None:
+    with refused(ErrorCode.NOT_FOUND, "9_9"):
+        await bash.wait("9_9")
+
+
+async def test_ended_run_can_be_queried_after_close(bash: SessionHandle) -> None:
+    done = await bash.exec("echo done; (exit 2)")
+    running = await bash.exec("echo begun; sleep 60", timeout_ms=300)
+    await bash.close(force=True)
+    again = await execute(bash, block_id=done.block_id)
+    assert (again.stdout, again.exit_code) == ("done\n", 2)
+    cut = await execute(bash, block_id=running.block_id)
+    assert (cut.stdout, cut.exit_code, cut.done_reason) == ("begun\n", None, "cancelled")
+
+
+@pytest.mark.also_remote("error of a waiting call")
+async def test_close_ends_waiting_calls(bash: SessionHandle) -> None:
+    call = asyncio.create_task(bash.exec("echo begun; sleep 60", timeout_ms=PATIENCE_MS))
+    assert (await read(bash, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)).matched
+    await bash.close(force=True)
+    reply = await call
+    assert (reply.done_reason, reply.stdout, reply.exit_code) == ("cancelled", "begun\n", None)
+
+
+async def test_cancel_after_interrupts_the_run(bash: SessionHandle, way: str) -> None:
+    reply = await bash.exec("echo begun; sleep 60; echo never", cancel_after_ms=500, timeout_ms=PATIENCE_MS)
+    assert reply.done_reason == "cancelled"
+    expected = (130, None) if way == "marks" else (None, "interrupted")
+    assert (reply.exit_code, reply.exit_code_reason) == expected
+    assert reply.stdout.startswith("begun\n")
+    assert "never" not in reply.stdout
+    assert 500 <= reply.duration_ms < PATIENCE_MS
+    reply = await bash.exec("echo quick", cancel_after_ms=5_000)
+    assert (reply.stdout, reply.done_reason) == ("quick\n", way)
+
+
+async def test_cancel_after_applies_without_a_waiting_call(bash: SessionHandle) -> None:
+    first = await bash.exec("sleep 60", cancel_after_ms=500, timeout_ms=0)
+    reply = await bash.wait(first.block_id, timeout_ms=PATIENCE_MS)
+    assert reply.done_reason == "cancelled"
+
+
+async def test_command_that_handles_interrupt_continues(bash: SessionHandle, way: str) -> None:
+    running = asyncio.create_task(
+        bash.exec("sh -c 'trap \"echo caught\" INT; echo ready; sleep 1; echo ended; exit 6'", timeout_ms=PATIENCE_MS)
+    )
+    ready = await read(bash, cursor="0", until_regex="(?m)^ready\n", timeout_ms=PATIENCE_MS)
+    await read(bash, cursor=ready.next_cursor, until_idle_ms=200, timeout_ms=PATIENCE_MS)
+    await bash.key("ctrl_c")
+    reply = await running
+    assert (reply.done_reason, reply.exit_code) == (way, 6)
+    assert reply.stdout.endswith("caught\nended\n")
+
+
+async def test_waiting_after_ignored_interrupt_uses_no_cpu(bash: SessionHandle) -> None:
+    running = asyncio.create_task(
+        bash.exec("sh -c 'trap \"\" INT; echo ready; sleep 1.5'; (exit 3)", timeout_ms=PATIENCE_MS, until_idle_ms=10_000)
+    )
+    assert (await read(bash, cursor="0", until_regex="(?m)^ready\n", timeout_ms=PATIENCE_MS)).matched
+    await bash.key("ctrl_c")
+    before = time.process_time()
+    reply = await running
+    assert reply.exit_code == 3
+    assert time.process_time() - before < 0.7
+
+
+async def test_until_regex_ignores_the_echo(bash: SessionHandle, way: str) -> None:
+    reply = await bash.exec("sleep 0.5 && echo done", until_regex="done", timeout_ms=PATIENCE_MS)
+    assert reply.done_reason in ("until_regex", way)  # its end may come with the match
+    assert reply.stdout.strip() == "done"
+    assert reply.duration_ms >= 500
+    assert reply.timed_out is False
+
+
+async def test_until_regex_starts_at_the_output(bash: SessionHandle, way: str) -> None:
+    for pattern in ("^hi", "^h", "(?m)^hi$"):
+        reply = await bash.exec("echo hi; sleep 0.3", until_regex=pattern, timeout_ms=PATIENCE_MS)
+        assert reply.done_reason == "until_regex"
+        await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)
+    reply = await bash.exec("echo hi", until_regex="^never", timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code) == (way, 0)  # the run's end ends the wait too
+
+
+async def test_until_regex_matches_in_running_run(bash: SessionHandle, way: str) -> None:
+    reply = await bash.exec("echo listening; sleep 1; echo closed; (exit 4)", until_regex="listening\n", timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.stdout, reply.exit_code) == ("until_regex", "listening\n", None)
+    with refused(ErrorCode.BUSY, reply.block_id):
+        await bash.exec("echo other")
+    reply = await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("listening\nclosed\n", 4, way)
+
+
+async def test_until_idle_returns_after_silence(bash: SessionHandle) -> None:
+    command = "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 60"
+    reply = await bash.exec(command, until_idle_ms=700, timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.stdout, reply.exit_code) == ("until_idle", "1\n2\n3\n", None)
+    await bash.key("ctrl_c")
+    assert (await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)).done_reason == "cancelled"
+
+
+async def test_run_waiting_for_input_is_reported(bash: SessionHandle) -> None:
+    reply = await bash.exec("read -s -p 'Password: ' x; echo; echo got it", until_idle_ms=500, timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.waiting_for_input, reply.stdout) == ("until_idle", True, "Password: ")
+    await bash.write("hunter2\n", sensitive=True)
+    reply = await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.waiting_for_input) == ("Password: \ngot it\n", 0, None)
+
+
+async def test_response_is_sent_for_each_match(bash: SessionHandle) -> None:
+    reply = await bash.exec(
+        'for i in 1 2 3; do read -p "go on $i? " x; echo "$x"; done; read -s -p \'Password: \' p; echo; echo ${#p}',
+        responses=[{"match": r"go on \d\? ", "send": "yes\n"}, {"match": "Password: ", "send": "sécret\n", "sensitive": True}],
+        timeout_ms=PATIENCE_MS,
+    )
+    assert reply.exit_code == 0
+    assert [line for line in reply.stdout.split("\n") if not line.startswith("go on")] == [
+        "yes",
+        "yes",
+        "yes",
+        "Password: ",
+        "6",
+        "",
+    ]
+
+
+async def test_response_ignores_the_echo(bash: SessionHandle) -> None:
+    reply = await bash.exec(
+        'echo one; sleep 0.3; read -t 1 x <&0; echo "<$x>" # Password:',
+        responses=[{"match": "Password:", "send": "secret\n"}],
+        timeout_ms=PATIENCE_MS,
+    )
+    assert reply.stdout == "one\n<>\n"
+
+
+@pytest.mark.parametrize("pattern", ["x*", "", r"\b", "$", "(?m)^"])
+async def test_response_to_empty_match_is_never_sent(bash: SessionHandle, pattern: str) -> None:
+    if not pattern:
+        with refused(ErrorCode.INVALID_ARGUMENT, "responses"):
+            await bash.exec("true", responses=[{"match": pattern, "send": "spam\n"}])
+        return
+    reply = await bash.exec("sleep 0.3; echo end", responses=[{"match": pattern, "send": "spam\n"}], timeout_ms=PATIENCE_MS)
+    assert reply.stdout == "end\n"
+
+
+async def test_session_end_during_response_ends_the_run(bash: SessionHandle) -> None:
+    reply = await bash.exec(
+        "echo question; exit 5", responses=[{"match": "question", "send": "answer\n" * 1_000}], timeout_ms=PATIENCE_MS
+    )
+    assert (reply.exit_code, reply.done_reason) == (5, "eof")
+
+
+@pytest.mark.also_remote("progress")
+async def test_long_wait_reports_progress(bash: SessionHandle, open_session: Open) -> None:
+    other = await open_session()
+    of_exec: list[tuple[int, float]] = []
+    of_read: list[tuple[int, float]] = []
+    run = ExecRequest.of({"session_id": bash.session_id, "cmd": "echo begun; sleep 1.3"})
+    wait = IoRequest.of({"session_id": other.session_id, "action": "read", "until_regex": "never", "timeout_ms": 1_300})
+    await asyncio.gather(
+        bash.controller.exec(run, lambda received, seconds: of_exec.append((received, seconds))),
+        bash.controller.io(wait, lambda received, seconds: of_read.append((received, seconds))),
+    )
+    for told in (of_exec, of_read):
+        assert len(told) == 1  # about one a second
+        assert told[0][1] >= 1
+    assert of_exec[0][0] >= len("begun\r\n")

@@ -1,0 +1,107 @@
+"""close, on request or when nobody uses a session: what ends, what is kept, and what a closed session answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from ptyctl.api import Controller, ErrorCode, PtyctlError
+from ptyctl.api.errors import NextStep
+from ptyctl.api.handle import SessionHandle
+from tests.controller.session_calls import PATIENCE_MS, Open, config, read, refused, session, until
+
+pytestmark = pytest.mark.also_remote("replies and errors of close")
+
+
+async def test_close_ends_program_and_keeps_history(controller: Controller, bash: SessionHandle) -> None:
+    pid = int((await bash.exec("echo $$")).stdout)
+    end = (await bash.read(until_regex=r"\n\d+\n.*[$#] $", timeout_ms=PATIENCE_MS)).buffer_end_cursor
+    assert (await session(controller, "close", session_id=bash.session_id)).payload() == {
+        "action": "close",
+        "success": True,
+        "session_id": bash.session_id,
+    }
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert (await session(controller, "list")).sessions == []
+    reply = await read(bash, cursor="0", timeout_ms=0)
+    assert str(pid) in (reply.chunk or "")
+    assert (reply.next_cursor, reply.buffer_end_cursor, reply.eof) == (end, end, True)
+
+
+async def test_closed_session_refuses_all_but_reads(bash: SessionHandle) -> None:
+    await bash.close()
+    await bash.close()
+    for call in (
+        lambda: bash.exec("echo hi"),
+        lambda: bash.write("x"),
+        lambda: bash.key("enter"),
+        lambda: bash.resize(80, 24),
+        lambda: config(bash, "get"),
+        bash.status,
+        lambda: bash.lock(task_id="t"),
+        lambda: bash.unlock(task_id="t"),
+        lambda: bash.heartbeat(task_id="t"),
+    ):
+        with refused(ErrorCode.ALREADY_CLOSED, f"{bash.session_id} is closed (on request)"):
+            await call()
+
+
+@pytest.mark.parametrize(("task_id", "why"), [(None, r"\(on request\)"), ("night-shift", r"\(by night-shift\)")])
+async def test_call_on_closed_session_names_who_closed_it(bash: SessionHandle, task_id: str | None, why: str) -> None:
+    await session(bash.controller, "close", session_id=bash.session_id, **({"task_id": task_id} if task_id else {}))
+    with pytest.raises(PtyctlError, match=f"session {bash.session_id} is closed {why}") as caught:
+        await bash.exec("echo hi")
+    assert caught.value.hint == NextStep.OPEN_SESSION
+
+
+async def test_unknown_session_is_not_found(bash: SessionHandle) -> None:
+    bash.session_id, known = "no-such-session", bash.session_id
+    for call in (
+        lambda: bash.exec("x"),
+        lambda: bash.write("x"),
+        bash.read,
+        lambda: bash.resize(80, 24),
+        bash.status,
+        bash.close,
+    ):
+        with refused(ErrorCode.NOT_FOUND, "no-such-session"):
+            await call()
+    bash.session_id = known
+
+
+async def test_close_kills_program_that_ignores_sighup(open_session: Open) -> None:
+    handle = await open_session(command=("sh", "-c", 'trap "" HUP; echo $$; while :; do sleep 1; done'))
+    pid = int((await handle.read(until_regex=r"\d+\n", timeout_ms=PATIENCE_MS)).chunk or "")
+    await handle.close(force=True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_concurrent_closes_wait_for_the_same_end(open_session: Open) -> None:
+    handle = await open_session(command=("sh", "-c", 'trap "" HUP; echo $$; while :; do sleep 1; done'))
+    pid = int((await handle.read(until_regex=r"\d+\n", timeout_ms=PATIENCE_MS)).chunk or "")
+    first = asyncio.create_task(handle.close())
+    await asyncio.sleep(0)
+    first.cancel()  # whoever asked first is gone: the close goes on all the same
+    await asyncio.gather(handle.close(), handle.close(), first, return_exceptions=True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_idle_session_is_closed_after_its_timeout(open_session: Open, controller: Controller) -> None:
+    handle = await open_session(timeouts={"idle_timeout_ms": 300})
+    for _ in range(4):  # each use starts the time anew, and a call that waits is a use
+        await read(handle, until_regex="never", timeout_ms=150)
+    reply = await handle.exec("sleep 0.5; echo used")
+    assert reply.stdout == "used\n"
+
+    async def gone() -> bool:
+        return not (await session(controller, "list")).sessions
+
+    await until(gone)
+    with refused(ErrorCode.ALREADY_CLOSED):
+        await handle.exec("echo late")
+    assert "used" in ((await read(handle, cursor="0", timeout_ms=0)).chunk or "")

@@ -1,0 +1,236 @@
+"""exec in each shell that is installed: the same commands, the same answers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl.api.handle import SessionHandle
+from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, write
+
+SHELLS = {
+    "bash": ("bash", "--norc", "--noprofile"),
+    "bash without a line editor": ("bash", "--norc", "--noprofile", "--noediting"),
+    "bash as sh": ("bash", "--posix", "--norc"),
+    "dash": ("dash",),
+    "zsh": ("zsh", "-f"),
+    "zsh with its own files": ("zsh",),
+    "fish": ("fish", "--no-config"),
+    "busybox": ("busybox", "sh"),
+}
+#: These can announce their commands by themselves: how the end of a run is known in the others, and when that is off.
+MARKED = {"bash", "bash without a line editor", "zsh with its own files", "fish"}
+#: What quoting, history, line editors and terminals trip over.
+NASTY = [
+    *"\"'$`\\!%#*~{}[]()<>|&;= \n\t\r\x01\x03\x04\x1a\x1b\x7f",
+    "é",
+    "€",
+    "😀",
+    "a",
+    "-n",
+    "$(id)",
+    "${x",
+    "\x1b[201~",
+    "x" * 200,
+]
+#: Not a POSIX shell: these are the others.
+POSIX = [name for name in SHELLS if name != "fish"]
+WITHOUT = " without marks"
+
+
+def _ways(names: Iterable[str]) -> list[str]:
+    return [*names, *(name + WITHOUT for name in names if name in MARKED)]
+
+
+@pytest.fixture
+async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Path) -> SessionHandle:
+    command = SHELLS[request.param.removesuffix(WITHOUT)]
+    require_program(command[0], command[0])
+    (tmp_path / ".zshrc").touch()  # without one it asks questions
+    off = {"shell_integration": "off"} if request.param.endswith(WITHOUT) else {}
+    return await open_session(command=command, env={"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path)}, **off)
+
+
+@pytest.fixture
+def way(request: pytest.FixtureRequest) -> str:
+    return "marks" if request.node.callspec.params["shell"] in MARKED else "marker"
+
+
+in_each = pytest.mark.parametrize("shell", _ways(SHELLS), indirect=True)
+in_each_posix = pytest.mark.parametrize("shell", _ways(POSIX), indirect=True)
+
+
+@in_each
+async def test_exit_code_is_reported(shell: SessionHandle) -> None:
+    for code in (0, 1, 3, 127, 255):
+        assert (await shell.exec(f"sh -c 'exit {code}'")).exit_code == code
+    assert (await shell.exec("true")).exit_code == 0
+    assert (await shell.exec("false")).exit_code == 1
+    assert (await shell.exec("sh -c 'kill -9 $$'")).exit_code == 137
+
+
+@in_each
+async def test_command_sees_previous_exit_status(shell: SessionHandle, request: pytest.FixtureRequest) -> None:
+    status = "$status" if "fish" in request.node.name else "$?"
+    await shell.exec("sh -c 'exit 7'")
+    assert (await shell.exec(f"echo {status}; sh -c 'exit 5'")).stdout == "7\n"
+    assert (await shell.exec(f"printf '%s\t|' {status}; sh -c 'exit 6'")).stdout == "5\t|"  # a tab is typed in another form
+    await read(shell, cursor="0", until_idle_ms=300, timeout_ms=PATIENCE_MS)
+    before = (await write(shell, data=f"echo [{status}]\n")).next_cursor
+    assert (await read(shell, cursor=before, until_regex=r"\[6\]", timeout_ms=PATIENCE_MS)).matched
+
+
+@in_each_posix
+async def test_previous_status_does_not_trigger_set_e(shell: SessionHandle) -> None:
+    await shell.exec("trap 'echo trapped' EXIT; (exit 4)")
+    assert (await shell.exec("set -e")).exit_code == 0
+    reply = await shell.exec("echo alive; if false; then :; fi")
+    assert (reply.stdout, reply.exit_code) == ("alive\n", 0)
+
+
+@in_each
+async def test_output_is_exact(shell: SessionHandle, way: str) -> None:
+    for command, output in (
+        ("echo hi", "hi\n"),
+        ("printf 'no newline'", "no newline"),
+        ("printf ''", ""),
+        ("echo 'é € 😀'", "é € 😀\n"),
+        ('echo "it\'s" \'a "quote"\'', 'it\'s a "quote"\n'),
+        ("echo 'back\\slash' '%s' '#' '!' '~' '*'", "back\\slash %s # ! ~ *\n"),
+        ("printf 'a\\nb\\n'", "a\nb\n"),
+        ("printf '%s' 'two  blanks '", "two  blanks "),
+    ):
+        reply = await shell.exec(command)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, way), command
+
+
+@in_each
+async def test_multi_line_command_runs(shell: SessionHandle) -> None:
+    reply = await shell.exec("echo one\necho two\n\necho three\n")
+    assert (reply.stdout, reply.exit_code) == ("one\ntwo\nthree\n", 0)
+    assert (await shell.exec("false\nsh -c 'exit 5'")).exit_code == 5
+
+
+@in_each
+async def test_tab_in_command_does_not_complete(shell: SessionHandle) -> None:
+    reply = await shell.exec("printf '%s|' 'a\tb' '\t\t' '/et\t'")
+    assert (reply.stdout, reply.exit_code) == ("a\tb|\t\t|/et\t|", 0)
+
+
+@in_each
+async def test_control_characters_are_literal(shell: SessionHandle) -> None:
+    reply = await shell.exec("printf '%s' 'a\x01b\x03c\x04d\x0fe\x15f\x1ag\x1b[Ah\x7fi' | od -An -tx1 | tr -d ' \n'; echo")
+    assert (reply.stdout, reply.exit_code) == ("610162036304640f6515661a671b5b41687f69\n", 0)
+
+
+@in_each
+async def test_any_text_reaches_the_command_unchanged(shell: SessionHandle, request: pytest.FixtureRequest) -> None:
+    chance = random.Random(5)
+    backslash = "\\\\" if "fish" in request.node.name else "\\"  # the only other character that fish quotes inside '...'
+    for _ in range(30):
+        text = "".join(chance.choice(NASTY) for _ in range(chance.randrange(1, 60))).replace("\r\n", "\n")
+        quoted = text.replace("\\", backslash).replace("'", "'\"'\"'")
+        reply = await shell.exec(f"printf %s '{quoted}' | od -An -v -tx1 | tr -d ' \n'", timeout_ms=PATIENCE_MS)
+        assert bytes.fromhex(reply.stdout).decode() == text
+        assert reply.exit_code == 0
+
+
+@in_each_posix
+async def test_here_document_runs(shell: SessionHandle) -> None:
+    reply = await shell.exec("x=5; cat <<END\nx is $x\n\ttabbed\nEND\ncat <<'END'\nx is $x\nEND")
+    assert (reply.stdout, reply.exit_code) == ("x is 5\n\ttabbed\nx is $x\n", 0)
+
+
+@in_each
+async def test_history_expansion_is_not_applied(shell: SessionHandle) -> None:
+    reply = await shell.exec("echo 'wow!' !\necho '!!' '!x' \"a!\"\necho '\t!-1'")
+    assert (reply.stdout, reply.exit_code) == ("wow! !\n!! !x a!\n\t!-1\n", 0)
+
+
+@in_each
+async def test_crlf_line_endings_are_accepted(shell: SessionHandle) -> None:
+    assert (await shell.exec("echo one\r\necho two\r\n")).stdout == "one\ntwo\n"
+
+
+@in_each
+async def test_syntax_error_is_an_exit_code(shell: SessionHandle) -> None:
+    reply = await shell.exec("echo )", timeout_ms=PATIENCE_MS)
+    assert (reply.exit_code or 0) > 0
+    assert (await shell.exec("echo after")).stdout == "after\n"
+
+
+@in_each
+async def test_long_line_runs(shell: SessionHandle) -> None:
+    words = " ".join(f"wörd'{number}'" for number in range(1_500))
+    reply = await shell.exec(f"echo {words}", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == (words.replace("'", "") + "\n", 0)
+
+
+@in_each
+async def test_long_script_runs(shell: SessionHandle) -> None:
+    reply = await shell.exec("\n".join(f"echo line {number}" for number in range(300)), timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("".join(f"line {number}\n" for number in range(300)), 0)
+
+
+@in_each
+async def test_ctrl_c_ends_a_run(shell: SessionHandle) -> None:
+    running = asyncio.create_task(shell.exec("echo begun; sleep 60; echo never", timeout_ms=PATIENCE_MS))
+    begun = await read(shell, cursor="0", until_regex="(?m)^begun\n", timeout_ms=PATIENCE_MS)
+    await read(shell, cursor=begun.next_cursor, until_idle_ms=300, timeout_ms=PATIENCE_MS)  # sleep has to be there
+    await shell.key("ctrl_c")
+    reply = await running
+    assert reply.stdout.startswith("begun\n")
+    assert "never" not in reply.stdout
+    assert reply.done_reason in ("cancelled", "marks", "marker")
+    assert reply.exit_code in (None, 130)
+    reply = await shell.exec("echo after")
+    assert (reply.stdout, reply.exit_code) == ("after\n", 0)
+
+
+@in_each
+async def test_twenty_consecutive_runs_are_exact(shell: SessionHandle) -> None:
+    for number in range(20):
+        reply = await shell.exec(f"echo {number}; sh -c 'exit {number}'")
+        assert (reply.stdout, reply.exit_code) == (f"{number}\n", number)
+
+
+@in_each
+async def test_until_regex_ignores_the_echo(shell: SessionHandle) -> None:
+    reply = await shell.exec("sleep 0.3; echo done", until_regex="done", timeout_ms=PATIENCE_MS)
+    assert reply.stdout.strip() == "done"
+    assert reply.duration_ms >= 300
+
+
+@in_each
+async def test_input_reaches_the_running_command(shell: SessionHandle) -> None:
+    reply = await shell.exec(
+        'sh -c \'printf "name? "; read x; echo "<$x>"\'',
+        responses=[{"match": r"name\? $", "send": "wörld\n"}],
+        timeout_ms=PATIENCE_MS,
+    )
+    assert reply.stdout.endswith("<wörld>\n")
+    assert reply.exit_code == 0
+
+
+@in_each
+async def test_exit_ends_the_session(shell: SessionHandle) -> None:
+    await shell.exec("true")
+    reply = await shell.exec("exit 3", timeout_ms=PATIENCE_MS)
+    assert (reply.exit_code, reply.done_reason) == (3, "eof")
+
+
+@in_each
+async def test_ascii_marker_is_recognized(shell: SessionHandle) -> None:
+    mode = {"marker_prefix": "<<<'RC:", "marker_suffix": ":$END>>>"}
+    for command, output, code in (
+        ("echo hi", "hi\n", 0),
+        ("printf x; sh -c 'exit 4'", "x", 4),
+        ("echo '<<<RC:'", "<<<RC:\n", 0),
+    ):
+        reply = await execute(shell, cmd=command, rc_mode=mode, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, code, "marker")

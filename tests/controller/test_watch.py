@@ -1,0 +1,153 @@
+"""Watching: the screen as it is, then every byte, change and event, at each watcher's own pace."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from ptyctl.api import Controller, ErrorCode, WatchItem, WatchRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.core.screen import ScreenModel
+from tests.controller.session_calls import PATIENCE_MS, Open, puppet, refused, say, session
+
+pytestmark = pytest.mark.also_remote("items, flow control and cancellation of a stream")
+
+Watching = AsyncGenerator[WatchItem, None]
+
+
+def watching(handle: SessionHandle, **fields: object) -> Watching:
+    return handle.controller.watch(WatchRequest.of({"session_id": handle.session_id, **fields}))
+
+
+async def following(watch: Watching, kind: str) -> WatchItem:
+    """The next item of that kind."""
+    async with asyncio.timeout(PATIENCE_MS / 1000):
+        async for item in watch:
+            if item.kind == kind:
+                return item
+    raise AssertionError(f"the watch ended without {kind}")
+
+
+async def output(watch: Watching, size: int) -> bytes:
+    """The next so many raw bytes."""
+    data = b""
+    while len(data) < size:
+        data += b64decode((await following(watch, "output")).data_b64 or "")
+    return data
+
+
+async def test_watch_starts_with_screen_and_continues_with_every_byte(open_session: Open) -> None:
+    handle = await puppet(open_session, b"\x1b[2J\x1b[3;5Hhello\x1b]0;a title\x07")
+    watch = watching(handle)
+    begin = await anext(watch)
+    assert (begin.kind, begin.cols, begin.rows, begin.state, begin.mode) == ("begin", 120, 40, "open", "idle")
+    late = ScreenModel(120, 40)
+    late.feed(b64decode(begin.data_b64 or ""))
+    shown = await handle.screen()
+    assert list(late.snapshot().rows) == shown.rows
+    assert (late.snapshot().title, late.snapshot().cursor) == ("a title", (shown.cursor_row, shown.cursor_col))
+    await say(handle, b"\x1b[1mone", b"two\r\n")
+    assert await output(watch, 12) == b"\x1b[1monetwo\r\n"
+    await watch.aclose()
+
+
+async def test_watch_from_offset_returns_everything_after_it(bash: SessionHandle) -> None:
+    await bash.exec("seq 100000")
+    size = (await session(bash.controller, "list")).sessions[0].bytes_received  # type: ignore[index]
+    watch = watching(bash, from_offset=0)
+    assert b64decode((await anext(watch)).data_b64 or "") == b""
+    data = await output(watch, size)  # and the prompt, where that came behind the reply
+    assert b"".join(b"%d\r\n" % number for number in range(1, 100001)) in data
+    await watch.aclose()
+
+
+async def test_size_lock_and_end_are_reported_in_order(bash: SessionHandle) -> None:
+    watch = watching(bash)
+    await anext(watch)
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="one", lock_ttl_ms=60_000)
+    locked = await following(watch, "terminal")
+    assert (locked.lock_holder, locked.lock_expires_at is not None) == ("one", True)
+    bash.task_id = "one"
+    await bash.resize(100, 30)
+    resized = await following(watch, "terminal")
+    assert (resized.cols, resized.rows) == (100, 30)
+    await bash.unlock()
+    assert (await following(watch, "terminal")).lock_holder is None
+    await bash.close()
+    kinds = [item.kind async for item in watch]
+    assert kinds[-1] == "end"
+
+
+async def test_expired_lease_is_reported(bash: SessionHandle) -> None:
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="one", lock_ttl_ms=200)
+    watch = watching(bash)
+    assert (await anext(watch)).lock_holder == "one"
+    assert (await following(watch, "terminal")).lock_holder is None
+    await watch.aclose()
+
+
+async def test_events_contain_their_text(bash: SessionHandle) -> None:
+    watch = watching(bash)
+    await anext(watch)
+    await bash.exec("echo seen")
+    kinds = []
+    while "agent_block_end" not in kinds:
+        event = (await following(watch, "event")).event or {}
+        kinds.append(event["type"])
+    assert kinds[0] == "agent_block_begin"
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="one")
+    await session(bash.controller, "lock", session_id=bash.session_id, task_id="two", force=True, reason="urgent")
+    taken = (await following(watch, "event")).event or {}
+    assert (taken["type"], taken["task_id"], taken["from_task_id"], taken["reason"]) == (
+        "lock_taken_over", "two", "one", "urgent",
+    )  # fmt: skip
+    await watch.aclose()
+
+
+async def test_block_deltas_are_its_output(bash: SessionHandle) -> None:
+    watch = watching(bash)
+    await anext(watch)
+    await bash.exec("sleep 0.2; echo one; sleep 0.2; printf 'two'; sleep 0.2; echo")
+    events: list[dict[str, Any]] = []
+    while not events or events[-1]["type"] != "agent_block_end":
+        events.append((await following(watch, "event")).event or {})
+    deltas, block = events[1:-1], events[-1]["block"]
+    assert "".join(delta["delta"] for delta in deltas) == "one\ntwo\n"
+    ends = [block["raw_begin"], *(delta["raw_to"] for delta in deltas)]
+    assert ends == [*(delta["raw_from"] for delta in deltas), block["raw_end"]]
+    await watch.aclose()
+
+
+async def test_slow_watcher_does_not_delay_the_session(open_session: Open) -> None:
+    handle = await puppet(open_session)
+    slow = watching(handle)
+    await anext(slow)
+    quick = watching(handle)
+    await anext(quick)
+    sent = b"x" * 1000 + b"\r\n"
+    for _ in range(200):
+        await say(handle, sent)
+    assert len(await output(quick, len(sent) * 200)) == len(sent) * 200
+    assert len(await output(slow, len(sent) * 200)) == len(sent) * 200
+    await slow.aclose()
+    await quick.aclose()
+
+
+async def test_invalid_watch_is_refused(controller: Controller, bash: SessionHandle) -> None:
+    with refused(ErrorCode.NOT_FOUND):
+        await anext(controller.watch(WatchRequest.of({"session_id": "nobody"})))
+    with refused(ErrorCode.INVALID_ARGUMENT, "past the end"):
+        await anext(watching(bash, from_offset=1_000_000_000))
+    with pytest.raises(Exception, match="from_offset"):
+        watching(bash, from_offset=-1)
+
+
+async def test_watchers_are_listed_as_observers(bash: SessionHandle) -> None:
+    watch = watching(bash, task_id="looker")
+    await anext(watch)
+    assert (await bash.status()).observers == ["looker"]
+    await watch.aclose()
