@@ -68,13 +68,6 @@ _NEXT_STEPS: dict[str, str] = {
     NextStep.CLOSE_SESSIONS: "list them with: ptyctl sessions; then: ptyctl close",
 }
 
-#: Next steps of errors that have no hint, by error code.
-_DEFAULT_STEPS = {
-    ErrorCode.LOCKED: NextStep.WAIT_FOR_LOCK,
-    ErrorCode.LOCK_REQUIRED: NextStep.TAKE_LOCK,
-    ErrorCode.LOCK_LOST: NextStep.TAKE_LOCK,
-}
-
 
 def report_error(error: BaseException) -> int:
     """Print `error` on stderr in one line and return the exit code. A broken pipe is not printed."""
@@ -103,10 +96,7 @@ def report_error(error: BaseException) -> int:
 
 def format_error(error: PtyctlError | DaemonError) -> str:
     """Return the message and, after a semicolon, the next step as a command."""
-    hint = error.hint
-    if hint is None and isinstance(error, PtyctlError):
-        hint = _DEFAULT_STEPS.get(error.code)
-    return format_message(error.message, hint)
+    return format_message(error.message, error.hint)
 
 
 def format_message(message: str, hint: str | None) -> str:

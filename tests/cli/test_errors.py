@@ -83,13 +83,13 @@ def test_every_error_code_has_exit_code_and_one_line(code: ErrorCode, capsys: py
         (ErrorCode.NOT_FOUND, str(NextStep.LIST_BLOCKS.value), "list the blocks with: ptyctl blocks"),
         (ErrorCode.BUSY, NextStep.INTERRUPT_OR_WAIT, "watch with: ptyctl attach"),
         (ErrorCode.LOCKED, NextStep.WAIT_FOR_LOCK, "watch with: ptyctl attach"),
-        (ErrorCode.LOCK_REQUIRED, None, "take the lock with: ptyctl lock"),
+        (ErrorCode.LOCK_REQUIRED, NextStep.TAKE_LOCK, "take the lock with: ptyctl lock"),
         (ErrorCode.IO_ERROR, "check its owner", "check its owner\n"),
     ],
     ids=str,
 )
 def test_next_step_is_printed_as_command_after_full_message(
-    code: ErrorCode, hint: str | None, command: str, capsys: pytest.CaptureFixture[str]
+    code: ErrorCode, hint: str, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report_error(PtyctlError(code, "it failed; twice", hint=hint))
     assert capsys.readouterr().err.startswith(f"ptyctl: it failed; twice; {command}")
