@@ -1,4 +1,4 @@
-"""The compiled form of a platform: the patterns by which the CLI engine (`ptyctl/session/device/`) reads a device's output."""
+"""The compiled form of a platform: the patterns that the CLI engine (`ptyctl/session/device/`) matches on output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PROMPT_ENDS = ">#$%]"
 
 
 def pager_pattern(text: str) -> PagerPattern:
-    """A pager of which only the text is known."""
+    """A pager with a known text, the usual keys, and an assumed erasure."""
     return PagerPattern(pattern=Pattern.of(text), erased_by="carriage_return")
 
 
@@ -61,7 +61,7 @@ class ShownPrompt:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DeviceProfile:
-    """What is known of a device's command line. Patterns are matched on one line as a terminal shows it.
+    """The command line of a device. Patterns are matched on one line as a terminal shows it.
 
     `modes` are the prompts by mode, `prompt` is the prompt in any mode. `look_alikes` are never prompts, `above` are lines
     that belong to the prompt below them, `log_lines` may be printed at any time. `questions` and `confirmations` need a
@@ -187,7 +187,7 @@ def _possible_prompts(line: str) -> Iterator[str]:
             yield line[: index + 1]
 
 
-#: The profile of a program of which nothing is known.
+#: The profile of an unknown program.
 UNKNOWN_DEVICE = DeviceProfile(
     prompt=compile_pattern(DEFAULT_PROMPT, "prompt"),
     pagers=tuple(pager_pattern(text) for text in DEFAULT_PAGERS),

@@ -52,7 +52,7 @@ class ModeGraph:
             )
 
     def path_home(self, source: str) -> tuple[ModeStep, ...] | None:
-        """The path with the fewest transitions to a mode in which commands run; None if there is none."""
+        """The path with the fewest transitions to a home mode; None if there is none."""
         return self._shortest(source, self._platform.home)
 
     def nearest(self, source: str, targets: Sequence[str]) -> str | None:

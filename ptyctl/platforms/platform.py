@@ -49,7 +49,7 @@ class QuestionAnswer(Value):
 
 
 class CommandSequence(Value):
-    """Commands typed one after another, each at a prompt. `modes` are the modes in which they may be typed; empty means any.
+    """Commands typed one after another, each at a prompt. `modes` are the modes that accept them; empty means any.
 
     A question that `dialog` does not answer is left to the caller.
     """
@@ -158,8 +158,8 @@ class Signs(Value):
 class Platform(Value):
     """A device family.
 
-    `verified`: what the file was tested with; None if only with documents. `home`: the modes in which commands run; more than
-    one if devices differ.
+    `verified`: what the file was tested with; None if only with documents. `home`: the modes for
+    running commands; more than one if devices differ.
     """
 
     title: str
@@ -242,7 +242,7 @@ class Platform(Value):
         )
 
     def expect(self) -> Expect:
-        """The patterns of all modes, in the form in which a caller would give them to a session without a platform."""
+        """The patterns of all modes as the `expect` of a session without a platform."""
         return Expect(
             prompt_regex="|".join(f"(?:{mode.prompt})" for mode in self.modes.values()),
             pager_regexes=tuple(str(pager.pattern) for pager in self.pagers),

@@ -1,4 +1,4 @@
-"""All the families that are ours, and what their tests ask of one or of a table by family."""
+"""The built-in platforms, and helpers for tables of examples by family."""
 
 from __future__ import annotations
 

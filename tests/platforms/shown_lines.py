@@ -1,4 +1,4 @@
-"""What a login is shown: the lines from the one on which the last text was typed, as a terminal shows them."""
+"""The output that a login dialogue sees: the rendered lines since the last input."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from ptyctl.core.renderer import render
 
 _WIDE = 10_000
-#: A ProCurve says where its last row is, before and behind each prompt: the cursor is on it already.
+#: A ProCurve moves the cursor to the last row before and after each prompt; it is there already.
 _POSITION = re.compile(rb"\x1b\[[0-9;]*H")
 
 
 class ShownLines:
-    """Bytes come in by `add`, Telnet's own taken out; `typed` says that something is typed now."""
+    """`add` receives bytes without Telnet commands; `typed` marks the time of an input."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -26,7 +26,7 @@ class ShownLines:
         self._seen = len(self._data)
 
     def text(self) -> str:
-        """Nothing, where nothing came since then."""
+        """The rendered lines; empty without output since the last input."""
         return render(_POSITION.sub(b"", self._data), _WIDE) if len(self._data) > self._seen else ""
 
     def lines(self) -> list[str]:

@@ -34,7 +34,7 @@ class ParsedOutput:
 
 
 async def execute_parsed(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
-    """Answer an exec request with `parse`. If the output cannot be parsed, the reply has the text and says why.
+    """Answer an exec request with `parse`. If the output cannot be parsed, the reply has the text and the reason.
 
     Raises:
         PtyctlError: as `execute`.

@@ -73,9 +73,9 @@ async def _detect_platform(session: Session, platforms: Platforms) -> str:
 
 
 async def _set_up_terminal(session: Session) -> list[str]:
-    """Go to a mode in which commands run, and type the platform's terminal commands; notices about what failed.
+    """Go to the home mode, and type the platform's terminal commands; notices about what failed.
 
-    TerminalState commands that the device refuses are not reported: pagers are answered, and wrapped echoes are recognised.
+    Terminal commands that the device refuses are not reported: pagers are answered, and wrapped echoes are recognised.
     """
     if session.platform is None or session.platform.posix_shell:
         return []

@@ -24,7 +24,7 @@ QUESTION_STAYS_S = 0.1
 SILENCE_S = 15.0
 #: After this much silence a terminal without a known prompt gets one Enter.
 REQUEST_PROMPT_AFTER_S = 1.0
-#: Keys that leave an unanswered question: an interrupt, then Enter as often as a secret is asked for.
+#: Keys that leave an unanswered question: an interrupt, then one Enter for each time a device asks for a secret.
 _MAX_LEAVE_KEYS = 4
 
 #: How a command ended: at a prompt; at a question without an answer; with a secret that was refused or is unknown; in silence.
@@ -188,7 +188,7 @@ class DeviceCli:
         await exchange.type(typed, enter=answer.enter, secret=secret is not None)
 
     async def _end(self, exchange: Exchange, dialog: Sequence[QuestionAnswer], silence_s: float) -> OutputEnd:
-        """Wait for the end of the output; "unknown" stands for silence. A buried prompt is requested again with one Enter."""
+        """Wait for the end of the output; "unknown" means silence. A buried prompt is requested again with one Enter."""
         requested_at = -1
         stream = self._terminal.stream
 

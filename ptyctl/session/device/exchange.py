@@ -28,7 +28,7 @@ class Exchange:
         self._echo = ""
 
     async def type(self, text: str, *, enter: bool = True, secret: bool = False, echo: str = "") -> None:
-        """Type text, and Enter unless told otherwise. `echo` is the text that the device will echo, if it is known to."""
+        """Type text, and Enter unless told otherwise. `echo` is the text that the device is expected to echo."""
         self.output.restart()
         self._echo = echo
         await self._send(text, enter, secret)

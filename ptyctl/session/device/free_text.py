@@ -8,7 +8,7 @@ from ptyctl.session.io.terminal_state import TerminalState
 
 from .typed_line import TypedLine
 
-#: The request for text is looked for in this many bytes at the end of the output.
+#: The request for text is in this many bytes at the end of the output.
 _REQUEST_BYTES = 512
 
 

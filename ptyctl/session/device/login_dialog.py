@@ -1,4 +1,4 @@
-"""The decisions of a login: from the output of a terminal to the next input, without any input or output of its own."""
+"""The decisions of a login: from the output of a terminal to the next input, without input or output itself."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class CredentialPrompts:
 class LoginDialog:
     """Call `heard` when output was received and no more follows, `silent` after a silence, and perform the returned action.
 
-    Both take the output since the last action as a terminal shows it, beginning with the line in which the action was typed;
+    Both take the output since the last action as a terminal shows it, from the line where the action was typed on;
     an empty text if nothing was received. The cursor is in the last line.
     What a previous user left is abandoned and never confirmed: after the first silence the line is cleared, and only after
     the next is Enter typed, because Enter alone might run a half-typed command or confirm a reload.

@@ -32,7 +32,7 @@ async def walk(cli: DeviceCli, target: str, check: Check) -> ShownPrompt:
 
 
 async def walk_home(cli: DeviceCli) -> ShownPrompt:
-    """Go to a mode in which commands run, if all secrets on the path are known."""
+    """Go to the nearest home mode, if all secrets on the path are known."""
     shown = await cli.prompt()
     steps = cli.graph.path_home(shown.mode) or ()
     if all(cli.can_answer(step.transition.dialog) for step in steps):

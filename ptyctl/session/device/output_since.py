@@ -34,11 +34,11 @@ class OutputSince:
         return self._stream.raw_size > self._typed
 
     def text(self) -> str:
-        """The lines from the one in which the cursor was at the restart; empty if nothing was received."""
+        """The lines from the cursor's line at the restart; empty if nothing was received."""
         return rendered(self._stream, self._begin, self._stream.raw_size) if self.has_data else ""
 
     def new_lines(self) -> list[str]:
-        """The lines below the one in which the cursor was at the restart; all lines if there was no restart."""
+        """The lines below the cursor's line at the restart; all lines without a restart."""
         return self.text().split("\n")[self._answered :]
 
 

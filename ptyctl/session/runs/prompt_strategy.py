@@ -18,7 +18,7 @@ from .run import Run
 from .run_terminal import finish_run, type_for_run
 from .strategy import Typing
 
-#: If nothing else can tell the end and the caller names no time, this much silence ends the run.
+#: Without a known prompt, and without a time from the caller, this much silence ends the run.
 DEFAULT_IDLE_S = 2.0
 #: After this much silence a question is reported (`responses` were faster), and a prompt behind log lines is requested again.
 QUIET_S = 0.5

@@ -1,4 +1,4 @@
-"""What a run takes for a device's output, whatever that looks like, and however it comes; on a clock that waits for nobody."""
+"""The output of a run on a device, for any text and timing, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.session.acting import connected, cut, run_in
 PROMPT = "R1# "
 SETTLE_S = 0.3
 COMMAND = "show it"
-#: Pieces of what devices print, and what looks like a device that waits.
+#: Fragments of device output, some of which look like prompts, pagers or questions.
 PIECES = [
     PROMPT,
     "R1#",
@@ -49,7 +49,7 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.text(alphabet="ab >#%$]:-é", max_
 
 
 class Device(MemoryChannel):
-    """Echoes a line, and answers it with `output` and its prompt: in pieces, with so many seconds before each."""
+    """Echoes a line, then sends `output` and the prompt in pieces, each after a delay in seconds."""
 
     def __init__(self, output: str, places: Sequence[int] = (), gaps: Sequence[float] = (0.0,)) -> None:
         super().__init__(self._typed)
@@ -61,7 +61,7 @@ class Device(MemoryChannel):
 
     def _typed(self, data: bytes) -> bytes:
         if self._speaking:
-            self.stray += data  # nobody may type while it prints
+            self.stray += data  # input while it prints is an error
             return b""
         self._line += data
         if not data.endswith(b"\r"):
@@ -80,7 +80,7 @@ class Device(MemoryChannel):
 
 
 async def answer_to(device: Device, **fields: Any) -> tuple[ExecReply, str]:
-    """The reply to a command at a prompt that was learned, and the block's text."""
+    """The reply to a command at a learned prompt, and the block's text."""
     with tempfile.TemporaryDirectory() as folder:
         session = await connected(Path(folder), device, expect=Expect(settle_ms=int(SETTLE_S * 1000)))
         device.feed(b"\r\n" + PROMPT.encode())
@@ -98,7 +98,7 @@ async def block_text(session: Session, block_id: str) -> str:
 
 @given(TEXTS, st.lists(st.integers(0, 2000), max_size=12), st.lists(st.floats(0, SETTLE_S * 0.9), min_size=1, max_size=5))
 @settings(max_examples=300, deadline=None)
-def test_the_text_is_what_stands_between_echo_and_prompt(output: str, places: list[int], gaps: list[float]) -> None:
+def test_stdout_is_the_text_between_echo_and_prompt(output: str, places: list[int], gaps: list[float]) -> None:
     device = Device(output, places, gaps)
     reply, text = run_virtually(answer_to(device))
     assert (reply.stdout, text) == (output, output)

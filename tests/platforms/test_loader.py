@@ -1,4 +1,4 @@
-"""The files of the families: ours are right, a user's come first, and what is wrong in one is told by file and field."""
+"""Loading of platform files: built-in ones, a user's own, and faulty ones."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def write(folder: Path, text: str, name: str = "mine.toml") -> Platforms:
     return Platforms(folder)
 
 
-def test_ours_are_there_and_right() -> None:
+def test_built_in_platforms_are_valid() -> None:
     platforms = Platforms()
     assert list(platforms.names()) == FAMILIES
     assert platforms.faults() == {}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_says_all_that_a_session_needs(family: str) -> None:
+def test_built_in_platform_has_required_lists(family: str) -> None:
     platform = Platforms().get(family)
     assert platform.title
     assert platform.login.username
@@ -46,7 +46,7 @@ def test_a_family_says_all_that_a_session_needs(family: str) -> None:
         assert platform.terminal.paging_off or family in ("fortinet_fortios", "mikrotik_routeros")
 
 
-def test_the_users_files_come_first_and_get_what_all_share(tmp_path: Path) -> None:
+def test_user_file_replaces_built_in_and_gets_common_lists(tmp_path: Path) -> None:
     write(tmp_path, SMALL)
     platforms = write(tmp_path, SMALL.replace("Mine", "My own IOS"), "cisco_ios.toml")
     assert platforms.get("cisco_ios").title == "My own IOS"
@@ -55,7 +55,7 @@ def test_the_users_files_come_first_and_get_what_all_share(tmp_path: Path) -> No
     assert set(platforms.names()) == {*FAMILIES, "mine"}
 
 
-def test_a_users_own_list_stands_before_what_all_share(tmp_path: Path) -> None:
+def test_common_list_is_appended_to_users_list(tmp_path: Path) -> None:
     platforms = write(tmp_path, SMALL + "[login]\nusername = ['^who: ?$']\nusername_suffix = '+x'\n")
     login, common = platforms.get("mine").login, platforms.get("generic").login
     assert [str(pattern) for pattern in login.username] == ["^who: ?$", *map(str, common.username)]
@@ -82,7 +82,7 @@ def test_a_users_own_list_stands_before_what_all_share(tmp_path: Path) -> None:
         (SMALL + "[detect]\nbanners = [{ pattern = 'x', ratio = 0.5 }]", r"detect.banners\[0\].ratio: .* greater than 1"),
     ],
 )
-def test_what_is_wrong_is_told_by_file_and_field(tmp_path: Path, text: str, told: str) -> None:
+def test_faulty_file_error_names_file_and_field(tmp_path: Path, text: str, told: str) -> None:
     platforms = write(tmp_path, text)
     with pytest.raises(PtyctlError, match=told) as error:
         platforms.get("mine")
@@ -92,18 +92,18 @@ def test_what_is_wrong_is_told_by_file_and_field(tmp_path: Path, text: str, told
     assert platforms.get("cisco_ios").title
 
 
-def test_a_wrong_file_of_what_all_share_is_told_by_its_name(tmp_path: Path) -> None:
+def test_faulty_common_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PtyctlError, match=r"generic\.toml: title: "):
         write(tmp_path, SMALL.replace('"Mine"', "7"), "generic.toml").get("cisco_ios")
 
 
-def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+def test_file_with_invalid_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b"title = '\xff'")
     with pytest.raises(PtyctlError, match=r"mine\.toml is not valid TOML"):
         Platforms(tmp_path).get("mine")
 
 
-def test_a_name_that_is_none_and_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_invalid_file_name_missing_folder_and_unknown_platform_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PtyctlError, match="lower-case letters, digits and _"):
         write(tmp_path, SMALL, "My-Own.toml")
     with pytest.raises(PtyctlError, match="cannot be read: No such file or directory"):
@@ -119,7 +119,7 @@ VALUES = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=3), max_leav
 
 
 @given(VALUES)
-def test_a_wrong_value_of_any_kind_is_told(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
+def test_value_of_any_wrong_type_is_refused(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     written = str(value).replace("True", "true").replace("False", "false") if not isinstance(value, str) else repr(value)
     folder = tmp_path_factory.mktemp("own")
     for field in ("look_alikes", "home", "settle_ms", "login", "modes"):

@@ -1,4 +1,4 @@
-"""A login on the simulated switch with each of its quirks: whatever is odd about a console, it ends at a prompt."""
+"""Login dialogues on the simulated switch with each of its quirks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
 GENERIC = PLATFORMS.get("generic")
-#: Quirks of another family's login, and that family.
+#: Quirks that belong to the login of another family.
 OTHERS = {"change_password": "huawei_vrp", "new_password": "mikrotik_routeros", "licence": "mikrotik_routeros"}
-#: Each quirk with a value that turns it on; those that are about Telnet or time, and not about what is shown, are left out.
+#: Each quirk of the output with a value that turns it on; quirks of Telnet or timing are not included.
 SWITCHED_ON: dict[str, Any] = {
     **{quirk.name: True for quirk in fields(Quirks) if quirk.default is False and quirk.name not in ("insists_on_options",)},
     "console_server": "op:server-password",
@@ -34,7 +34,7 @@ SWITCHED_ON: dict[str, Any] = {
 
 
 class Desk:
-    """Somebody who does what a login says, in front of the switch."""
+    """Performs the actions of a login dialogue on the switch's console."""
 
     def __init__(self, quirks: Quirks, name: str = "con0") -> None:
         self.console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "device-password", "en")), name, quirks)
@@ -43,7 +43,7 @@ class Desk:
         self._take(self.console.start())
 
     def log_in(self, login: LoginDialog, answers: list[dict[str, str]]) -> LoginAction:
-        """`answers`: the username and the password of each layer."""
+        """`answers`: username and password of each layer."""
         for _ in range(60):
             action = login.heard(self.shown.text())
             if action.kind == "wait":
@@ -65,7 +65,7 @@ class Desk:
 
 
 def platform_for(quirk: str) -> Platform:
-    """IOS, which the switch is, with the login of the family that has the quirk."""
+    """The platform of IOS, with the login patterns of the family that has the quirk."""
     ios = PLATFORMS.get("cisco_ios")
     if quirk not in OTHERS:
         return ios
@@ -84,7 +84,7 @@ def log_in(switched_on: dict[str, Any], platform: Platform) -> tuple[Desk, Login
 
 
 @pytest.mark.parametrize("quirk", SWITCHED_ON)
-def test_a_login_with_the_quirk(quirk: str) -> None:
+def test_login_with_one_quirk_reaches_prompt(quirk: str) -> None:
     desk, done = log_in({quirk: SWITCHED_ON[quirk]}, platform_for(quirk))
     assert done.kind == "done", done.why
     assert done.mode in ("user", "privileged")
@@ -92,12 +92,12 @@ def test_a_login_with_the_quirk(quirk: str) -> None:
 
 
 @pytest.mark.parametrize("words", LOGIN_PROMPTS)
-def test_a_login_in_other_words(words: str) -> None:
+def test_login_with_other_prompt_wording_reaches_prompt(words: str) -> None:
     _, done = log_in({"login_prompts": words}, platform_for(""))
     assert (done.kind, done.mode) == ("done", "user"), done.why
 
 
-#: These can come together; each of the others is about what comes later.
+#: Quirks that can be combined; the others appear after the login.
 TOGETHER = [
     "console_server", "left_over_more", "left_over_line", "left_over_config", "initial_setup", "silent", "press_return",
     "prompt_in_banner", "echoes_password", "bare_cr_after_password", "last_login", "nul_padding", "syslog_after_prompt",
@@ -105,7 +105,7 @@ TOGETHER = [
 
 
 @given(st.sets(st.sampled_from(TOGETHER), max_size=4))
-def test_a_login_with_several(quirks: set[str]) -> None:
+def test_login_with_several_quirks_reaches_prompt(quirks: set[str]) -> None:
     _, done = log_in({quirk: SWITCHED_ON[quirk] for quirk in quirks}, platform_for(""))
     assert done.kind == "done", done.why
     assert done.mode in ("user", "privileged")

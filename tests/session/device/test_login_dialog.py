@@ -1,4 +1,4 @@
-"""Logins on consoles of all sorts: awake or asleep, one layer or two, and whatever the previous user left."""
+"""Login dialogues on consoles that are awake or asleep, with one layer or two, and with left-over input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ptyctl.api.errors import ErrorCode
 from ptyctl.platforms import Platforms, QuestionAnswer
 from ptyctl.platforms.pattern import Pattern
 from ptyctl.session.device.login_dialog import LoginDialog, LoginLayer
-from tests.platforms.login_devices import (
+from tests.session.device.login_consoles import (
     Console,
     MakesStage,
     asleep,
@@ -57,32 +57,32 @@ def two_layers(family: str) -> LoginDialog:
         ("fortinet_fortios", ("FGT60F login: ", "Password: "), "FGT60F # ", "exec"),
     ],
 )
-def test_a_login_of_each_shape(family: str, asks: tuple[str, ...], prompt: str, mode: str) -> None:
+def test_login_with_username_and_password_reaches_prompt(family: str, asks: tuple[str, ...], prompt: str, mode: str) -> None:
     greeting = getty(asks, ("admin", "<password 0>"))
     last, actions = log_in(Console([greeting, at_prompt(prompt)]), dialog(family))
     assert (last.kind, last.mode) == ("done", mode)
     assert kinds(actions) == ["username", "secret"]
 
 
-def test_a_password_alone() -> None:
+def test_login_with_password_only() -> None:
     console = Console([getty(("Password: ",), ("<password 0>",), "\n"), at_prompt("R1> ")])
     last, actions = log_in(console, dialog("frr", username=False))
     assert (last.kind, last.mode, kinds(actions)) == ("done", "user", ["secret"])
 
 
-def test_no_login_at_all() -> None:
+def test_prompt_without_login_is_done() -> None:
     last, actions = log_in(Console([at_prompt("sw1#")]), dialog("cisco_ios", False, False))
     assert (last.kind, last.mode, actions) == ("done", "privileged", [])
 
 
 @pytest.mark.parametrize("text", ["Press RETURN to get started.", "Press any key to continue", "Press ENTER to get started."])
-def test_a_sleeping_console_is_woken(text: str) -> None:
+def test_sleeping_console_is_woken_by_enter(text: str) -> None:
     last, actions = log_in(Console([asleep(text), IOS_LOGIN, at_prompt("sw1>")]), dialog("cisco_ios"))
     assert last.kind == "done"
     assert kinds(actions) == ["clear_line", "enter", "enter", "username", "secret"]
 
 
-def test_a_wrong_password_is_tried_three_times_and_the_prompt_that_came_back_is_told() -> None:
+def test_wrong_password_fails_after_three_attempts_with_last_prompt() -> None:
     console = Console([getty(NAME_AND_PASSWORD, ("admin", "right"), INVALID)])
     last, actions = log_in(console, dialog("cisco_ios"))
     assert (last.kind, last.code, last.prompt) == ("failed", ErrorCode.AUTH_FAILED, "Password:")
@@ -91,7 +91,7 @@ def test_a_wrong_password_is_tried_three_times_and_the_prompt_that_came_back_is_
 
 
 @pytest.mark.parametrize("asks", [("Password: ",), ("host login: ", "Password: ")], ids=len)
-def test_a_far_end_that_asks_for_ever_is_given_up(asks: tuple[str, ...]) -> None:
+def test_endless_login_prompts_fail_after_three_attempts(asks: tuple[str, ...]) -> None:
     last, actions = log_in(Console([getty(asks, ("never",) * len(asks), patience=99)]), dialog("linux"))
     assert (last.kind, last.code, last.prompt) == ("failed", ErrorCode.AUTH_FAILED, asks[0].strip())
     assert f"after 3 attempts the far end asks again, {asks[0].strip()!r}" in last.why
@@ -99,7 +99,7 @@ def test_a_far_end_that_asks_for_ever_is_given_up(asks: tuple[str, ...]) -> None
 
 
 @pytest.mark.parametrize(("username", "password", "missing"), [(False, True, "username"), (True, False, "password")])
-def test_a_credential_that_is_not_known(username: bool, password: bool, missing: str) -> None:
+def test_missing_credential_fails_and_is_named(username: bool, password: bool, missing: str) -> None:
     last, _ = log_in(Console([IOS_LOGIN]), dialog("cisco_ios", username, password))
     assert (last.kind, last.code) == ("failed", ErrorCode.AUTH_FAILED)
     assert f"the device has no {missing}" in last.why
@@ -124,14 +124,14 @@ def test_a_credential_that_is_not_known(username: bool, password: bool, missing:
         ("aruba_aoscx", "Enter new password: ", "\r"),
     ],
 )
-def test_questions_are_declined(family: str, text: str, declined_by: str) -> None:
+def test_setup_question_is_declined(family: str, text: str, declined_by: str) -> None:
     others = {"huawei_vrp": "<H>", "hp_comware": "<H>", "mikrotik_routeros": "[admin@id] > ", "fortinet_fortios": "H # "}
     last, actions = log_in(Console([question(text, declined_by), at_prompt(others.get(family, "H#"))]), dialog(family))
     assert last.kind == "done"
     assert len(actions) == 1
 
 
-def test_the_caller_may_answer_otherwise() -> None:
+def test_answers_of_the_caller_come_first() -> None:
     text = "Would you like to enter the initial configuration dialog? [yes/no]: "
     mine = QuestionAnswer(match=Pattern.of("initial configuration dialog"), send="yes")
     last, _ = log_in(Console([question(text, "yes\r"), at_prompt("H#")]), dialog("cisco_ios", answers=(mine,)))
@@ -149,7 +149,7 @@ def test_the_caller_may_answer_otherwise() -> None:
         ("huawei_vrp", "Set a password and keep it safe.\nPlease configure the login password (8-16)\nEnter Password:"),
     ],
 )
-def test_a_new_password_is_never_set(family: str, text: str) -> None:
+def test_new_password_prompt_fails_login(family: str, text: str) -> None:
     last, actions = log_in(Console([question(text, "nothing")]), dialog(family))
     assert (last.kind, last.code, actions) == ("failed", ErrorCode.AUTH_FAILED, [])
     assert "wants a new password" in last.why
@@ -166,12 +166,12 @@ LEFT_OVERS: dict[str, MakesStage] = {
 
 
 @pytest.mark.parametrize("left_over", LEFT_OVERS)
-def test_what_the_previous_user_left_is_left_and_never_run(left_over: str) -> None:
+def test_left_over_input_is_abandoned_and_never_run(left_over: str) -> None:
     last, _ = log_in(Console([LEFT_OVERS[left_over], at_prompt("sw1#")]), dialog("cisco_ios"))
     assert (last.kind, last.mode, last.why) == ("done", "privileged", "")
 
 
-def test_a_configuration_that_cannot_be_left_is_told() -> None:
+def test_left_over_configuration_that_cannot_be_left_is_reported() -> None:
     stuck = [
         left_over_config("RP/0/RP0/CPU0:ios(config)#", "end"),
         left_over_question("Uncommitted changes found, commit them before exiting(yes/no/cancel)? [cancel]:"),
@@ -183,38 +183,38 @@ def test_a_configuration_that_cannot_be_left_is_told() -> None:
     assert "commit or drop it" in last.why
 
 
-def test_each_command_that_leaves_a_mode_is_typed() -> None:
+def test_all_commands_that_leave_a_mode_are_typed() -> None:
     config, exec_ = "(ex)[/configure]\nA:admin@pe1# ", "[/]\nA:admin@pe1# "
     console = Console([left_over_config(config, "exit all", "quit-config"), at_prompt(exec_)])
     last, actions = log_in(console, dialog("nokia_sros"))
     assert (last.kind, last.mode, kinds(actions)) == ("done", "md", ["leave_mode", "leave_mode"])
 
 
-def test_a_question_that_stays_is_told() -> None:
+def test_question_that_cannot_be_interrupted_fails_login() -> None:
     last, actions = log_in(Console([at_prompt("Erase everything? [y/n]: ")]), dialog("cisco_ios"))
     assert (last.kind, last.code) == ("failed", ErrorCode.CONNECT_FAILED)
     assert kinds(actions) == ["interrupt"] * 2
     assert "waits for an answer to 'Erase everything? [y/n]:'" in last.why
 
 
-def test_a_prompt_under_log_lines_is_brought_back() -> None:
+def test_buried_prompt_is_requested_by_enter() -> None:
     buried = "sw1#\n*Nov 20 17:00:00.123: %SYS-5-CONFIG_I: Configured from console by console\n"
     assert dialog("cisco_ios").heard(buried).kind == "enter"
 
 
-def test_a_dead_line_is_given_up() -> None:
+def test_dead_line_fails_after_three_enters() -> None:
     last, actions = log_in(Console([at_prompt("")]), dialog("cisco_ios"))
     assert (last.kind, last.code) == ("failed", ErrorCode.CONNECT_TIMEOUT)
     assert kinds(actions) == ["clear_line", "enter", "enter", "enter"]
 
 
-def test_last_login_is_no_login_prompt() -> None:
+def test_last_login_line_is_not_a_login_prompt() -> None:
     seen = "\nLast login:"
     assert dialog("juniper_junos").heard(seen).kind == "wait"
     assert dialog("juniper_junos").heard(seen + " Thu Nov 20 17:00:00 2026 from 10.0.0.1").kind == "wait"
 
 
-def test_the_username_gets_what_the_family_puts_behind_it() -> None:
+def test_username_suffix_of_platform_is_appended() -> None:
     login = getty(("Login: ", "Password: "), ("admin+ct511w4098h", "<password 0>"))
     last, _ = log_in(Console([login, at_prompt("[admin@MikroTik] > ")]), dialog("mikrotik_routeros"))
     assert last.kind == "done"
@@ -224,21 +224,21 @@ SERVER = getty(NAME_AND_PASSWORD, ("op", "<password 0>"), greets="\nConsole serv
 DEVICE = getty(NAME_AND_PASSWORD, ("admin", "<password 1>"), INVALID, VERIFICATION)
 
 
-def test_the_server_logs_in_first_and_then_the_device() -> None:
+def test_console_server_login_precedes_device_login() -> None:
     last, actions = log_in(Console([SERVER, DEVICE, at_prompt("sw1>")]), two_layers("cisco_ios"), ("op", "admin"))
     assert (last.kind, last.mode) == ("done", "user")
     assert kinds(actions) == ["username", "secret"] * 2
     assert [action.layer for action in actions] == [0, 0, 1, 1]
 
 
-def test_the_device_behind_the_server_sleeps() -> None:
+def test_sleeping_device_behind_console_server_is_woken() -> None:
     stages = [SERVER, asleep("Press RETURN to get started."), DEVICE, at_prompt("sw1>")]
     last, actions = log_in(Console(stages), two_layers("cisco_ios"), ("op", "admin"))
     assert last.kind == "done"
     assert [action.layer for action in actions if action.kind == "secret"] == [0, 1]
 
 
-def test_a_bare_prompt_after_a_silence_is_the_devices() -> None:
+def test_bare_login_prompt_after_silence_belongs_to_device() -> None:
     bare = getty(NAME_AND_PASSWORD, ("admin", "<password 1>"), INVALID)
     last, actions = log_in(
         Console([SERVER, half_typed("reload"), bare, at_prompt("sw1>")]), two_layers("cisco_ios"), ("op", "admin")
@@ -247,7 +247,7 @@ def test_a_bare_prompt_after_a_silence_is_the_devices() -> None:
     assert kinds(actions) == ["username", "secret", "clear_line", "enter", "username", "secret"]
 
 
-def test_the_bare_prompt_of_the_server_is_a_refusal() -> None:
+def test_bare_login_prompt_after_password_is_a_refusal() -> None:
     asks_again = getty(NAME_AND_PASSWORD, ("op", "right"), "\n")
     last, actions = log_in(Console([asks_again]), two_layers("cisco_ios"), ("op", "admin"))
     assert (last.kind, last.code) == ("failed", ErrorCode.AUTH_FAILED)
@@ -263,7 +263,7 @@ def test_the_bare_prompt_of_the_server_is_a_refusal() -> None:
     st.booleans(),
     st.sampled_from(["sw1>", "sw1#"]),
 )
-def test_any_console_is_logged_in(
+def test_login_on_any_sequence_of_stages_succeeds(
     before: list[str], login: str, left: list[str], served: bool, torn: bool, prompt: str
 ) -> None:
     stages: list[MakesStage] = [SERVER] if served else []
@@ -283,7 +283,7 @@ def test_any_console_is_logged_in(
 
 
 @given(st.sampled_from(PLATFORMS.names()), st.lists(st.text(max_size=60), max_size=30))
-def test_no_text_gets_a_secret_but_a_password_prompt(family: str, texts: list[str]) -> None:
+def test_secret_is_typed_only_at_password_prompts(family: str, texts: list[str]) -> None:
     login = dialog(family)
     for text in texts:
         action = login.heard(text)

@@ -1,4 +1,4 @@
-"""Each family's pagers and errors are known, other output is neither, and what any device may ask is known to all."""
+"""Pager, error and common question patterns of each family, on examples and counterexamples."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ ERRORS = {
 NO_ERRORS = ["", "no errors", "5 minute input rate 0 bits/sec, 0% errors", "0 input errors, 0 CRC", "Errors: 0", "R1# sh err"]
 
 
-#: Of a family's own output.
+#: Output of one family.
 NO_ERRORS_THERE = {"huawei_vrp": ["Error: 0"], "aruba_aoscx": ["Error-control: off"]}
-#: Questions, and what a login asks: each is of one family at least, and a console may show any other first.
+#: Questions and login prompts of several families: a console may show those of another system first.
 CONFIRMATIONS = [
     "Continue? [yes/no]: ",
     "Proceed? [y/n]",
@@ -96,35 +96,35 @@ NEW_PASSWORDS = ["Enter new password:", "new password>", "Confirm Password:", "E
 
 
 @pytest.mark.parametrize(("family", "line"), rows(PAGERS))
-def test_a_pager_is_known(family: str, line: str) -> None:
+def test_pager_pattern_matches_pager(family: str, line: str) -> None:
     assert any(pager.pattern.matches(line) for pager in PLATFORMS.get(family).pagers)
 
 
 @pytest.mark.parametrize("family", PLATFORMS.names())
-def test_other_text_is_no_pager(family: str) -> None:
+def test_pager_pattern_rejects_other_text(family: str) -> None:
     taken = [line for line in NO_PAGERS if any(pager.pattern.matches(line) for pager in PLATFORMS.get(family).pagers)]
     assert taken == []
 
 
 @pytest.mark.parametrize(("family", "text"), rows(ERRORS))
-def test_an_error_is_known(family: str, text: str) -> None:
+def test_error_pattern_matches_error(family: str, text: str) -> None:
     patterns = PLATFORMS.get(family).error_patterns(None)
     assert any(pattern.matches(line) for pattern in patterns for line in text.split("\n"))
 
 
 @pytest.mark.parametrize("family", PLATFORMS.names())
-def test_other_text_is_no_error(family: str) -> None:
+def test_error_pattern_rejects_other_text(family: str) -> None:
     patterns = PLATFORMS.get(family).error_patterns(None)
     lines = [*NO_ERRORS, *NO_ERRORS_THERE.get(family, ())]
     assert [line for line in lines if any(pattern.matches(line) for pattern in patterns)] == []
 
 
 @pytest.mark.parametrize(("family", "line"), [(family, line) for family, line in rows(ERRORS) if family != "linux"])
-def test_no_error_is_a_prompt(family: str, line: str) -> None:
+def test_error_is_not_a_prompt(family: str, line: str) -> None:
     assert profile_of(family).shown_prompt(line.split("\n")) is None
 
 
-def test_errors_of_the_configuration_are_none_elsewhere() -> None:
+def test_config_errors_apply_only_to_config_modes() -> None:
     eos = PLATFORMS.get("arista_eos")
     line = "% Cannot commit session"
     assert not any(pattern.matches(line) for pattern in eos.error_patterns("privileged"))
@@ -132,7 +132,7 @@ def test_errors_of_the_configuration_are_none_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("family", PLATFORMS.names())
-def test_every_family_knows_what_any_device_may_ask(family: str) -> None:
+def test_common_questions_are_known_to_every_family(family: str) -> None:
     platform = PLATFORMS.get(family)
     login, asked = platform.login, (answer.match for answer in platform.login.questions)
     tables = [

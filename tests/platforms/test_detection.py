@@ -1,4 +1,4 @@
-"""A family is found by what it shows, however that is cut, and an unknown one is not taken for another."""
+"""Detection of families by banner, prompt and command output, in chunks of any size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ptyctl.platforms import Detection, Platforms, Verdict
 
 PLATFORMS = Platforms().all()
 
-#: Banner, prompt, and what the family's own command prints.
+#: Banner, prompt, and output of the family's own command.
 DEVICES = {
     "cisco_ios": (
         "\nUser Access Verification\n\n",
@@ -66,12 +66,12 @@ def whole(family: str) -> Verdict:
     return detection.verdict()
 
 
-def test_every_family_with_signs_has_an_example() -> None:
+def test_examples_cover_every_family_with_signs() -> None:
     assert set(DEVICES) == set(PLATFORMS) - {"generic"}
 
 
 @pytest.mark.parametrize("family", DEVICES)
-def test_a_family_is_found(family: str) -> None:
+def test_verdict_on_complete_output_is_sure(family: str) -> None:
     verdict = whole(family)
     assert verdict.family == family
     assert verdict.sure
@@ -79,7 +79,7 @@ def test_a_family_is_found(family: str) -> None:
 
 
 @given(st.sampled_from(sorted(DEVICES)), st.lists(st.integers(0, 500), max_size=8))
-def test_cuts_change_nothing_and_never_name_another(family: str, cuts: list[int]) -> None:
+def test_verdict_is_independent_of_chunk_boundaries(family: str, cuts: list[int]) -> None:
     banner, prompt, output = DEVICES[family]
     detection = Detection(PLATFORMS)
     sure = []
@@ -95,7 +95,7 @@ def test_cuts_change_nothing_and_never_name_another(family: str, cuts: list[int]
 
 
 @pytest.mark.parametrize("family", DEVICES)
-def test_a_line_that_is_not_ended_tells_nothing(family: str) -> None:
+def test_incomplete_line_does_not_change_verdict(family: str) -> None:
     text = DEVICES[family][2]
     for cut in range(len(text)):
         begun, ended = Detection(PLATFORMS), Detection(PLATFORMS)
@@ -105,8 +105,8 @@ def test_a_line_that_is_not_ended_tells_nothing(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", DEVICES)
-def test_asking_leads_to_the_family(family: str) -> None:
-    """From the prompt alone, by the commands it wants: the family's own is soon among them, and others are refused."""
+def test_suggested_commands_lead_to_family(family: str) -> None:
+    """Starting from the prompt, with unknown output for the commands of other families."""
     _, prompt, output = DEVICES[family]
     detection = Detection(PLATFORMS)
     detection.prompt([prompt])
@@ -119,7 +119,7 @@ def test_asking_leads_to_the_family(family: str) -> None:
     assert len(set(asked)) == len(asked)
 
 
-def test_a_prompt_that_many_share_is_not_enough() -> None:
+def test_prompt_of_many_families_is_not_sure() -> None:
     detection = Detection(PLATFORMS)
     assert detection.verdict() == Verdict(None, 0.0)
     detection.prompt(["core#"])
@@ -127,7 +127,7 @@ def test_a_prompt_that_many_share_is_not_enough() -> None:
     assert detection.command() == "show version"
 
 
-def test_a_prompt_that_does_not_fit_speaks_against_a_banner() -> None:
+def test_prompt_that_does_not_fit_overrides_banner() -> None:
     detection = Detection(PLATFORMS)
     detection.banner("Hewlett-Packard Enterprise Development LP\n")
     taken = detection.verdict()
@@ -136,7 +136,7 @@ def test_a_prompt_that_does_not_fit_speaks_against_a_banner() -> None:
     assert detection.verdict().family != "hp_comware"
 
 
-def test_its_own_command_without_an_answer_speaks_against_a_family() -> None:
+def test_unknown_output_of_own_command_lowers_certainty() -> None:
     detection = Detection(PLATFORMS)
     detection.prompt(["Router>"])
     taken = detection.verdict()
@@ -145,7 +145,7 @@ def test_its_own_command_without_an_answer_speaks_against_a_family() -> None:
     assert detection.verdict().certainty < taken.certainty / 5
 
 
-def test_an_unknown_device_is_no_family() -> None:
+def test_unknown_device_has_no_family() -> None:
     detection = Detection(PLATFORMS)
     detection.banner("Frobnicator 3000, all rights reserved\n")
     detection.prompt(["frob::>>"])
@@ -154,7 +154,7 @@ def test_an_unknown_device_is_no_family() -> None:
     assert detection.verdict().family is None
 
 
-def test_an_answer_counts_whoever_was_asked() -> None:
+def test_sign_in_output_of_another_command_counts() -> None:
     detection = Detection(PLATFORMS)
     detection.prompt(["user@host:~$ "])
     detection.output("show version", "bash: show: command not found\n")

@@ -1,4 +1,4 @@
-"""Consoles at their login, made of stages: what each shows, and what it makes of what is typed. No clock, no terminal."""
+"""Simulated consoles for login dialogues: sequences of stages that show text and react to input, without clock or terminal."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from ptyctl.session.device.login_dialog import LoginAction, LoginDialog
 
-#: Shows text, gets what was typed, and ends when it is passed; what ends in no CR was a key.
+#: Yields text to show, receives the input, and returns when it is passed. Input without a final CR is a key.
 Stage = Generator[str, str, None]
 MakesStage = Callable[[], Stage]
 CR, CTRL_C, CTRL_U = "\r", "\x03", "\x15"
 
 
-class Mishap(AssertionError):
-    """The dialogue did what nobody may do on somebody else's console."""
+class LeftOverTouched(AssertionError):
+    """The dialogue ran or confirmed something that a previous user had left."""
 
 
 def asleep(text: str) -> MakesStage:
-    """Nothing is shown until Enter, then a text that waits for another."""
+    """Shows nothing until Enter, then a text that waits for another Enter."""
 
     def stage() -> Stage:
         while not (yield "").endswith(CR):
@@ -35,7 +35,7 @@ REFUSED = "\nLogin incorrect\n\n"
 def getty(
     asks: tuple[str, ...], accepts: tuple[str, ...], refusal: str = REFUSED, greets: str = "\n", patience: int = 3
 ) -> MakesStage:
-    """Asks one thing after the other, again after a refusal; closes the line after so many wrong sets."""
+    """Asks the questions in order, again after a refusal; closes the line after `patience` wrong sets."""
 
     def stage() -> Stage:
         shown = greets
@@ -57,40 +57,40 @@ def question(text: str, declined_by: str) -> MakesStage:
     def stage() -> Stage:
         typed = yield "\n" + text
         if typed != declined_by:
-            raise Mishap(f"{text!r} was answered {typed!r}")
+            raise LeftOverTouched(f"{text!r} was answered {typed!r}")
 
     return stage
 
 
 def left_over_confirmation(text: str) -> MakesStage:
-    """Nothing is shown; an Enter would confirm, any other key is a no (IOS)."""
+    """Shows nothing; Enter confirms, any other key declines (IOS)."""
 
     def stage() -> Stage:
         typed = yield ""
         if typed.startswith((CR, "y", "Y")):
-            raise Mishap(f"{text!r} was confirmed")
+            raise LeftOverTouched(f"{text!r} was confirmed")
 
     return stage
 
 
 def left_over_question(text: str) -> MakesStage:
-    """It is shown, and Ctrl-C leaves it."""
+    """Shows a question that Ctrl-C leaves."""
 
     def stage() -> Stage:
         typed = yield "\n" + text
         if typed != CTRL_C:
-            raise Mishap(f"{text!r} was answered {typed!r}")
+            raise LeftOverTouched(f"{text!r} was answered {typed!r}")
 
     return stage
 
 
 def half_typed(command: str, clear: str = CTRL_U) -> MakesStage:
-    """A command stands there unseen; an Enter before it is cleared would run it."""
+    """Holds an invisible half-typed command; Enter before it is cleared runs it."""
 
     def stage() -> Stage:
         while (typed := (yield "")) != clear:
             if typed.endswith(CR) and clear not in typed:
-                raise Mishap(f"{command!r} was run")
+                raise LeftOverTouched(f"{command!r} was run")
         while not (yield "").endswith(CR):
             pass
 
@@ -123,13 +123,15 @@ def at_prompt(prompt: str) -> MakesStage:
 
 
 class StopConsole(Exception):
-    """The far end hung up."""
+    """The far end closed the line."""
 
 
 @dataclass
 class Console:
-    """`shown` begins with the line on which the last text was typed, and is empty where nothing came. With `torn`, its first
-    character comes by itself: `more` brings the others. A secret is typed as its name and layer, never as a value."""
+    """`shown` begins with the line of the last input, and is empty without output.
+
+    With `torn`, only its first character is shown until `more` is called. Secrets are typed as their name and layer.
+    """
 
     stages: list[MakesStage]
     torn: bool = False
@@ -155,7 +157,7 @@ class Console:
         self._show(self._running.send(text))
 
     def more(self) -> bool:
-        """Whether there was more."""
+        """Show the rest; whether there was any."""
         rest, self._rest = self._rest, ""
         self.shown += rest
         return bool(rest)
@@ -169,7 +171,7 @@ class Console:
 def log_in(
     console: Console, dialog: LoginDialog, usernames: tuple[str, ...] = ("admin",)
 ) -> tuple[LoginAction, list[LoginAction]]:
-    """Does what the dialogue says until it is over; gives its last action, and all before."""
+    """Perform the dialogue's actions; its last action, and all earlier ones."""
     actions: list[LoginAction] = []
     while len(actions) < 100:
         action = dialog.heard(console.shown)

@@ -1,4 +1,4 @@
-"""Several lines on a device: when the next one goes, the text of a banner, and the line that brings no prompt."""
+"""exec with several lines on a device: settle times, banner texts, and lines without a prompt."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.exec import execute
 from tests.session.acting import Console, write_to
-from tests.session.waiting_device import PROMPT, Act, Device, again_for, at_prompt
+from tests.session.device.scripted_device import PROMPT, Act, Device, again_for, at_prompt
 
 
 class Bannered(MemoryChannel):
-    """Takes a banner's text: `banner motd X`, and lines until there is an X in one. A prompt follows each other line."""
+    """Reads a banner after `banner motd X`, up to a line with X. Other lines are followed by a prompt."""
 
     def __init__(self) -> None:
         super().__init__(self._hear)
@@ -51,8 +51,8 @@ class Bannered(MemoryChannel):
 SETTLING = {"platform": "cisco_ios", "expect": Platforms().get("cisco_ios").expect()}
 
 
-def test_lines_to_which_nothing_is_said_need_not_settle(tmp_path: Path) -> None:
-    """A change of 48 ports is seconds on a device whose prompt must settle for 0.1 s."""
+def test_prompt_directly_below_echo_needs_no_settle_time(tmp_path: Path) -> None:
+    """Otherwise a change of 48 ports takes seconds if the prompt must settle for 0.1 s."""
 
     async def run() -> ExecReply:
         async with at_prompt(tmp_path, Bannered(), **SETTLING) as session:
@@ -64,7 +64,7 @@ def test_lines_to_which_nothing_is_said_need_not_settle(tmp_path: Path) -> None:
     assert reply.duration_ms < 5_000
 
 
-def test_behind_what_is_said_the_prompt_settles_among_lines_too(tmp_path: Path) -> None:
+def test_prompt_below_output_settles_between_lines(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         await console.hear(b"one\r", b"one\r\n" + PROMPT + b" is said\r\n" + PROMPT)
         await asyncio.sleep(0.09)
@@ -83,7 +83,7 @@ def test_behind_what_is_said_the_prompt_settles_among_lines_too(tmp_path: Path) 
     assert run_virtually(run(Console())).done_reason == "prompt"
 
 
-def test_who_asks_for_a_longer_settle_time_gets_it_among_lines_too(tmp_path: Path) -> None:
+def test_requested_settle_time_applies_between_lines(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         await console.hear(b"one\r", b"one\r\n" + PROMPT)
         await asyncio.sleep(0.25)
@@ -107,7 +107,7 @@ TEXT = ["Authorised use only #", "", "R1# is not a prompt here", "%"]
 
 
 @pytest.mark.parametrize("how", ["lines", "cmd"])
-def test_the_lines_of_a_banner_have_no_prompt_between(tmp_path: Path, how: str) -> None:
+def test_banner_lines_are_typed_without_prompts_between(tmp_path: Path, how: str) -> None:
     async def run(device: Bannered) -> ExecReply:
         async with at_prompt(tmp_path, device) as session:
             lines = ["banner motd %", *TEXT, "bogus", "hostname x"]
@@ -121,7 +121,7 @@ def test_the_lines_of_a_banner_have_no_prompt_between(tmp_path: Path, how: str) 
     assert reply.duration_ms < 2_000
 
 
-def test_a_text_that_is_not_ended_is_a_question(tmp_path: Path) -> None:
+def test_text_without_terminator_is_reported_as_question(tmp_path: Path) -> None:
     async def run(device: Bannered) -> tuple[ExecReply, ExecReply]:
         async with at_prompt(tmp_path, device) as session:
             lines = {"session_id": "s", "lines": ["banner motd %", "one", "two"], "timeout_ms": 15_000}
@@ -143,7 +143,7 @@ def test_a_text_that_is_not_ended_is_a_question(tmp_path: Path) -> None:
         ((b"How many bits in the modulus [512]: ", 1), "question", "asks a question"),
     ],
 )
-def test_the_line_that_brings_no_prompt_is_named(tmp_path: Path, acts: tuple[Act, ...], reason: str, told: str) -> None:
+def test_line_without_prompt_is_named_in_message(tmp_path: Path, acts: tuple[Act, ...], reason: str, told: str) -> None:
     async def run(device: Device) -> ExecReply:
         async with at_prompt(tmp_path, device) as session:
             request = {"session_id": "s", "lines": ["crypto key generate rsa", "no shutdown"], "timeout_ms": 5_000}

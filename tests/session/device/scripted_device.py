@@ -1,4 +1,4 @@
-"""A device that makes one wait, at its prompt in a session, and the call that goes on with a run there."""
+"""A scripted device at its prompt in a session, and the request that continues a run there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ptyctl.session.session import Session
 from tests.session.acting import connected
 
 PROMPT = b"R1# "
-#: What an answer tells the device to do: say something, wait so many seconds, or wait for so many bytes typed.
+#: One step of a script: bytes to send, seconds to wait (float), or the number of input bytes to wait for (int).
 Act = bytes | float | int
 
 
 class Device(MemoryChannel):
-    """Echoes a line, then acts. `typed` is what came in after it."""
+    """Echoes a line, then performs its script. `typed` is the input after that line."""
 
     def __init__(self, *acts: Act) -> None:
         super().__init__(self._hear)

@@ -1,4 +1,4 @@
-"""Saving on scripted devices: several questions, and long silences that nothing breaks off."""
+"""Saving on scripted devices: several questions, and long silences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.session.acting import Console, connected
 
 
 def saved(folder: Path, family: str, script: Callable[[Console], Awaitable[None]]) -> tuple[str, PtyctlError | None, bytes]:
-    """What the device said, or why it was not saved, and what was typed that nobody waited for."""
+    """The output of the save or its error, and input that the device did not expect."""
 
     async def run() -> tuple[str, PtyctlError | None, bytes]:
         console, platform, said, refusal = Console(), Platforms().get(family), "", None
@@ -35,7 +35,7 @@ def saved(folder: Path, family: str, script: Callable[[Console], Awaitable[None]
     return run_virtually(run())
 
 
-def test_each_question_of_a_save_is_answered(tmp_path: Path) -> None:
+def test_each_question_of_save_is_answered(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         console.feed(b"<sw1>")
         await console.hear(b"save\r", b"save\r\nThe current configuration will be written.\r\nAre you sure to continue?[Y/N]")
@@ -48,7 +48,7 @@ def test_each_question_of_a_save_is_answered(tmp_path: Path) -> None:
     assert said.endswith("Info: Save the configuration successfully.")
 
 
-def test_a_question_that_comes_again_is_the_callers(tmp_path: Path) -> None:
+def test_repeated_question_is_policy_denied(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         console.feed(b"<sw1>")
         await console.hear(b"save\r", b"save\r\nContinue? [Y/N]:")
@@ -61,7 +61,7 @@ def test_a_question_that_comes_again_is_the_callers(tmp_path: Path) -> None:
     assert "The slave board is not there" in refusal.message
 
 
-def test_a_save_may_be_silent_for_long(tmp_path: Path) -> None:
+def test_save_tolerates_long_silence(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         console.feed(b"sw1#")
         await console.hear(b"write memory\r", b"write memory\r\nBuilding configuration...\r\n")
@@ -71,7 +71,7 @@ def test_a_save_may_be_silent_for_long(tmp_path: Path) -> None:
     assert saved(tmp_path, "cisco_ios", script) == ("Building configuration...\n[OK]", None, b"")
 
 
-def test_a_save_that_stays_silent_is_not_broken_off(tmp_path: Path) -> None:
+def test_save_that_stays_silent_is_not_interrupted(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         console.feed(b"sw1#")
         await console.hear(b"write memory\r", b"write memory\r\nBuilding configuration...\r\n")

@@ -1,4 +1,4 @@
-"""docs/platforms.md tells of the families that there are, what they were run against, and every field."""
+"""docs/platforms.md lists the families with their verification, and every field."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ptyctl.platforms.platform import CliMode, ErrorPatterns, Keys, LoginPattern
 PAGE = (Path(__file__).parents[2] / "docs" / "platforms.md").read_text()
 
 
-def test_the_table_lists_exactly_the_families_and_what_they_were_run_against() -> None:
+def test_docs_table_lists_families_and_verification() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", PAGE.split("## ")[0], re.M)
     platforms = Platforms().all()
     assert rows == [(name, platform.title, platform.verified or "no") for name, platform in platforms.items()]
 
 
-def test_every_field_is_explained() -> None:
+def test_docs_explain_every_field() -> None:
     rows = re.findall(r"^\| (`.*?) \| (.*?) \|$", PAGE.split("## A family of your own")[1], re.M)
     fields = [name for cell, _ in rows for name in re.findall(r"`([\w.]+)`", cell)]
     assert {field for field in fields if not field.startswith("modes.")} == set(Platform.model_fields) - {"modes"}
@@ -37,7 +37,7 @@ def test_every_field_is_explained() -> None:
         assert [name for name in model.model_fields if f"`{name}`" not in told[field]] == []
 
 
-def test_the_example_is_a_family(tmp_path: Path) -> None:
+def test_docs_example_loads(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.M | re.S)
     assert tomllib.loads(example)
     (tmp_path / "lab.toml").write_text(example)

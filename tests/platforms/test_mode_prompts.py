@@ -1,4 +1,4 @@
-"""Each family's prompts show their mode, and what looks like them is none."""
+"""The mode of each family's prompts, and lines that only look like prompts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ptyctl.core.search import compile_pattern
 from tests.platforms.families import PLATFORMS, profile_of, rows
 
-#: By family and mode; a prompt of two lines has a newline in it.
+#: By family and mode; a prompt of two lines contains a newline.
 PROMPTS = {
     "generic": {"cli": ["Switch>", "box# ", "[~HUAWEI]", "user@host:~$ ", "$ "]},
     "linux": {
@@ -99,7 +99,7 @@ PROMPTS = {
     },
 }  # fmt: skip
 
-#: Lines that no family takes for its prompt.
+#: Lines that are not a prompt in any family.
 NEVER = [
     "",
     "   ",
@@ -115,7 +115,7 @@ NEVER = [
     "!",
 ]
 
-#: Of a family's own output and banners.
+#: Output and banners of one family.
 LOOK_ALIKES = {
     "linux": ["##########", "# a comment", "Copying 100% ", "Do you want to pay $", "100%"],
     "cisco_ios": ["####################", "# Authorised use only #", "<html>", "interface Vlan1", "[OK]", "  -> here>"],
@@ -135,7 +135,7 @@ LOOK_ALIKES = {
 }
 
 
-def test_every_family_and_every_mode_has_an_example() -> None:
+def test_examples_cover_every_mode() -> None:
     assert {family: set(modes) for family, modes in PROMPTS.items()} == {
         name: set(platform.modes) for name, platform in PLATFORMS.all().items()
     }
@@ -145,7 +145,7 @@ def test_every_family_and_every_mode_has_an_example() -> None:
     ("family", "mode", "prompt"),
     [(family, mode, prompt) for family, modes in PROMPTS.items() for mode, prompts in modes.items() for prompt in prompts],
 )
-def test_a_prompt_shows_its_mode(family: str, mode: str, prompt: str) -> None:
+def test_shown_prompt_has_mode(family: str, mode: str, prompt: str) -> None:
     lines = prompt.split("\n")
     shown = profile_of(family).shown_prompt(["some output", *lines])
     assert shown is not None
@@ -156,17 +156,17 @@ def test_a_prompt_shows_its_mode(family: str, mode: str, prompt: str) -> None:
     ("family", "prompt"),
     [(family, prompt) for family, modes in PROMPTS.items() for prompts in modes.values() for prompt in prompts],
 )
-def test_an_open_request_gets_patterns_that_match_the_prompt(family: str, prompt: str) -> None:
+def test_expect_patterns_match_prompt(family: str, prompt: str) -> None:
     expect = PLATFORMS.get(family).expect()
     assert compile_pattern(expect.prompt_regex or "", "expect.prompt_regex").search(prompt.split("\n")[-1].encode())
 
 
 @pytest.mark.parametrize("line", NEVER)
 @pytest.mark.parametrize("family", [name for name in PLATFORMS.names() if name != "generic"])
-def test_no_family_takes_it_for_a_prompt(family: str, line: str) -> None:
+def test_output_is_not_a_prompt_of_any_family(family: str, line: str) -> None:
     assert profile_of(family).shown_prompt(["", line]) is None
 
 
 @pytest.mark.parametrize(("family", "line"), rows(LOOK_ALIKES))
-def test_a_look_alike_is_no_prompt(family: str, line: str) -> None:
+def test_look_alike_is_not_a_prompt(family: str, line: str) -> None:
     assert profile_of(family).shown_prompt(["some output", line]) is None

@@ -1,4 +1,4 @@
-"""The way between modes on a scripted device, for what no real one does on demand."""
+"""Mode changes on a scripted device, in situations that a real device does not reproduce on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ME = Writer("me")
 
 
 async def device(connect: Connect, channel: MemoryChannel, family: str = "cisco_ios", prompt: bytes = b"sw1#") -> Session:
-    """A session at a prompt of that family; what is typed is answered by hand."""
+    """A session at a prompt of that family, without an automatic device."""
     platform = Platforms().get(family)
     session = await connect(channel, platform=family, expect=platform.expect())
     session.platform, session.credentials = platform, LoginCredentials()
@@ -33,7 +33,7 @@ async def typed(channel: MemoryChannel, data: bytes) -> None:
     await until(lambda: channel.written.endswith(data))
 
 
-async def test_nobody_begins_a_run_meanwhile(connect: Connect) -> None:
+async def test_exec_and_save_during_mode_change_are_busy(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel)
     going = asyncio.create_task(change_mode(session, "config", ME))
@@ -47,7 +47,7 @@ async def test_nobody_begins_a_run_meanwhile(connect: Connect) -> None:
     assert await going == "config" == mode_at(session)
 
 
-async def test_who_goes_away_leaves_no_half_a_way(connect: Connect) -> None:
+async def test_cancelled_mode_change_is_finished(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, "cisco_ios", b"sw1>")
     going = asyncio.create_task(change_mode(session, "config", ME))
@@ -59,7 +59,7 @@ async def test_who_goes_away_leaves_no_half_a_way(connect: Connect) -> None:
     await until(lambda: mode_at(session) == "config")
 
 
-async def test_the_way_may_ask_for_the_name_of_the_login(connect: Connect) -> None:
+async def test_username_placeholder_is_answered_with_login_name(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, "hp_procurve", b"sw1> ")
     session.credentials = LoginCredentials((LoginAccount("netops"),), enable_secret=SecretStr("En4ble-secret"))
@@ -73,7 +73,7 @@ async def test_the_way_may_ask_for_the_name_of_the_login(connect: Connect) -> No
     assert await going == "manager"
 
 
-async def test_a_line_that_ends_on_the_way_is_told(connect: Connect) -> None:
+async def test_connection_closed_during_mode_change_is_remote_closed(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel)
     going = asyncio.create_task(change_mode(session, "config", ME))
@@ -84,7 +84,7 @@ async def test_a_line_that_ends_on_the_way_is_told(connect: Connect) -> None:
     assert caught.value.code is ErrorCode.REMOTE_CLOSED
 
 
-async def test_a_question_that_stands_there_is_left_alone(connect: Connect) -> None:
+async def test_mode_change_at_pending_question_is_busy(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, prompt=b"Proceed with reload? [confirm]")
     with pytest.raises(PtyctlError, match=r"waits for an answer to 'Proceed with reload\? \[confirm\]'") as caught:
@@ -93,8 +93,8 @@ async def test_a_question_that_stands_there_is_left_alone(connect: Connect) -> N
     assert not channel.written
 
 
-async def test_an_enter_is_never_the_answer_to_a_question_that_stays(connect: Connect) -> None:
-    """It is asked on the way, and an interrupt does not leave it."""
+async def test_question_that_cannot_be_interrupted_gets_no_enter(connect: Connect) -> None:
+    """A transition asks it, and an interrupt does not leave it."""
     channel = MemoryChannel()
     session = await device(connect, channel)
     going = asyncio.create_task(change_mode(session, "config", ME))
@@ -108,8 +108,8 @@ async def test_an_enter_is_never_the_answer_to_a_question_that_stays(connect: Co
     assert channel.written == b"configure terminal\r\x03"
 
 
-async def test_the_devices_log_does_not_stop_it(connect: Connect) -> None:
-    """It stands behind the prompt: a single Enter brings that back, and is counted as no command."""
+async def test_log_lines_behind_prompt_do_not_stop_mode_change(connect: Connect) -> None:
+    """A single Enter shows the prompt again."""
     channel = MemoryChannel()
     session = await device(connect, channel)
     going = asyncio.create_task(change_mode(session, "config", ME))
@@ -121,7 +121,7 @@ async def test_the_devices_log_does_not_stop_it(connect: Connect) -> None:
     assert await going == "config"
 
 
-async def test_what_was_begun_is_ended_without_the_lock_and_nothing_more(connect: Connect) -> None:
+async def test_mode_change_without_lock_finishes_current_command_only(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, prompt=b"sw1>")
     session.credentials = LoginCredentials(enable_secret=SecretStr("En4ble-secret"))

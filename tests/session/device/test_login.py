@@ -1,4 +1,4 @@
-"""Logins on scripted consoles, with a clock that runs ahead: slow ones, silent ones, and those that hang up."""
+"""Logins on scripted consoles on a virtual clock: slow and silent ones, and ones that close the line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def _logged_in(
 
 
 def log_in(script: Script, accounts: LoginCredentials = ADMIN, family: str = "cisco_ios") -> dict[str, Any]:
-    """What came of it: the mode, the seconds, the error, and what was logged of the input."""
+    """The result of a login: the mode, the seconds, the error, and the input log."""
 
     async def run(folder: Path) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -77,7 +77,7 @@ async def usual(console: Console, prompt: bytes = b"\r\nsw1>") -> None:
     await console.hear(f"{PASSWORD}\r".encode(), prompt)
 
 
-def test_what_is_typed_is_the_sessions_own_and_a_secret_is_logged_by_its_length() -> None:
+def test_login_input_is_logged_as_system_and_secrets_by_length() -> None:
     done = log_in(usual)
     assert (done["mode"], done["refusal"], done["said"]) == ("user", None, None)
     name, password = done["typed"]
@@ -92,8 +92,8 @@ async def enabled(console: Console) -> None:
     await console.hear(f"{ENABLE}\r".encode(), b"\r\nsw1#")
 
 
-def test_nothing_is_waited_for_that_cannot_come() -> None:
-    """What stands directly below the echo of a line is its answer: only a first question and a new prompt must stay."""
+def test_answers_directly_below_echo_need_no_settle_time() -> None:
+    """Only the first question and a new prompt must settle."""
 
     async def script(console: Console) -> None:
         await enabled(console)
@@ -105,7 +105,7 @@ def test_nothing_is_waited_for_that_cannot_come() -> None:
     assert done["took"] < 0.5
 
 
-def test_behind_other_text_the_prompt_must_stay() -> None:
+def test_prompt_below_other_text_must_settle() -> None:
     async def script(console: Console) -> None:
         await enabled(console)
         await console.hear(b"terminal length 0\r", b"terminal length 0\r\nA notice to all of\r\nsw1#")
@@ -117,8 +117,8 @@ def test_behind_other_text_the_prompt_must_stay() -> None:
     assert log_in(script, PREPARED)["mode"] == "privileged"
 
 
-def test_a_password_that_is_checked_elsewhere_takes_its_time() -> None:
-    """Keys that ask who is there do no harm meanwhile: the line is emptied first, and Enters are few."""
+def test_slow_password_check_is_awaited() -> None:
+    """The keys that wake a silent console do no harm meanwhile: the line is cleared first, and Enters are few."""
 
     async def script(console: Console) -> None:
         console.feed(VERIFICATION)
@@ -132,7 +132,7 @@ def test_a_password_that_is_checked_elsewhere_takes_its_time() -> None:
     assert [row["data"] for row in done["typed"][2:]] == ["\x15", "\r", "\r", "\r"]
 
 
-def test_a_line_that_is_dead_is_given_up() -> None:
+def test_dead_line_fails_with_connect_timeout() -> None:
     async def script(console: Console) -> None:
         await asyncio.sleep(3600)
 
@@ -142,7 +142,7 @@ def test_a_line_that_is_dead_is_given_up() -> None:
     assert done["took"] < 20
 
 
-def test_a_console_that_is_never_quiet_is_given_up_within_the_time() -> None:
+def test_console_that_never_pauses_fails_at_the_time_limit() -> None:
     async def script(console: Console) -> None:
         while True:
             console.feed(b"*Nov 20 17:00:00.123: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up\r\n")
@@ -154,7 +154,7 @@ def test_a_console_that_is_never_quiet_is_given_up_within_the_time() -> None:
     assert 45 <= done["took"] < 46
 
 
-def test_a_banner_that_pauses_behind_what_looks_like_a_prompt() -> None:
+def test_banner_that_pauses_after_a_look_alike_is_not_a_prompt() -> None:
     async def script(console: Console) -> None:
         console.feed(b"\r\n* Authorised use only #")
         await asyncio.sleep(0.2)
@@ -164,7 +164,7 @@ def test_a_banner_that_pauses_behind_what_looks_like_a_prompt() -> None:
 
 
 @pytest.mark.parametrize("where", ["name", "password"])
-def test_a_far_end_that_hangs_up(where: str) -> None:
+def test_far_end_that_closes_fails_login(where: str) -> None:
     async def script(console: Console) -> None:
         console.feed(VERIFICATION)
         if where == "password":
@@ -180,7 +180,7 @@ def test_a_far_end_that_hangs_up(where: str) -> None:
         assert "it last asked 'Password:'" in refusal.message
 
 
-def test_three_tries_and_the_prompt_that_came_back() -> None:
+def test_three_refused_attempts_fail_with_last_prompt() -> None:
     async def script(console: Console) -> None:
         console.feed(VERIFICATION)
         for _ in range(3):
@@ -192,7 +192,7 @@ def test_three_tries_and_the_prompt_that_came_back() -> None:
     assert "after 3 attempts" in refusal.message
 
 
-def test_a_console_server_first_and_then_a_sleeping_device() -> None:
+def test_console_server_then_sleeping_device() -> None:
     async def script(console: Console) -> None:
         console.feed(b"\r\nlogin: ")
         await console.hear(b"ports\r", b"ports\r\nPassword: ")
@@ -206,7 +206,7 @@ def test_a_console_server_first_and_then_a_sleeping_device() -> None:
     assert log_in(script, TWO_LAYERS)["mode"] == "privileged"
 
 
-def test_a_configuration_that_cannot_be_left_is_said() -> None:
+def test_configuration_that_cannot_be_left_is_in_login_notice() -> None:
     async def script(console: Console) -> None:
         console.feed(b"\r\nRP/0/RP0/CPU0:r1(config)#")
         question = b"\r\nUncommitted changes found, commit them before exiting(yes/no/cancel)? [cancel]:"
@@ -218,7 +218,7 @@ def test_a_configuration_that_cannot_be_left_is_said() -> None:
     assert "commit or drop it" in done["said"]
 
 
-async def test_nobody_runs_a_command_meanwhile(tmp_path: Path) -> None:
+async def test_exec_during_login_is_busy(tmp_path: Path) -> None:
     console = Console()
     session = await connected(tmp_path, console, platform="cisco_ios")
     session.platform, session.credentials = FAMILIES.get("cisco_ios"), ADMIN
@@ -233,8 +233,8 @@ async def test_nobody_runs_a_command_meanwhile(tmp_path: Path) -> None:
 
 
 @given(places=st.lists(st.integers(0, 10_000), max_size=20), gap_s=st.sampled_from([0.0, 0.004, 0.05, 0.09]))
-def test_it_does_not_depend_on_how_what_is_shown_is_cut(places: list[int], gap_s: float) -> None:
-    """With gaps that are shorter than what a question must stay."""
+def test_login_is_independent_of_chunk_boundaries(places: list[int], gap_s: float) -> None:
+    """With gaps shorter than the settle time of a question."""
 
     async def say(console: Console, data: bytes) -> None:
         for piece in cut(data, places):

@@ -1,4 +1,4 @@
-"""Runs on a device that makes one wait: long silences, questions, erasers that come late, a prompt lost among its log."""
+"""Runs on a slow device: long silences, questions, pagers that are erased late, log lines behind the prompt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.session.calls.exec import execute
 from tests.session.acting import run_in, write_to
-from tests.session.waiting_device import PROMPT, Act, Device, again_for, at_prompt
+from tests.session.device.scripted_device import PROMPT, Act, Device, again_for, at_prompt
 
 LOG = b"*Mar  1 00:00:00.155: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up\r\n"
 ERASERS = (b"\b" * 9 + b" " * 8 + b"\b" * 9, b"\r          \r", b"\r\x1b[K", b"\x1b[42D" + b" " * 42 + b"\x1b[42D")
@@ -20,7 +20,7 @@ ERASERS = (b"\b" * 9 + b" " * 8 + b"\b" * 9, b"\r          \r", b"\r\x1b[K", b"\
 
 @pytest.fixture
 def answers(tmp_path: Path) -> Callable[..., ExecReply]:
-    """Runs one command on a device that acts so, on a virtual clock; calls on while the run goes on."""
+    """Run one command on a device on a virtual clock, and repeat the call until the run has ended."""
 
     async def run(device: Device, fields: dict[str, Any]) -> ExecReply:
         async with at_prompt(tmp_path, device) as session:
@@ -33,7 +33,7 @@ def answers(tmp_path: Path) -> Callable[..., ExecReply]:
     return lambda device, **fields: run_virtually(run(device, fields))
 
 
-def test_half_an_hour_with_gaps_of_seconds(answers: Callable[..., ExecReply]) -> None:
+def test_half_hour_output_with_gaps_is_complete(answers: Callable[..., ExecReply]) -> None:
     lines = [b"line %d\r\n" % number for number in range(200)]
     acts = [act for line in lines for act in (9.5, line)]
     reply = answers(Device(*acts, PROMPT), max_output_bytes=1_000_000)
@@ -42,7 +42,7 @@ def test_half_an_hour_with_gaps_of_seconds(answers: Callable[..., ExecReply]) ->
     assert reply.duration_ms == pytest.approx(1_900_000, abs=1000)
 
 
-def test_idle_and_timeout_are_two_things(tmp_path: Path) -> None:
+def test_until_idle_and_timeout_are_distinct(tmp_path: Path) -> None:
     async def run() -> tuple[ExecReply, ExecReply]:
         acts = [act for number in range(20) for act in (2.0, b"line %d\r\n" % number)]
         async with at_prompt(tmp_path, Device(*acts, 30.0, PROMPT)) as session:
@@ -53,13 +53,13 @@ def test_idle_and_timeout_are_two_things(tmp_path: Path) -> None:
             return first, await execute(session, again, None)
 
     first, second = run_virtually(run())
-    assert (first.done_reason, first.timed_out) == ("timeout", True)  # it was never idle for so long
+    assert (first.done_reason, first.timed_out) == ("timeout", True)  # no silence was as long as until_idle_ms
     assert (second.done_reason, second.timed_out) == ("until_idle", False)
     assert second.stdout.count("\n") == 20
 
 
 @pytest.mark.parametrize("question", ["Proceed with reload? [confirm]", "Overwrite? [y/n]: ", "Password: "])
-def test_a_question_is_told_and_left_to_the_caller(tmp_path: Path, question: str) -> None:
+def test_question_is_reported_and_left_to_the_caller(tmp_path: Path, question: str) -> None:
     async def run(device: Device) -> tuple[ExecReply, bytes, ExecReply]:
         async with at_prompt(tmp_path, device) as session:
             asked = await run_in(session, "reload")
@@ -77,7 +77,7 @@ def test_a_question_is_told_and_left_to_the_caller(tmp_path: Path, question: str
 
 
 @pytest.mark.parametrize("question", ["Repeat count [5]: ", "Source filename []?", "Enter hostname for the tftp server: "])
-def test_a_question_in_words_that_are_not_known_is_told_after_two_seconds(tmp_path: Path, question: str) -> None:
+def test_question_of_unknown_wording_is_reported_after_two_seconds(tmp_path: Path, question: str) -> None:
     async def run(device: Device) -> tuple[ExecReply, float]:
         async with at_prompt(tmp_path, device) as session:
             begun = session.terminal.now()
@@ -88,8 +88,8 @@ def test_a_question_in_words_that_are_not_known_is_told_after_two_seconds(tmp_pa
     assert 2 <= took < 3
 
 
-def test_what_only_looked_like_a_question_goes_on(tmp_path: Path) -> None:
-    """Its caller hears of it and waits on; nothing was typed."""
+def test_output_that_looked_like_a_question_continues(tmp_path: Path) -> None:
+    """The possible question is reported, the caller waits again, and nothing is typed."""
 
     async def run(device: Device) -> tuple[ExecReply, ExecReply]:
         async with at_prompt(tmp_path, device) as session:
@@ -102,7 +102,7 @@ def test_what_only_looked_like_a_question_goes_on(tmp_path: Path) -> None:
     assert (again.stdout, bytes(device.typed)) == ("Loading x.bin from 192.0.2.1: !!!!\n", b"")
 
 
-def test_responses_answer_before_anybody_hears_of_it(answers: Callable[..., ExecReply]) -> None:
+def test_responses_answer_before_question_is_reported(answers: Callable[..., ExecReply]) -> None:
     device = Device(b"Overwrite? [y/n]: ", 2, b"y\r\ndone\r\n" + PROMPT)
     reply = answers(device, responses=[{"match": r"\[y/n\]: $", "send": "y\n"}])
     assert (reply.done_reason, reply.stdout) == ("prompt", "Overwrite? [y/n]: y\ndone\n")
@@ -110,7 +110,7 @@ def test_responses_answer_before_anybody_hears_of_it(answers: Callable[..., Exec
 
 
 @pytest.mark.parametrize("eraser", ERASERS)
-def test_a_pager_is_answered_once_however_slowly_it_goes(answers: Callable[..., ExecReply], eraser: bytes) -> None:
+def test_slowly_erased_pager_is_answered_once(answers: Callable[..., ExecReply], eraser: bytes) -> None:
     slowly: list[Act] = [act for byte in eraser for act in (0.2, bytes([byte]))]
     device = Device(b"one\r\n --More-- ", 1, *slowly, 0.2, b"two\r\n --More-- ", 1, *slowly, b"three\r\n" + PROMPT)
     reply = answers(device)
@@ -119,14 +119,14 @@ def test_a_pager_is_answered_once_however_slowly_it_goes(answers: Callable[..., 
 
 
 @pytest.mark.parametrize("lost", [PROMPT + b"\r\n" + LOG, PROMPT + LOG, PROMPT + b"\r\n" + LOG * 3])
-def test_a_prompt_that_the_log_pushed_away_is_brought_back_once(answers: Callable[..., ExecReply], lost: bytes) -> None:
+def test_buried_prompt_is_requested_by_one_enter(answers: Callable[..., ExecReply], lost: bytes) -> None:
     device = Device(b"one\r\n" + lost, 1, b"\r\n" + PROMPT)
     reply = answers(device)
     assert (reply.stdout, reply.done_reason) == ("one\n", "prompt")
     assert bytes(device.typed) == b"\r"
 
 
-def test_the_session_types_nothing_where_the_log_stands_alone_or_something_is_asked(tmp_path: Path) -> None:
+def test_log_lines_without_prompt_or_before_question_get_no_enter(tmp_path: Path) -> None:
     async def run(*acts: Act) -> bytes:
         device = Device(*acts)
         async with at_prompt(tmp_path / str(len(list(tmp_path.iterdir()))), device) as session:
@@ -138,6 +138,6 @@ def test_the_session_types_nothing_where_the_log_stands_alone_or_something_is_as
     assert run_virtually(run(PROMPT + b"\r\n" + LOG, 1)) == b"\r", "once"
 
 
-def test_a_prompt_in_the_output_is_none_once_more_follows(answers: Callable[..., ExecReply]) -> None:
+def test_prompt_followed_by_output_does_not_end_the_run(answers: Callable[..., ExecReply]) -> None:
     device = Device(b"R1(config)# \r\n" + b"R1> ", 0.1, b"\r\nlast\r\n" + PROMPT)
     assert answers(device).stdout == "R1(config)# \nR1> \nlast\n"

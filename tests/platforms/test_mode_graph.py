@@ -1,4 +1,4 @@
-"""The way from one mode to another, on random graphs against a plain search, and on the real families."""
+"""Paths between modes, on random graphs compared with an exhaustive search, and on the built-in families."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def platform_of(edges: set[tuple[str, str]]) -> Platform:
 
 
 def fewest_moves(edges: set[tuple[str, str]], source: str, target: str) -> int | None:
-    """Tries all ways of each length."""
+    """The length of the shortest path, by trying all paths."""
     for length in range(len(NAMES)):
         for between in itertools.product(NAMES, repeat=max(length - 1, 0)):
             way = [source, *between, target] if length else [source]
@@ -37,7 +37,7 @@ def fewest_moves(edges: set[tuple[str, str]], source: str, target: str) -> int |
 
 
 @given(EDGES, st.sampled_from(NAMES), st.sampled_from(NAMES))
-def test_a_path_is_whole_and_the_shortest(edges: set[tuple[str, str]], source: str, target: str) -> None:
+def test_path_is_complete_and_shortest(edges: set[tuple[str, str]], source: str, target: str) -> None:
     graph, fewest = ModeGraph(platform_of(edges)), fewest_moves(edges, source, target)
     if fewest is None:
         with pytest.raises(PtyctlError, match=f"from mode {source} to {target}"):
@@ -61,34 +61,34 @@ def test_a_path_is_whole_and_the_shortest(edges: set[tuple[str, str]], source: s
         ("frr", "user", "config", ["enable", "configure terminal"]),
     ],
 )
-def test_the_commands_of_a_way(family: str, source: str, target: str, commands: list[str]) -> None:
+def test_path_has_expected_commands(family: str, source: str, target: str, commands: list[str]) -> None:
     path = ModeGraph(PLATFORMS.get(family)).path(source, target)
     assert [command for step in path for command in step.transition.commands] == commands
 
 
 @pytest.mark.parametrize("family", PLATFORMS.names())
-def test_every_configuration_can_be_left(family: str) -> None:
+def test_every_configuration_mode_has_a_path_home(family: str) -> None:
     platform = PLATFORMS.get(family)
     stuck = [name for name, mode in platform.modes.items() if mode.config and not ModeGraph(platform).path_home(name)]
     assert stuck == []
     assert not any(platform.modes[name].config for name in platform.home)
 
 
-def test_enable_asks_for_its_own_secret() -> None:
+def test_enable_dialog_uses_enable_secret() -> None:
     (step,) = ModeGraph(PLATFORMS.get("cisco_ios")).path("user", "privileged")
     (answer,) = step.transition.dialog
     assert answer.match.matches("Password: ")
     assert answer.secret == "enable"
 
 
-def test_home_is_the_nearest_of_two() -> None:
+def test_path_home_leads_to_nearest_home_mode() -> None:
     graph = ModeGraph(PLATFORMS.get("nokia_sros"))
     assert [step.target for step in graph.path_home("classic_config") or ()] == ["classic"]
     assert [step.target for step in graph.path_home("md_config") or ()] == ["md"]
     assert graph.path_home("md") == ()
 
 
-def test_an_unknown_mode_and_a_missing_way_are_told() -> None:
+def test_unknown_mode_and_missing_path_are_unsupported() -> None:
     graph = ModeGraph(PLATFORMS.get("cisco_ios"))
     with pytest.raises(PtyctlError, match="'enable' is not known") as unknown:
         graph.path("user", "enable")
@@ -109,19 +109,19 @@ def test_an_unknown_mode_and_a_missing_way_are_told() -> None:
         ("mikrotik_routeros", "[admin@MikroTik] > /ip add", "cli", "/ip add"),
     ],
 )
-def test_what_is_half_typed_stands_behind_the_prompt(family: str, line: str, mode: str, rest: str) -> None:
+def test_prompt_before_text_splits_prompt_and_half_typed_command(family: str, line: str, mode: str, rest: str) -> None:
     found = PLATFORMS.get(family).profile.prompt_before_text(["", line])
     assert found is not None
     assert (found[0].mode, found[1]) == (mode, rest)
 
 
 @pytest.mark.parametrize("line", ["", "sw1#", "sw1# ", "plain text", "#### banner"])
-def test_nothing_is_half_typed(line: str) -> None:
+def test_prompt_before_text_without_text_is_none(line: str) -> None:
     assert PLATFORMS.get("cisco_ios").profile.prompt_before_text([line]) is None
 
 
 @given(st.sampled_from(PLATFORMS.names()), st.lists(st.text(max_size=40), max_size=3))
-def test_any_text_can_be_asked_about(family: str, lines: list[str]) -> None:
+def test_shown_prompt_accepts_any_text(family: str, lines: list[str]) -> None:
     profile = PLATFORMS.get(family).profile
     shown = profile.shown_prompt(lines)
     assert shown is None or shown.mode in PLATFORMS.get(family).modes

@@ -1,4 +1,4 @@
-"""A prompt is found behind log lines, and log lines are told from output."""
+"""Log lines, and prompts behind which log lines were printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ptyctl.session.device.output_end import find_buried_prompt
 
 PLATFORMS = Platforms()
 
-#: A log line of each family that has them, and its prompt.
+#: The prompt and a log line of each family that prints them.
 LOGS = {
     "cisco_ios": ("sw1#", "*Nov 20 17:00:00.123: %SYS-5-CONFIG_I: Configured from console by console"),
     "cisco_nxos": ("n9k# ", "2026 Nov 20 17:00:00 n9k %ETHPORT-5-IF_UP: Interface Ethernet1/1 is up"),
@@ -28,12 +28,12 @@ LOGS = {
     "frr": ("R1# ", "2026/11/20 17:00:00 ZEBRA: [VTVCM-Y2NW3] Configuration Read in Took: 00:00:00"),
     "generic": ("box# ", "<189>12: Nov 20 17:00:00: %LINK-3-UPDOWN: Interface up"),
 }
-#: Never taken for a log line.
+#: Lines of output that are not log lines.
 OUTPUT = ["", "Interface Status", "% Invalid input detected at '^' marker.", "sw1#", "Nov", "5 minute input rate", "MINOR: x"]
 
 
 @pytest.mark.parametrize("family", LOGS)
-def test_a_log_line_is_told_from_output(family: str) -> None:
+def test_is_log_line_recognises_log_but_not_output(family: str) -> None:
     prompt, log = LOGS[family]
     profile = PLATFORMS.get(family).profile
     assert profile.is_log_line(log)
@@ -42,7 +42,7 @@ def test_a_log_line_is_told_from_output(family: str) -> None:
 
 @pytest.mark.parametrize("family", LOGS)
 @pytest.mark.parametrize("glued", [False, True], ids=["below", "behind"])
-def test_a_prompt_is_found_under_the_log(family: str, glued: bool) -> None:
+def test_buried_prompt_before_log_lines_is_found(family: str, glued: bool) -> None:
     prompt, log = LOGS[family]
     shown = ["some output", prompt + log, log, ""] if glued else ["some output", prompt, log, "", log]
     buried = find_buried_prompt(shown, PLATFORMS.get(family).profile)
@@ -52,7 +52,7 @@ def test_a_prompt_is_found_under_the_log(family: str, glued: bool) -> None:
 
 
 @pytest.mark.parametrize("family", LOGS)
-def test_nothing_is_buried_where_the_prompt_is_the_end_or_output_follows(family: str) -> None:
+def test_prompt_at_end_or_before_output_is_not_buried(family: str) -> None:
     prompt, log = LOGS[family]
     profile = PLATFORMS.get(family).profile
     assert find_buried_prompt([log, prompt], profile) is None
@@ -63,7 +63,7 @@ def test_nothing_is_buried_where_the_prompt_is_the_end_or_output_follows(family:
 
 
 @given(st.sampled_from(sorted(LOGS)), st.lists(st.booleans(), min_size=1, max_size=12))
-def test_any_number_of_log_lines_bury_it(family: str, flood: list[bool]) -> None:
+def test_buried_prompt_before_any_number_of_log_lines_is_found(family: str, flood: list[bool]) -> None:
     prompt, log = LOGS[family]
     behind = [log if is_log else "" for is_log in flood]
     buried = find_buried_prompt([log, "output", prompt, *behind], PLATFORMS.get(family).profile)
@@ -71,5 +71,5 @@ def test_any_number_of_log_lines_bury_it(family: str, flood: list[bool]) -> None
     assert buried is None or (buried.prompt.prompt == prompt and len(buried.log) == sum(flood))
 
 
-def test_vtysh_tells_of_what_it_could_not_show() -> None:
+def test_vtysh_lost_messages_report_is_a_log_line() -> None:
     assert PLATFORMS.get("frr").profile.is_log_line("131 log messages from zebra lost (vtysh reading too slowly)")

@@ -1,4 +1,4 @@
-"""The file of `frr` against FRR's own zebra, over Telnet: what its `verified` says."""
+"""The platform file of `frr` against FRR's zebra over Telnet, as its `verified` field states."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
 FRR = PLATFORMS.get("frr")
-#: IAC commands and options (RFC 854); the subnegotiation of NAWS (RFC 1073) says 80 columns and 10 rows.
+#: IAC commands and options (RFC 854); the NAWS subnegotiation (RFC 1073) sets 80 columns and 10 rows.
 _COMMAND = re.compile(rb"\xff(?:[\xfb-\xfe].|\xfa.*?\xff\xf0|[^\xfa-\xfe])", re.DOTALL)
 _WINDOW = b"\xff\xfb\x1f\xff\xfa\x1f\0\x50\0\x0a\xff\xf0"
 _LIMIT_S = 30.0
 
 
 class Vty:
-    """A bare Telnet client: it says its window's size and nothing else, and blocks until more comes."""
+    """A minimal blocking Telnet client that negotiates only its window size."""
 
     def __init__(self, zebra: Zebra) -> None:
         self._socket = socket.create_connection((zebra.host, zebra.port), timeout=_LIMIT_S)
@@ -37,7 +37,7 @@ class Vty:
         return self._shown.text()
 
     def more(self) -> bool:
-        """Waits for output; False at the end of it."""
+        """Wait for output; False at the end of the connection."""
         data = self._socket.recv(65536)
         self._shown.add(_COMMAND.sub(b"", data))
         return bool(data)
@@ -91,13 +91,13 @@ def walk(vty: Vty, source: str, target: str, enable: str) -> ShownPrompt:
     return shown
 
 
-def test_it_is_verified_against_what_runs_here(vty: Vty) -> None:
+def test_verified_version_is_the_installed_one(vty: Vty) -> None:
     while "version 8.4" not in vty.shown():
         assert vty.more()
     assert FRR.verified == "FRR 8.4 zebra over Telnet"
 
 
-def test_the_banner_alone_tells_the_family(vty: Vty) -> None:
+def test_banner_alone_identifies_frr(vty: Vty) -> None:
     while not vty.shown().endswith("Password: "):
         assert vty.more()
     detection = Detection(PLATFORMS.all())
@@ -106,23 +106,23 @@ def test_the_banner_alone_tells_the_family(vty: Vty) -> None:
     assert detection.verdict().family == "frr"
 
 
-def test_a_login_and_a_walk_through_all_modes(vty: Vty, zebra: Zebra) -> None:
+def test_login_and_path_through_all_modes(vty: Vty, zebra: Zebra) -> None:
     done = log_in(vty, zebra.password)
     assert (done.kind, done.mode) == ("done", "user")
     assert walk(vty, "user", "config", zebra.enable_password).prompt == "R1(config)# "
     assert walk(vty, "config", "user", zebra.enable_password).prompt == "R1> "
 
 
-def test_a_wrong_password_is_refused_with_the_prompt_that_came_back(vty: Vty) -> None:
+def test_wrong_password_fails_with_last_prompt(vty: Vty) -> None:
     refused = log_in(vty, "wrong")
     assert (refused.kind, refused.code, refused.prompt) == ("failed", ErrorCode.AUTH_FAILED, "Password:")
 
 
-def test_pager_error_and_the_command_without_pages(vty: Vty, zebra: Zebra) -> None:
+def test_pager_errors_and_paging_off_command(vty: Vty, zebra: Zebra) -> None:
     log_in(vty, zebra.password)
     walk(vty, "user", "privileged", zebra.enable_password)
     vty.type("list")
-    pager, *_ = FRR.pagers  # the others are those of vtysh
+    pager, *_ = FRR.pagers  # the other patterns are for vtysh
     while not pager.pattern.matches(vty.shown().split("\n")[-1]):
         assert vty.more()
     vty.type(pager.quit, enter=False)
@@ -138,7 +138,7 @@ def test_pager_error_and_the_command_without_pages(vty: Vty, zebra: Zebra) -> No
     assert len(vty.shown().split("\n")) > 100
 
 
-def test_a_pager_that_was_left_is_left_by_the_login(vty: Vty, zebra: Zebra) -> None:
+def test_left_over_pager_is_quit_by_login(vty: Vty, zebra: Zebra) -> None:
     log_in(vty, zebra.password)
     walk(vty, "user", "privileged", zebra.enable_password)
     vty.type("list")
