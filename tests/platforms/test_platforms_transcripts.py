@@ -1,4 +1,4 @@
-"""Each family's file against the family's transcript, which was written without it: logins, modes, and output that is none."""
+"""Platform files checked against the transcripts: logins, modes, prompts and pagers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.platforms.shown_lines import ShownLines
 PLATFORMS = Platforms()
 
 
-class Terminal:
-    """A session on a transcript's device; all that it shows is there at once."""
+class TranscriptSession:
+    """A session on a transcript's device, without a connection."""
 
-    def __init__(self, told: Transcript) -> None:
-        self.told = told
-        self.platform: Platform = PLATFORMS.get(told.platform)
-        self.device = TranscriptDevice(told)
+    def __init__(self, transcript: Transcript) -> None:
+        self.transcript = transcript
+        self.platform: Platform = PLATFORMS.get(transcript.platform)
+        self.device = TranscriptDevice(transcript)
         self.shown = ShownLines()
         self._take(self.device.start())
 
@@ -37,10 +37,10 @@ class Terminal:
         return self.platform.profile.shown_prompt(self.shown.lines())
 
     def secret(self, name: str | None) -> str:
-        return (self.told.enable_secret or "") if name == "enable" else self.told.login.password
+        return (self.transcript.enable_secret or "") if name == "enable" else self.transcript.login.password
 
     def log_in(self, password: str | None = None) -> LoginAction:
-        """Does what a login says until it is over."""
+        """Perform the actions of the login dialog until it ends."""
         login = LoginDialog([LoginLayer(self.platform, True, True)])
         for _ in range(50):
             action = login.heard(self.shown.text())
@@ -50,14 +50,14 @@ class Terminal:
                 return action
             text = action.text
             if action.kind == "username":
-                text = self.told.login.usernames[0] + text
+                text = self.transcript.login.usernames[0] + text
             elif action.kind == "secret":
                 text = password or self.secret(action.secret)
             self.type(text, enter=action.enter)
         raise AssertionError("the login does not end")
 
     def run(self, line: str, dialog: tuple[QuestionAnswer, ...] = ()) -> None:
-        """Types a line, and answers what the dialogue knows and the pager asks."""
+        """Type a line, and answer its questions and the pager."""
         self.type(line)
         while not self.device.closed and self.prompt() is None:
             line = self.shown.lines()[-1]
@@ -66,9 +66,9 @@ class Terminal:
                 self.type(pager.key, enter=False)
                 continue
             answer = next((answer for answer in dialog if answer.match.matches(line)), None)
-            assert answer is not None, f"nobody answers {line!r}"
+            assert answer is not None, f"no answer to {line!r}"
             sent = answer.send if answer.send is not None else self.secret(answer.secret)
-            self.type(sent.replace(USERNAME, "".join(self.told.login.usernames[:1])), enter=answer.enter)
+            self.type(sent.replace(USERNAME, "".join(self.transcript.login.usernames[:1])), enter=answer.enter)
 
     def _take(self, actions: list[TerminalAction]) -> None:
         for action in actions:
@@ -76,29 +76,24 @@ class Terminal:
                 self.shown.add(action.data)
 
 
-def known_as(told: Transcript, mode: str) -> str:
-    return told.modes[mode].platform_mode or mode
-
-
 @pytest.fixture(params=transcript_names())
-def told(request: pytest.FixtureRequest) -> Transcript:
+def transcript(request: pytest.FixtureRequest) -> Transcript:
     return load_transcript(request.param)
 
 
-def test_a_login(told: Transcript) -> None:
-    done = Terminal(told).log_in()
-    assert (done.kind, done.mode) == ("done", known_as(told, told.start))
+def test_login_reaches_start_mode(transcript: Transcript) -> None:
+    done = TranscriptSession(transcript).log_in()
+    assert (done.kind, done.mode) == ("done", transcript.platform_mode(transcript.start))
 
 
-def test_a_wrong_password(told: Transcript) -> None:
-    refused = Terminal(told).log_in("wrong")
+def test_wrong_password_fails_with_prompt(transcript: Transcript) -> None:
+    refused = TranscriptSession(transcript).log_in("wrong")
     assert (refused.kind, refused.code) == ("failed", ErrorCode.AUTH_FAILED)
-    assert refused.prompt == told.login.password_prompt.split("\n")[-1].strip()
+    assert refused.prompt == transcript.login.password_prompt.split("\n")[-1].strip()
 
 
-def test_the_way_home(told: Transcript) -> None:
-    """From where the login ends to where commands run."""
-    terminal = Terminal(told)
+def test_path_home_reaches_home_mode(transcript: Transcript) -> None:
+    terminal = TranscriptSession(transcript)
     graph, mode = ModeGraph(terminal.platform), terminal.log_in().mode
     assert mode is not None
     for step in graph.path_home(mode) or ():
@@ -111,12 +106,14 @@ def test_the_way_home(told: Transcript) -> None:
     assert mode in terminal.platform.home
 
 
-def test_a_left_over_configuration_is_left_by_the_next_login(told: Transcript) -> None:
-    """The tour is broken off where it would leave its configuration; the next user's login begins right there."""
-    terminal, steps = Terminal(told), list(told.steps())
-    configures = [step.mode is not None and terminal.platform.modes[known_as(told, step.mode)].config for step in steps]
+def test_login_leaves_configuration_of_previous_user(transcript: Transcript) -> None:
+    """The tour stops in configuration mode; the next login starts there."""
+    terminal, steps = TranscriptSession(transcript), list(transcript.steps())
+    configures = [
+        step.mode is not None and terminal.platform.modes[transcript.platform_mode(step.mode)].config for step in steps
+    ]
     if not any(configures):
-        assert told.platform in ("linux", "mikrotik_routeros")  # they have no mode for it
+        assert transcript.platform in ("linux", "mikrotik_routeros")  # without a configuration mode
         return
     terminal.log_in()
     leaving = configures.index(False, configures.index(True))
@@ -124,7 +121,7 @@ def test_a_left_over_configuration_is_left_by_the_next_login(told: Transcript) -
         terminal.run(step.line, tuple(map(answer_to, step.questions)))
     done = terminal.log_in()
     assert done.kind == "done"
-    if steps[leaving].questions:  # it holds what was not committed: whose that is is not known
+    if steps[leaving].questions:  # uncommitted changes must not be dropped
         assert "commit or drop it" in done.why
         assert done.mode not in terminal.platform.home
     else:
@@ -132,31 +129,35 @@ def test_a_left_over_configuration_is_left_by_the_next_login(told: Transcript) -
         assert done.mode in terminal.platform.home
 
 
-def test_no_line_of_output_is_a_prompt(told: Transcript) -> None:
-    profile = PLATFORMS.get(told.platform).profile
-    texts = [told.login.greeting, told.login.welcome, *(step.output for step in told.steps())]
+def test_output_lines_are_not_prompts(transcript: Transcript) -> None:
+    profile = PLATFORMS.get(transcript.platform).profile
+    texts = [transcript.login.greeting, transcript.login.welcome, *(step.output for step in transcript.steps())]
     taken = [line for text in texts for line in text.split("\n") if profile.shown_prompt(["", line]) is not None]
-    assert taken == ([] if told.platform != "cisco_ios" else ["edge-sw1#"])  # the banner holds the very prompt
+    assert taken == ([] if transcript.platform != "cisco_ios" else ["edge-sw1#"])  # the banner contains the prompt
 
 
-def test_no_question_is_a_prompt(told: Transcript) -> None:
-    profile = PLATFORMS.get(told.platform).profile
-    asked = [*told.login.before, *told.login.after, *(question for step in told.steps() for question in step.questions)]
+def test_questions_are_not_prompts(transcript: Transcript) -> None:
+    profile = PLATFORMS.get(transcript.platform).profile
+    asked = [
+        *transcript.login.before,
+        *transcript.login.after,
+        *(question for step in transcript.steps() for question in step.questions),
+    ]
     assert [question for question in asked if profile.shown_prompt(question.prompt.split("\n")) is not None] == []
 
 
-def test_the_whole_tour_is_read_with_the_familys_pager(told: Transcript) -> None:
-    """Every line is answered by a prompt of its mode, through all pages; a question gets the transcript's own answer."""
-    terminal = Terminal(told)
+def test_whole_tour_ends_at_prompt_of_its_mode(transcript: Transcript) -> None:
+    """Each step ends at a prompt of its mode, through all pages and questions."""
+    terminal = TranscriptSession(transcript)
     terminal.log_in()
-    for step in told.steps():
+    for step in transcript.steps():
         terminal.run(step.line, tuple(map(answer_to, step.questions)))
         if step.mode is None:
             assert terminal.device.closed
             return
         shown = terminal.prompt()
         assert shown is not None
-        assert shown.mode == known_as(told, step.mode)
+        assert shown.mode == transcript.platform_mode(step.mode)
 
 
 def answer_to(question: Question) -> QuestionAnswer:

@@ -1,4 +1,4 @@
-"""The transcripts: complete, in agreement with the platforms' files, and running_replay whole however they are cut."""
+"""Transcripts: completeness, agreement with the platform files, and the replay server."""
 
 from __future__ import annotations
 
@@ -27,30 +27,29 @@ _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def shown(text: str) -> list[str]:
-    """The lines of a text, without escape sequences."""
+    """Return the lines of a text, without escape sequences."""
     return _SEQUENCE.sub("", text.replace("{rows}", "24")).split("\n")
 
 
-def test_each_family_has_one() -> None:
+def test_each_family_has_transcript() -> None:
     assert {load_transcript(name).platform for name in transcript_names()} == set(PLATFORMS) - {"generic"}
 
 
 @pytest.mark.parametrize("name", transcript_names())
 class TestTours:
-    def test_it_ends_at_the_exit(self, name: str) -> None:
-        told = load_transcript(name)
-        assert [step.mode for step in told.steps()][-1] is None
-        assert DeviceTour(told).run_all().device.closed
+    def test_tour_ends_with_closed_connection(self, name: str) -> None:
+        transcript = load_transcript(name)
+        assert [step.mode for step in transcript.steps()][-1] is None
+        assert DeviceTour(transcript).run_all().device.closed
 
-    def test_it_has_what_a_session_has(self, name: str) -> None:
-        """Login, a long show command, an error, another mode and back, exit: in every family."""
-        told = load_transcript(name)
-        steps = list(told.steps())
-        assert {step.mode for step in steps} - {None, told.start}
+    def test_tour_has_mode_change_long_output_and_error(self, name: str) -> None:
+        transcript = load_transcript(name)
+        steps = list(transcript.steps())
+        assert {step.mode for step in steps} - {None, transcript.start}
         assert max(step.output.count("\n") for step in steps) > 24
-        assert any(told.modes[before].command(step.line) is None for before, step in _with_modes(name))
+        assert any(transcript.modes[step.source].command(step.line) is None for step in steps)
 
-    def test_each_output_is_what_the_transcript_says(self, name: str) -> None:
+    def test_tour_output_equals_transcript(self, name: str) -> None:
         tour = DeviceTour(load_transcript(name))
         tour.log_in()
         for step in tour.transcript.steps():
@@ -58,24 +57,24 @@ class TestTours:
             end = "" if step.mode is None else tour.device.prompt
             assert text.replace("\r\n", "\n").endswith(step.output + end.replace("\r\n", "\n"))
 
-    def test_the_pager_stops_until_it_is_turned_off(self, name: str) -> None:
-        told = load_transcript(name)
-        tour = DeviceTour(told)
+    def test_pager_stops_until_turned_off(self, name: str) -> None:
+        transcript = load_transcript(name)
+        tour = DeviceTour(transcript)
         tour.log_in()
         pages: dict[bool, list[int]] = {True: [], False: []}
-        for step in told.steps():
+        for step in transcript.steps():
             is_on = tour.device.length > 0
-            pages[is_on].append(len(_pager_prompts(told.pager).findall(tour.run(step))))
-        assert any(pages[True]) is (told.pager is not None)
+            pages[is_on].append(len(_pager_prompts(transcript.pager).findall(tour.run(step))))
+        assert any(pages[True]) is (transcript.pager is not None)
         assert not any(pages[False])
 
-    def test_no_secret_is_echoed(self, name: str) -> None:
-        told = load_transcript(name)
-        text = DeviceTour(told).run_all().text
-        assert told.login.password not in text
-        assert told.enable_secret is None or told.enable_secret not in text
+    def test_secrets_are_not_echoed(self, name: str) -> None:
+        transcript = load_transcript(name)
+        text = DeviceTour(transcript).run_all().text
+        assert transcript.login.password not in text
+        assert transcript.enable_secret is None or transcript.enable_secret not in text
 
-    def test_three_wrong_passwords_end_it(self, name: str) -> None:
+    def test_three_wrong_passwords_close_connection(self, name: str) -> None:
         login = load_transcript(name).login
         tour = DeviceTour(load_transcript(name))
         tour.answer(login.before)
@@ -85,47 +84,47 @@ class TestTours:
             assert login.refusal.replace("\n", "\r\n") in text
         assert tour.device.closed
 
-    def test_what_it_shows_is_of_its_platform(self, name: str) -> None:
-        """The prompts are known by their modes, the errors as errors."""
-        told, platform = load_transcript(name), PLATFORMS[load_transcript(name).platform]
+    def test_prompts_and_errors_match_platform(self, name: str) -> None:
+        """Prompts are recognised with their modes, and errors as errors."""
+        transcript, platform = load_transcript(name), PLATFORMS[load_transcript(name).platform]
         profile, errors = platform.profile, (*platform.errors.exec, *platform.errors.config)
-        for mode_name, mode in told.modes.items():
+        for mode_name, mode in transcript.modes.items():
             found = profile.shown_prompt(shown(mode.prompt))
             assert found is not None, mode_name
             assert found.mode == (mode.platform_mode or mode_name)
             answer = mode.error_for("show zzz")
             assert any(pattern.matches(line) for pattern in errors for line in shown(answer)), answer
 
-    def test_its_pager_is_of_its_platform(self, name: str) -> None:
-        told = load_transcript(name)
-        if told.pager is not None:
-            (line,) = shown(PAGER_STYLES[told.pager].prompt.replace("\0", ""))
-            assert any(pager.pattern.matches(line) for pager in PLATFORMS[told.platform].pagers)
+    def test_pager_prompt_matches_platform(self, name: str) -> None:
+        transcript = load_transcript(name)
+        if transcript.pager is not None:
+            (line,) = shown(PAGER_STYLES[transcript.pager].prompt.replace("\0", ""))
+            assert any(pager.pattern.matches(line) for pager in PLATFORMS[transcript.platform].pagers)
 
-    def test_it_takes_what_its_platform_types(self, name: str) -> None:
-        """What turns paging off, saves and ends a session, and what leads from mode to mode, in the modes that it has."""
-        told, platform = load_transcript(name), PLATFORMS[load_transcript(name).platform]
-        modes = {mode.platform_mode or mode_name for mode_name, mode in told.modes.items()}
+    def test_commands_of_platform_exist_in_transcript(self, name: str) -> None:
+        """Paging off, save, exit and mode changes, for the modes of the transcript."""
+        transcript, platform = load_transcript(name), PLATFORMS[load_transcript(name).platform]
+        modes = {mode.platform_mode or mode_name for mode_name, mode in transcript.modes.items()}
         moves = [(source, move.commands) for source in modes for to, move in platform.modes[source].to.items() if to in modes]
         typed = [(way.modes, way.commands) for way in (*platform.terminal.paging_off, *platform.save, *platform.exit)]
-        lines = {command.line for mode in told.modes.values() for command in mode.commands}
+        lines = {command.line for mode in transcript.modes.values() for command in mode.commands}
         for sources, commands in (*typed, *(((source,), commands) for source, commands in moves)):
             if not sources or modes.intersection(sources):
                 assert set(commands) <= lines
 
-    def test_its_family_is_found(self, name: str) -> None:
-        told = load_transcript(name)
-        detection, command = Detection(PLATFORMS), PLATFORMS[told.platform].detect.command
-        detection.banner(told.login.greeting + told.login.welcome)
-        start = told.modes[told.start]
+    def test_platform_is_detected(self, name: str) -> None:
+        transcript = load_transcript(name)
+        detection, command = Detection(PLATFORMS), PLATFORMS[transcript.platform].detect.command
+        detection.banner(transcript.login.greeting + transcript.login.welcome)
+        start = transcript.modes[transcript.start]
         detection.prompt(shown(start.prompt))
-        outputs = {step.line: step.output for step in told.steps()}
+        outputs = {step.line: step.output for step in transcript.steps()}
         assert command is not None
         detection.output(command, _SEQUENCE.sub("", outputs[command]))
-        assert (detection.verdict().family, detection.verdict().sure) == (told.platform, True)
+        assert (detection.verdict().family, detection.verdict().sure) == (transcript.platform, True)
 
     @pytest.mark.parametrize("seed", [1, 2])
-    async def test_what_is_served_is_whole_however_it_is_cut(self, name: str, seed: int) -> None:
+    async def test_replay_is_complete_however_it_is_split(self, name: str, seed: int) -> None:
         tour = DeviceTour(load_transcript(name)).run_all()
         async with running_replay(name, seed, max_delay_s=0.0005) as address:
             reader, writer = await asyncio.open_connection(address.host, address.port)
@@ -134,28 +133,19 @@ class TestTours:
             writer.close()
         assert received == TelnetCodec.greeting() + TelnetCodec.encode(tour.text.encode())
 
-    async def test_our_telnet_channel_gets_all_of_it(self, name: str) -> None:
+    async def test_telnet_channel_receives_whole_tour(self, name: str) -> None:
         tour, receiver = DeviceTour(load_transcript(name)).run_all(), RecordingReceiver()
         async with running_replay(name, seed=3, max_delay_s=0.0005) as address:
             channel = TelnetChannel(TelnetConnectOptions(address.host, address.port), Pty(80, 24))
             await channel.open(receiver)
             channel.write(tour.keys.encode())
-            # A NUL is no output of a network virtual terminal (RFC 854).
+            # NUL has no effect on a network virtual terminal (RFC 854).
             assert (await receiver.receive_all()).decode() == tour.text.replace("\0", "")
             await channel.close(force=True)
 
 
-def _with_modes(name: str) -> list[tuple[str, object]]:
-    told = load_transcript(name)
-    mode, found = told.start, []
-    for step in told.steps():
-        found.append((mode, step))
-        mode = step.mode or mode
-    return found
-
-
 def _pager_prompts(pager: str | None) -> re.Pattern[str]:
-    """Each prompt of the pager with what erases it."""
+    """Return a pattern for each pager prompt with its eraser."""
     if pager is None:
         return re.compile("(?!)")
     prompt = re.escape(PAGER_STYLES[pager].text).replace(re.escape("{percent}"), r"\d+")
@@ -163,7 +153,7 @@ def _pager_prompts(pager: str | None) -> re.Pattern[str]:
 
 
 @given(st.binary(max_size=400), st.integers(0, 99))
-def test_pieces_are_the_whole_and_the_same_for_the_same_seed(data: bytes, seed: int) -> None:
+def test_split_pieces_are_complete_and_reproducible(data: bytes, seed: int) -> None:
     first, second = (list(split_randomly(data, random.Random(seed), 0.01)) for _ in range(2))
     assert first == second
     assert b"".join(piece for piece, _ in first) == data
@@ -172,7 +162,7 @@ def test_pieces_are_the_whole_and_the_same_for_the_same_seed(data: bytes, seed: 
 
 
 @given(st.sampled_from(transcript_names()), st.binary(max_size=200), st.integers(0, 200))
-def test_no_device_depends_on_how_the_keys_are_cut(name: str, noise: bytes, cut: int) -> None:
+def test_device_output_does_not_depend_on_splits(name: str, noise: bytes, cut: int) -> None:
     texts = []
     for parts in ((noise,), (noise[:cut], noise[cut:])):
         device = TranscriptDevice(load_transcript(name))
@@ -184,24 +174,24 @@ def test_no_device_depends_on_how_the_keys_are_cut(name: str, noise: bytes, cut:
 
 
 class TestDevice:
-    def test_the_window_sets_the_page(self) -> None:
+    def test_window_size_sets_page_size(self) -> None:
         tour = DeviceTour(load_transcript("arista_eos"))
         tour.device.resize(120, 40)
         tour.log_in()
         tour.type("enable\renable-arista_eos\r")
         assert tour.type("show interfaces status\r").count("\n") == 40
 
-    def test_a_wrong_answer_ends_the_command(self) -> None:
+    def test_wrong_answer_ends_command(self) -> None:
         tour = DeviceTour(load_transcript("cisco_ios"))
         tour.log_in()
         assert tour.type("enable\rwrong\r").endswith("% Access denied\r\n\r\nedge-sw1>")
 
-    def test_it_repaints_where_the_family_does(self) -> None:
+    def test_repainting_family_repaints_line_on_each_key(self) -> None:
         tour = DeviceTour(load_transcript("mikrotik_routeros"))
         tour.log_in()
         assert tour.type("/i") == "\r[admin@branch 7] > /\x1b[K\r[admin@branch 7] > /i\x1b[K"
 
-    def test_it_hangs_up(self) -> None:
+    def test_logout_closes_connection_and_ignores_input(self) -> None:
         tour = DeviceTour(load_transcript("linux"))
         tour.log_in()
         actions = tour.device.feed(b"exit\rid\r")
@@ -209,7 +199,7 @@ class TestDevice:
         assert "uid" not in output_of(actions)
 
 
-async def test_who_stays_connected_does_not_hold_the_server() -> None:
+async def test_open_connection_does_not_block_replay_shutdown() -> None:
     async with running_replay("cisco_ios") as address:
         reader, writer = await asyncio.open_connection(address.host, address.port)
         await reader.readuntil(b"Username: ")

@@ -1,11 +1,11 @@
-"""A raw socket on the Telnet port of a simulated switch."""
+"""Raw Telnet client of a simulated switch, and the switch that the tests use."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, Self, cast
 
 from ptyctl.simulator import SimulatedSwitch
 
@@ -15,9 +15,11 @@ ECHO, SGA, TTYPE, NAWS = 1, 3, 24, 31
 GREETING = bytes([IAC, WILL, ECHO, IAC, WILL, SGA, IAC, DO, NAWS])
 NAWS_80_10 = bytes([IAC, SB, NAWS, 0, 80, 0, 10, IAC, SE])
 
+TIMEOUT_S = 20
 
-class Client:
-    """A socket that knows no Telnet."""
+
+class RawTelnetClient:
+    """Socket client that neither negotiates options nor decodes Telnet."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -30,31 +32,32 @@ class Client:
         return cast(asyncio.Transport, self._writer.transport)
 
     async def until(self, end: bytes | tuple[bytes, ...]) -> bytes:
-        """Everything up to `end`, or one of them, which must be the last thing that arrives."""
-        seen = b""
-        while not seen.endswith(end):
-            piece = await asyncio.wait_for(self._reader.read(65536), 20)
-            assert piece, f"the line was closed after {seen!r}"
-            seen += piece
-        return seen
+        """Return the received bytes once they end with `end`, or with one of several."""
+        received = b""
+        while not received.endswith(end):
+            piece = await asyncio.wait_for(self._reader.read(65536), TIMEOUT_S)
+            assert piece, f"the connection was closed after {received!r}"
+            received += piece
+        return received
 
     async def skip_to(self, end: bytes) -> None:
-        """Reads on, however much it is, until `end` is the last thing that arrives."""
+        """Discard received bytes until they end with `end`."""
         tail = b""
         while not tail.endswith(end):
-            piece = await asyncio.wait_for(self._reader.read(1 << 20), 20)
-            assert piece, "the line was closed"
+            piece = await asyncio.wait_for(self._reader.read(1 << 20), TIMEOUT_S)
+            assert piece, "the connection was closed"
             tail = (tail + piece)[-len(end) :]
 
-    async def rest(self) -> bytes:
-        """Everything until the far end closes."""
-        return await asyncio.wait_for(self._reader.read(), 20)
+    async def read_all(self) -> bytes:
+        """Return the received bytes up to the end of the connection."""
+        return await asyncio.wait_for(self._reader.read(), TIMEOUT_S)
 
     async def run(self, keys: bytes, end: bytes | tuple[bytes, ...]) -> bytes:
         self.send(keys)
         return await self.until(end)
 
-    async def log_in(self, prompt: bytes = b"sw1#") -> Client:
+    async def log_in(self, prompt: bytes = b"sw1#") -> Self:
+        """Log in and enable."""
         await self.until(b"Username: ")
         await self.run(b"admin\r\0", b"Password: ")
         await self.run(b"pw\r\0", b">")
@@ -64,15 +67,16 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(switch: SimulatedSwitch) -> AsyncIterator[Client]:
+async def connected(switch: SimulatedSwitch) -> AsyncIterator[RawTelnetClient]:
     reader, writer = await asyncio.open_connection(switch.host, switch.telnet_port)
     try:
-        yield Client(reader, writer)
+        yield RawTelnetClient(reader, writer)
     finally:
         writer.close()
-        # The far end may be gone already, and with a reset.
+        # The switch may have closed or reset the connection.
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
-def practice(**options: object) -> SimulatedSwitch:
-    return SimulatedSwitch("sw1", password="pw", enable_secret="en", **options)  # type: ignore[arg-type]
+def create_switch(**options: Any) -> SimulatedSwitch:
+    """Create switch `sw1` with the credentials that `RawTelnetClient.log_in` uses."""
+    return SimulatedSwitch("sw1", password="pw", enable_secret="en", **options)

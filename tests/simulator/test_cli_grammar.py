@@ -39,11 +39,13 @@ class TestGrammar:
             ("ping h r 3", "ping WORD repeat <1-9>", ("h", "3")),
         ],
     )
-    def test_a_line_means(self, line: str, command: str, arguments: tuple[str, ...]) -> None:
+    def test_parse_abbreviated_line_returns_command_and_arguments(
+        self, line: str, command: str, arguments: tuple[str, ...]
+    ) -> None:
         command_found, found = COMMANDS.parse(line)
         assert (command_found, found.texts) == (command, arguments)
 
-    def test_parameters_know_where_they_stand(self) -> None:
+    def test_parse_returns_offsets_of_parameters(self) -> None:
         assert COMMANDS.parse(" int  gi 1/0/1")[1] == Arguments(("gi", "1/0/1"), (6, 9))
 
     @pytest.mark.parametrize(
@@ -60,20 +62,20 @@ class TestGrammar:
             ("shx", 2),
         ],
     )
-    def test_the_caret_stands_where_it_went_wrong(self, line: str, offset: int) -> None:
+    def test_parse_invalid_line_reports_offset_of_error(self, line: str, offset: int) -> None:
         with pytest.raises(InvalidInput) as caught:
             COMMANDS.parse(line)
         assert caught.value.offset == offset
         assert caught.value.report("sw#", line).split("\n")[0] == " " * (3 + offset) + "^"
 
     @pytest.mark.parametrize("line", ["sh version", "show i", "i"])
-    def test_ambiguous(self, line: str) -> None:
+    def test_parse_ambiguous_abbreviation_raises(self, line: str) -> None:
         with pytest.raises(AmbiguousCommand) as caught:
             COMMANDS.parse(line)
         assert caught.value.report("sw#", line) == f'% Ambiguous command:  "{line}"\n'
 
     @pytest.mark.parametrize("line", ["show", "ter len", "ping", "int gi"])
-    def test_incomplete(self, line: str) -> None:
+    def test_parse_beginning_of_command_raises_incomplete(self, line: str) -> None:
         with pytest.raises(IncompleteCommand):
             COMMANDS.parse(line)
 
@@ -87,12 +89,12 @@ class TestGrammar:
             ("ping h ", ["<cr>", "repeat"]),
         ],
     )
-    def test_help(self, line: str, words: list[str]) -> None:
+    def test_help_lists_possible_next_words(self, line: str, words: list[str]) -> None:
         assert COMMANDS.help_for(line) == words
 
     @pytest.mark.parametrize(
         ("line", "completed"),
         [("show v", "show version "), ("sh", None), ("show x", None), ("x y", None), ("show ", None)],
     )
-    def test_completion(self, line: str, completed: str | None) -> None:
+    def test_complete_returns_line_only_for_single_candidate(self, line: str, completed: str | None) -> None:
         assert COMMANDS.complete(line) == completed

@@ -1,4 +1,4 @@
-"""The quirks of the simulated switch, one by one."""
+"""Quirks of the simulated switch: definition, and quirks that concern several areas."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ def test_each_field_has_one_hook() -> None:
     assert len(set(HOOKS.values())) == len(HOOKS)
 
 
-def test_all_quirks_are_off_by_default() -> None:
+def test_quirks_are_off_by_default() -> None:
     assert Quirks().enabled() == {}
     assert ConsoleUser().console.hooks == []
 
 
-def test_an_enabled_quirk_creates_its_hook() -> None:
+def test_enabled_quirk_creates_its_hook() -> None:
     hooks = ConsoleUser(Quirks(prompt_prefix=True, syslog_every=2)).console.hooks
     assert [type(hook) for hook in hooks] == [HOOKS["prompt_prefix"], HOOKS["syslog_every"]]
 
 
-def test_each_field_is_named_in_a_test() -> None:
+def test_each_field_is_used_in_a_test() -> None:
     texts = "".join(path.read_text() for path in Path(__file__).parent.glob("test_quirks*.py"))
     assert [quirk.name for quirk in fields(Quirks) if f"{quirk.name}=" not in texts] == []
 
 
-def test_a_negative_number_is_refused() -> None:
+def test_negative_value_is_rejected() -> None:
     with pytest.raises(ValueError, match="syslog_every must not be negative"):
         Quirks(syslog_every=-1)
 
 
-def test_an_unknown_choice_is_refused() -> None:
+def test_unknown_choice_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"pager is one of cisco_ios, .*, or empty"):
         Quirks(pager="less")
 
 
 class TestSilent:
-    def test_two_enters_wake_it(self) -> None:
+    def test_silent_console_shows_login_after_two_enters(self) -> None:
         user = ConsoleUser(Quirks(silent=True))
         assert user.greeting == ""
         assert user.type("hello ?\x03") == ""
@@ -62,37 +62,37 @@ class TestSilent:
         assert user.type("x") == ""
         assert user.type("\r").endswith("Username: ")
 
-    def test_the_window_is_not_forgotten(self) -> None:
+    def test_silent_console_keeps_window_size(self) -> None:
         user = ConsoleUser(Quirks(silent=True))
         user.console.resize(100, 10)
         user.type("\r\r" + LOGIN)
         assert user.type("show run\r").count("\n") == 1 + 9
 
-    def test_who_came_by_ssh_does_not_log_in_again(self) -> None:
+    def test_silent_ssh_session_needs_no_login(self) -> None:
         console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), quirks=Quirks(silent=True), user="admin")
         assert output_of(console.start() + console.feed(b"\r\r")).endswith("\r\nsw1>")
 
 
 class TestLeftOverMore:
-    def test_the_pager_of_somebody_else(self) -> None:
+    def test_left_over_more_shows_pager_prompt(self) -> None:
         user = ConsoleUser(Quirks(left_over_more=True))
         assert user.greeting == IOS_PAGER.prompt
         assert user.type("\r").startswith(IOS_PAGER.eraser)
         assert user.type("q") == IOS_PAGER.eraser + "sw1#"
 
-    def test_asleep_it_shows_after_a_key(self) -> None:
+    def test_left_over_more_with_silent_shows_prompt_after_key(self) -> None:
         user = ConsoleUser(Quirks(left_over_more=True, silent=True))
         assert user.greeting == ""
         assert user.type("\r").endswith(IOS_PAGER.prompt)
 
-    def test_the_next_user_logs_in(self) -> None:
+    def test_left_over_more_next_user_has_to_log_in(self) -> None:
         user = ConsoleUser(Quirks(left_over_more=True), name="con0")
         user.type("qexit\r")
         assert user.type("\r").endswith("Username: ")
 
 
 class TestPromptInBanner:
-    def test_lines_like_prompts(self) -> None:
+    def test_prompt_in_banner_shows_lines_like_prompts(self) -> None:
         user = ConsoleUser(Quirks(prompt_in_banner=True))
         assert "\r\nsw1#\r\n" in user.greeting
         assert "\r\nsw1>\r\n" in user.greeting
@@ -100,7 +100,7 @@ class TestPromptInBanner:
 
 
 class TestSyslogEvery:
-    def test_in_the_middle_of_each_second_output(self) -> None:
+    def test_syslog_every_inserts_line_into_each_nth_output(self) -> None:
         user = ConsoleUser(Quirks(syslog_every=2), keys="admin\rpw\r")
         plain = ConsoleUser(Quirks(), keys="admin\rpw\r")
         keys = "show ip interface brief\r"
@@ -113,7 +113,7 @@ class TestSyslogEvery:
         lines.remove(syslog[0])
         assert "\r\n".join(lines) == plain.type(keys)
 
-    def test_the_others_are_told(self) -> None:
+    def test_syslog_every_is_logged_and_broadcast(self) -> None:
         user = ConsoleUser(Quirks(syslog_every=1), keys="admin\rpw\r")
         user.type("term len 0\r")
         logged = [action.line for action in user.actions if isinstance(action, BroadcastLog)]
@@ -122,21 +122,21 @@ class TestSyslogEvery:
 
 
 class TestSyslogAfterPrompt:
-    def test_the_prompt_is_not_at_the_end(self) -> None:
+    def test_syslog_after_prompt_follows_prompt(self) -> None:
         user = ConsoleUser(Quirks(syslog_after_prompt=1), LOGIN)
         before, after = user.type("show clock\r").split("sw1#")
         assert before.startswith("show clock\r\n*00:00")
         assert after.startswith("\r\n*Mar  1 ")
         assert after.endswith("\r\n")
 
-    def test_an_enter_brings_it_back(self) -> None:
+    def test_syslog_after_prompt_enter_shows_prompt_again(self) -> None:
         user = ConsoleUser(Quirks(syslog_after_prompt=1), LOGIN)
         user.type("show clock\r")
         assert user.type("\r") == "\r\nsw1#"
 
 
 class TestDropLineAfter:
-    def test_half_of_the_output_comes(self) -> None:
+    def test_drop_line_after_sends_half_of_output(self) -> None:
         user = ConsoleUser(Quirks(drop_line_after=2), keys="admin\rpw\r")
         user.type("term len 0\r")
         whole = ConsoleUser(Quirks(), keys="admin\rpw\rterm len 0\r").type("show version\r")
@@ -148,10 +148,10 @@ class TestDropLineAfter:
 
 
 class TestEchoWraps:
-    #: The room beside the prompt was 66 columns when a device was seen to paint this.
+    #: A real device with 66 columns after the prompt printed this.
     TYPED = "show archive config differences flash:/candidate_config.txt system:/running-c"
 
-    def test_the_line_is_shifted_by_ten(self) -> None:
+    def test_echo_wraps_shifts_line_by_ten_columns(self) -> None:
         user = ConsoleUser(Quirks(echo_wraps=True), LOGIN)
         user.console.width = 66 + len("sw1#") + 1
         assert user.type(self.TYPED[:66]) == self.TYPED[:66]
@@ -159,20 +159,20 @@ class TestEchoWraps:
         assert user.type(self.TYPED[67:76]) == self.TYPED[67:76]
         assert user.type(self.TYPED[76]) == "\b" * 65 + self.TYPED[21:77] + " " * 9 + "\b" * 9
 
-    def test_the_whole_line_runs(self) -> None:
+    def test_echo_wraps_executes_whole_line(self) -> None:
         user = ConsoleUser(Quirks(echo_wraps=True), LOGIN)
         user.console.width = 40
         assert "sw1#" in user.type("conf t\rint gi1/0/1\rdescription " + "0123456789" * 6 + "\rend\r")
         assert "0123456789" * 6 in user.type("term len 0\rshow run\r")
 
-    def test_width_0_has_no_edge(self) -> None:
+    def test_echo_wraps_without_width_does_not_shift(self) -> None:
         user = ConsoleUser(Quirks(echo_wraps=True), LOGIN)
         user.type("terminal width 0\r")
         assert user.type("x" * 200) == "x" * 200
 
 
 class TestNulPadding:
-    def test_after_line_ends_and_the_pager(self) -> None:
+    def test_nul_padding_follows_line_ends_and_pager_prompt(self) -> None:
         padded = ConsoleUser(Quirks(nul_padding=True), keys=LOGIN + "term len 5\r")
         plain = ConsoleUser(Quirks(), keys=LOGIN + "term len 5\r")
         expected = plain.type("show run\r")
@@ -193,7 +193,7 @@ def values(quirk: Field[Any]) -> st.SearchStrategy[Any]:
 @given(
     st.fixed_dictionaries({quirk.name: values(quirk) for quirk in fields(Quirks)}), st.binary(max_size=200), st.integers(0, 300)
 )
-def test_no_mixture_depends_on_the_cut(quirks: dict[str, Any], noise: bytes, cut: int) -> None:
+def test_any_combination_of_quirks_does_not_depend_on_splits(quirks: dict[str, Any], noise: bytes, cut: int) -> None:
     keys = (
         b"\rports\rserver\rno\r\r\radmin\rpw\rn\r\x03\rn\r\renable\ren\rshow clock\r"
         + noise

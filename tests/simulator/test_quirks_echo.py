@@ -1,4 +1,4 @@
-"""The echo of a simulated switch with quirks, at the terminal's width. Each line that is typed runs as it was meant."""
+"""Echo quirks at the terminal width. They do not change the executed line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ptyctl.simulator import Quirks
 from tests.simulator.console_user import LOGIN, ConsoleUser
 
 WIDTH = 20
-#: Wider than two rows.
+#: Longer than two rows.
 LINE = "description " + "0123456789" * 4
 
 
@@ -19,34 +19,34 @@ def user(**quirks: bool) -> ConsoleUser:
 
 
 class TestEchoTruncates:
-    def test_a_dollar_stands_for_the_rest(self) -> None:
+    def test_echo_truncates_replaces_overflow_by_dollar(self) -> None:
         typing = user(echo_truncates=True)
         assert typing.type("x" * 15) == "x" * 15
         assert typing.type("y") == "\b$"
         assert typing.type("zzz") == ""
 
-    def test_rubbing_out_brings_it_back(self) -> None:
+    def test_echo_truncates_backspace_restores_character(self) -> None:
         typing = user(echo_truncates=True)
         typing.type("x" * 15 + "y")
         assert typing.type("\x7f") == "\bx"
 
 
 class TestEchoBreaks:
-    def test_cr_and_lf_at_the_width(self) -> None:
+    def test_echo_breaks_inserts_crlf_at_width(self) -> None:
         rows = user(echo_breaks=True).type("x" * 16 + "y" * 20 + "z").split("\r\n")
         assert rows == ["x" * 16, "y" * 20, "z"]
 
-    def test_an_endless_width_has_none(self) -> None:
+    def test_echo_breaks_without_width_inserts_nothing(self) -> None:
         typing = user(echo_breaks=True)
         typing.type("terminal width 0\r")
         assert "\r" not in typing.type("x" * 100)
 
 
-def test_echo_doubles() -> None:
+def test_echo_doubles_repeats_first_character_of_row() -> None:
     assert user(echo_doubles=True).type("x" * 16 + "yz" + "x" * 18 + "w") == "x" * 16 + "y\ryz" + "x" * 18 + "w\rw"
 
 
-def test_echo_repaints() -> None:
+def test_echo_repaints_sends_prompt_and_line() -> None:
     typing = user(echo_repaints=True)
     assert typing.type("sh") == "\rsw1#s\x1b[K\rsw1#sh\x1b[K"
     assert typing.type("\x7f") == "\rsw1#s\x1b[K"
@@ -54,7 +54,7 @@ def test_echo_repaints() -> None:
 
 
 @pytest.mark.parametrize("quirk", ["echo_wraps", "echo_truncates", "echo_breaks", "echo_doubles", "echo_repaints"])
-def test_the_whole_line_runs(quirk: str) -> None:
+def test_echo_quirk_executes_whole_line(quirk: str) -> None:
     typing = user(**{quirk: True})
     typing.type(f"conf t\rint gi1/0/1\r{LINE}\rend\rterm len 0\r")
     assert f" {LINE}\r\n" in typing.type("show run\r")

@@ -1,4 +1,4 @@
-"""How a simulated switch with quirks asks for a login, and what comes before the first prompt."""
+"""Login quirks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USER = "admin\rpw\r"
         ("putty", "login as: ", "admin@sw1's password: "),
     ],
 )
-def test_login_prompts(style: str, username: str, password: str) -> None:
+def test_login_prompts_are_of_chosen_style(style: str, username: str, password: str) -> None:
     user = ConsoleUser(Quirks(login_prompts=style))
     assert user.greeting.endswith(f"\r\n{username}")
     assert user.type("admin\r") == f"admin\r\n{password}"
@@ -30,19 +30,19 @@ def test_login_prompts(style: str, username: str, password: str) -> None:
     assert user.type(USER).endswith("sw1>")
 
 
-def test_echoes_password() -> None:
+def test_echoes_password_shows_passwords() -> None:
     user = ConsoleUser(Quirks(echoes_password=True), keys="admin\r")
     assert user.type("pw\r") == "pw\r\nsw1>"
     assert user.type("enable\ren\r") == "enable\r\nPassword: en\r\nsw1#"
 
 
-def test_bare_cr_after_password() -> None:
+def test_bare_cr_after_password_waits_for_enter() -> None:
     user = ConsoleUser(Quirks(bare_cr_after_password=True), keys="admin\r")
     assert user.type("pw\r") == "\r\n"
     assert user.type("\r") == "sw1>"
 
 
-def test_last_login() -> None:
+def test_last_login_is_shown_after_password() -> None:
     user = ConsoleUser(Quirks(last_login=True), keys="admin\r")
     assert user.type("pw\r") == "\r\n\r\nLast login: Mon Mar  1 00:00:00 1993 from 192.0.2.77\r\nsw1>"
 
@@ -50,43 +50,43 @@ def test_last_login() -> None:
 class TestChangePassword:
     QUIRKS = Quirks(change_password=True)
 
-    def test_declined(self) -> None:
+    def test_change_password_declined_keeps_password(self) -> None:
         user = ConsoleUser(self.QUIRKS, keys="admin\r")
         assert user.type("pw\r").endswith("The password needs to be changed. Change now? [Y/N]:")
         assert user.type("N\r") == "N\r\nsw1>"
         assert user.console.device.account.password == "pw"
 
-    def test_accepted(self) -> None:
+    def test_change_password_accepted_changes_password(self) -> None:
         user = ConsoleUser(self.QUIRKS, keys=USER)
         assert user.type("y\rnew\rnew\r") == "y\r\nEnter new password:\r\nConfirm new password:\r\nsw1>"
         assert user.console.device.account.password == "new"
 
-    def test_two_that_differ(self) -> None:
+    def test_change_password_mismatch_keeps_password(self) -> None:
         user = ConsoleUser(self.QUIRKS, keys=USER)
         assert user.type("y\rnew\rother\r").endswith("Error: The password was not changed.\r\nsw1>")
         assert user.console.device.account.password == "pw"
 
 
 class TestNewPassword:
-    def test_ctrl_c_keeps_the_old_one(self) -> None:
+    def test_new_password_ctrl_c_keeps_password(self) -> None:
         user = ConsoleUser(Quirks(new_password=True), keys="admin\r")
         assert user.type("pw\r").endswith("\r\nnew password> ")
         assert user.type("\x03") == "^C\r\nsw1>"
         assert user.console.device.account.password == "pw"
 
-    def test_a_new_one(self) -> None:
+    def test_new_password_entered_changes_password(self) -> None:
         user = ConsoleUser(Quirks(new_password=True), keys=USER)
         assert user.type("n1\rn1\r") == "\r\nrepeat new password> \r\nsw1>"
         assert user.console.device.account.password == "n1"
 
 
 class TestLicence:
-    def test_declined(self) -> None:
+    def test_licence_declined_shows_prompt(self) -> None:
         user = ConsoleUser(Quirks(licence=True), keys="admin\r")
         assert user.type("pw\r").endswith("Do you want to see the software license? [Y/n]: ")
         assert user.type("n") == "\r\nsw1>"
 
-    def test_enter_shows_it_through_the_pager(self) -> None:
+    def test_licence_accepted_is_paged(self) -> None:
         user = ConsoleUser(Quirks(licence=True), keys=USER)
         shown = user.type("\r")
         assert shown.startswith("\r\n1. This licence")
@@ -94,13 +94,13 @@ class TestLicence:
         assert user.type("q").endswith("sw1>")
 
 
-def test_continue_after_login() -> None:
+def test_continue_after_login_waits_for_key() -> None:
     user = ConsoleUser(Quirks(continue_after_login=True), keys="admin\r")
     assert user.type("pw\r") == "\r\n\r\nPress any key to continue"
     assert user.type("x") == "\r\nsw1>"
 
 
-def test_all_of_them_one_after_the_other() -> None:
+def test_all_login_quirks_apply_in_order() -> None:
     quirks = Quirks(
         bare_cr_after_password=True,
         last_login=True,
@@ -117,10 +117,10 @@ def test_all_of_them_one_after_the_other() -> None:
     assert user.type(" ").endswith("sw1>")
 
 
-def test_who_came_by_ssh_is_asked_too() -> None:
+def test_licence_is_asked_in_ssh_session() -> None:
     console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), quirks=Quirks(licence=True), user="admin")
     assert output_of(console.start()).endswith("[Y/n]: ")
 
 
-def test_the_usual_login_is_as_it_was() -> None:
+def test_login_without_quirks_shows_prompt() -> None:
     assert ConsoleUser(Quirks(), keys=LOGIN).type("\r") == "\r\nsw1#"

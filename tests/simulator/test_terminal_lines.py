@@ -1,4 +1,4 @@
-"""What drives a console: pacing, interrupts, and connections that take no more."""
+"""Line driver: pacing, interrupts and congested connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulator.console_user import ConsoleUser
 
 
 class Screen:
-    """A wire to nowhere. `quiet_after` waits for what the line says."""
+    """Line connection that records the output."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -53,7 +53,7 @@ class TestSlowOutput:
         line.attach(screen)
         return line, screen
 
-    async def test_it_comes_in_pieces_and_whole(self) -> None:
+    async def test_slow_output_arrives_in_pieces_and_complete(self) -> None:
         line, screen = self.line(20_000)
         line.receive(b"term len 0\rshow version\rexit\r")
         await screen.until("<closed>")
@@ -61,21 +61,21 @@ class TestSlowOutput:
         assert screen.text == "\r\nsw1>" + expected + "<closed>"
         assert all(len(piece) <= 400 for piece in screen.pieces)
 
-    async def test_the_loop_goes_on_meanwhile(self) -> None:
+    async def test_slow_output_does_not_block_event_loop(self) -> None:
         line, screen = self.line(10.0)
         line.receive(b"show version\r")
         await asyncio.sleep(0)
         assert len(screen.text) < 10
         line.stop()
 
-    async def test_an_interrupt_throws_away_what_waits(self) -> None:
+    async def test_interrupt_discards_queued_output(self) -> None:
         line, screen = self.line(2_000)
         line.receive(b"term len 0\rshow interfaces status\r")
         line.receive(b"\x03")
         await screen.until("^C\r\nsw1>")
         assert "Gi1/0/48" not in screen.text
 
-    async def test_typing_ahead_stops_where_too_much_waits(self) -> None:
+    async def test_input_over_limit_pauses_reading_until_interrupt(self) -> None:
         line, screen = self.line(1.0)
         line.receive(b"term len 0\r" + b"show interfaces status\r" * (MAX_BACKLOG // 4000 + 1))
         assert screen.paused == 0
@@ -85,7 +85,7 @@ class TestSlowOutput:
         assert screen.paused == 0
         line.stop()
 
-    async def test_an_interrupt_overtakes_what_waits(self) -> None:
+    async def test_interrupt_overtakes_queued_commands(self) -> None:
         line, screen = self.line(1_000)
         line.receive(b"term len 0\r" + b"show interfaces status\r" * 40 + b"show version\r")
         line.receive(b"\x03show clock\r")
@@ -95,7 +95,7 @@ class TestSlowOutput:
 
 
 class TestFlow:
-    async def test_a_line_stands_still_while_a_wire_takes_nothing(self) -> None:
+    async def test_congested_connection_stops_line(self) -> None:
         console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), user="admin")
         line, screen, other = LineDriver(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
         line.attach(screen)
@@ -106,7 +106,7 @@ class TestFlow:
         line.resume_output(other)
         await screen.until("1993\r\nsw1>")
 
-    async def test_a_wire_that_leaves_holds_up_nobody(self) -> None:
+    async def test_detached_connection_does_not_stop_line(self) -> None:
         console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), user="admin")
         line, screen, other = LineDriver(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
         line.attach(screen)

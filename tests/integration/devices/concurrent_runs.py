@@ -1,4 +1,4 @@
-"""Many devices at once, each with a test of its own: they wait far more than they work."""
+"""Concurrent sessions on many devices. Each is a separate test case, but they share a controller, as they mostly wait."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ptyctl.api.controller import Controller
 from ptyctl.controller import LocalController
 from ptyctl.controller.settings import Settings
 
-_AT_ONCE = 12
+_MAX_CONCURRENT = 12
 Outcomes = Mapping[str, BaseException | None]
 
 
-def together(folder: Path, works: Mapping[str, Callable[[Controller], Awaitable[None]]]) -> Outcomes:
-    """Does all works on one controller, on a loop of its own; what went wrong with each."""
+def run_concurrently(folder: Path, cases: Mapping[str, Callable[[Controller], Awaitable[None]]]) -> Outcomes:
+    """Run all cases on one controller, in a new event loop, and return the error of each."""
 
     async def run() -> list[BaseException | None]:
-        turns = asyncio.Semaphore(_AT_ONCE)
+        slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
-        async def one(work: Callable[[Controller], Awaitable[None]]) -> None:
-            async with turns:
-                await work(controller)
+        async def run_case(case: Callable[[Controller], Awaitable[None]]) -> None:
+            async with slots:
+                await case(controller)
 
         async with LocalController(Settings(state_dir=folder / "state")) as controller:
-            return await asyncio.gather(*map(one, works.values()), return_exceptions=True)
+            return await asyncio.gather(*map(run_case, cases.values()), return_exceptions=True)
 
-    return dict(zip(works, asyncio.run(run()), strict=True))
+    return dict(zip(cases, asyncio.run(run()), strict=True))
 
 
-def check(outcome: BaseException | None) -> None:
+def raise_error(outcome: BaseException | None) -> None:
     if outcome is not None:
         raise outcome

@@ -1,4 +1,4 @@
-"""A simulated switch, an inventory that names it, and a controller that reads it."""
+"""Fixtures: a simulated switch, an inventory with it, and a controller that uses the inventory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def switch() -> AsyncIterator[SimulatedSwitch]:
 
 @pytest.fixture
 async def relay(switch: SimulatedSwitch) -> AsyncIterator[Relay]:
-    """On the way to the switch's Telnet port."""
+    """Relay to the Telnet port of the switch."""
     async with Relay(switch.telnet_port) as between:
         yield between
 

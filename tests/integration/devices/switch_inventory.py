@@ -1,4 +1,4 @@
-"""An inventory of one simulated switch: over Telnet, as a console, and over SSH."""
+"""Inventory with one simulated switch as three devices: Telnet, console, and SSH."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fixtures.servers.relay import Relay
 from ptyctl.controller.settings import Settings
 from ptyctl.simulator import SimulatedSwitch
 
-#: Long, and like nothing else that is shown.
+#: Long, and unlike any other output.
 PASSWORD = "Kr0kodil-unterm-Bett"
 ENABLE = "Nilpferd_am_Klavier"
 
@@ -40,21 +40,21 @@ ssh_options = {{ host_key_fingerprint = "{fingerprint}", use_openssh_config = fa
 
 
 class SwitchInventory:
-    """`devices` is the inventory's path; Telnet goes through `relay`, which can fail."""
+    """Writes the inventory file `devices` and its secrets. Telnet goes through `relay`, which can break the connection."""
 
     def __init__(self, folder: Path, switch: SimulatedSwitch, relay: Relay) -> None:
         self.folder, self.switch, self.relay = folder, switch, relay
         self.devices = folder / "devices.toml"
-        self.write(telnet=relay.port)
-        self.keep("password", PASSWORD)
-        self.keep("enable", ENABLE)
+        self.write_devices(telnet=relay.port)
+        self.write_secret("password", PASSWORD)
+        self.write_secret("enable", ENABLE)
 
-    def write(self, telnet: int, more: str = "") -> None:
+    def write_devices(self, telnet: int, more: str = "") -> None:
         self.devices.write_text(
             _DEVICES.format(telnet=telnet, ssh=self.switch.ssh_port, fingerprint=self.switch.host_key_fingerprint) + more
         )
 
-    def keep(self, name: str, secret: str) -> None:
+    def write_secret(self, name: str, secret: str) -> None:
         path = self.folder / "secrets" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"{secret}\n")

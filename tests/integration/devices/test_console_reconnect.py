@@ -1,4 +1,4 @@
-"""A console whose line is lost is connected anew by itself: the same session, a login of its own, the lock kept."""
+"""Reconnecting of a lost console: the session and the lock are kept, and the login is repeated."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.integration.devices.switch_inventory import SwitchInventory
 PATIENCE_S = PATIENCE_MS / 1000
 
 
-async def entry(controller: LocalController) -> SessionEntry:
+async def only_entry(controller: LocalController) -> SessionEntry:
     (only,) = (await session(controller, "list")).sessions or []
     return only
 
 
-async def state(controller: LocalController, session_id: str, *wanted: str) -> str:
-    """Waits until the session is in one of these states."""
+async def wait_for_state(controller: LocalController, session_id: str, *wanted: str) -> str:
+    """Wait until the session is in one of these states."""
     found = await controller._registry.find(session_id)
     async with asyncio.timeout(PATIENCE_S):
         while found.state not in wanted:
@@ -35,14 +35,14 @@ async def state(controller: LocalController, session_id: str, *wanted: str) -> s
     return found.state
 
 
-async def console(controller: LocalController, **fields: object) -> SessionHandle:
+async def open_console(controller: LocalController, **fields: object) -> SessionHandle:
     return await SessionHandle.open(
         controller, device="sw-console", acquire_lock=True, task_id="t", lock_ttl_ms=600_000, **fields
     )
 
 
-async def as_soon_as_possible(handle: SessionHandle, cmd: str) -> ExecReply:
-    """As an agent does it: what is retryable is made again."""
+async def exec_with_retries(handle: SessionHandle, cmd: str) -> ExecReply:
+    """Execute, and repeat after retryable errors."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -54,155 +54,157 @@ async def as_soon_as_possible(handle: SessionHandle, cmd: str) -> ExecReply:
 
 
 @pytest.mark.parametrize("how", ["reset", "close"])
-async def test_a_lost_line_comes_back(controller: LocalController, inventory: SwitchInventory, how: str) -> None:
-    one = await console(controller)
+async def test_lost_telnet_console_reconnects_and_logs_in(
+    controller: LocalController, inventory: SwitchInventory, how: str
+) -> None:
+    one = await open_console(controller)
     before = (await one.exec("show version")).stdout
     getattr(inventory.relay, how)()
-    await state(controller, one.session_id, "reconnecting")
-    await state(controller, one.session_id, "open")
+    await wait_for_state(controller, one.session_id, "reconnecting")
+    await wait_for_state(controller, one.session_id, "open")
     status = await one.status()
     assert status.lock_holder == "t"
     assert any("the line was lost" in notice for notice in status.notices or [])
-    assert (await as_soon_as_possible(one, "show version")).stdout == before  # logged in anew
-    assert ((await entry(controller)).incarnation, (await entry(controller)).session_id) == (2, one.session_id)
+    assert (await exec_with_retries(one, "show version")).stdout == before  # logged in again
+    assert ((await only_entry(controller)).incarnation, (await only_entry(controller)).session_id) == (2, one.session_id)
 
 
-async def test_a_lost_ssh_console_comes_back(
+async def test_lost_ssh_console_reconnects_and_logs_in(
     controller: LocalController, inventory: SwitchInventory, switch: SimulatedSwitch
 ) -> None:
     async with Relay(switch.ssh_port) as relay:
         device = f'[devices.con]\nhost = "127.0.0.1"\nport = {relay.port}\nprotocol = "ssh"\nsession_type = "console"\n'
         options = f'host_key_fingerprint = "{switch.host_key_fingerprint}", use_openssh_config = false'
-        inventory.write(telnet=inventory.relay.port, more=f"{device}ssh_options = {{ {options} }}\n")
+        inventory.write_devices(telnet=inventory.relay.port, more=f"{device}ssh_options = {{ {options} }}\n")
         one = await SessionHandle.open(controller, device="con", acquire_lock=True, task_id="t")
         relay.reset()
-        await state(controller, one.session_id, "reconnecting")
-        await state(controller, one.session_id, "open")
-        assert (await as_soon_as_possible(one, "show version")).mode == "privileged"
+        await wait_for_state(controller, one.session_id, "reconnecting")
+        await wait_for_state(controller, one.session_id, "open")
+        assert (await exec_with_retries(one, "show version")).mode == "privileged"
 
 
-async def test_meanwhile_calls_are_told_when_the_next_try_is(controller: LocalController, inventory: SwitchInventory) -> None:
-    one = await console(controller)
-    inventory.write(telnet=1)  # nobody listens there
+async def test_calls_while_reconnecting_report_retry_delay(controller: LocalController, inventory: SwitchInventory) -> None:
+    one = await open_console(controller)
+    inventory.write_devices(telnet=1)  # a closed port
     inventory.relay.reset()
-    await state(controller, one.session_id, "reconnecting")
+    await wait_for_state(controller, one.session_id, "reconnecting")
     for call in (lambda: one.exec("show version"), lambda: one.write("x"), lambda: one.key("ctrl_c")):
         with refused(ErrorCode.CONNECT_FAILED, "reconnecting", "call again") as caught:
             await call()
         assert caught.value.retryable
         assert caught.value.details["retry_after_ms"] >= 0
     assert "reconnecting" in ((await one.status()).message or "")
-    assert (await one.read(timeout_ms=0)).eof  # history can be read all the time
+    assert (await one.read(timeout_ms=0)).eof  # history remains readable
 
 
-async def test_an_open_does_not_wait_for_the_next_try(
+async def test_open_while_reconnecting_tries_immediately(
     controller: LocalController, inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 3600.0)
-    one = await console(controller)
+    one = await open_console(controller)
     inventory.relay.reset()
-    await state(controller, one.session_id, "reconnecting")
+    await wait_for_state(controller, one.session_id, "reconnecting")
     again = await SessionHandle.open(controller, device="sw-console")
     assert (again.session_id, again.opened.state) == (one.session_id, "open")
 
 
-async def test_a_device_that_has_moved_goes_on_at_its_new_place(
-    controller: LocalController, inventory: SwitchInventory
-) -> None:
-    one = await console(controller)
-    inventory.write(telnet=1)
-    with refused(ErrorCode.INVALID_ARGUMENT, "is open already"):  # nobody's line is taken away for that
+async def test_device_with_new_address_reconnects_there(controller: LocalController, inventory: SwitchInventory) -> None:
+    one = await open_console(controller)
+    inventory.write_devices(telnet=1)
+    with refused(ErrorCode.INVALID_ARGUMENT, "is open already"):  # an open connection is not replaced
         await session(controller, "open", device="sw-console")
     inventory.relay.reset()
-    await state(controller, one.session_id, "reconnecting")
+    await wait_for_state(controller, one.session_id, "reconnecting")
     with refused(ErrorCode.CONNECT_FAILED):
         await session(controller, "open", device="sw-console")
-    assert (await one.status()).state == "reconnecting"  # it is tried on
-    inventory.write(telnet=inventory.switch.telnet_port)
+    assert (await one.status()).state == "reconnecting"  # retries continue
+    inventory.write_devices(telnet=inventory.switch.telnet_port)
     again = await SessionHandle.open(controller, device="sw-console")
     assert again.session_id == one.session_id
-    assert (await entry(controller)).port == inventory.switch.telnet_port
+    assert (await only_entry(controller)).port == inventory.switch.telnet_port
 
 
-async def test_a_close_ends_the_trying(controller: LocalController, inventory: SwitchInventory) -> None:
-    one = await console(controller)
+async def test_close_while_reconnecting_stops_retries(controller: LocalController, inventory: SwitchInventory) -> None:
+    one = await open_console(controller)
     inventory.relay.reset()
-    await state(controller, one.session_id, "reconnecting")
+    await wait_for_state(controller, one.session_id, "reconnecting")
     await one.close()
-    assert await state(controller, one.session_id, "closed") == "closed"
+    assert await wait_for_state(controller, one.session_id, "closed") == "closed"
     await asyncio.gather(*controller._reconnector._tasks.values())
     assert (await SessionHandle.open(controller, device="sw-console")).session_id != one.session_id
 
 
-async def test_refused_credentials_are_not_tried_again(controller: LocalController, inventory: SwitchInventory) -> None:
-    """Else the account would be locked by and by."""
-    one = await console(controller)
-    inventory.keep("password", "not-the-one")
+async def test_refused_credentials_stop_retries(controller: LocalController, inventory: SwitchInventory) -> None:
+    """Further attempts could lock the account."""
+    one = await open_console(controller)
+    inventory.write_secret("password", "not-the-one")
     inventory.relay.reset()
-    assert await state(controller, one.session_id, "lost") == "lost"
+    assert await wait_for_state(controller, one.session_id, "lost") == "lost"
     await asyncio.gather(*controller._reconnector._tasks.values())
     notices = (await one.status()).notices or []
     assert any("not connected again" in notice for notice in notices)
     assert not any("not-the-one" in notice for notice in notices)
 
 
-async def test_a_line_that_goes_away_again_and_again(inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is lost in the middle of the login, too."""
+async def test_console_lost_repeatedly_reconnects_each_time(
+    inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Includes losses during the login."""
     monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.01)
     async with LocalController(inventory.settings()) as controller:
-        one = await console(controller)
+        one = await open_console(controller)
         found = await controller._registry.find(one.session_id)
         for incarnation in (2, 3, 4):
             inventory.relay.reset()
             async with asyncio.timeout(PATIENCE_S):
                 while found.incarnation < incarnation or found.state != "open":
                     await found.signal.wait()
-        assert (await as_soon_as_possible(one, "show version")).mode == "privileged"
+        assert (await exec_with_retries(one, "show version")).mode == "privileged"
 
 
-async def test_a_close_in_the_middle_of_a_try(inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_during_reconnect_login_closes_session(inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconnect, "FIRST_DELAY_S", 0.01)
     async with LocalController(inventory.settings()) as controller:
-        one = await console(controller)
+        one = await open_console(controller)
         inventory.relay.reset()
-        await state(controller, one.session_id, "reconnecting")
-        await state(controller, one.session_id, "open")  # the login is under way now
+        await wait_for_state(controller, one.session_id, "reconnecting")
+        await wait_for_state(controller, one.session_id, "open")  # the login is in progress
         await one.close(force=True)
         await asyncio.gather(*controller._reconnector._tasks.values())
-        assert await state(controller, one.session_id, "closed") == "closed"
+        assert await wait_for_state(controller, one.session_id, "closed") == "closed"
 
 
-async def test_it_gives_up_in_the_end(inventory: SwitchInventory, switch: SimulatedSwitch) -> None:
+async def test_reconnect_gives_up_after_configured_time(inventory: SwitchInventory, switch: SimulatedSwitch) -> None:
     async with LocalController(inventory.settings(reconnect_for_s=0.01)) as controller:
-        one = await console(controller)
-        inventory.write(telnet=1)
+        one = await open_console(controller)
+        inventory.write_devices(telnet=1)
         inventory.relay.reset()
-        await state(controller, one.session_id, "lost")
+        await wait_for_state(controller, one.session_id, "lost")
         await asyncio.gather(*controller._reconnector._tasks.values())
         with refused(ErrorCode.REMOTE_CLOSED, "open again"):
             await one.exec("show version")
 
 
-async def test_it_can_be_turned_off(inventory: SwitchInventory) -> None:
+async def test_reconnect_disabled_by_setting_leaves_session_lost(inventory: SwitchInventory) -> None:
     async with LocalController(inventory.settings(reconnect_for_s=0)) as controller:
-        one = await console(controller)
+        one = await open_console(controller)
         inventory.relay.reset()
-        assert await state(controller, one.session_id, "lost", "reconnecting") == "lost"
+        assert await wait_for_state(controller, one.session_id, "lost", "reconnecting") == "lost"
 
 
-async def test_what_is_no_console_stays_lost(controller: LocalController, inventory: SwitchInventory) -> None:
+async def test_session_without_console_stays_lost(controller: LocalController, inventory: SwitchInventory) -> None:
     one = await SessionHandle.open(controller, device="sw-telnet")
     inventory.relay.reset()
-    assert await state(controller, one.session_id, "lost", "reconnecting") == "lost"
+    assert await wait_for_state(controller, one.session_id, "lost", "reconnecting") == "lost"
 
 
-async def test_after_a_restart_the_consoles_of_the_inventory_come_back(inventory: SwitchInventory, relay: Relay) -> None:
-    """The server was killed: its session's files are as it left them, and credentials are fetched anew."""
+async def test_restarted_server_reconnects_consoles_of_inventory(inventory: SwitchInventory, relay: Relay) -> None:
+    """The first server is killed; the second one reads the session from disk and fetches the credentials again."""
     first = LocalController(inventory.settings())
-    one = await console(first)
+    one = await open_console(first)
     killed = await first._registry.find(one.session_id)
     killed.flush()
-    killed._publisher = Publisher()  # the killed server reacts to nothing
+    killed._publisher = Publisher()  # the killed server does not react
     assert killed.channel is not None
     await killed.channel.close(force=True)
     killed.release_files()
@@ -211,5 +213,5 @@ async def test_after_a_restart_the_consoles_of_the_inventory_come_back(inventory
     async with LocalController(inventory.settings(), persistent=True) as second:
         assert second._reconnector._restoring is not None
         await second._reconnector._restoring
-        await state(second, one.session_id, "open")
-        assert ((await entry(second)).incarnation, (await entry(second)).lock_holder) == (2, "t")
+        await wait_for_state(second, one.session_id, "open")
+        assert ((await only_entry(second)).incarnation, (await only_entry(second)).lock_holder) == (2, "t")

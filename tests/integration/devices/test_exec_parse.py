@@ -1,4 +1,4 @@
-"""exec(parse=true): objects from a template or from the device's own JSON, or in words why not."""
+"""exec(parse=true): rows from a template or from JSON output, or the reason for their absence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def console(controller: LocalController) -> SessionHandle:
 
 
 @pytest.mark.parametrize("cmd", ["show ip interface brief", "sh ip int br"])
-async def test_a_template_makes_objects(console: SessionHandle, cmd: str) -> None:
+async def test_exec_parse_returns_rows_of_template(console: SessionHandle, cmd: str) -> None:
     reply = await console.exec(cmd, parse=True)
     assert reply.template == "cisco_ios_show_ip_interface_brief.textfsm"
     assert reply.message is None
@@ -32,7 +32,7 @@ async def test_a_template_makes_objects(console: SessionHandle, cmd: str) -> Non
         assert [row["interface"], row["ip_address"]] == line.split()[:2]
 
 
-async def test_output_that_the_reply_cuts_is_parsed_whole(console: SessionHandle) -> None:
+async def test_exec_parse_uses_whole_output_when_reply_is_truncated(console: SessionHandle) -> None:
     whole = await console.exec("show interfaces status", parse=True)
     cut = await console.exec("show interfaces status", parse=True, max_output_bytes=256)
     assert cut.output_truncated
@@ -44,21 +44,21 @@ async def test_output_that_the_reply_cuts_is_parsed_whole(console: SessionHandle
     ("cmd", "why"),
     [("show clock detail nonsense", "refused"), ("show running-config", "no template for 'show running-config'")],
 )
-async def test_what_cannot_be_parsed_is_told_and_has_its_text(console: SessionHandle, cmd: str, why: str) -> None:
+async def test_exec_parse_failure_reports_reason_and_output(console: SessionHandle, cmd: str, why: str) -> None:
     reply = await console.exec(cmd, parse=True)
     assert (reply.parsed, reply.template) == (None, None)
     assert why in (reply.message or "")
     assert reply.stdout
 
 
-async def test_without_a_platform_it_says_so(controller: LocalController) -> None:
+async def test_exec_parse_without_platform_reports_reason(controller: LocalController) -> None:
     shell = await SessionHandle.open(controller, protocol="local", command=BASH)
     reply = await shell.exec("echo hi", parse=True)
     assert (reply.stdout, reply.parsed) == ("hi\n", None)
     assert "no platform" in (reply.message or "")
 
 
-async def test_what_still_runs_is_parsed_at_its_end(controller: LocalController) -> None:
+async def test_exec_parse_of_running_command_parses_at_its_end(controller: LocalController) -> None:
     shell = await SessionHandle.open(controller, protocol="local", command=BASH)
     reply = await shell.exec("echo ready; read line", parse=True, until_regex="ready", timeout_ms=PATIENCE_MS)
     assert "block_id" in (reply.message or "")
@@ -70,7 +70,7 @@ JSON = {"arista_eos": "show version | json", "cisco_nxos": "show version | json"
 
 
 @pytest.mark.parametrize("name", sorted(JSON))
-def test_json_is_taken_as_it_is(name: str) -> None:
+def test_parse_accepts_json_output(name: str) -> None:
     platform = Platforms().get(name)
     value = {"version": "4.30", "nested": [{"a": 1}]}
     assert parse(platform, JSON[name], json.dumps(value, indent=1)).rows == [value]
@@ -94,11 +94,11 @@ def test_json_is_taken_as_it_is(name: str) -> None:
         ("", False),
     ],
 )
-def test_only_what_shows_something_is_asked_for_json(cmd: str, may: bool) -> None:
+def test_json_variant_is_requested_for_show_commands_only(cmd: str, may: bool) -> None:
     assert may_show_json(cmd, " | json") is may
 
 
-def test_every_family_with_templates_is_known_to_them() -> None:
+def test_templates_exist_for_every_family_that_names_them() -> None:
     table = clitable.CliTable("index", str(Path(ntc_templates.__file__).parent / "templates"))
     known = [row["Platform"] for row in table.index.compiled]
     for name, platform in Platforms().all().items():
@@ -106,6 +106,6 @@ def test_every_family_with_templates_is_known_to_them() -> None:
         assert wanted is None or any(pattern.fullmatch(wanted) for pattern in known), name
 
 
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parse_without_ntc_templates_names_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ntc_templates", None)
     assert "pip install 'ptyctl[parse]'" in (parse(Platforms().get("cisco_ios"), "show version", "x").why or "")

@@ -1,4 +1,4 @@
-"""Each quirk of the simulated switch and exec: `stdout` and the block's text are exactly what the command printed."""
+"""exec on a simulated switch with each quirk: `stdout` and the block's text equal the output of the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ptyctl.simulator.pager import PAGER_STYLES
 from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, write
 from tests.simulator.console_user import ACCOUNT, LOGIN, ConsoleUser, command_output
 
-#: Values that turn on those that are no switches.
+#: Values of the quirks that are not boolean.
 VALUES: dict[str, Any] = {
     "console_server": "cs:cs-pw",
     "login_prompts": "unix",
@@ -34,24 +34,24 @@ VALUES: dict[str, Any] = {
     "syslog_after_prompt": 2,
     "syslog_every": 1,
 }
-#: What another family asks at its login; a session that is to find its family knows the questions of all.
-OTHERS = ("change_password", "new_password", "licence")
-#: It has a test of its own.
-ENDS_THE_LINE = "drop_line_after"
-QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name != ENDS_THE_LINE]
+#: Login questions of other families; with platform auto a session answers the questions of all.
+OTHER_FAMILIES = ("change_password", "new_password", "licence")
+#: Covered by a separate test.
+DROPS_CONNECTION = "drop_line_after"
+QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name != DROPS_CONNECTION]
 
-#: One whose output has several pages, one whose echo is wider than the terminal, one that is refused, one that says nothing.
+#: A command with several pages, one with an echo wider than the terminal, an invalid one, and one without output.
 PAGED = "show interfaces status"
 WIDE = f"show interfaces status | include {'x' * 60}|Gi1/0/7"
 COMMANDS = (PAGED, WIDE, "show zzz", "clear logging", PAGED)
-#: What the login and `enable` ask for.
-BY_HAND = ("admin", ACCOUNT.password, "enable", "en")
+#: Answers to the login and to `enable`.
+LOGIN_ANSWERS = ("admin", ACCOUNT.password, "enable", "en")
 LOG_LINE = re.compile(r"(?m)^\*Mar .*: %[A-Z]+-\d-[A-Z]+: .*\n")
 CARET = re.compile(r"(?m)^ +\^$")
 TIME_LINE = re.compile(r"\A\d\d:\d\d:\d\d\.\d{3} UTC .*\n")
 
 
-def printed(quirks: Quirks, command: str) -> str:
+def expected_output(quirks: Quirks, command: str) -> str:
     """Return what the command prints on a switch with these quirks, from a console without connection, pager and echo."""
     plain = ConsoleUser(keys=f"{LOGIN}terminal length 0\r")
     text = command_output(plain.type(f"{command}\r"))
@@ -62,8 +62,8 @@ def printed(quirks: Quirks, command: str) -> str:
     return CARET.sub("^", text)
 
 
-def without_noise(quirks: Quirks, text: str) -> str:
-    """`text` without what has the time in it, or depends on the prompt: the caret below a wrong word."""
+def remove_noise(quirks: Quirks, text: str) -> str:
+    """Return `text` without syslog lines, time lines, and the indentation of the caret below an invalid word."""
     text = CARET.sub("^", text)
     if quirks.syslog_every:
         text, count = LOG_LINE.subn("", text)
@@ -73,7 +73,7 @@ def without_noise(quirks: Quirks, text: str) -> str:
 
 @pytest.fixture
 async def controller(tmp_path: Path) -> AsyncIterator[LocalController]:
-    """It knows a family whose prompt has a line above it, and else is an IOS_PAGER."""
+    """Controller with platform `tall`: IOS with an optional line above the prompt."""
     folder = tmp_path / "platforms"
     folder.mkdir()
     ios = (resources.files("ptyctl.platforms") / "cisco_ios.toml").read_text()
@@ -85,14 +85,17 @@ async def controller(tmp_path: Path) -> AsyncIterator[LocalController]:
 
 
 @asynccontextmanager
-async def logged_in(controller: Controller, quirks: Quirks, *by_hand: str, **more: Any) -> AsyncIterator[SessionHandle]:
-    """A session on the switch, in privileged mode, as wide and as high as a terminal of old; `by_hand`: what to type at the
-    questions for names and passwords, which the session does not answer then."""
+async def logged_in(controller: Controller, quirks: Quirks, *answers: str, **more: Any) -> AsyncIterator[SessionHandle]:
+    """Open a session on the switch, in privileged mode and with 80 x 24 characters.
+
+    Args:
+        answers: Answers to the login, if the test logs in instead of the session.
+    """
     async with SimulatedSwitch("sw1", ACCOUNT.username, password=ACCOUNT.password, enable_secret="en", quirks=quirks) as switch:
         where = {"protocol": "telnet", "host": switch.host, "port": switch.telnet_port, "pty": {"cols": 80, "rows": 24}}
-        who = {} if by_hand else {"username": "admin", "auth": {"password": ACCOUNT.password, "enable_secret": "en"}}
+        who = {} if answers else {"username": "admin", "auth": {"password": ACCOUNT.password, "enable_secret": "en"}}
         async with await SessionHandle.open(controller, **where, **who, **{"platform": "cisco_ios", **more}) as handle:
-            await log_in(handle, by_hand)
+            await log_in(handle, answers)
             for command in ("terminal width 80", "terminal length 24"):
                 assert (await execute(handle, cmd=command, timeout_ms=PATIENCE_MS)).done_reason == "prompt"
             yield handle
@@ -112,37 +115,37 @@ async def block_text(handle: SessionHandle, block_id: str) -> str:
     return str((await handle.controller.pty(request)).payload()["data"])
 
 
-async def check(handle: SessionHandle, quirks: Quirks, commands: tuple[str, ...] = COMMANDS) -> None:
+async def assert_exact_output(handle: SessionHandle, quirks: Quirks, commands: tuple[str, ...] = COMMANDS) -> None:
     for command in commands:
         reply = await execute(handle, cmd=command, timeout_ms=PATIENCE_MS)
         assert (reply.done_reason, reply.waiting_for_input) == ("prompt", None)
-        assert without_noise(quirks, reply.stdout) == printed(quirks, command), command
+        assert remove_noise(quirks, reply.stdout) == expected_output(quirks, command), command
         assert await block_text(handle, reply.block_id) == reply.stdout
         paged = command == PAGED
         assert (reply.pages or 0) >= paged
 
 
 @pytest.mark.parametrize("quirk", QUIRKS)
-async def test_the_output_is_exact(controller: Controller, quirk: str) -> None:
+async def test_exec_with_quirk_returns_exact_output(controller: Controller, quirk: str) -> None:
     quirks = Quirks(**{quirk: VALUES.get(quirk, True)})
-    more = {"platform": "auto"} if quirk in OTHERS else {"platform": "tall"} if quirk == "two_line_prompt" else {}
-    by_hand = (*quirks.console_server.split(":"), *BY_HAND) if quirks.console_server else ()
-    async with logged_in(controller, quirks, *by_hand, **more) as handle:
-        await check(handle, quirks)
+    more = {"platform": "auto"} if quirk in OTHER_FAMILIES else {"platform": "tall"} if quirk == "two_line_prompt" else {}
+    answers = (*quirks.console_server.split(":"), *LOGIN_ANSWERS) if quirks.console_server else ()
+    async with logged_in(controller, quirks, *answers, **more) as handle:
+        await assert_exact_output(handle, quirks)
 
 
 @pytest.mark.parametrize("family", PAGER_STYLES)
-async def test_each_pager_is_answered_and_leaves_nothing(controller: Controller, family: str) -> None:
-    """By the key of the platform's file, whatever way it is wiped away."""
+async def test_exec_with_family_pager_returns_exact_output(controller: Controller, family: str) -> None:
+    """Pages are requested with the key of the platform, and the pager prompt is removed however it is erased."""
     quirks, prompt = Quirks(pager=family), {"prompt_regex": r"^sw1(?:\(.*\))?[>#] ?$"}
-    async with logged_in(controller, quirks, *BY_HAND, platform=family, expect=prompt) as handle:
-        await check(handle, quirks, (PAGED, PAGED))
+    async with logged_in(controller, quirks, *LOGIN_ANSWERS, platform=family, expect=prompt) as handle:
+        await assert_exact_output(handle, quirks, (PAGED, PAGED))
 
 
-async def test_a_line_that_ends_in_mid_output(controller: Controller) -> None:
+async def test_exec_on_dropped_line_fails_with_partial_output(controller: Controller) -> None:
     quirks = Quirks(drop_line_after=20)
     async with logged_in(controller, quirks) as handle:
         with refused(ErrorCode.REMOTE_CLOSED, "in mid-command") as caught:
             for _ in range(20):
                 await execute(handle, cmd=PAGED, timeout_ms=PATIENCE_MS)
-        assert printed(quirks, PAGED).startswith(str(caught.value.details["stdout"]))
+        assert expected_output(quirks, PAGED).startswith(str(caught.value.details["stdout"]))

@@ -1,4 +1,4 @@
-"""A device behind jump hosts: the inventory names them, each has a login of its own, and the device's never reaches them."""
+"""A device behind jump hosts of the inventory: each has its own login, and does not receive the password of the device."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ ssh_options = {{ host_key_policy = "accept_new", known_hosts_path = "{known}", u
 
 @pytest.fixture
 async def hops(inventory: SwitchInventory) -> AsyncIterator[list[FakeSshd]]:
-    """Two jump hosts, and a device that is reached through both."""
+    """Two jump hosts, and an inventory device that is reached through both."""
     async with AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(running_ssh_server(LoginPolicy(password=HOP_PASSWORD))) for _ in range(2)]
         first, second = (server.port for server in servers)
         behind = _BEHIND.format(
             first=first, second=second, user=USER, ssh=inventory.switch.ssh_port, known=inventory.folder / "known_hosts"
         )
-        inventory.write(telnet=inventory.relay.port, more=behind)
-        inventory.keep("hop", HOP_PASSWORD)
+        inventory.write_devices(telnet=inventory.relay.port, more=behind)
+        inventory.write_secret("hop", HOP_PASSWORD)
         yield servers
 
 
-async def test_a_device_behind_two_jump_hosts(controller: LocalController, hops: list[FakeSshd]) -> None:
+async def test_device_behind_two_jump_hosts_opens(controller: LocalController, hops: list[FakeSshd]) -> None:
     one = await SessionHandle.open(controller, device="sw-behind")
     assert "switch-001" in (await one.exec("show version")).stdout
     assert [len(server.live) for server in hops] == [1, 1]
@@ -61,10 +61,10 @@ async def test_a_device_behind_two_jump_hosts(controller: LocalController, hops:
         assert PASSWORD not in str(server.attempts)
 
 
-async def test_a_jump_host_that_refuses_is_named(
+async def test_refused_jump_host_is_named_in_error(
     controller: LocalController, inventory: SwitchInventory, hops: list[FakeSshd]
 ) -> None:
-    inventory.keep("hop", "not-the-one")
+    inventory.write_secret("hop", "not-the-one")
     with refused(ErrorCode.AUTH_FAILED, str(hops[0].port)) as caught:
         await session(controller, "open", device="sw-behind")
     assert "not-the-one" not in f"{caught.value.message} {caught.value.details}"

@@ -1,4 +1,4 @@
-"""Modes: named in every reply, walked to on request, and never left half way."""
+"""Mode changes: the mode in replies, changes on request, and their failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WITHOUT_ENABLE = {"auth": {"password": PASSWORD}}
 WRONG_ENABLE = {"auth": {"password": PASSWORD, "enable_secret": "not-the-right-One"}}
 
 
-async def test_a_mode_that_is_not_known_names_those_that_are(controller: Controller) -> None:
+async def test_unknown_mode_error_lists_known_modes(controller: Controller) -> None:
     async with switch_with(Quirks(), controller) as handle:
         with refused(ErrorCode.UNSUPPORTED, "'root' is not known", "user, privileged, config"):
             await config(handle, "mode", mode="root")
@@ -29,7 +29,7 @@ async def test_a_mode_that_is_not_known_names_those_that_are(controller: Control
         assert await mode_of(handle) == "privileged"
 
 
-async def test_an_exec_goes_to_its_mode_first(controller: Controller) -> None:
+async def test_exec_with_mode_changes_mode_first(controller: Controller) -> None:
     async with switch_with(Quirks(), controller) as handle:
         reply = await execute(handle, cmd="show clock", mode="user", timeout_ms=PATIENCE_MS)
         assert (reply.mode, reply.stdout.count("\n")) == ("user", 1)
@@ -39,7 +39,7 @@ async def test_an_exec_goes_to_its_mode_first(controller: Controller) -> None:
         assert (await read(handle, mode="tail", max_bytes=8)).chunk == "\nedge-9>"
 
 
-async def test_without_the_secret_the_login_stays_and_the_way_is_told(controller: Controller) -> None:
+async def test_missing_enable_secret_leaves_user_mode(controller: Controller) -> None:
     async with switch_with(Quirks(), controller, **WITHOUT_ENABLE) as handle:
         assert await mode_of(handle) == "user"
         with refused(ErrorCode.AUTH_FAILED, "'Password:'", "not known (it is in mode user now)", "enable_secret") as caught:
@@ -48,7 +48,7 @@ async def test_without_the_secret_the_login_stays_and_the_way_is_told(controller
         assert (await handle.exec("show clock")).mode == "user"
 
 
-async def test_a_refused_secret_is_told_at_the_open_and_leaves_a_prompt(controller: Controller) -> None:
+async def test_refused_enable_secret_is_reported_on_open_and_leaves_prompt(controller: Controller) -> None:
     async with switch_with(Quirks(), controller, **WRONG_ENABLE) as handle:
         assert "the secret was refused on the way from mode user to privileged" in (handle.opened.message or "")
         with refused(ErrorCode.AUTH_FAILED, "the secret was refused", "it is in mode user now"):
@@ -57,15 +57,15 @@ async def test_a_refused_secret_is_told_at_the_open_and_leaves_a_prompt(controll
 
 
 @pytest.mark.parametrize("name", sorted({"arista_eos", "frr", "hp_procurve"} & set(transcript_names())))
-async def test_a_refused_secret_in_other_families(controller: Controller, name: str) -> None:
-    """The device asks again, or comes back to its prompt with an error: either way the prompt is there."""
+async def test_refused_enable_secret_leaves_prompt_in_other_families(controller: Controller, name: str) -> None:
+    """The device asks again, or returns to its prompt with an error; both end at the prompt."""
     login = {"password": f"login-{name}", "enable_secret": "not-the-right-One"}
     async with logged_in(controller, name, auth=login) as handle:
         assert "the secret was refused" in (handle.opened.message or "")
         assert await mode_of(handle) in ("user", "operator")
 
 
-async def test_what_was_not_committed_is_the_callers_to_decide(controller: Controller) -> None:
+async def test_uncommitted_changes_block_mode_change(controller: Controller) -> None:
     async with logged_in(controller, "cisco_xr") as handle:
         lines = ["interface Loopback7", "description leftover"]
         assert (await execute(handle, lines=lines, mode="config", timeout_ms=PATIENCE_MS)).mode == "config"
@@ -75,7 +75,7 @@ async def test_what_was_not_committed_is_the_callers_to_decide(controller: Contr
         assert (await execute(handle, cmd="end", responses=answers, timeout_ms=PATIENCE_MS)).mode == "exec"
 
 
-async def test_saving_goes_to_a_mode_that_can(controller: Controller) -> None:
+async def test_save_changes_to_mode_that_can_save(controller: Controller) -> None:
     async with switch_with(Quirks(), controller) as handle:
         await config(handle, "mode", mode="config")
         saved = await config(handle, "save")
@@ -85,7 +85,7 @@ async def test_saving_goes_to_a_mode_that_can(controller: Controller) -> None:
             await config(handle, "save")
 
 
-COMMITS = {  # the lines of a change, what the device says to the save, and what it says where nothing is being written
+COMMITS = {  # lines of a change, output of the save, and output of a save without changes (None: unsupported)
     "juniper_junos": (["set system host-name edge1"], "commit complete", None),
     "cisco_xr": (["hostname core1"], "", None),
     "vyos": (["set system host-name gw1"], "Saving configuration to", "Saving configuration to"),
@@ -94,7 +94,7 @@ COMMITS = {  # the lines of a change, what the device says to the save, and what
 
 
 @pytest.mark.parametrize("name", sorted(COMMITS.keys() & set(transcript_names())))
-async def test_saving_commits_what_its_caller_writes_and_nothing_else(controller: Controller, name: str) -> None:
+async def test_save_commits_pending_changes_only(controller: Controller, name: str) -> None:
     lines, committed, elsewhere = COMMITS[name]
     async with logged_in(controller, name) as handle:
         home = await mode_of(handle)
@@ -110,10 +110,10 @@ async def test_saving_commits_what_its_caller_writes_and_nothing_else(controller
         saved = await config(handle, "save")
         assert saved.mode == writing
         assert committed in (saved.stdout or "")
-        assert (await config(handle, "mode", mode=home)).mode == home  # nobody asks about changes
+        assert (await config(handle, "mode", mode=home)).mode == home  # without a question about changes
 
 
-async def test_lines_that_fail_can_be_gone_past(controller: Controller) -> None:
+async def test_exec_lines_on_error_continue_reports_failed_lines(controller: Controller) -> None:
     async with switch_with(Quirks(), controller) as handle:
         lines = ["interface Vlan1", "bogus one", "description x", "bogus two", "no shutdown"]
         reply = await execute(handle, lines=lines, mode="config", on_error="continue", timeout_ms=PATIENCE_MS)
@@ -127,7 +127,7 @@ CONSOLE = {"session_type": "console", "device_id": "sw1", "acquire_lock": True, 
 
 
 class TestLocks:
-    async def test_a_mode_is_held_against_the_lock(self, controller: Controller) -> None:
+    async def test_mode_change_and_save_require_lock(self, controller: Controller) -> None:
         async with switch_with(Quirks(), controller, **CONSOLE) as handle:
             with refused(ErrorCode.LOCKED, "one"):
                 await config(handle, "mode", mode="config", task_id="two")
@@ -138,7 +138,7 @@ class TestLocks:
             with refused(ErrorCode.LOCK_REQUIRED):
                 await execute(handle, cmd="end", mode="privileged")
 
-    async def test_a_running_command_is_not_typed_into(self, controller: Controller) -> None:
+    async def test_mode_change_during_running_command_is_busy(self, controller: Controller) -> None:
         async with switch_with(Quirks(), controller) as handle:
             running = await handle.exec("ping 192.0.2.1 repeat 100000", timeout_ms=300)
             assert running.timed_out
@@ -147,7 +147,7 @@ class TestLocks:
 
 
 @pytest.mark.parametrize("fields", [{}, {"platform": "linux"}])
-async def test_a_shell_has_no_modes_in_its_replies(controller: Controller, fields: dict[str, Any]) -> None:
+async def test_shell_session_has_no_modes(controller: Controller, fields: dict[str, Any]) -> None:
     handle = await SessionHandle.open(controller, protocol="local", command=["bash", "--norc"], **fields)
     assert (await handle.exec("echo hi")).mode is None
     assert await mode_of(handle) is None

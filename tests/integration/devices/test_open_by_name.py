@@ -1,4 +1,4 @@
-"""`open {"device": …}` is enough: the inventory knows where, how and as whom; nobody sees a secret."""
+"""`open` by device name: the inventory provides address, protocol and credentials."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ def metas(inventory: SwitchInventory) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", ["sw-telnet", "sw-console", "sw-ssh"])
-async def test_a_name_is_enough(controller: LocalController, name: str) -> None:
+async def test_open_by_name_uses_inventory(controller: LocalController, name: str) -> None:
     one = await SessionHandle.open(controller, device=name, acquire_lock=True, task_id="t")
     assert (one.opened.state, one.opened.platform) == ("open", "cisco_ios")
     assert "switch-001" in (await one.exec("show version")).stdout
 
 
 @pytest.mark.parametrize("name", ["sw-telnet", "sw-ssh"])
-async def test_the_name_is_kept_and_no_secret(controller: LocalController, inventory: SwitchInventory, name: str) -> None:
+async def test_session_meta_keeps_device_name_and_no_secret(
+    controller: LocalController, inventory: SwitchInventory, name: str
+) -> None:
     await SessionHandle.open(controller, device=name)
     (path,) = metas(inventory)
     assert json.loads(path.read_text())["spec"]["device"] == name
@@ -36,7 +38,7 @@ async def test_the_name_is_kept_and_no_secret(controller: LocalController, inven
     assert ENABLE not in path.read_text()
 
 
-async def test_a_console_is_named_after_its_device(controller: LocalController) -> None:
+async def test_console_device_id_is_device_name(controller: LocalController) -> None:
     one = await SessionHandle.open(controller, device="sw-console")
     two = await SessionHandle.open(controller, device="sw-console")
     assert two.session_id == one.session_id
@@ -44,7 +46,7 @@ async def test_a_console_is_named_after_its_device(controller: LocalController) 
     assert (entry.session_type, entry.device_id, entry.platform) == ("console", "sw-console", "cisco_ios")
 
 
-async def test_what_a_caller_wants_besides_counts(controller: LocalController) -> None:
+async def test_caller_options_override_inventory(controller: LocalController) -> None:
     one = await SessionHandle.open(controller, device="sw-telnet", pty={"cols": 100, "rows": 30}, platform="generic")
     (entry,) = (await session(controller, "list")).sessions or []
     assert one.opened.platform == "generic"
@@ -52,35 +54,35 @@ async def test_what_a_caller_wants_besides_counts(controller: LocalController) -
     assert (entry.pty.cols, entry.pty.rows) == (100, 30)
 
 
-async def test_a_caller_cannot_lead_the_credentials_elsewhere(controller: LocalController) -> None:
+async def test_caller_cannot_redirect_credentials(controller: LocalController) -> None:
     with refused(ErrorCode.INVALID_ARGUMENT, "sw-telnet", "host"):
         await session(controller, "open", device="sw-telnet", host="192.0.2.1")
 
 
-async def test_a_near_miss_is_named(controller: LocalController) -> None:
+async def test_unknown_name_suggests_similar_device(controller: LocalController) -> None:
     with refused(ErrorCode.NOT_FOUND, "sw-consol", "sw-console"):
         await session(controller, "open", device="sw-consol")
     with refused(ErrorCode.NOT_FOUND, NextStep.LIST_DEVICES):
         await session(controller, "open", device="x")
 
 
-async def test_a_wrong_password_is_told_without_it(controller: LocalController, inventory: SwitchInventory) -> None:
-    inventory.keep("password", "not-the-one")
+async def test_wrong_password_error_does_not_contain_it(controller: LocalController, inventory: SwitchInventory) -> None:
+    inventory.write_secret("password", "not-the-one")
     with refused(ErrorCode.AUTH_FAILED) as caught:
         await session(controller, "open", device="sw-telnet")
     assert "not-the-one" not in f"{caught.value.message} {caught.value.details}"
     assert metas(inventory) == []
 
 
-async def test_a_changed_password_counts_at_the_next_open(controller: LocalController, inventory: SwitchInventory) -> None:
-    inventory.keep("password", "not-the-one")
+async def test_changed_password_applies_at_next_open(controller: LocalController, inventory: SwitchInventory) -> None:
+    inventory.write_secret("password", "not-the-one")
     with refused(ErrorCode.AUTH_FAILED):
         await session(controller, "open", device="sw-telnet")
-    inventory.keep("password", PASSWORD)
+    inventory.write_secret("password", PASSWORD)
     assert (await session(controller, "open", device="sw-telnet")).state == "open"
 
 
-async def test_a_dead_console_asks_the_inventory_again(controller: LocalController, inventory: SwitchInventory) -> None:
+async def test_open_of_lost_console_reads_inventory_again(controller: LocalController, inventory: SwitchInventory) -> None:
     one = await SessionHandle.open(controller, device="sw-console", acquire_lock=True, task_id="t")
     inventory.relay.close()
     await one.read(until_regex="never", timeout_ms=PATIENCE_MS)
@@ -89,15 +91,15 @@ async def test_a_dead_console_asks_the_inventory_again(controller: LocalControll
     assert "switch-001" in (await one.exec("show version")).stdout
 
 
-async def test_a_reset_logs_in_anew(controller: LocalController) -> None:
+async def test_reset_logs_in_again(controller: LocalController) -> None:
     one = await SessionHandle.open(controller, device="sw-console", acquire_lock=True, task_id="t")
     reply = await controller.pty(PTY_REQUESTS["pty_reset"].of({"session_id": one.session_id, "task_id": "t"}))
     assert reply.ok
     assert (await one.exec("show version")).mode == "privileged"
 
 
-async def test_the_pace_of_a_device(controller: LocalController, inventory: SwitchInventory) -> None:
-    inventory.write(telnet=inventory.relay.port, more="pace = { line_delay_ms = 5 }\n")  # of the last device
+async def test_pace_of_device_applies_to_session(controller: LocalController, inventory: SwitchInventory) -> None:
+    inventory.write_devices(telnet=inventory.relay.port, more="pace = { line_delay_ms = 5 }\n")
     one = await SessionHandle.open(controller, device="sw-ssh")
     pace = (await config(one, "get")).pace
     assert pace is not None

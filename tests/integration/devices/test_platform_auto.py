@@ -1,4 +1,4 @@
-"""`platform: auto`, where it is not a transcript's login that shows the family."""
+"""`platform: auto` on SSH, shells, consoles and without credentials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.devices.test_sessions_with_quirks import mode_of, switch_
 AUTO = {"platform": "auto"}
 
 
-async def test_over_ssh(controller: Controller) -> None:
+async def test_auto_over_ssh_detects_platform(controller: Controller) -> None:
     async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch:
         where = {"protocol": "ssh", "host": HOST, "port": switch.ssh_port, "username": "admin"}
         options = {"host_key_fingerprint": switch.host_key_fingerprint, "use_openssh_config": False}
@@ -34,7 +34,7 @@ async def test_over_ssh(controller: Controller) -> None:
         assert (await handle.exec("show version")).pages is None
 
 
-async def test_the_patterns_are_the_familys_and_the_callers_own_in_front(controller: Controller) -> None:
+async def test_auto_uses_patterns_of_family_after_callers(controller: Controller) -> None:
     async with switch_with(Quirks(), controller, **AUTO, expect={"pager_regexes": ["^more\\?$"]}) as handle:
         expect = (await config(handle, "get")).expect
         assert expect is not None
@@ -42,21 +42,21 @@ async def test_the_patterns_are_the_familys_and_the_callers_own_in_front(control
         assert expect.prompt_regex == Platforms().get("cisco_ios").expect().prompt_regex
 
 
-async def test_without_credentials_the_banner_alone_may_tell(controller: Controller) -> None:
+async def test_auto_without_credentials_falls_back_to_generic(controller: Controller) -> None:
     async with switch_with(Quirks(), controller, **AUTO, username=None, auth=None) as handle:
         assert handle.opened.platform == "generic"
         assert "generic is used" in (handle.opened.message or "")
         assert (await handle.read(cursor="0", until_regex="Username: $", timeout_ms=PATIENCE_MS)).matched
 
 
-async def test_a_shell_is_known_as_one_and_has_exit_codes(controller: Controller) -> None:
+async def test_auto_on_local_shell_detects_linux(controller: Controller) -> None:
     handle = await SessionHandle.open(controller, protocol="local", command=BASH, **AUTO)
     assert handle.opened.platform == "linux"
     assert (await handle.exec("exit_code() { return 7; }; exit_code")).exit_code == 7
 
 
-async def test_a_console_that_is_opened_again_keeps_its_family(tmp_path: Path) -> None:
-    """Also in another server, which reads what the first has left."""
+async def test_auto_on_reopened_console_keeps_platform(tmp_path: Path) -> None:
+    """Includes a second server, which reads the state of the first from disk."""
     console = {"session_type": "console", "device_id": "sw1", "acquire_lock": True, "task_id": "one"}
     settings = Settings(state_dir=tmp_path / "state")
     async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch:
@@ -69,7 +69,7 @@ async def test_a_console_that_is_opened_again_keeps_its_family(tmp_path: Path) -
             again = await SessionHandle.open(first, **asked)
             assert (again.session_id, again.opened.platform) == (one.session_id, "cisco_ios")
             first.flush()
-            shutil.copytree(settings.state_dir, tmp_path / "left")  # as a killed server leaves it
+            shutil.copytree(settings.state_dir, tmp_path / "left")  # the state of a killed server
         async with LocalController(Settings(state_dir=tmp_path / "left")) as second:
             later = await SessionHandle.open(second, **asked)
             assert (later.session_id, later.opened.platform) == (one.session_id, "cisco_ios")
@@ -77,6 +77,6 @@ async def test_a_console_that_is_opened_again_keeps_its_family(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["automatic", "AUTO"])
-async def test_it_has_one_name(controller: Controller, name: str) -> None:
+async def test_auto_spelled_differently_is_unknown(controller: Controller, name: str) -> None:
     with refused(ErrorCode.UNSUPPORTED, "is not known"):
         await session(controller, "open", protocol="local", platform=name)

@@ -1,4 +1,4 @@
-"""A secret of the inventory is in no file, reply or log, as text or base64, also where the device echoes it in pieces."""
+"""Secrets of the inventory must not appear in files, replies or logs, as text or base64, even if the device echoes them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PORTS = "Ein-Port-weiter-rechts"
 SECRETS = (PASSWORD.encode(), ENABLE.encode(), PORTS.encode())
 
 
-class Cutting(Relay):
-    """What the device says comes in pieces of `size` bytes, each read by itself."""
+class SplittingRelay(Relay):
+    """Relay that forwards the device's output in pieces of `size` bytes."""
 
     def __init__(self, port: int, size: int) -> None:
         super().__init__(port)
@@ -54,12 +54,12 @@ async def switch(request: pytest.FixtureRequest) -> AsyncIterator[SimulatedSwitc
 
 @pytest.fixture(params=[1, 65536])
 async def relay(request: pytest.FixtureRequest, switch: SimulatedSwitch) -> AsyncIterator[Relay]:
-    async with Cutting(switch.telnet_port, request.param) as between:
+    async with SplittingRelay(switch.telnet_port, request.param) as between:
         yield between
 
 
-def forms(secret: bytes) -> Iterator[bytes]:
-    """The text, and its base64 behind 0, 1 or 2 bytes of something else: what of it does not depend on its neighbours."""
+def secret_forms(secret: bytes) -> Iterator[bytes]:
+    """Yield the text, and its base64 form at each alignment, without the characters that depend on adjacent bytes."""
     yield secret
     for before in range(3):
         encoded = b64encode(bytes(before) + secret)
@@ -77,29 +77,29 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(part)
 
 
-def nowhere(where: str, data: bytes) -> None:
+def assert_absent(where: str, data: bytes) -> None:
     for secret in SECRETS:
-        for form in forms(secret):
+        for form in secret_forms(secret):
             assert form not in data, f"{form!r} is in {where}"
 
 
-class Heard:
-    """All that was ever told."""
+class ReplyRecorder:
+    """Payloads of all replies."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.payloads: list[Any] = []
 
     def note(self, reply: Any) -> Any:
-        self.told.append(reply.payload())
+        self.payloads.append(reply.payload())
         return reply
 
     def text(self) -> bytes:
-        return json.dumps(self.told, ensure_ascii=False).encode()
+        return json.dumps(self.payloads, ensure_ascii=False).encode()
 
     def decoded(self) -> bytes:
-        """All base64 that was told, decoded and joined: pieces of a stream are a stream again."""
+        """Return all base64 values of the replies, decoded and joined, so that pieces of a stream are contiguous."""
         found = []
-        for text in strings(self.told):
+        for text in strings(self.payloads):
             try:
                 found.append(b64decode(text, validate=True))
             except ValueError:
@@ -107,24 +107,25 @@ class Heard:
         return b"".join(found)
 
 
-async def watched(controller: LocalController, session_id: str, heard: Heard) -> None:
+async def record_watch(controller: LocalController, session_id: str, replies: ReplyRecorder) -> None:
     async for item in controller.watch(WatchRequest(session_id=session_id, from_offset=0)):
-        heard.note(item)
+        replies.note(item)
 
 
-async def full_run(controller: LocalController, device: str, heard: Heard) -> None:
-    opened = heard.note(await controller.session(SessionRequest(action="open", device=device, acquire_lock=True, task_id="t")))
+async def run_full_session(controller: LocalController, device: str, replies: ReplyRecorder) -> None:
+    opening = SessionRequest(action="open", device=device, acquire_lock=True, task_id="t")
+    opened = replies.note(await controller.session(opening))
     where = {"session_id": opened.session_id, "task_id": "t"}
-    watching = asyncio.create_task(watched(controller, opened.session_id, heard))
+    watching = asyncio.create_task(record_watch(controller, opened.session_id, replies))
     for cmd in ("show version", "show running-config", "show history"):
-        heard.note(await controller.exec(ExecRequest(cmd=cmd, timeout_ms=PATIENCE_MS, **where)))
-    for mode in ("user", "config", "privileged"):  # from user on the enable secret is typed again
-        heard.note(await controller.config(ConfigRequest(action="mode", mode=mode, **where)))
-    heard.note(await controller.config(ConfigRequest(action="save", **where)))
+        replies.note(await controller.exec(ExecRequest(cmd=cmd, timeout_ms=PATIENCE_MS, **where)))
+    for mode in ("user", "config", "privileged"):  # leaving user mode types the enable secret again
+        replies.note(await controller.config(ConfigRequest(action="mode", mode=mode, **where)))
+    replies.note(await controller.config(ConfigRequest(action="save", **where)))
     for encoding in ("utf-8", "base64"):
-        heard.note(await controller.io(IoRequest(action="read", cursor="0", encoding=encoding, timeout_ms=0, **where)))
-    heard.note(await controller.io(IoRequest(action="read", mode="screen", timeout_ms=0, **where)))
-    heard.note(await controller.log(LogRequest(session_id=opened.session_id)))
+        replies.note(await controller.io(IoRequest(action="read", cursor="0", encoding=encoding, timeout_ms=0, **where)))
+    replies.note(await controller.io(IoRequest(action="read", mode="screen", timeout_ms=0, **where)))
+    replies.note(await controller.log(LogRequest(session_id=opened.session_id)))
     for tool, more in [
         ("pty_read_raw", {"from_offset": 0, "max_bytes": 65536}),
         ("pty_read_screen", {}),
@@ -132,10 +133,10 @@ async def full_run(controller: LocalController, device: str, heard: Heard) -> No
         ("pty_read_spool", {"from_cursor": 0, "max_bytes": 65536}),
         ("blocks_since", {}),
     ]:
-        heard.note(await controller.pty(PTY_REQUESTS[tool].of({"session_id": opened.session_id, **more})))
-    heard.note(await controller.session(SessionRequest(action="list")))
-    heard.note(await controller.session(SessionRequest(action="status", session_id=opened.session_id)))
-    heard.note(await controller.session(SessionRequest(action="close", session_id=opened.session_id, force=True)))
+        replies.note(await controller.pty(PTY_REQUESTS[tool].of({"session_id": opened.session_id, **more})))
+    replies.note(await controller.session(SessionRequest(action="list")))
+    replies.note(await controller.session(SessionRequest(action="status", session_id=opened.session_id)))
+    replies.note(await controller.session(SessionRequest(action="close", session_id=opened.session_id, force=True)))
     await watching
 
 
@@ -143,8 +144,8 @@ async def full_run(controller: LocalController, device: str, heard: Heard) -> No
 def device(inventory: SwitchInventory, switch: SimulatedSwitch) -> str:
     if not switch.quirks.console_server:
         return "sw-console"
-    inventory.keep("ports", PORTS)
-    inventory.write(
+    inventory.write_secret("ports", PORTS)
+    inventory.write_devices(
         telnet=inventory.relay.port,
         more=f'[console_servers.cs]\nhost = "127.0.0.1"\nprotocol = "telnet"\nbase_port = {inventory.relay.port - 1}\n'
         'username = "ports"\npassword = "file:secrets/ports"\n[devices.behind]\nconsole = { server = "cs", port = 1 }\n',
@@ -152,34 +153,36 @@ def device(inventory: SwitchInventory, switch: SimulatedSwitch) -> str:
     return "behind"
 
 
-async def test_a_full_run_leaves_no_trace(inventory: SwitchInventory, device: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    heard = Heard()
-    async with LocalController(inventory.settings()) as controller:
-        await full_run(controller, device, heard)
-    nowhere("a reply", heard.text())
-    nowhere("what was told in base64", heard.decoded())
-    nowhere("a log", caplog.text.encode())
-    files = [path for path in (inventory.folder / "state").rglob("*") if path.is_file()]
-    assert {"output.raw", "output.spool", "input.jsonl", "meta.json", "events.jsonl"} <= {path.name for path in files}
-    for path in files:
-        nowhere(str(path), path.read_bytes())
-    assert b"switch-001" in heard.text()  # it was a run
-
-
-async def test_a_refused_login_and_the_doctor_leave_none(
+async def test_full_session_leaves_no_secret_in_files_replies_and_logs(
     inventory: SwitchInventory, device: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    inventory.keep("enable", PASSWORD)  # not the one that the device wants
+    replies = ReplyRecorder()
+    async with LocalController(inventory.settings()) as controller:
+        await run_full_session(controller, device, replies)
+    assert_absent("a reply", replies.text())
+    assert_absent("a decoded reply", replies.decoded())
+    assert_absent("a log", caplog.text.encode())
+    files = [path for path in (inventory.folder / "state").rglob("*") if path.is_file()]
+    assert {"output.raw", "output.spool", "input.jsonl", "meta.json", "events.jsonl"} <= {path.name for path in files}
+    for path in files:
+        assert_absent(str(path), path.read_bytes())
+    assert b"switch-001" in replies.text()  # the commands ran
+
+
+async def test_failed_login_and_doctor_leave_no_secret(
+    inventory: SwitchInventory, device: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    inventory.write_secret("enable", PASSWORD)  # wrong secret
     steps = [f"{check.result} {check.hint}" async for check in Doctor(inventory.settings(), device).checks()]
-    inventory.keep("password", ENABLE)
+    inventory.write_secret("password", ENABLE)
     async with LocalController(inventory.settings()) as controller:
         with pytest.raises(PtyctlError) as caught:
             await controller.session(SessionRequest(action="open", device=device))
-    nowhere("the doctor's steps", "\n".join(steps).encode())
-    nowhere("the error", json.dumps(caught.value.payload()).encode())
-    nowhere("a log", caplog.text.encode())
+    assert_absent("the doctor's steps", "\n".join(steps).encode())
+    assert_absent("the error", json.dumps(caught.value.payload()).encode())
+    assert_absent("a log", caplog.text.encode())
     for path in Path(inventory.folder / "state").rglob("*"):
         if path.is_file():
-            nowhere(str(path), path.read_bytes())
+            assert_absent(str(path), path.read_bytes())

@@ -1,4 +1,4 @@
-"""The simulated switch with each quirk of its login, its prompt and its questions: logged in, configured, saved."""
+"""Sessions on a simulated switch with each session quirk: login, configuration, save."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ptyctl.simulator import Quirks, SimulatedSwitch, output_quirks
 from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
 from ptyctl.simulator.session_quirks import HALF_TYPED
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
-from tests.integration.devices.concurrent_runs import Outcomes, check, together
+from tests.integration.devices.concurrent_runs import Outcomes, raise_error, run_concurrently
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
 
-#: Values that turn on those that are no switches.
+#: Values of the quirks that are not boolean.
 VALUES: dict[str, Any] = {"renamed_every": 1, "syslog_after_prompt": 1, "syslog_every": 1}
-#: What another family asks at its login; a session that is to find its family knows the questions of all.
-OTHERS = ("change_password", "new_password", "licence")
-#: One that needs a login of its own, and what other tests are about.
-ELSEWHERE = ("console_server", "login_prompts", "pager", "confirms_save")
+#: Login questions of other families; with platform auto a session answers the questions of all.
+OTHER_FAMILIES = ("change_password", "new_password", "licence")
+#: Covered by other tests.
+COVERED_ELSEWHERE = ("console_server", "login_prompts", "pager", "confirms_save")
 
 
 @asynccontextmanager
 async def switch_with(quirks: Quirks, controller: Controller, **asked: Any) -> AsyncIterator[SessionHandle]:
-    """A session on a simulated switch, logged in."""
+    """Open a session on a simulated switch and log in."""
     auth = {"password": PASSWORD, "enable_secret": ENABLE}
     async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE, quirks=quirks) as switch:
         where = {"protocol": "telnet", "host": switch.host, "port": switch.telnet_port, "platform": "cisco_ios"}
@@ -43,8 +43,8 @@ async def mode_of(handle: SessionHandle) -> str | None:
     return (await config(handle, "get")).mode
 
 
-async def configured(handle: SessionHandle) -> None:
-    """Three lines with an error in the second, and the way back."""
+async def configure_with_error(handle: SessionHandle) -> None:
+    """Execute three configuration lines with an error in the second, and return to privileged mode."""
     lines = ["interface Vlan1", "descripton x", "description y"]
     reply = await execute(handle, lines=lines, mode="config", timeout_ms=PATIENCE_MS)
     assert (reply.failed_line, reply.mode) == ("descripton x", "config")
@@ -54,15 +54,15 @@ async def configured(handle: SessionHandle) -> None:
     assert (await config(handle, "mode", mode="privileged")).mode == "privileged"
 
 
-async def use(controller: Controller, quirk: str) -> None:
-    """Login, configuration with an error in it, the way back, and saving."""
-    asked = {"platform": "auto"} if quirk in OTHERS else {}
+async def use_session(controller: Controller, quirk: str) -> None:
+    """Log in, configure with an error, return to privileged mode, and save."""
+    asked = {"platform": "auto"} if quirk in OTHER_FAMILIES else {}
     async with switch_with(Quirks(**{quirk: VALUES.get(quirk, True)}), controller, **asked) as handle:
         assert await mode_of(handle) == "privileged"
-        await configured(handle)
+        await configure_with_error(handle)
         assert "[OK]" in ((await config(handle, "save")).stdout or "")
         shown = (await read(handle, cursor="0", timeout_ms=0, max_bytes=100_000)).chunk or ""
-        assert f"{HALF_TYPED}\n" not in shown, "what somebody had half typed was run"
+        assert f"{HALF_TYPED}\n" not in shown, "the unfinished line of the previous user was executed"
         assert PASSWORD not in shown
 
 
@@ -71,22 +71,22 @@ async def log_in(controller: Controller, words: str) -> None:
         assert await mode_of(handle) == "privileged"
 
 
-QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name not in (*output_quirks.HOOKS, *ELSEWHERE)]
+QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name not in (*output_quirks.HOOKS, *COVERED_ELSEWHERE)]
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    works = {quirk: partial(use, quirk=quirk) for quirk in QUIRKS}
+    works = {quirk: partial(use_session, quirk=quirk) for quirk in QUIRKS}
     works |= {f"login_prompts {words}": partial(log_in, words=words) for words in LOGIN_PROMPTS}
-    return together(tmp_path_factory.mktemp("quirks"), works)
+    return run_concurrently(tmp_path_factory.mktemp("quirks"), works)
 
 
 @pytest.mark.parametrize("quirk", [*QUIRKS, *(f"login_prompts {words}" for words in LOGIN_PROMPTS)])
-def test_a_session_with_the_quirk(outcomes: Outcomes, quirk: str) -> None:
-    check(outcomes[quirk])
+def test_session_with_quirk_logs_in_configures_and_saves(outcomes: Outcomes, quirk: str) -> None:
+    raise_error(outcomes[quirk])
 
 
-async def test_a_question_about_saving_is_the_callers(controller: Controller) -> None:
+async def test_question_of_save_is_left_to_caller(controller: Controller) -> None:
     async with switch_with(Quirks(confirms_save=True), controller) as handle:
         with refused(ErrorCode.POLICY_DENIED, "Continue? [y/n]:", "which only you can answer (it is in mode privileged now)"):
             await config(handle, "save")
@@ -95,7 +95,7 @@ async def test_a_question_about_saving_is_the_callers(controller: Controller) ->
         assert (reply.done_reason, reply.mode) == ("prompt", "privileged")
 
 
-async def test_without_credentials_the_login_is_the_callers(controller: Controller) -> None:
+async def test_open_without_credentials_leaves_login_to_caller(controller: Controller) -> None:
     async with switch_with(Quirks(), controller, username=None, auth=None) as handle:
         assert (await handle.read(until_regex="Username: $", timeout_ms=PATIENCE_MS)).matched
         assert await mode_of(handle) is None

@@ -1,4 +1,4 @@
-"""The transcript of each family with its pager on: every page is asked for by the platform's key, and the output is exact."""
+"""exec on each paged transcript: pages are requested with the platform's key, and the output is exact."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ ROWS = 24
 
 @asynccontextmanager
 async def logged_in(controller: Controller, name: str, seed: int) -> AsyncIterator[SessionHandle]:
-    """A session on a transcript's device, logged in by hand: so nobody has turned its pager off."""
-    told = load_transcript(name)
+    """Open a session on a transcript's device and log in by writes, so that paging stays on."""
+    transcript = load_transcript(name)
     async with running_replay(name, seed) as address:
         where: dict[str, Any] = {"protocol": "telnet", "host": address.host, "port": address.port}
         async with await SessionHandle.open(
-            controller, **where, platform=told.platform, pty={"cols": 80, "rows": ROWS}
+            controller, **where, platform=transcript.platform, pty={"cols": 80, "rows": ROWS}
         ) as handle:
             cursor = "0"
-            for question in questions(told):
+            for question in questions(transcript):
                 cursor = await answered(handle, cursor, question)
-            await seen(handle, cursor, told.modes[told.start].prompt)
+            await seen(handle, cursor, transcript.modes[transcript.start].prompt)
             yield handle
 
 
-def questions(told: Transcript) -> list[Question]:
-    login = told.login
+def questions(transcript: Transcript) -> list[Question]:
+    login = transcript.login
     username = [Question(prompt=login.username_prompt, answers=login.usernames[:1])] if login.usernames else []
     return [*login.before, *username, Question(prompt=login.password_prompt, answers=(login.password,)), *login.after]
 
@@ -55,20 +55,20 @@ async def answered(handle: SessionHandle, cursor: str, question: Question) -> st
     return reply.next_cursor or ""
 
 
-def printed(told: Transcript, step: TourStep) -> str:
-    """What the step prints. A free line above a prompt of two lines is the prompt's, whoever sends it."""
+def printed(transcript: Transcript, step: TourStep) -> str:
+    """Return the output of the step. An empty line above a two-line prompt counts as part of the prompt."""
     assert step.mode is not None
     text = render(step.output.replace("\n", "\r\n").encode(), 80)
-    two_lines = "\n" in told.modes[step.mode].prompt.strip("\n")
+    two_lines = "\n" in transcript.modes[step.mode].prompt.strip("\n")
     return text[:-1] if two_lines and f"\n{text}".endswith("\n\n") else text
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", PAGED)
-async def test_every_page_is_read(controller: Controller, name: str, seed: int) -> None:
-    told, pages = load_transcript(name), 0
+async def test_exec_on_paged_device_returns_exact_output(controller: Controller, name: str, seed: int) -> None:
+    transcript, pages = load_transcript(name), 0
     async with logged_in(controller, name, seed) as handle:
-        for step in told.steps():
+        for step in transcript.steps():
             if step.mode is None:
                 break
             asked = {"responses": [answer_to(question) for question in step.questions]} if step.questions else {}
@@ -76,5 +76,5 @@ async def test_every_page_is_read(controller: Controller, name: str, seed: int) 
             assert reply.done_reason == "prompt"
             pages += reply.pages or 0
             if not step.questions:
-                assert reply.stdout == printed(told, step), step.line
+                assert reply.stdout == printed(transcript, step), step.line
     assert pages
