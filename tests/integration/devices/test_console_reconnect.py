@@ -64,7 +64,7 @@ async def test_lost_telnet_console_reconnects_and_logs_in(
     await wait_for_state(controller, one.session_id, "open")
     status = await one.status()
     assert status.lock_holder == "t"
-    assert any("the line was lost" in notice for notice in status.notices or [])
+    assert any("the connection was lost" in notice for notice in status.notices or [])
     assert (await exec_with_retries(one, "show version")).stdout == before  # logged in again
     assert ((await only_entry(controller)).incarnation, (await only_entry(controller)).session_id) == (2, one.session_id)
 
@@ -142,7 +142,7 @@ async def test_refused_credentials_stop_retries(controller: LocalController, inv
     assert await wait_for_state(controller, one.session_id, "lost") == "lost"
     await asyncio.gather(*controller._reconnector._tasks.values())
     notices = (await one.status()).notices or []
-    assert any("not connected again" in notice for notice in notices)
+    assert any("reconnecting has ended" in notice for notice in notices)
     assert not any("not-the-one" in notice for notice in notices)
 
 
@@ -181,7 +181,7 @@ async def test_reconnect_gives_up_after_configured_time(inventory: SwitchInvento
         inventory.relay.reset()
         await wait_for_state(controller, one.session_id, "lost")
         await asyncio.gather(*controller._reconnector._tasks.values())
-        with refused(ErrorCode.REMOTE_CLOSED, "open again"):
+        with refused(ErrorCode.REMOTE_CLOSED, "open a new session"):
             await one.exec("show version")
 
 

@@ -18,11 +18,12 @@ from ptyctl.api import ConfigRequest, ExecRequest, IoRequest, LogRequest, Ptyctl
 from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.controller.doctor import Doctor
 from ptyctl.simulator import Quirks, SimulatedSwitch
-from tests.controller.session_calls import PATIENCE_MS
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
 #: The password of the console server.
 PORTS = "Ein-Port-weiter-rechts"
+#: With one byte per read, a command takes several seconds.
+EXEC_TIMEOUT_MS = 60_000
 SECRETS = (PASSWORD.encode(), ENABLE.encode(), PORTS.encode())
 
 
@@ -118,7 +119,7 @@ async def run_full_session(controller: LocalController, device: str, replies: Re
     where = {"session_id": opened.session_id, "task_id": "t"}
     watching = asyncio.create_task(record_watch(controller, opened.session_id, replies))
     for cmd in ("show version", "show running-config", "show history"):
-        replies.note(await controller.exec(ExecRequest(cmd=cmd, timeout_ms=PATIENCE_MS, **where)))
+        replies.note(await controller.exec(ExecRequest(cmd=cmd, timeout_ms=EXEC_TIMEOUT_MS, **where)))
     for mode in ("user", "config", "privileged"):  # leaving user mode types the enable secret again
         replies.note(await controller.config(ConfigRequest(action="mode", mode=mode, **where)))
     replies.note(await controller.config(ConfigRequest(action="save", **where)))
