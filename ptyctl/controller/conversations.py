@@ -166,7 +166,7 @@ class ConversationHandler:
             with session.usage.in_use(request.task_id, reading=request.TOOL in pty.READING):
                 async with _reporting_progress(session.stream, progress):
                     reply = await self._handlers[type(request)](session, request)
-                session.blocks.write_down()  # a reply that reports the end of a command implies that its files are complete
+                session.blocks.write_all()  # a reply that reports the end of a command implies that its files are complete
                 session.events.flush()
         except PtyctlError as error:
             return encode_error(error)
@@ -182,7 +182,7 @@ class ConversationHandler:
         return await self._conversations.find_live(request)
 
     async def _reset(self, session: Session, request: pty.PtyReset) -> PtyReply:
-        termination.may_end(session, request.task_id)
+        termination.check_may_end(session, request.task_id)
         cursor = await _uncancelled(self._conversations.reset(session))
         return PtyReply(session_id=session.session_id, incarnation=session.incarnation, resume_cursor=cursor)
 
@@ -199,7 +199,7 @@ async def _enter(session: Session, request: pty.PtyEnter) -> PtyReply:
 
 
 def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
-    termination.may_end(session, request.task_id)
+    termination.check_may_end(session, request.task_id)
     session.resize(request.cols, request.rows)
     return PtyReply(cols=session.cols, rows=session.rows)
 

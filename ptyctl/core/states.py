@@ -1,4 +1,4 @@
-"""State tables: the states of a session and the modes of its terminal (docs/sessions.md)."""
+"""State tables: the states of a session, the modes of its terminal and the states of a run (docs/sessions.md)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ SessionState = Literal["opening", "open", "reconnecting", "eof", "lost", "closed
 TerminalMode = Literal["idle", "block_running", "interactive"]
 StateEvent = Literal["opened", "ended", "broke", "reconnect", "close"]
 ModeEvent = Literal["begin_block", "begin_interactive", "end"]
+RunState = Literal["queued", "typing", "running", "asking", "ended"]
+RunEvent = Literal["type", "typed", "attach", "ask", "answer", "end"]
 
 _STATES: dict[SessionState, dict[StateEvent, SessionState]] = {
     "opening": {"opened": "open", "ended": "eof", "broke": "lost", "close": "closed"},
@@ -21,6 +23,14 @@ _MODES: dict[TerminalMode, dict[ModeEvent, TerminalMode]] = {
     "idle": {"begin_block": "block_running", "begin_interactive": "interactive"},
     "block_running": {"end": "idle"},
     "interactive": {"end": "idle"},
+}
+#: A device's lines are typed one by one: a run returns to `typing` for each. A run that this process did not start is attached.
+_RUN_STATES: dict[RunState, dict[RunEvent, RunState]] = {
+    "queued": {"type": "typing", "attach": "running", "end": "ended"},
+    "typing": {"typed": "running", "ask": "asking", "end": "ended"},
+    "running": {"type": "typing", "ask": "asking", "end": "ended"},
+    "asking": {"type": "typing", "answer": "running", "end": "ended"},
+    "ended": {},
 }
 
 
@@ -42,3 +52,11 @@ def next_mode(mode: TerminalMode, event: ModeEvent) -> TerminalMode:
         return _MODES[mode][event]
     except KeyError:
         raise InvalidTransition(f"a terminal in mode {mode} has no transition for {event}") from None
+
+
+def next_run_state(state: RunState, event: RunEvent) -> RunState:
+    """Return the next value; raises InvalidTransition for a pair that is not in the table."""
+    try:
+        return _RUN_STATES[state][event]
+    except KeyError:
+        raise InvalidTransition(f"a run in state {state} has no transition for {event}") from None

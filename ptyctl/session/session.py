@@ -138,7 +138,7 @@ class Session:
             self.stream, self.gate, expects_prompt=spec.pty.enabled, channel=lambda: self.channel, width=lambda: self.cols
         )
         self.selector = StrategySelector(
-            self.terminal, program=spec.program, probing=spec.probe_shell, hooking=spec.install_integration
+            self.terminal, program=spec.program, probe_shell=spec.probe_shell, install_integration=spec.install_integration
         )
         self.runs = Runs(
             self.terminal,
@@ -148,7 +148,7 @@ class Session:
             on_end=self._run_ended,
         )
         self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
-        self.stream.subscribe(MarkReceived, lambda event: self.runs.marked(event.placed))
+        self.stream.subscribe(MarkReceived, lambda event: self.runs.mark_received(event.placed))
         self.stream.subscribe(GapStarted, self._gap_started)
         self.stream.subscribe(StreamEnded, self._channel_ended)
 
@@ -270,7 +270,7 @@ class Session:
         """Use a detected device family from now on; `expect` are its patterns under the session's own."""
         self.platform, self.expect = platform, expect
         self.spec = replace(self.spec, platform=name, expect=expect, probe_shell=platform.posix_shell)
-        self.selector.probing = platform.posix_shell
+        self.selector.set_may_probe(platform.posix_shell)
         self.write_meta()
 
     def set_credentials(self, credentials: LoginCredentials) -> None:
@@ -359,7 +359,7 @@ class Session:
     def _notify_lock(self) -> None:
         self.signal.notify()
         self.stream.signal.notify()
-        self.runs.ended.notify()
+        self.runs.changed.notify()
 
     def observers(self) -> list[str]:
         """Return the tasks that read; see `Usage.observers`."""
@@ -374,8 +374,7 @@ class Session:
 
     def exit_code(self) -> int | None:
         """Return the exit code of the channel's program, if it has ended with one."""
-        status = self.channel.exit_status if self.channel is not None else None
-        return None if status is None else status.shell_code
+        return self.terminal.exit_code()
 
     # Closing
 
@@ -502,8 +501,6 @@ class Session:
             self.write_meta(ended_reason=event.reason.message)
 
     def _run_ended(self, run: Run) -> None:
-        if run.done_reason == "eof" and run.exit_code is None:
-            run.exit_code = self.exit_code()  # the command ended the shell, whose exit code is its own
         self.events.end(self.blocks.end(run))
 
     def _command_unread(self, raw: int) -> bool:

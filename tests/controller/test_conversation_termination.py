@@ -58,7 +58,7 @@ async def test_ended_shell_is_restarted_at_next_command(pty: Pty) -> None:
 async def test_blocked_program_ends_by_force_only(pty: Pty) -> None:
     begun = await pty.good("pty_exec_interactive", cmd=python(DEAF))
     await pty.match("deaf now", begun["resume_cursor"])
-    refused = await pty.refused("busy", "pty_end_session", "force", "pty_reset")
+    refused = await pty.refused("busy", "pty_end_session", "force", "reset the terminal")
     assert (refused["mode"], refused["active_block_id"]) == ("interactive", begun["block_id"])
     assert (await pty.good("pty_end_session", force=True))["ended"] == "forced"
     block = await pty.block(begun["block_id"])

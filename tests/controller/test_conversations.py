@@ -155,7 +155,7 @@ async def test_unmatched_expect_step_times_out(pty: Pty) -> None:
 async def test_failed_step_shows_the_screen(pty: Pty) -> None:
     command = "printf '\\033[2J\\033[3;3Hpick one\\033[HMENU'; read answer"
     steps = [{"expect": "never", "send": "x\n", "timeout_ms": 100}]
-    reply = await pty.refused("timeout", "pty_exec_interactive_expect", "pty_send", cmd=command, steps=steps)
+    reply = await pty.refused("timeout", "pty_exec_interactive_expect", "answer the question", cmd=command, steps=steps)
     assert reply["screen"] == "MENU\n\n  pick one"
     assert (await pty.good("pty_end_session"))["ended"] == "prompt"
 

@@ -235,7 +235,7 @@ async def test_long_output_is_reduced_to_head_and_tail(bash: SessionHandle, limi
     assert len(reply.stdout) <= limit
     assert reply.omitted_bytes is not None
     assert told.startswith(f"{reply.omitted_bytes} bytes")
-    assert f"cursor={reply.cursor}" in told
+    assert f"from cursor {reply.cursor} on" in told
     assert 0.7 * size < reply.omitted_bytes <= size
     again = await read(bash, cursor=reply.cursor, timeout_ms=0, max_bytes=6)
     assert again.chunk == "1\n2\n3\n"

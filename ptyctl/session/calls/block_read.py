@@ -10,7 +10,7 @@ from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksS
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
-from ptyctl.session.runs.output import shown_between
+from ptyctl.session.runs.run_output import render_between
 from ptyctl.session.session import Session
 
 #: More raw bytes than this are rendered in a thread: it would stall the others.
@@ -52,7 +52,7 @@ def as_it_is(session: Session, block: Block) -> Block:
             "raw_begin": stream.raw_size if run.raw_begin is None else run.raw_begin,
             "spool_begin": stream.spool_end if run.spool_begin is None else run.spool_begin,
             "prompt_before": run.prompt_before if run.echoed else None,
-            "device": run.device or None,
+            "device": run.on_device or None,
         }
     )
 
@@ -125,7 +125,7 @@ def text_of(session: Session, block: Block, raw_end: int) -> bytes:
         return session.stream.read(block.spool_begin, end)
     before = block.prompt_before
     # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
-    text = shown_between(session.stream, block.raw_begin, raw_end, before or "", device=bool(block.device))
+    text = render_between(session.stream, block.raw_begin, raw_end, before or "", on_device=bool(block.device))
     if before is not None and "\n" not in block.cmd:
         text = strip_echo(text, before, block.cmd)
     if block.prompt_after:

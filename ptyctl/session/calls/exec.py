@@ -1,4 +1,4 @@
-"""One exec call: starts a run or finds one, waits for it as long as the caller wants to, and tells how it stands."""
+"""One exec call: starts a run or finds one, waits for it as long as the caller wants, and builds the reply."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
-from ptyctl.session.runs.output import output_of
 from ptyctl.session.runs.prompt_strategy import unanswered_line
 from ptyctl.session.runs.run import Run
+from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 
 from .mode_change import change_mode, mode_at
 
 
 async def execute(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
-    """QueryResponder an exec request.
+    """Answer an exec request.
 
     Raises:
-        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`; for a mode
-            as `change_mode`, and nothing was run.
+        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`; for a mode as
+            `change_mode`, and nothing was run.
     """
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
     writer = Writer(request.task_id)
@@ -37,136 +37,143 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
             await change_mode(session, request.mode, writer)
         command = request.cmd if request.cmd is not None else "\n".join(request.lines or ())
         run = await session.runs.begin(command, session.profile(request.expect), writer, request)
-        fence = run.fence
+        fence = run.spec.fence
     else:
         run = session.runs.find(request.block_id)
-    why = await _Call(session, run, request, pattern, fence, progress).wait()
-    return _told(session, run, request, why)
+    reason = await _RunWait(session, run, request, pattern, fence, progress).wait()
+    return _result(session, run, request, reason)
 
 
-class _Call:
-    """A caller's wait for a run; `wait` says why it is over."""
+class _RunWait:
+    """One caller's wait for a run."""
 
     def __init__(
         self, session: Session, run: Run, request: ExecRequest, pattern: Any, fence: int | None, progress: Progress | None
     ) -> None:
         self._session = session
+        self._stream = session.stream
         self._run = run
         self._fence = fence
         self._request = request
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + min(request.timeout_ms, MAX_WAIT_MS) / 1000
-        self._reporter = None if progress is None else WaitProgress(session.stream, progress)
-        self._until = None
+        self._progress = None if progress is None else WaitProgress(session.stream, progress)
+        self._conditions = None
         if pattern is not None or request.until_idle_ms is not None:
             idle_s = None if request.until_idle_ms is None else request.until_idle_ms / 1000
-            self._until = WaitConditions(self._deadline, pattern, idle_s)
-        self._wait: OutputWait | None = None
+            self._conditions = WaitConditions(self._deadline, pattern, idle_s)
+        self._output_wait: OutputWait | None = None
 
     async def wait(self) -> DoneReason:
-        run = self._run
-        while run.done_reason is None:
-            if (why := self._look()) is not None:
-                return why
+        """Return why the wait has ended: the run has, or one of the caller's conditions is true."""
+        while self._run.result is None:
+            if (reason := self._check()) is not None:
+                return reason
             await self._pause()
-        return run.done_reason
+        return self._run.result.done_reason
 
-    def _look(self) -> DoneReason | None:
-        stream, run = self._session.stream, self._run
-        if self._until is not None and self._wait is None and run.spool_begin is not None:
-            self._wait = OutputWait(stream, run.spool_begin, self._until)  # neither the echo nor the quiet before it is meant
-        why = None if self._wait is None else self._wait.check()
-        if why == "matched" and self._wait is not None and self._wait.span is not None:
-            return self._end_as("until_regex", self._wait.span.end)
-        if why == "idle":
-            return self._end_as("until_idle", stream.spool_end)
-        if run.question is not None and not (run.unsure and self._request.block_id is not None):
-            return "question"  # who waits again has heard of one that may be none
-        over = stream.ended is None and self._loop.time() >= self._deadline  # the end of the stream ends the run at once
-        return "timeout" if over else None
+    def _check(self) -> DoneReason | None:
+        run = self._run
+        if self._conditions is not None and self._output_wait is None and run.spool_begin is not None:
+            # the conditions apply to the output, not to the echo or the silence before it
+            self._output_wait = OutputWait(self._stream, run.spool_begin, self._conditions)
+        end = None if self._output_wait is None else self._output_wait.check()
+        if end == "matched" and self._output_wait is not None and self._output_wait.span is not None:
+            return self._end_run("until_regex", self._output_wait.span.end)
+        if end == "idle":
+            return self._end_run("until_idle", self._stream.spool_end)
+        if run.question is not None and (run.question.certain or self._request.block_id is None):
+            return "question"  # an uncertain question is reported to the first caller only
+        expired = self._stream.ended is None and self._loop.time() >= self._deadline  # the end of the stream ends the run
+        return "timeout" if expired else None
 
-    def _end_as(self, reason: DoneReason, spool_end: int) -> DoneReason:
-        """What the one who began the run waits for may be its end; who only waits along must not end it for others."""
+    def _end_run(self, reason: DoneReason, spool_end: int) -> DoneReason:
+        """A condition of the caller that began the run may end it; that of another caller must not."""
         if self._request.block_id is None:
             self._session.runs.end_by_caller(self._run, reason, spool_end)
         return reason
 
     async def _pause(self) -> None:
-        until = self._deadline if self._wait is None else self._wait.next_check()
-        if self._reporter is not None:
-            until = min(until, self._reporter.due() or until)
+        until = self._deadline if self._output_wait is None else self._output_wait.next_check()
+        if self._progress is not None:
+            until = min(until, self._progress.due() or until)
         if self._fence is not None:
             lease = self._session.lease()
             if lease is None or lease.fence != self._fence:
                 raise self._lock_lost(lease.holder if lease else None)
             until = min(until, lease.expires_at)
-        if self._until is not None and self._session.stream.ended is None:
-            await self._session.stream.signal.wait(until, coalesce=True)
+        if self._conditions is not None and self._stream.ended is None:
+            await self._stream.signal.wait(until, coalesce=True)
         else:
-            await self._run.ended.wait(until)  # what the run prints is no matter here
-        if self._reporter is not None:
-            self._reporter.report()
+            await self._session.runs.changed.wait(until)  # output alone changes nothing for this caller
+        if self._progress is not None:
+            self._progress.report()
 
     def _lock_lost(self, holder: str | None) -> PtyctlError:
-        now = f"task {holder} holds it now" if holder else "nobody holds it now"
+        now = f"task {holder} holds it now" if holder else "no task holds it now"
         details = _reply(self._session, self._run, self._request, "timeout").payload()
         return PtyctlError(
             ErrorCode.LOCK_LOST,
-            f"the lock ran out while block {self._run.block_id} ran ({now}); it goes on: heartbeat at half the TTL, "
-            "and wait for it with block_id",
+            f"the lock expired while block {self._run.block_id} ran ({now}); the command continues",
             {**details, "lock_holder": holder},
+            hint="wait for the command by its block_id; extend a lock when half of its TTL has passed",
         )
 
 
-def _told(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> ExecReply:
-    if run.failure is not None:
-        raise run.failure
-    reply = _reply(session, run, request, why)
-    if why == "eof":
+def _result(session: Session, run: Run, request: ExecRequest, reason: DoneReason) -> ExecReply:
+    if run.result is not None and run.result.failure is not None:
+        raise run.result.failure
+    reply = _reply(session, run, request, reason)
+    if reason == "eof":
         reply.exit_code = session.exit_code()
         if reply.exit_code is None:
             ended = session.stream.ended
             raise PtyctlError(
                 ErrorCode.REMOTE_CLOSED,
-                f"the far end closed in mid-command: {ended.message if ended else 'the session ended'}; "
-                "its output so far is in details.stdout",
+                f"the far end closed during the command: {ended.message if ended else 'the session ended'}",
                 reply.payload(),
+                hint="details.stdout has the output so far",
             )
         reply.exit_code_reason = None
     return reply
 
 
-def _waits(run: Run, stream: OutputStream) -> bool:
+def _waits_for_input(run: Run, stream: OutputStream) -> bool:
     return run.question is not None or bool(QUESTION.search(stream.last_line()))
 
 
-def _reply(session: Session, run: Run, request: ExecRequest, why: DoneReason) -> ExecReply:
-    stream = session.stream
-    output = output_of(run, stream, request.max_output_bytes)
-    running = run.done_reason is None
+def _exit_code_reason(run: Run) -> str | None:
+    """Return why there is no exit code."""
+    if run.result is None:
+        return "it still runs"
+    return run.result.exit_code_reason
+
+
+def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneReason) -> ExecReply:
+    stream, result = session.stream, run.result
+    output = run_output(run, stream, request.max_output_bytes)
     now = asyncio.get_running_loop().time()
+    spool_end = stream.spool_end if result is None else min(result.spool_end, stream.spool_end)
+    spool_begin = stream.spool_end if run.spool_begin is None else min(run.spool_begin, stream.spool_end)
+    has_error_patterns = run.on_device or run.echoed or session.expect.error_regexes
     return ExecReply(
         stdout=output.text,
-        exit_code=run.exit_code,
-        exit_code_reason=run.exit_code_reason
-        if run.exit_code is None and not running
-        else "it still runs"
-        if running
-        else None,
-        done_reason=why,
-        prompt_detected=bool(run.prompt_after) or why == "prompt",
-        error_hints=run.profile.error_lines(output.text) if run.device or run.echoed or session.expect.error_regexes else [],
-        timed_out=why == "timeout",
-        waiting_for_input=_waits(run, stream) if running or why == "idle" else None,
-        duration_ms=round((now - run.begun) * 1000) if run.duration_ms is None else run.duration_ms,
+        exit_code=None if result is None else result.exit_code,
+        exit_code_reason=_exit_code_reason(run),
+        done_reason=reason,
+        prompt_detected=bool(result is not None and result.prompt_after) or reason == "prompt",
+        error_hints=run.profile.error_lines(output.text) if has_error_patterns else [],
+        timed_out=reason == "timeout",
+        waiting_for_input=_waits_for_input(run, stream) if result is None or reason == "idle" else None,
+        duration_ms=round((now - run.spec.started) * 1000) if result is None else result.duration_ms,
         block_id=run.block_id,
-        cursor=str(stream.spool_end if run.spool_begin is None else min(run.spool_begin, stream.spool_end)),
-        next_cursor=str(stream.spool_end if run.spool_end is None else min(run.spool_end, stream.spool_end)),
+        cursor=str(spool_begin),
+        next_cursor=str(spool_end),
         output_truncated=output.omitted_bytes > 0,
         omitted_bytes=output.omitted_bytes or None,
         pages=run.pages or None,
-        mode=None if running else mode_at(session),
-        message=unanswered_line(run) if running else None,
+        mode=None if result is None else mode_at(session),
+        message=unanswered_line(run) if result is None else None,
         failed_line=run.failed_lines[0].line if run.failed_lines else None,
         failed_lines=run.failed_lines or None,
         notices=session.notices.take(request.task_id),

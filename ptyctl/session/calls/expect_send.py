@@ -1,138 +1,154 @@
-"""Questions and their answers: expect_send, and exec_interactive_expect, a whole dialogue (CONTRACTS, pty_*)."""
+"""Dialogues: expect_send, one question and its answer, and exec_interactive_expect, a program with several."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from ptyctl.api.errors import PtyctlError, invalid
+from ptyctl.api.errors import NextStep, PtyctlError, invalid
 from ptyctl.api.pty import ExpectStep, PtyExecInteractiveExpect, PtyExpectSend, PtyReply
 from ptyctl.core.search import MatchRange
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.runs.run import Run
 from ptyctl.session.session import Session
 
-from .expect import Expecting, Wanted, matched, timed_out, wanted
-from .pty_calls import begin, output_cursor, seconds, until_idle
+from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply
+from .pty_calls import begin, output_cursor, until_idle, wait_seconds
 
-#: How long the mode may take to become idle after the end of a run.
-_END_S = 2.0
+#: How long the mode may take to become idle after the end of a run (seconds).
+_IDLE_WAIT_S = 2.0
 
 
 async def expect_send(session: Session, request: PtyExpectSend) -> PtyReply:
-    """Waits, and sends in the very step in which the match is found; while it waits, others read and write."""
-    want = wanted(request.expect_type, request.expect, "expect")
-    answer = Answer(session, request.send, Writer(request.task_id, sensitive=request.sensitive))
+    """Wait for a match and send in the same step. Other readers and writers continue meanwhile."""
+    expected = expectation(request.expect_type, request.expect, "expect")
+    answer = _AnswerOnMatch(session, request.send, Writer(request.task_id, sensitive=request.sensitive))
     session.gate.check(answer.writer)
-    span = await Expecting(session, want, request.from_cursor, answer).run(seconds(request.timeout_ms))
-    if answer.refused is not None:
-        raise answer.refused
-    if span is None:
-        return timed_out(session, "what was expected").model_copy(update={"sent": False})
-    return matched(session, span, want).model_copy(update={"sent": True})
+    match = await ExpectWait(session, expected, request.from_cursor, answer).run(wait_seconds(request.timeout_ms))
+    if answer.error is not None:
+        raise answer.error
+    if match is None:
+        return timeout_reply(session, "the expected text").model_copy(update={"sent": False})
+    return match_reply(session, match, expected).model_copy(update={"sent": True})
 
 
 async def exec_interactive_expect(session: Session, request: PtyExecInteractiveExpect) -> PtyReply:
-    """Starts a program and goes through a dialogue, one step after the other, to its prompt."""
-    wants = [_wanted(step, f"steps[{number}].expect") for number, step in enumerate(request.steps)]
-    deadline = asyncio.get_running_loop().time() + seconds(request.timeout_ms)
+    """Start a program and go through a dialogue step by step, to the program's end."""
+    expectations = [_step_expectation(step, f"steps[{number}].expect") for number, step in enumerate(request.steps)]
+    deadline = asyncio.get_running_loop().time() + wait_seconds(request.timeout_ms)
     run = await begin(session, request.cmd, request.cwd, request.task_id, "interactive")
     dialogue = _Dialogue(session, run, deadline, request.task_id)
-    for number, (step, want) in enumerate(zip(request.steps, wants, strict=True)):
-        if not await dialogue.step(step, want):
+    for number, (step, expected) in enumerate(zip(request.steps, expectations, strict=True)):
+        if not await dialogue.perform(step, expected):
             return await dialogue.failed(number, step)
     return await dialogue.finished()
 
 
-class Answer:
-    """Typed when its question is found, unless `due` says that it is too late for it."""
+class _AnswerOnMatch:
+    """Types an answer when its question is found.
 
-    def __init__(self, session: Session, text: str, writer: Writer, due: Callable[[], bool] = lambda: True) -> None:
+    Attributes:
+        sent: whether it was typed.
+        error: why it could not be typed.
+    """
+
+    def __init__(self, session: Session, text: str, writer: Writer, allowed: Callable[[], bool] = lambda: True) -> None:
+        """`allowed` returns whether the answer may still be typed."""
+        self.writer = writer
         self.sent = False
-        self.refused: PtyctlError | None = None
+        self.error: PtyctlError | None = None
         self._session = session
         self._text = text
-        self.writer = writer
-        self._due = due
+        self._allowed = allowed
 
-    def __call__(self, span: MatchRange) -> None:
-        if not self._due():
+    def __call__(self, match: MatchRange) -> None:
+        if not self._allowed():
             return
         try:
             self._session.gate.type_now(self._text, self.writer)
             self.sent = True
         except PtyctlError as error:
-            self.refused = error
+            self.error = error
 
 
 class _Dialogue:
-    """One run and the steps through it; `cursor` lies behind the last question."""
+    """One run and the steps through it."""
 
     def __init__(self, session: Session, run: Run, deadline: float, task_id: str | None) -> None:
-        self.cursor = output_cursor(session, run)
         self._session = session
         self._run = run
         self._deadline = deadline
         self._task_id = task_id
-        self._begun = PtyReply(session_id=session.session_id, block_id=run.block_id)
+        self._cursor = output_cursor(session, run)
+        self._reply = PtyReply(session_id=session.session_id, block_id=run.block_id)
 
-    def over(self) -> bool:
-        """Whether the program has ended."""
-        return self._run.done_reason is not None
+    async def perform(self, step: ExpectStep, expected: Expectation) -> bool:
+        """Wait for a question and answer it; return whether it was answered.
 
-    async def step(self, step: ExpectStep, want: Wanted) -> bool:
-        """Waits for the question and answers it. What the program asked before it ended is answered by nobody: the answer would
-        be a command to the shell."""
-        left = self._deadline - asyncio.get_running_loop().time()
-        timeout_s = left if step.timeout_ms is None else min(left, step.timeout_ms / 1000)
+        A question is not answered after the program has ended: the answer would be a command to the shell.
+        """
+        remaining_s = self._deadline - asyncio.get_running_loop().time()
+        timeout_s = remaining_s if step.timeout_ms is None else min(remaining_s, step.timeout_ms / 1000)
         writer = Writer(self._task_id, sensitive=step.sensitive)
-        to_shell = want.kind == "prompt"
-        answer = Answer(self._session, step.send, writer, lambda: to_shell or not self.over())
-        span = await Expecting(self._session, want, self.cursor, answer, self.over).run(max(timeout_s, 0))
-        if answer.refused is not None:
-            raise answer.refused
-        if span is not None and answer.sent:
-            self.cursor = span.end
+        to_shell = expected.kind == "prompt"
+        answer = _AnswerOnMatch(self._session, step.send, writer, lambda: to_shell or not self._run.ended)
+        wait = ExpectWait(self._session, expected, self._cursor, answer, lambda: self._run.ended)
+        match = await wait.run(max(timeout_s, 0))
+        if answer.error is not None:
+            raise answer.error
+        if match is not None and answer.sent:
+            self._cursor = match.end
         return answer.sent
 
     async def failed(self, number: int, step: ExpectStep) -> PtyReply:
-        """Which step, why, and what is on the screen."""
-        stream = self._session.stream
-        told = f"steps[{number}] waited for {step.expect or 'the prompt'!r}, and "
-        reason, why = "step_timeout", "it did not come in time; answer it with pty_send, or end it with pty_end_session"
+        """Return the reply for a step that was not answered: which, why, and the screen."""
+        stream, result = self._session.stream, self._run.result
+        reason, why, hint = "step_timeout", "it was not shown in time", str(NextStep.ANSWER_OR_INTERRUPT)
         if stream.ended is not None:
-            reason, why = "eof", f"the far end closed: {stream.ended.message}"
-        elif self.over():
-            reason = "cancelled" if self._run.done_reason == "cancelled" else "prompt"
-            why = "the program had ended before it could be answered"
-        update = {
-            "ok": False,
-            "error": "timeout" if reason == "step_timeout" else "eof",
-            "message": f"{told}{why} (screen: what is to be seen)",
-            "exit_reason": reason,
-            "failed_step": number,
-            "exit_code": self._run.exit_code,
-            "screen": "\n".join((await self._session.display.screen.state()).snapshot.rows).rstrip("\n"),
-            "resume_cursor": stream.spool_end,
-        }
-        return self._begun.model_copy(update=update)
+            reason, why, hint = "eof", f"the far end closed: {stream.ended.message}", ""
+        elif result is not None:
+            reason = "cancelled" if result.done_reason == "cancelled" else "prompt"
+            why, hint = "the program ended before it was answered", ""
+        screen = (await self._session.display.screen.state()).snapshot
+        return self._reply.model_copy(
+            update={
+                "ok": False,
+                "error": "timeout" if reason == "step_timeout" else "eof",
+                "message": f"steps[{number}] waited for {step.expect or 'the prompt'!r}: {why}; screen has what is visible",
+                "hint": hint or None,
+                "exit_reason": reason,
+                "failed_step": number,
+                "exit_code": None if result is None else result.exit_code,
+                "screen": "\n".join(screen.rows).rstrip("\n"),
+                "resume_cursor": stream.spool_end,
+            }
+        )
 
     async def finished(self) -> PtyReply:
-        """After the last step the program goes on to its end, as long as the caller waits."""
-        stream, run = self._session.stream, self._run
-        while run.done_reason is None and asyncio.get_running_loop().time() < self._deadline:
+        """Wait for the program's end after the last step, and return the reply."""
+        stream, loop = self._session.stream, asyncio.get_running_loop()
+        while not self._run.ended and loop.time() < self._deadline:
             await stream.signal.wait(self._deadline)
-        if run.done_reason is None:
-            message = "all steps are done and the program still runs; wait with pty_wait_prompt"
-            update = {"ok": False, "error": "timeout", "message": message, "exit_reason": "step_timeout"}
-            return self._begun.model_copy(update={**update, "resume_cursor": self.cursor})
-        await until_idle(self._session, asyncio.get_running_loop().time() + _END_S)
-        reason = run.done_reason if run.done_reason in ("eof", "cancelled") else "prompt"
-        code = self._session.exit_code() if reason == "eof" else run.exit_code
-        return self._begun.model_copy(update={"exit_reason": reason, "exit_code": code, "resume_cursor": stream.spool_end})
+        result = self._run.result
+        if result is None:
+            return self._reply.model_copy(
+                update={
+                    "ok": False,
+                    "error": "timeout",
+                    "message": "all steps are done and the program still runs",
+                    "hint": str(NextStep.WAIT_FOR_PROMPT),
+                    "exit_reason": "step_timeout",
+                    "resume_cursor": self._cursor,
+                }
+            )
+        await until_idle(self._session, loop.time() + _IDLE_WAIT_S)
+        reason = result.done_reason if result.done_reason in ("eof", "cancelled") else "prompt"
+        code = self._session.exit_code() if reason == "eof" else result.exit_code
+        update = {"exit_reason": reason, "exit_code": code, "resume_cursor": stream.spool_end}
+        return self._reply.model_copy(update=update)
 
 
-def _wanted(step: ExpectStep, field: str) -> Wanted:
+def _step_expectation(step: ExpectStep, field: str) -> Expectation:
     if step.expect_type != "prompt" and not step.expect:
         raise invalid(f"{field} must not be empty", field=field)
-    return wanted(step.expect_type, step.expect, field)
+    return expectation(step.expect_type, step.expect, field)

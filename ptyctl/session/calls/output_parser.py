@@ -12,7 +12,7 @@ from typing import Any
 from ptyctl.api.controller import Progress
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.platforms import Platform
-from ptyctl.session.runs.output import output_of
+from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 
 from .exec import execute
@@ -59,7 +59,7 @@ def may_show_json(cmd: str, suffix: str) -> bool:
 
 async def _parsed(session: Session, reply: ExecReply) -> ParsedOutput:
     platform, run = session.platform, session.runs.find(reply.block_id)
-    if run.done_reason is None:
+    if not run.ended:
         return ParsedOutput(why="it still runs; wait for it with block_id, and parse again")
     if platform is None:
         return ParsedOutput(why="the session has no platform; open it with one")
@@ -67,7 +67,7 @@ async def _parsed(session: Session, reply: ExecReply) -> ParsedOutput:
         return ParsedOutput(why="only the output of one command can be parsed; give cmd alone")
     if reply.error_hints:
         return ParsedOutput(why="the device refused the command; see error_hints")
-    output = output_of(run, session.stream, MAX_PARSED_BYTES)
+    output = run_output(run, session.stream, MAX_PARSED_BYTES)
     if output.omitted_bytes:
         return ParsedOutput(why=f"the output is longer than {MAX_PARSED_BYTES} bytes; ask for less of it")
     return await asyncio.to_thread(parse, platform, run.command, output.text)

@@ -1,4 +1,4 @@
-"""The pty_* operations on one session: runs that nobody waits for, waits by cursor, sends, reads (CONTRACTS, pty_*)."""
+"""The pty_* operations on one session: runs without a waiting caller, waits by cursor, input, and reads of the spool."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ import os
 import shlex
 from pathlib import Path
 
-from ptyctl.api.errors import invalid, unsupported
+from ptyctl.api.errors import NextStep, invalid, unsupported
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.api.pty import PtyExecBlock, PtyExecInteractive, PtyReadSpool, PtyReply, PtySend, PtyWaitFor, PtyWaitPrompt
+from ptyctl.api.pty import (
+    PtyExecBlock,
+    PtyExecInteractive,
+    PtyReadSpool,
+    PtyReply,
+    PtySend,
+    PtyWaitFor,
+    PtyWaitPrompt,
+)
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.marker import Marker
 from ptyctl.core.shells import Dialect, shell_dialect
@@ -19,59 +27,61 @@ from ptyctl.session.runs.run import Origin, Run
 from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
 
-from .expect import Expecting, Wanted, matched, past_the_end, timed_out, wanted
+from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
 
-#: How long a shell may take for its start-up files and for the echo of a command: the reply's cursor lies behind it.
+#: How long a shell may take for its start-up files and the echo of a command: the reply's cursor is after the echo (seconds).
 _ECHO_WAIT_S = 30.0
-#: How long a shell may take from its prompt's mark to the prompt; one whose prompt is empty shows nothing.
-_EDITOR_S = 0.3
-#: A run notices the end of its terminal at once; this bounds the wait for it all the same.
-_EOF_S = 2.0
+#: How long a shell may take from its prompt's mark to the prompt; an empty prompt shows nothing (seconds).
+_LINE_EDITOR_WAIT_S = 0.3
+#: Upper bound for a run to end after its terminal has ended (seconds).
+_EOF_WAIT_S = 2.0
 
 
 async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
-    """Starts a command and comes back when its output begins; the block goes on."""
+    """Start a command and return when its output begins; the block continues."""
     run = await begin(session, request.cmd, request.cwd, request.task_id, "exec")
-    return PtyReply(block_id=run.block_id, seq=run.seq, ts=run.begun_ms, resume_cursor=output_cursor(session, run))
+    cursor = output_cursor(session, run)
+    return PtyReply(block_id=run.block_id, seq=run.spec.seq, ts=run.spec.started_ms, resume_cursor=cursor)
 
 
 async def exec_interactive(session: Session, request: PtyExecInteractive) -> PtyReply:
-    """As exec_block, for a program that is talked to: until its end no other may start."""
+    """Start a program that the caller talks to. Until it ends, no other run can start."""
     run = await begin(session, request.cmd, request.cwd, request.task_id, "interactive")
     return PtyReply(
         session_id=session.session_id,
         block_id=run.block_id,
-        ts_begin=run.begun_ms,
+        ts_begin=run.spec.started_ms,
         resume_cursor=output_cursor(session, run),
     )
 
 
 async def wait_for(session: Session, request: PtyWaitFor) -> PtyReply:
-    want = wanted(request.match_type, request.match, "match")
-    span = await Expecting(session, want, request.from_cursor).run(seconds(request.timeout_ms))
-    if span is None:
-        return timed_out(session, "the match")
-    if want.kind == "prompt":
-        await _finalised(session)
-    if want.kind == "eof":  # what ran has ended with it
-        await until_idle(session, asyncio.get_running_loop().time() + _EOF_S)
-    return matched(session, span, want)
+    """Wait for a match from a cursor."""
+    expected = expectation(request.match_type, request.match, "match")
+    match = await ExpectWait(session, expected, request.from_cursor).run(wait_seconds(request.timeout_ms))
+    if match is None:
+        return timeout_reply(session, "the match")
+    if expected.kind == "prompt":
+        await _wait_until_released(session)
+    if expected.kind == "eof":  # the current run ends with the terminal
+        await until_idle(session, asyncio.get_running_loop().time() + _EOF_WAIT_S)
+    return match_reply(session, match, expected)
 
 
 async def wait_prompt(session: Session, request: PtyWaitPrompt) -> PtyReply:
-    """The first prompt behind the cursor, once the mode is idle too."""
-    deadline = asyncio.get_running_loop().time() + seconds(request.timeout_ms)
-    want = Wanted("prompt")
-    span = await Expecting(session, want, request.from_cursor).run(seconds(request.timeout_ms))
-    if span is not None:
-        await _finalised(session)
-    if span is None or not await until_idle(session, deadline):
-        return timed_out(session, "the prompt")
-    return matched(session, span, want)
+    """Wait for the first prompt after a cursor, and until the mode is idle."""
+    deadline = asyncio.get_running_loop().time() + wait_seconds(request.timeout_ms)
+    expected = Expectation("prompt")
+    match = await ExpectWait(session, expected, request.from_cursor).run(wait_seconds(request.timeout_ms))
+    if match is not None:
+        await _wait_until_released(session)
+    if match is None or not await until_idle(session, deadline):
+        return timeout_reply(session, "the prompt")
+    return match_reply(session, match, expected)
 
 
 async def send(session: Session, request: PtySend) -> PtyReply:
-    """Types text, each newline of any kind as one Enter."""
+    """Type text, each newline of any kind as one Enter."""
     deadline = asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000
     writer = Writer(request.task_id, sensitive=request.sensitive, deadline=deadline)
     session.gate.check(writer)
@@ -82,7 +92,7 @@ async def send(session: Session, request: PtySend) -> PtyReply:
 
 
 async def interrupt(session: Session, task_id: str | None) -> PtyReply:
-    """Ctrl-C, before all that waits to be typed."""
+    """Press Ctrl-C, before all waiting input."""
     writer = Writer(task_id)
     session.gate.check(writer)
     session.runs.interrupted()
@@ -91,12 +101,15 @@ async def interrupt(session: Session, task_id: str | None) -> PtyReply:
 
 
 async def press(session: Session, key: bytes, task_id: str | None) -> PtyReply:
-    """Any other key, in its turn. At a prompt it waits for the line editor: until that shows the prompt, the terminal itself
-    would take the key, and a Ctrl-D would be lost."""
+    """Press another key, after all waiting input.
+
+    At a prompt, wait for the line editor: until it shows the prompt, the terminal itself would handle the key and lose a
+    Ctrl-D.
+    """
     session.gate.check(Writer(task_id))
-    stream, last = session.stream, session.stream.prompts.last()
-    deadline = asyncio.get_running_loop().time() + _EDITOR_S
-    while last is not None and session.runs.mode == "idle" and stream.spool_end == last[1]:
+    stream, last_prompt = session.stream, session.stream.prompts.last()
+    deadline = asyncio.get_running_loop().time() + _LINE_EDITOR_WAIT_S
+    while last_prompt is not None and session.runs.mode == "idle" and stream.spool_end == last_prompt[1]:
         if stream.ended is not None or asyncio.get_running_loop().time() >= deadline:
             break
         await stream.signal.wait(deadline)
@@ -105,14 +118,16 @@ async def press(session: Session, key: bytes, task_id: str | None) -> PtyReply:
 
 
 def read_spool(session: Session, request: PtyReadSpool) -> PtyReply:
-    """Spool text from any cursor, also from before the window. Characters are whole: where `max_bytes` holds not even one, one
-    comes all the same; one that has not arrived yet is left for the next read."""
+    """Read spool text from any cursor, in whole characters.
+
+    At least one character is returned even if `max_bytes` is less; an incomplete one at the end is left for the next read.
+    """
     stream, cursor = session.stream, request.from_cursor
     if cursor > stream.spool_end:
         raise past_the_end(cursor, stream.spool_end)
     begin, lost = cursor, 0
     text = stream.read(begin, begin + request.max_bytes)
-    if not text and begin < stream.spool_end:  # it was not kept, and is no longer in memory
+    if not text and begin < stream.spool_end:  # not persisted, and no longer in memory
         begin = max(begin, stream.window.start)
         lost = begin - cursor
         text = stream.read(begin, begin + request.max_bytes)
@@ -120,17 +135,17 @@ def read_spool(session: Session, request: PtyReadSpool) -> PtyReply:
     if not whole and text:
         text = stream.read(begin, begin + UTF8_MAX_BYTES)
         whole = _first_character(text, last=begin + len(text) >= stream.spool_end and stream.ended is not None)
-    told = f"{lost} bytes from {cursor} on were not kept: the disk or the quota was full" if lost else None
-    return PtyReply(
-        data=text[:whole].decode("utf-8", "replace"), cursor=cursor, resume_cursor=begin + whole, message=told
-    )  # fmt: skip
+    message = f"{lost} bytes from {cursor} on were not kept: the disk or the quota was full" if lost else None
+    data = text[:whole].decode("utf-8", "replace")
+    return PtyReply(data=data, cursor=cursor, resume_cursor=begin + whole, message=message)
 
 
 def status(session: Session) -> PtyReply:
-    run = session.runs.current
+    """Return the terminal's mode and current block."""
+    run, mode = session.runs.current, session.runs.mode
     return PtyReply(
-        mode=session.runs.mode,
-        active_session_id=session.session_id if session.runs.mode == "interactive" else None,
+        mode=mode,
+        active_session_id=session.session_id if mode == "interactive" else None,
         active_block_id=run.block_id if run is not None else None,
         shell_id=session.session_id,
         resume_cursor=session.stream.spool_end,
@@ -138,60 +153,63 @@ def status(session: Session) -> PtyReply:
 
 
 async def begin(session: Session, cmd: str, cwd: str | None, task_id: str | None, origin: Origin) -> Run:
-    """Starts a run, and waits until its output begins, or it is over."""
+    """Start a run, and wait until its output begins or it has ended."""
     if not cmd.strip():
-        raise invalid("cmd is empty; to press Enter alone use pty_enter", field="cmd")
-    place = _directory(session, cwd) if cwd is not None else None
-    command = cmd if place is None else _there(session, place, cmd)
+        raise invalid("cmd is empty", hint=NextStep.SEND_ENTER, field="cmd")
+    directory = _directory(session, cwd) if cwd is not None else None
+    command = cmd if directory is None else _in_directory(session, directory, cmd)
     writer = Writer(task_id)
-    run = await session.runs.begin(command, session.profile(), writer, origin=origin, submitted=cmd, cwd=place)
+    run = await session.runs.begin(command, session.profile(), writer, origin=origin, submitted=cmd, cwd=directory)
     deadline = asyncio.get_running_loop().time() + _ECHO_WAIT_S
-    while run.spool_begin is None and run.done_reason is None and asyncio.get_running_loop().time() < deadline:
+    while run.spool_begin is None and not run.ended and asyncio.get_running_loop().time() < deadline:
         await session.stream.signal.wait(deadline)
-    if run.failure is not None:
-        raise run.failure
+    if run.result is not None and run.result.failure is not None:
+        raise run.result.failure
     return run
 
 
 def output_cursor(session: Session, run: Run) -> int:
-    """Where the run's output begins, or the spool's end as long as it does not."""
-    return session.stream.spool_end if run.spool_begin is None else min(run.spool_begin, session.stream.spool_end)
+    """Return where the run's output begins, or the spool's end while that is unknown."""
+    end = session.stream.spool_end
+    return end if run.spool_begin is None else min(run.spool_begin, end)
 
 
 async def until_idle(session: Session, deadline: float) -> bool:
-    """Whether the terminal is free, now or by then."""
+    """Wait until no run is active; return False at the deadline."""
     while session.runs.mode != "idle" and asyncio.get_running_loop().time() < deadline:
         await session.stream.signal.wait(deadline)
     return session.runs.mode == "idle"
 
 
-def seconds(timeout_ms: int) -> float:
-    """How long a call may wait, as the caller asks and clients bear."""
+def wait_seconds(timeout_ms: int) -> float:
+    """Return how long a call may wait."""
     return min(timeout_ms, MAX_WAIT_MS) / 1000
 
 
-async def _finalised(session: Session) -> None:
-    """The run that a prompt has ended lets go of the terminal: the mode is what the prompt says (spec, 4.4)."""
-    while (run := session.runs.current) is not None and run.done_reason is not None:
+async def _wait_until_released(session: Session) -> None:
+    """Wait until a run that a prompt has ended releases the terminal."""
+    while (run := session.runs.current) is not None and run.ended:
         await session.stream.signal.wait()
 
 
 def _directory(session: Session, cwd: str) -> str:
-    """Where to run. On this machine it must be there, and what is relative begins where the shell is."""
+    """Return the directory to run in. A local one must exist; a relative one is relative to the shell's directory."""
     if session.spec.protocol != "local":
         return cwd
     last = session.stream.last_prompt
     here = os.fsdecode(last.cwd) if last is not None and last.cwd else "."
-    place = Path(here) / expand_user(cwd)
-    if not is_directory(place):
-        raise invalid(f"cwd {cwd} is no directory here; give one that is", field="cwd")
-    return str(place)
+    path = Path(here) / expand_user(cwd)
+    if not is_directory(path):
+        raise invalid(f"cwd {cwd} is not a directory on this machine", field="cwd")
+    return str(path)
 
 
-def _there(session: Session, place: str, cmd: str) -> str:
-    """All of the command in that directory, or none of it."""
+def _in_directory(session: Session, directory: str, cmd: str) -> str:
+    """Return a command that runs all of `cmd` in the directory, or nothing."""
     dialect = _dialect(session)
-    quoted = shlex.quote(place) if dialect != "fish" else "'" + place.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    quoted = shlex.quote(directory)
+    if dialect == "fish":
+        quoted = "'" + directory.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return f"cd -- {quoted} && {Marker('', dialect).eval_command(cmd)}"
 
 
@@ -202,12 +220,12 @@ def _dialect(session: Session) -> Dialect:
     else:
         dialect = shell_dialect(program) if program is not None else "posix" if session.spec.probe_shell else None
     if dialect is None:
-        raise unsupported("cwd needs a shell, and this is not known to be one; leave it out", field="cwd")
+        raise unsupported("cwd needs a shell, and this is not known to be one", hint="leave cwd out", field="cwd")
     return dialect
 
 
 def _first_character(text: bytes, *, last: bool) -> int:
-    """The length of the character at the begin, or 0 where it is not whole; what can be none counts as one by one byte."""
+    """Return the length of the first character, or 0 if it is incomplete. Invalid bytes count as one character each."""
     for size in range(1, len(text) + 1):
         if whole_characters(text[:size]) == size:
             return size

@@ -19,7 +19,12 @@ class Prompt:
         self.learned: str | None = None
 
     def learn(self, line: str) -> None:
+        """Take a line as the prompt."""
         self.learned = line
+
+    def forget(self) -> None:
+        """Another program is in the foreground."""
+        self.learned = None
 
     def match(self, line: str, profile: DeviceProfile) -> Certainty | None:
         """How certain it is that the last line of the output is the prompt."""

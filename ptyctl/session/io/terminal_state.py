@@ -65,6 +65,12 @@ class TerminalState:
         channel = self._channel()
         return channel.leads_foreground() if channel is not None else None
 
+    def exit_code(self) -> int | None:
+        """Return the exit code of the channel's program, if it has ended with one."""
+        channel = self._channel()
+        status = channel.exit_status if channel is not None else None
+        return None if status is None else status.shell_code
+
     def line_editor_active(self) -> bool:
         """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
         on."""

@@ -1,4 +1,9 @@
-"""A coroutine that nearly always need not wait becomes a task only where it has to: a task costs a turn of the loop."""
+"""Starting a coroutine without a task.
+
+Python 3.12 has `asyncio.eager_task_factory` for this; this module can be replaced by it when 3.11 is no longer supported. A
+task that is created for a coroutine that does not suspend costs an iteration of the event loop, about a third of a short
+command.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +13,20 @@ from typing import Any
 
 
 def start_eagerly(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None] | None:
-    """Runs it up to where it has to wait, in this very step; the task goes on with it from there. None where it has ended.
+    """Run a coroutine synchronously until it first suspends; create a task only for the rest.
 
-    As Python 3.12 does with `eager_start`, but until it first waits the task that runs it is its caller's: it must not begin
-    an `asyncio.timeout` before, which would be the caller's too.
+    Returns None if the coroutine has finished. Until it first suspends the current task is the caller's, so the coroutine must
+    not enter an `asyncio.timeout` before.
     """
     try:
         awaited = coroutine.send(None)
     except StopIteration:
         return None
-    return asyncio.create_task(_GoneOn(coroutine, awaited), name=name)
+    return asyncio.create_task(_Suspended(coroutine, awaited), name=name)
 
 
-class _GoneOn(Coroutine[Any, Any, None]):
-    """A coroutine that waits already: whoever drives it hears first what it waits for, and tells it of any cancel."""
+class _Suspended(Coroutine[Any, Any, None]):
+    """A suspended coroutine: yields to its new driver what it already waits for, and passes on a cancellation."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, None], awaited: Any) -> None:
         self._coroutine = coroutine

@@ -1,4 +1,4 @@
-"""CompletionStrategy 2: two marks typed around the command; what is between them is the output, exactly (design, section 6)."""
+"""Completion by a marker: two marks are typed around the command, and the output between them is exact."""
 
 from __future__ import annotations
 
@@ -11,112 +11,120 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
-from .long_command import Typeable
 from .run import Run
-from .run_terminal import finish_run, type_for_run
-from .unmarked_prompt import UnmarkedPrompt
+from .shell_command import ShellCommand
+from .strategy import UnmarkedPrompt, finish_run, type_for_run
 
-#: The last mark is looked for in so much of the raw end.
+#: The end mark in ASCII form is searched for in this many bytes at the end of the raw output.
 _TAIL_BYTES = 128 * 1024
 
 
 class MarkerStrategy:
-    """Wraps the command; the shell sends the marks around it."""
+    """Wraps the command so that the shell sends a mark before and after it.
 
-    told_by_marks = True
+    Attributes:
+        marker: the marker used.
+        defined: whether the shell has the function that sends marks.
+    """
 
-    def __init__(self, terminal: TerminalState, marker: Marker, *, defined: bool, inner: bool, near: bool) -> None:
-        """`defined`: the shell knows how to send a mark. `inner`: it runs in a shell that announces itself. `near`: it is a
-        program of this machine."""
-        self._terminal = terminal
+    ends_by_marks = True
+
+    def __init__(self, terminal: TerminalState, marker: Marker, *, defined: bool, nested: bool, local: bool) -> None:
+        """Create the strategy.
+
+        Args:
+            nested: the shell runs inside a shell with marks of its own.
+            local: the shell is a program of this machine.
+        """
+        self.next_check: float | None = None
         self.marker = marker
-        self._counter = 0
-        self._inner = inner
-        self._near = marker.dialect if near and not inner else None  # the inner one may be another user's
-        self._outer_end: PlacedMark | None = None
-        self._bare: UnmarkedPrompt | None = None
-        self._typeable: Typeable | None = None
-        self._watch: _AsciiWatch | None = None
-        self.look_at: float | None = None
         self.defined = defined
+        self._terminal = terminal
+        self._counter = 0
+        self._nested = nested
+        self._dialect = marker.dialect if local and not nested else None  # a nested shell may be another user's
+        self._outer_end: PlacedMark | None = None
+        self._unmarked: UnmarkedPrompt | None = None
+        self._command: ShellCommand | None = None
+        self._ascii_marks: _AsciiMarks | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
         terminal, stream, marker = self._terminal, self._terminal.stream, self.marker
         self._counter = stream.next_counter(marker.nonce)
-        self._typeable = Typeable(run.command, self._near)
-        line = marker.line(self._typeable.text, self._counter, define=not self.defined)
-        run.prompt_before = terminal.last_line()
-        run.raw_sent, run.spool_sent = stream.raw_size, stream.spool_end
-        self._bare = UnmarkedPrompt(terminal, run)
+        self._command = ShellCommand(run.command, self._dialect)
+        line = marker.line(self._command.text, self._counter, define=not self.defined)
+        run.typing(stream.raw_size, stream.spool_end, terminal.last_line())
+        self._unmarked = UnmarkedPrompt(terminal, run)
         if isinstance(marker, AsciiMarker):
-            self._watch = _AsciiWatch(marker, self._counter, stream)
+            self._ascii_marks = _AsciiMarks(marker, self._counter, stream)
         await type_for_run(terminal, run, as_paste(line, BRACKETED_PASTE in stream.terminal_modes) + "\n", writer)
 
-    def look(self, run: Run) -> None:
-        terminal = self._terminal
-        assert self._bare is not None
-        if self._watch is not None:
-            self._watch.look(run, terminal)
-        if terminal.stream.ended is not None:
-            finish_run(terminal, run, "eof")
-        elif self._prompt_alone(run, self._bare):
-            self.defined = False
-            run.prompt_after = terminal.last_line()
-            if run.raw_begin is None:
-                run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
-            run.exit_code_reason = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
-            finish_run(terminal, run, "cancelled" if run.interrupted else "prompt")
-        self.look_at = self._look_again(run, self._bare)
+    def check(self, run: Run) -> None:
+        assert self._unmarked is not None
+        if self._ascii_marks is not None:
+            self._ascii_marks.check(run, self._terminal)
+        if self._terminal.stream.ended is not None:
+            finish_run(self._terminal, run, "eof")
+        elif self._prompt_without_mark(run, self._unmarked):
+            self._finish_at_prompt(run)
+        self.next_check = self._next_check(run, self._unmarked)
 
-    def over(self) -> None:
-        if self._typeable is not None:
-            self._typeable.close()
-
-    def marked(self, run: Run, placed: PlacedMark) -> None:
-        """A mark of this session came by."""
+    def mark_received(self, run: Run, placed: PlacedMark) -> None:
         mark = placed.mark
         if mark.nonce != self.marker.nonce:
-            if self._inner and run.sent:
-                self._outer(run, placed)
+            if self._nested and run.sent:
+                self._outer_mark_received(run, placed)
             return
         if mark.kind == "begin" and mark.counter == self._counter:
             self.defined = True
-            run.raw_begin, run.spool_begin = placed.raw_end, placed.spool_end
+            run.output_began(placed.raw_end, placed.spool_end)
         elif mark.kind == "end" and mark.counter == self._counter + 1 and run.raw_begin is not None:
-            run.exit_code = mark.status
-            reason: DoneReason = "cancelled" if run.stopped else "marker"
-            run.finish(reason, self._terminal.now(), raw_end=placed.raw_begin, spool_end=placed.spool_begin)
+            reason: DoneReason = "cancelled" if run.ended_by_signal(mark.status) else "marker"
+            finish_run(
+                self._terminal, run, reason, raw_end=placed.raw_begin, spool_end=placed.spool_begin, exit_code=mark.status
+            )
 
-    def _outer(self, run: Run, placed: PlacedMark) -> None:
-        """A shell that announces itself is back: the one within it, to which the command was typed, has ended."""
+    def close(self) -> None:
+        if self._command is not None:
+            self._command.close()
+
+    def _finish_at_prompt(self, run: Run) -> None:
+        self.defined = False
+        run.output_began_with_echo()
+        why = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
+        reason: DoneReason = "cancelled" if run.interrupted else "prompt"
+        finish_run(self._terminal, run, reason, exit_code_reason=why, prompt_after=self._terminal.last_line())
+
+    def _outer_mark_received(self, run: Run, placed: PlacedMark) -> None:
+        """The outer shell sends a mark: the nested one, to which the command was typed, has ended."""
         if placed.mark.kind == "end":
             self._outer_end = placed
         elif placed.mark.kind == "prompt":
-            run.exit_code = placed.mark.status
-            if run.raw_begin is None:
-                run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
+            run.output_began_with_echo()
             end = self._outer_end or placed
-            run.finish("marks", self._terminal.now(), raw_end=end.raw_begin, spool_end=end.spool_begin)
+            finish_run(
+                self._terminal, run, "marks", raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=placed.mark.status
+            )
 
-    def _prompt_alone(self, run: Run, bare: UnmarkedPrompt) -> bool:
-        """Whether the prompt is there, and tells the end without a mark.
+    def _prompt_without_mark(self, run: Run, unmarked: UnmarkedPrompt) -> bool:
+        """Return whether the prompt ends the run without a mark.
 
-        After an interrupt a shell drops the rest of the line, the second mark too (bash, dash, zsh). It does the same when a
-        command dies by SIGINT without our doing; a shell within the shell never knew of the mark, nor of how to send one.
+        After an interrupt a shell drops the rest of the line with the second mark (bash, dash, zsh). The same happens when a
+        command dies by a SIGINT from elsewhere, and a nested shell cannot send marks.
         """
         if not run.interrupted:
-            return bare.tells_end(runs=True)
+            return unmarked.ends_run(begun=True)
         terminal = self._terminal
-        there = terminal.prompt.match(terminal.last_line(), run.profile) is not None
-        return there and terminal.now() >= terminal.stream.last_data + SETTLE_S
+        at_prompt = terminal.prompt.match(terminal.last_line(), run.profile) is not None
+        return at_prompt and terminal.now() >= terminal.stream.last_data + SETTLE_S
 
-    def _look_again(self, run: Run, bare: UnmarkedPrompt) -> float | None:
+    def _next_check(self, run: Run, unmarked: UnmarkedPrompt) -> float | None:
         settled = self._terminal.stream.last_data + SETTLE_S
-        return settled if run.interrupted and self._terminal.now() < settled else bare.look_again()
+        return settled if run.interrupted and self._terminal.now() < settled else unmarked.next_check()
 
 
-class _AsciiWatch:
-    """Finds the marks of the ASCII form in the spool."""
+class _AsciiMarks:
+    """Searches the spool for marks in ASCII form."""
 
     def __init__(self, marker: AsciiMarker, counter: int, stream: OutputStream) -> None:
         self._stream = stream
@@ -125,22 +133,22 @@ class _AsciiWatch:
         self._end_pattern = compile_pattern(marker.pattern("E", counter + 1), "marker")
         self._raw = stream.raw_size
 
-    def look(self, run: Run, terminal: TerminalState) -> None:
+    def check(self, run: Run, terminal: TerminalState) -> None:
         if self._end is None:
             found = self._begin.search(self._stream.window)
             if found is None:
                 return
             text = self._stream.read(found.start, found.end)
-            run.spool_begin = found.end
-            run.raw_begin = self._raw + max(self._stream.read_raw(self._raw, self._stream.raw_size).find(text), 0) + len(text)
+            position = self._stream.read_raw(self._raw, self._stream.raw_size).find(text)
+            run.output_began(self._raw + max(position, 0) + len(text), found.end)
             self._end = Search(self._end_pattern, found.end)
         found = self._end.search(self._stream.window)
         if found is not None:
             text = self._stream.read(found.start, found.end)
-            run.exit_code = int(self._end_pattern.search(text).group(1))
-            run.finish("marker", terminal.now(), raw_end=self._raw_end(text), spool_end=found.start)
+            exit_code = int(self._end_pattern.search(text).group(1))
+            finish_run(terminal, run, "marker", raw_end=self._raw_end(text), spool_end=found.start, exit_code=exit_code)
 
     def _raw_end(self, mark: bytes) -> int:
-        """Where the end mark stands in output.raw: printf writes it in one piece, so nothing stands within it."""
+        """Return the raw offset of the end mark. printf writes it at once, so it is contiguous."""
         begin = max(self._raw, self._stream.raw_size - _TAIL_BYTES)
         return begin + max(self._stream.read_raw(begin, self._stream.raw_size).rfind(mark), 0)

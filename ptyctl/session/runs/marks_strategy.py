@@ -9,85 +9,80 @@ from ptyctl.core.marks import PlacedMark
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .long_command import Typeable
 from .run import Run
-from .run_terminal import finish_run, type_for_run
-from .unmarked_prompt import UnmarkedPrompt
+from .shell_command import ShellCommand
+from .strategy import UnmarkedPrompt, finish_run, type_for_run
 
 NO_MARKS = "a shell without marks is in front (su, sudo, exec, or its prompt's commands were replaced)"
 
 
 class MarksStrategy:
-    """Types the command and lets the marks tell the rest."""
+    """Types the command, as it is or in an eval, and waits for the marks.
 
-    told_by_marks = True
+    Attributes:
+        marks_lost: whether a prompt ended the run without a mark.
+    """
+
+    ends_by_marks = True
 
     def __init__(self, terminal: TerminalState, marker: Marker) -> None:
+        self.next_check: float | None = None
+        self.marks_lost = False
         self._terminal = terminal
         self._marker = marker
         self._end: PlacedMark | None = None
-        self._bare: UnmarkedPrompt | None = None
-        self._typeable: Typeable | None = None
-        self.look_at: float | None = None
-        self.silent = False
+        self._unmarked: UnmarkedPrompt | None = None
+        self._command: ShellCommand | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
-        terminal, stream = self._terminal, self._terminal.stream
-        run.prompt_before = terminal.last_line()
-        run.raw_sent, run.spool_sent = stream.raw_size, stream.spool_end
-        self._bare = UnmarkedPrompt(terminal, run)
-        self._typeable = Typeable(run.command, self._marker.dialect)
-        await type_for_run(terminal, run, self._typed(self._typeable.text) + "\n", writer)
+        stream = self._terminal.stream
+        run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
+        self._unmarked = UnmarkedPrompt(self._terminal, run)
+        self._command = ShellCommand(run.command, self._marker.dialect)
+        await type_for_run(self._terminal, run, self._typed_form(self._command.text) + "\n", writer)
 
-    def look(self, run: Run) -> None:
-        assert self._bare is not None
+    def check(self, run: Run) -> None:
+        assert self._unmarked is not None
         if self._terminal.stream.ended is not None:
             finish_run(self._terminal, run, "eof")
-        elif self._bare.tells_end(runs=run.raw_begin is not None, ended=self._end is not None):
-            self._fell_silent(run)
+        elif self._unmarked.ends_run(begun=run.raw_begin is not None, ended=self._end is not None):
+            self.marks_lost = True
+            run.output_began_with_echo()
+            prompt = self._terminal.last_line()
+            finish_run(self._terminal, run, "prompt", exit_code_reason=NO_MARKS, prompt_after=prompt)
         else:
-            self.look_at = self._bare.look_again()
+            self.next_check = self._unmarked.next_check()
 
-    def over(self) -> None:
-        if self._typeable is not None:
-            self._typeable.close()
+    def mark_received(self, run: Run, placed: PlacedMark) -> None:
+        """Record begin and end; the prompt ends the run, also without these.
 
-    def _typed(self, command: str) -> str:
-        editing = BRACKETED_PASTE in self._terminal.stream.terminal_modes
-        if editing and self._marker.dialect != "fish" and is_typable(command):  # fish has no mark for what it refuses to run
-            return command
-        return as_paste(
-            f" {self._marker.eval_command(command)}", editing
-        )  # the blank keeps it out of a history that is asked to
-
-    def marked(self, run: Run, placed: PlacedMark) -> None:
-        """A mark of this session came by. The prompt ends the run, also one without begin and end; output ends at the end mark.
-
-        Were the run over at its end mark already, the prompt that follows could be taken for the next one's.
+        If the run ended at its end mark, the prompt that follows could be taken for the prompt of the next run.
         """
         if not run.sent or placed.mark.nonce == self._marker.nonce:
             return
         kind = placed.mark.kind
         if kind == "begin" and run.raw_begin is None:
-            run.raw_begin, run.spool_begin = placed.raw_end, placed.spool_end
+            run.output_began(placed.raw_end, placed.spool_end)
         elif kind == "end" and run.raw_begin is not None:
             self._end = self._end or placed
         elif kind == "prompt":
-            self._prompt(run, placed)
+            self._prompt_received(run, placed)
 
-    def _prompt(self, run: Run, placed: PlacedMark) -> None:
-        if run.raw_begin is None:  # nothing ran: what was said of the command stands behind its echo
-            run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
+    def close(self) -> None:
+        if self._command is not None:
+            self._command.close()
+
+    def _typed_form(self, command: str) -> str:
+        editing = BRACKETED_PASTE in self._terminal.stream.terminal_modes
+        if editing and self._marker.dialect != "fish" and is_typable(command):  # fish sends no mark for a command it refuses
+            return command
+        return as_paste(
+            f" {self._marker.eval_command(command)}", editing
+        )  # the blank keeps it out of the history, if configured
+
+    def _prompt_received(self, run: Run, placed: PlacedMark) -> None:
+        run.output_began_with_echo()  # if nothing ran: the shell's message follows the echo
         end = self._end or placed
-        run.exit_code = placed.mark.status  # what ran before the end mark may have changed the status, but not this one
-        reason: DoneReason = "cancelled" if run.stopped else "marks"
-        run.finish(reason, self._terminal.now(), raw_end=end.raw_begin, spool_end=end.spool_begin)
-
-    def _fell_silent(self, run: Run) -> None:
-        """A prompt stands at the end, and no mark came with it."""
-        self.silent = True
-        run.prompt_after = self._terminal.last_line()
-        if run.raw_begin is None:
-            run.echoed, run.raw_begin, run.spool_begin = True, run.raw_sent, run.spool_sent
-        run.exit_code_reason = NO_MARKS
-        finish_run(self._terminal, run, "prompt")
+        exit_code = placed.mark.status  # hooks before the end mark may have changed the status of that mark
+        reason: DoneReason = "cancelled" if run.ended_by_signal(exit_code) else "marks"
+        finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=exit_code)

@@ -13,10 +13,9 @@ from ptyctl.session.device.typed_line import TypedLine
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 
-from .output import shown_between
-from .run import Run
-from .run_terminal import finish_run, type_for_run
-from .strategy import Typing
+from .run import Question, Run
+from .run_output import render_between
+from .strategy import Typing, finish_run, type_for_run
 
 #: Without a known prompt, and without a time from the caller, this much silence ends the run.
 DEFAULT_IDLE_S = 2.0
@@ -33,7 +32,7 @@ State = Literal["prompt", "text", "pager", "quiet", "maybe_question"]
 class PromptStrategy:
     """Each line is answered by the prompt, or by silence; the lines of a text by their echo."""
 
-    told_by_marks = False
+    ends_by_marks = False
 
     def __init__(self, terminal: TerminalState, lines: list[str], idle_s: float | None) -> None:
         """`idle_s` None: only the prompt ends a line."""
@@ -41,12 +40,10 @@ class PromptStrategy:
         self._lines = lines
         self._number = 0
         self._idle_s = idle_s
-        self.look_at: float | None = None
+        self.next_check: float | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
-        run.device = run.echoed = True
-        run.prompt_before = self._terminal.last_line()
-        run.raw_begin = self._terminal.stream.raw_size
+        run.typing_on_device(self._terminal.stream.raw_size, self._terminal.last_line())
         self._text = FreeText(self._terminal, run.profile)
         await self._type_next(run, writer)
 
@@ -54,18 +51,18 @@ class PromptStrategy:
         line = self._lines[self._number]
         self._number += 1
         self._writer = writer
-        run.line = self._number
+        run.typing_line(self._number)
         self._text.type(line)
         self._typed = TypedLine(self._terminal, run.profile, line, only_line=len(self._lines) == 1)
         await type_for_run(self._terminal, run, line + "\n", writer)
 
-    def look(self, run: Run) -> Typing | None:
+    def check(self, run: Run) -> Typing | None:
         terminal, stream, typed = self._terminal, self._terminal.stream, self._typed
         if typed.receive():
             self._take_in(run)
         line, now, last = terminal.last_line(), terminal.now(), stream.last_data
         state = self._state(run, line)
-        since = max(last, run.answered) if state in ("quiet", "maybe_question") else last
+        since = max(last, run.answered_at) if state in ("quiet", "maybe_question") else last
         due = None if state is None else since + self._stay_s(run, state, line)
         idle_due = None if self._idle_s is None else max(last, typed.typed_at) + self._idle_s
         if stream.ended is not None:
@@ -77,17 +74,15 @@ class PromptStrategy:
         elif idle_due is not None and now >= idle_due:
             by_caller = run.request is not None and run.request.until_idle_ms is not None
             finish_run(terminal, run, "until_idle" if by_caller else "idle")
-        self.look_at = min((when for when in (due, idle_due) if when is not None), default=None)
+        self.next_check = min((when for when in (due, idle_due) if when is not None), default=None)
         return None
 
     def _take_in(self, run: Run) -> None:
         """Bytes were received: a question is answered, and the output may begin."""
-        run.question = None
+        run.output_followed()
         typed = self._typed
-        if typed.output is not None and run.spool_begin is None:
-            run.spool_begin = typed.spool_output
-            if len(self._lines) == 1:
-                run.raw_begin, run.echoed = typed.output, False
+        if typed.output is not None and typed.spool_output is not None and run.spool_begin is None:
+            run.device_output_began(typed.spool_output, typed.output if len(self._lines) == 1 else None)
             self._terminal.stream.signal.notify()  # for callers that wait for the output to begin
 
     def _act(self, run: Run, state: State, line: str) -> Typing | None:
@@ -96,19 +91,18 @@ class PromptStrategy:
         if state == "prompt":
             return self._end_line(run, line)
         if state == "pager":
-            run.pages += 1
+            run.page_shown()
             typed.pager_answered()
             pager = run.profile.pager(line)
             return terminal.gate.interrupt(pager.key.encode() if pager is not None else b"", SYSTEM)
         if state == "text" or (self._text.find_request(typed) and self._text_continues):
             return self._type_next(run, self._writer)
         if state == "maybe_question" or self._text.request or run.profile.asks(line):
-            run.question, run.unsure = self._text.request or line, state == "maybe_question"
-            run.ended.notify()
+            run.asked(Question(self._text.request or line, certain=state != "maybe_question"))
             terminal.stream.signal.notify()
         elif typed.find_buried_prompt():
             return terminal.gate.type("\n", SYSTEM)
-        return self.look(run)
+        return self.check(run)
 
     def _end_line(self, run: Run, last_line: str) -> Typing | None:
         """The prompt is shown again: type the next line, or end the run."""
@@ -128,16 +122,17 @@ class PromptStrategy:
         """
         if run.request is None or run.request.lines is None:
             return True
-        errors = run.profile.error_lines(shown_between(self._terminal.stream, begin, end))
+        errors = run.profile.error_lines(render_between(self._terminal.stream, begin, end))
         if not errors:
             return True
-        run.failed_lines.append(FailedLine(number=self._number, line=self._lines[self._number - 1], said=errors))
+        run.line_failed(FailedLine(number=self._number, line=self._lines[self._number - 1], said=errors))
         return run.request.on_error == "continue"
 
-    def marked(self, run: Run, placed: PlacedMark) -> None:
+    def mark_received(self, run: Run, placed: PlacedMark) -> None:
         """Marks do not end this run."""
 
-    def over(self) -> None: ...
+    def close(self) -> None:
+        """Nothing to release."""
 
     def _state(self, run: Run, line: str) -> State | None:
         """None if there is nothing to do about it."""

@@ -1,4 +1,4 @@
-"""A run: one command from its begin to its end. It belongs to the session; calls only wait for it (design, section 6)."""
+"""A run: one command from its start to its end. It belongs to the session; calls only wait for it."""
 
 from __future__ import annotations
 
@@ -8,90 +8,277 @@ from typing import Literal
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest, FailedLine
+from ptyctl.core.states import RunEvent, RunState, next_run_state
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.signal import Signal
 
-#: Started by exec, started to be talked to, or typed by somebody at the terminal.
+#: Started by exec, started to be talked to, or typed by a person at the terminal.
 Origin = Literal["exec", "interactive", "typed"]
-#: What a shell reports of a command that SIGINT or SIGKILL ended: 128 and the signal's number.
-_SIGNALS = (130, 137)
+#: Exit codes of a command that SIGINT or SIGKILL ended: 128 and the number of the signal.
+_SIGNAL_EXIT_CODES = (130, 137)
 
 
-@dataclass(slots=True)
-class Run:
-    """Offsets are bytes: `raw_begin`/`raw_end` enclose what the output is rendered from, `spool_begin`/`spool_end` its text;
-    `raw_sent`/`spool_sent` are where it stood when the command was typed. They are None as long as the run has not come so far.
-    `echoed` says that the output begins with the prompt and the echo, `driven` that this process typed it and looks after it.
-    `device` says that only a prompt or quiet can tell its end, `question` is what waits for an answer in it,
-    and `unsure` that it may be none, `answered` when a caller last typed into it, on the loop's clock.
-    `line` is the number of the line that was typed last, where they are typed one by one.
-    `fence` is that of its writer's lease when it began.
-    `submitted` is the command as its caller gave it, where more is typed: a change to the directory `cwd`.
-    `block_id` is `<seq>_<ts>`, unique in its session (CONTRACTS). `ended` beats when a run of the session has ended, or asks.
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What is run, for whom, and how.
+
+    Attributes:
+        command: the text that is typed, before any wrapping.
+        profile: how the terminal's prompts, pagers and questions are recognised.
+        started: when it was started, on the loop's clock; `started_ms` in epoch milliseconds.
+        driven: False if a person typed it or an earlier process started it: nothing is typed for it.
+        fence: the fencing token of the writer's lease.
+        submitted: the command as the caller gave it, if more is typed: a change to the directory `cwd`.
     """
 
     seq: int
     command: str
     profile: DeviceProfile
-    begun: float
-    ended: Signal
+    started: float
+    started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
     request: ExecRequest | None = None
     origin: Origin = "exec"
+    driven: bool = True
     task_id: str | None = None
     fence: int | None = None
     submitted: str | None = None
     cwd: str | None = None
-    begun_ms: int = field(default_factory=lambda: int(time.time() * 1000))
-    block_id: str = field(init=False)
-    sent: bool = False
-    raw_sent: int | None = None
-    spool_sent: int | None = None
-    raw_begin: int | None = None
-    raw_end: int | None = None
-    spool_begin: int | None = None
-    spool_end: int | None = None
-    echoed: bool = False
-    device: bool = False
-    question: str | None = None
-    unsure: bool = False
-    answered: float = 0.0
-    line: int = 0
-    driven: bool = True
-    prompt_before: str = ""
-    prompt_after: str = ""
-    pages: int = 0
-    interrupted: bool = False
-    reason: str | None = None
-    done_reason: DoneReason | None = None
-    exit_code: int | None = None
-    exit_code_reason: str | None = None
-    duration_ms: int | None = None
-    failure: PtyctlError | None = None
-    failed_lines: list[FailedLine] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.block_id = f"{self.seq}_{self.begun_ms}"
 
     @property
-    def stopped(self) -> bool:
-        """Whether it was interrupted, and its exit code says that this, or the kill that followed, has ended it."""
-        return self.interrupted and self.exit_code in _SIGNALS
+    def block_id(self) -> str:
+        """`<seq>_<ts>`, unique in the session (docs/contracts.md, Addressing)."""
+        return f"{self.seq}_{self.started_ms}"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What waits for an answer.
+
+    Attributes:
+        certain: False if the text may be something else.
+    """
+
+    text: str
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended. Offsets are the ends of its output.
+
+    Attributes:
+        prompt_after: the prompt at the end of the output, if it is part of it.
+        failure: the error that the callers get.
+        cancel_reason: why it was cancelled.
+    """
+
+    done_reason: DoneReason
+    duration_ms: int
+    raw_end: int
+    spool_end: int
+    exit_code: int | None = None
+    exit_code_reason: str | None = None
+    prompt_after: str = ""
+    failure: PtyctlError | None = None
+    cancel_reason: str | None = None
+
+
+class Run:
+    """The progress of one command. Only its methods change it; the states are in `core/states.py`.
+
+    Attributes:
+        raw_begin, spool_begin: where the output begins, or None while that is unknown.
+        echoed: whether the output from `raw_begin` begins with the prompt and the echo of the command.
+        on_device: whether only a prompt or silence can end it: it runs on a device's CLI, or an unknown program.
+        prompt_before: the prompt at which the command was typed.
+        question: what waits for an answer.
+        answered_at: when a caller last typed into the run, on the loop's clock.
+        line: number of the last typed line, if lines are typed one by one; the first is 1.
+        pages: number of pages that the pager showed.
+        interrupted: whether an interrupt key was pressed.
+        failed_lines: the lines that the device refused.
+        result: how the run ended, or None.
+    """
+
+    def __init__(self, spec: RunSpec, changed: Signal) -> None:
+        """`changed` is notified when the run ends or asks a question."""
+        self.spec = spec
+        self.state: RunState = "queued"
+        self.raw_begin: int | None = None
+        self.spool_begin: int | None = None
+        self.echoed = False
+        self.on_device = False
+        self.prompt_before = ""
+        self.question: Question | None = None
+        self.answered_at = 0.0
+        self.line = 0
+        self.pages = 0
+        self.interrupted = False
+        self.failed_lines: list[FailedLine] = []
+        self.result: RunResult | None = None
+        self._changed = changed
+        self._typed_at: tuple[int, int] | None = None
+        self._sent = False
+        self._exit_code_reason: str | None = None
+
+    @property
+    def block_id(self) -> str:
+        """See `RunSpec.block_id`."""
+        return self.spec.block_id
+
+    @property
+    def command(self) -> str:
+        """The command."""
+        return self.spec.command
+
+    @property
+    def profile(self) -> DeviceProfile:
+        """How prompts, pagers and questions are recognised."""
+        return self.spec.profile
+
+    @property
+    def request(self) -> ExecRequest | None:
+        """The caller's request."""
+        return self.spec.request
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended."""
+        return self.result is not None
+
+    @property
+    def sent(self) -> bool:
+        """Whether the command, or its first line, was typed completely."""
+        return self._sent
 
     def unread(self, raw: int) -> bool:
-        """Whether a shell was still reading what was typed when the stream stood there. Its line editor may ask the terminal at
-        each line's prompt (busybox), and an answer would come behind all the lines."""
-        return self.driven and not self.device and (self.raw_begin is None or raw <= self.raw_begin)
+        """Return whether a shell had not read the whole command when the output had this raw size.
 
-    def finish(self, reason: DoneReason, now: float, *, raw_end: int, spool_end: int) -> None:
-        """The run is over; a second time changes nothing."""
-        if self.done_reason is None:
-            self.done_reason = reason
-            self.duration_ms = round((now - self.begun) * 1000)
-            self.raw_end = raw_end
-            self.spool_end = spool_end
-            self.ended.notify()
+        Its line editor may query the terminal at the prompt of each line (busybox). A reply would arrive after all lines.
+        """
+        return self.spec.driven and not self.on_device and (self.raw_begin is None or raw <= self.raw_begin)
 
-    def fail(self, error: PtyctlError, now: float, *, raw_end: int, spool_end: int) -> None:
-        """The run could not go on: its callers get the error."""
-        self.failure = error
-        self.finish("cancelled", now, raw_end=raw_end, spool_end=spool_end)
+    def wait_changed(self) -> Signal:
+        """Return the signal that is notified when the run ends or asks a question."""
+        return self._changed
+
+    # Progress, reported by the strategy that drives the run
+
+    def typing(self, raw: int, spool: int, prompt: str) -> None:
+        """The command is typed now, at this prompt."""
+        self._enter("type")
+        self._typed_at = raw, spool
+        self.prompt_before = prompt
+
+    def typing_on_device(self, raw: int, prompt: str) -> None:
+        """Lines are typed now on a device, whose output includes the echo until that was recognised."""
+        self.typing(raw, raw, prompt)
+        self.on_device = self.echoed = True
+        self.raw_begin = raw
+
+    def typing_line(self, number: int) -> None:
+        """A line is typed now, of several."""
+        self.line = number
+        if self.state != "typing":
+            self._enter("type")
+
+    def typed(self) -> None:
+        """The text was typed."""
+        self._sent = True
+        if self.state == "typing":
+            self._enter("typed")
+
+    def attached(self, raw: int | None, spool: int | None) -> None:
+        """The command was typed elsewhere; its output begins at these offsets."""
+        self._enter("attach")
+        self._sent = True
+        self.raw_begin, self.spool_begin = raw, spool
+
+    def output_began(self, raw: int, spool: int) -> None:
+        """The output begins at these offsets, after the echo."""
+        self.raw_begin, self.spool_begin, self.echoed = raw, spool, False
+
+    def output_began_with_echo(self) -> None:
+        """The end of the echo is unknown: the output begins where the command was typed."""
+        if self.raw_begin is None and self._typed_at is not None:
+            self.raw_begin, self.spool_begin = self._typed_at
+            self.echoed = True
+
+    def device_output_began(self, spool: int, raw: int | None) -> None:
+        """The echo on a device ends; `raw` is None if the echoes of several lines stay in the output."""
+        self.spool_begin = spool
+        if raw is not None:
+            self.raw_begin, self.echoed = raw, False
+
+    def page_shown(self) -> None:
+        """The pager was answered."""
+        self.pages += 1
+
+    def line_failed(self, failed: FailedLine) -> None:
+        """The device refused a line."""
+        self.failed_lines.append(failed)
+
+    def asked(self, question: Question) -> None:
+        """The program asks a question."""
+        if self.state == "running":
+            self._enter("ask")
+        self.question = question
+        self._changed.notify()
+
+    def output_followed(self) -> None:
+        """Output followed the question: it no longer waits for an answer."""
+        self.question = None
+        if self.state == "asking":
+            self._enter("answer")
+
+    def answered(self, now: float) -> None:
+        """A caller typed into the run."""
+        self.output_followed()
+        self.answered_at = now
+
+    def interrupt(self) -> None:
+        """An interrupt key was pressed."""
+        self.interrupted = True
+
+    def without_exit_code(self, reason: str | None) -> None:
+        """No exit code can be determined, for this reason."""
+        self._exit_code_reason = reason
+
+    # The end
+
+    def ended_by_signal(self, exit_code: int | None) -> bool:
+        """Return whether the run was interrupted and its exit code shows that a signal ended it."""
+        return self.interrupted and exit_code in _SIGNAL_EXIT_CODES
+
+    def finish(
+        self,
+        done_reason: DoneReason,
+        now: float,
+        *,
+        raw_end: int,
+        spool_end: int,
+        exit_code: int | None = None,
+        exit_code_reason: str | None = None,
+        prompt_after: str = "",
+        failure: PtyctlError | None = None,
+        cancel_reason: str | None = None,
+    ) -> None:
+        """End the run. A second call has no effect."""
+        if self.result is not None:
+            return
+        self._enter("end")
+        self.result = RunResult(
+            done_reason,
+            round((now - self.spec.started) * 1000),
+            raw_end,
+            spool_end,
+            exit_code=exit_code,
+            exit_code_reason=None if exit_code is not None else exit_code_reason or self._exit_code_reason,
+            prompt_after=prompt_after,
+            failure=failure,
+            cancel_reason=cancel_reason,
+        )
+        self._changed.notify()
+
+    def _enter(self, event: RunEvent) -> None:
+        self.state = next_run_state(self.state, event)

@@ -1,4 +1,4 @@
-"""What goes on beside a run where its caller asked for it: answers to what it asks, and a cancel after a time."""
+"""Tasks beside a run that its caller asked for: responses to questions, and a cancellation after a time."""
 
 from __future__ import annotations
 
@@ -19,53 +19,60 @@ from .run import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """`text` is typed each time that the pattern appears behind what was answered before, as long as the writer may."""
+class ResponseRule:
+    """Text that is typed each time its pattern appears after the previous match."""
 
     pattern: Any
     text: str
     writer: Writer
 
 
-def compile_responses(request: ExecRequest | None, writer: Writer) -> list[Answer]:
-    """Raises PtyctlError INVALID_ARGUMENT for a pattern that RE2 refuses."""
-    asked = (request.responses or ()) if request is not None else ()
+def compile_responses(request: ExecRequest | None, writer: Writer) -> list[ResponseRule]:
+    """Return the request's rules.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses.
+    """
+    responses = (request.responses or ()) if request is not None else ()
     return [
-        Answer(compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
-        for item in asked
+        ResponseRule(compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
+        for item in responses
     ]
 
 
 def start_run_tasks(
-    run: Run, answers: list[Answer], terminal: TerminalState, interrupted: Callable[[], None]
+    run: Run, rules: list[ResponseRule], terminal: TerminalState, on_interrupt: Callable[[], None]
 ) -> list[asyncio.Task[None]]:
-    """`interrupted` is called when the run has been interrupted. Whoever ends the run ends the tasks."""
-    tasks = [asyncio.create_task(_answer(run, answer, terminal)) for answer in answers]
+    """Start the tasks. The caller cancels them when the run ends.
+
+    `on_interrupt` is called after the run was interrupted.
+    """
+    tasks = [asyncio.create_task(_respond(run, rule, terminal)) for rule in rules]
     if run.request is not None and run.request.cancel_after_ms is not None:
-        tasks.append(asyncio.create_task(_cancel_later(run, run.request.cancel_after_ms / 1000, terminal, interrupted)))
+        tasks.append(asyncio.create_task(_cancel_later(run, run.request.cancel_after_ms / 1000, terminal, on_interrupt)))
     return tasks
 
 
-async def _answer(run: Run, answer: Answer, terminal: TerminalState) -> None:
+async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState) -> None:
     stream = terminal.stream
     while run.spool_begin is None:
         await stream.signal.wait()
-    search = Search(answer.pattern, run.spool_begin)
+    search = Search(rule.pattern, run.spool_begin)
     while True:
         found = search.search(stream.window)
         if found is None or found.start == found.end:
             await stream.signal.wait(coalesce=True)
             continue
         try:
-            await terminal.gate.type(answer.text, answer.writer)
+            await terminal.gate.type(rule.text, rule.writer)
         except PtyctlError:
-            return  # the lock was lost, or the far end is gone: the run goes on, or ends by itself
-        search = Search(answer.pattern, found.end)
+            return  # the lock was lost or the channel has ended: the run continues or ends without responses
+        search = Search(rule.pattern, found.end)
 
 
-async def _cancel_later(run: Run, after_s: float, terminal: TerminalState, interrupted: Callable[[], None]) -> None:
+async def _cancel_later(run: Run, after_s: float, terminal: TerminalState, on_interrupt: Callable[[], None]) -> None:
     await asyncio.sleep(after_s)
-    if run.done_reason is None:
-        with suppress(PtyctlError):  # the far end is gone: that ends the run too
+    if not run.ended:
+        with suppress(PtyctlError):  # the channel has ended, which ends the run too
             await terminal.gate.interrupt(ETX, SYSTEM)
-        interrupted()
+        on_interrupt()

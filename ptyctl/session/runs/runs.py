@@ -1,4 +1,4 @@
-"""The runs of one session: at most one at a time, each with a block_id, kept for those who ask again."""
+"""The runs of one session: at most one at a time. Ended runs can be queried by their block_id."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import render
-from ptyctl.core.states import TerminalMode, next_mode
+from ptyctl.core.states import ModeEvent, TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
 from ptyctl.session.io.coalesced_timer import CoalescedTimer
 from ptyctl.session.io.gate import Writer
@@ -19,48 +19,54 @@ from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.transcript.open_block import OpenBlock
 
 from .eager_task import start_eagerly
-from .run import Origin, Run
+from .run import Origin, Run, RunSpec
 from .run_tasks import compile_responses, start_run_tasks
-from .run_terminal import finish_run
-from .shell_probe import Shell
-from .strategy import Typing
-from .strategy_selector import StrategySelector, closed
+from .shell_probe import ProbedShell
+from .strategy import Typing, finish_run
+from .strategy_selector import StrategySelector
 
-#: A run that is about to end (its text is there, its mark not yet) does not make the next call fail.
+#: A call waits this long for a run whose output is complete but whose mark has not arrived (seconds).
 BUSY_GRACE_S = 0.25
-#: Ended runs that can still be asked for by their block_id.
+#: Number of ended runs that can be queried.
 KEPT_RUNS = 64
-#: What a shell shows before the further lines of a command (POSIX PS2).
-_CONTINUATION = "> "
+#: Prompt of a shell for the further lines of a command (POSIX PS2).
+_CONTINUATION_PROMPT = "> "
 
 
 class Runs:
-    """`on_begin` and `on_end` are told of each run, exactly once each; `first_seq` is the number of the first one."""
+    """Starts runs, drives the current one, and ends it.
+
+    Attributes:
+        mode: the terminal's mode, from the table in `core/states.py`.
+        current: the current run.
+        changed: notified when a run ends or asks a question.
+    """
 
     def __init__(
         self,
         terminal: TerminalState,
-        driver: StrategySelector,
+        selector: StrategySelector,
         first_seq: int = 1,
         *,
         on_begin: Callable[[Run], None] = lambda run: None,
         on_end: Callable[[Run], None] = lambda run: None,
     ) -> None:
+        """`on_begin` and `on_end` are called once for each run; `first_seq` is the number of the first run."""
         self.mode: TerminalMode = "idle"
         self.current: Run | None = None
+        self.changed = Signal()
         self._on_begin = on_begin
         self._on_end = on_end
-        #: Beats when a run has ended, or asks.
-        self.ended = Signal()
         self._terminal = terminal
-        self._driver = driver
+        self._stream = terminal.stream
+        self._selector = selector
         self._history: dict[str, Run] = {}
         self._next_seq = first_seq
         self._task: asyncio.Task[None] | None = None
-        self._helpers: list[asyncio.Task[None]] = []
-        self._alarm = CoalescedTimer(self._due)
+        self._run_tasks: list[asyncio.Task[None]] = []
+        self._timer = CoalescedTimer(self._check_due)
         self._reserved_for = ""
-        self._prompt_end = 0
+        self._prompt_raw_end = 0
         self._prompt_line = ""
 
     async def begin(
@@ -73,31 +79,42 @@ class Runs:
         submitted: str | None = None,
         cwd: str | None = None,
     ) -> Run:
-        """Starts a run; it goes on whether its caller waits or not. For `submitted` and `cwd` see Run.
+        """Start a run. It continues whether its caller waits or not. For `submitted` and `cwd` see `RunSpec`.
 
         Raises:
-            PtyctlError: BUSY, naming the run in the way; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT.
+            PtyctlError: BUSY, naming the current run; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT.
         """
         fence = self._terminal.gate.check(writer)
-        answers = compile_responses(request, writer)
+        rules = compile_responses(request, writer)
         if self.current is not None or self._reserved_for:
-            await self._free()
+            await self._wait_until_free()
             fence = self._terminal.gate.check(writer)
-        run = self._new(command, profile, origin, request, writer.task_id, submitted, cwd)
-        run.fence = fence
+        spec = RunSpec(
+            self._next_seq,
+            command,
+            profile,
+            self._terminal.now(),
+            request=request,
+            origin=origin,
+            task_id=writer.task_id,
+            fence=fence,
+            submitted=submitted,
+            cwd=cwd,
+        )
+        run = self._add(spec)
         self._on_begin(run)
-        self._helpers = start_run_tasks(run, answers, self._terminal, self.interrupted)
-        self._type(run, self._driver.begin(run, writer))
+        self._run_tasks = start_run_tasks(run, rules, self._terminal, self.interrupted)
+        self._start_typing(run, self._selector.begin(run, writer))
         return run
 
     @contextlib.asynccontextmanager
     async def reserved(self, why: str) -> AsyncIterator[None]:
-        """The session types by itself meanwhile, and nobody begins a run.
+        """Reserve the terminal for input of the session itself: no run can start meanwhile.
 
         Raises:
-            PtyctlError: BUSY, where a run is on.
+            PtyctlError: BUSY during a run.
         """
-        await self._free()
+        await self._wait_until_free()
         self._reserved_for = why
         try:
             yield
@@ -105,88 +122,102 @@ class Runs:
             self._reserved_for = ""
 
     @property
-    def shell(self) -> Shell | None:
-        """What was found out of the program in front; None before its first command."""
-        return self._driver.shell
+    def shell(self) -> ProbedShell | None:
+        """What is known of the shell in the foreground; None before its first command."""
+        return self._selector.shell
 
     def find(self, block_id: str) -> Run:
-        """Raises PtyctlError NOT_FOUND for an id that is unknown, or of too long ago."""
+        """Return the run with this id.
+
+        Raises:
+            PtyctlError: NOT_FOUND if the id is unknown or too old.
+        """
         try:
             return self._history[block_id]
         except KeyError:
             raise PtyctlError(
-                ErrorCode.NOT_FOUND, f"no run {block_id} here (any more); use the block_id of a recent reply"
+                ErrorCode.NOT_FOUND,
+                f"there is no recent run {block_id} in this session",
+                {"block_id": block_id},
+                hint=NextStep.LIST_BLOCKS,
             ) from None
 
     def interrupted(self) -> None:
-        """Somebody pressed an interrupt key: the run may now end with the prompt alone."""
+        """An interrupt key was pressed: the current run may now end with a prompt alone."""
         if self.current is not None:
-            self.current.interrupted = True
-            self._terminal.stream.signal.notify()
+            self.current.interrupt()
+            self._stream.signal.notify()
 
     def typing(self) -> None:
-        """Something is typed: what stands in the line by now is the prompt, or a question that is answered."""
+        """A caller types: the current line is a prompt, or a question that is answered now."""
         if self.current is not None:
-            self.current.question, self.current.answered = None, self._terminal.now()
-        if self.current is None and not self._prompt_line:
+            self.current.answered(self._terminal.now())
+        elif not self._prompt_line:
             self._prompt_line = self._terminal.last_line()
 
-    def marked(self, placed: PlacedMark) -> None:
-        """A mark of this session came by: it belongs to the present run, or somebody has typed a command."""
+    def mark_received(self, placed: PlacedMark) -> None:
+        """Handle a mark of this session: it belongs to the current run, or a person typed a command."""
         kind = placed.mark.kind
-        hooks = placed.mark.nonce == self._driver.hooks_nonce
         if kind == "prompt":
-            self._driver.prompt_marked()
-        if self.current is None and kind == "begin" and hooks:
+            self._selector.prompt_mark_received()
+        if self.current is None and kind == "begin" and placed.mark.nonce == self._selector.shell_nonce:
             self._begin_typed(placed)
-        run, way = self.current, self._driver.way
-        if run is not None and way is not None and run.done_reason is None:
-            way.marked(run, placed)
-            if run.done_reason is not None:  # at once: who asks next finds the terminal free
+        run, strategy = self.current, self._selector.strategy
+        if run is not None and strategy is not None and not run.ended:
+            strategy.mark_received(run, placed)
+            if run.ended:  # release the terminal at once
                 self._finish(run)
         if kind == "prompt":
-            self._prompt_end, self._prompt_line = placed.raw_end, ""
+            self._prompt_raw_end, self._prompt_line = placed.raw_end, ""
 
     def end_by_caller(self, run: Run, reason: DoneReason, spool_end: int) -> None:
-        """A run ends with what its caller waited for, unless marks will tell its true end: then it goes on."""
-        way = self._driver.way
-        if way is None or not way.told_by_marks or self.current is not run:
-            stream = self._terminal.stream
-            run.finish(reason, self._terminal.now(), raw_end=stream.raw_size, spool_end=spool_end)
-            stream.signal.notify()
+        """End a run with what its caller waited for, unless marks will report its true end."""
+        strategy = self._selector.strategy
+        if strategy is None or not strategy.ends_by_marks or self.current is not run:
+            finish_run(self._terminal, run, reason, spool_end=spool_end)
+            self._stream.signal.notify()
 
     def far_end_gone(self) -> None:
-        """The far end is gone: a typed command has nobody who would notice."""
-        if self.current is not None and not self.current.driven:
+        """The channel has ended. No task checks a command that a person typed, so it ends here."""
+        if self.current is not None and not self.current.spec.driven:
             finish_run(self._terminal, self.current, "eof")
             self._finish(self.current)
 
+    def resume(self, running: OpenBlock) -> None:
+        """Continue a command that an earlier process started; marks will report its end."""
+        block = running.block
+        spec = RunSpec(
+            block.seq,
+            block.cmd,
+            UNKNOWN_DEVICE,
+            self._terminal.now(),
+            started_ms=block.ts_begin,
+            origin=block.origin,
+            driven=False,
+            task_id=block.task_id,
+        )
+        self._add(spec).attached(running.raw_begin, running.spool_begin)
+        self._selector.select_marks()
+
     async def close(self) -> None:
-        """Ends what drives the present run."""
+        """End the current run because the session is closed."""
         await self.abort("the session was closed")
 
     async def abort(self, reason: str) -> None:
-        """Ends the present run, whatever it does, and what drives it, so that nothing more is typed for it."""
+        """End the current run and everything that types for it."""
         if self.current is not None:
-            self.current.reason = reason
+            finish_run(self._terminal, self.current, "cancelled", cancel_reason=reason)
             self._finish(self.current)
-        self._alarm.stop()
-        await closed(self._task)
+        self._timer.stop()
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
-    def _new(
-        self,
-        command: str,
-        profile: DeviceProfile,
-        origin: Origin,
-        request: ExecRequest | None = None,
-        task_id: str | None = None,
-        submitted: str | None = None,
-        cwd: str | None = None,
-    ) -> Run:
-        run = Run(self._next_seq, command, profile, self._terminal.now(), self.ended, request, origin, task_id)
-        run.submitted, run.cwd = submitted, cwd
-        self._next_seq += 1
-        self.mode = next_mode(self.mode, "begin_interactive" if origin == "interactive" else "begin_block")
+    def _add(self, spec: RunSpec) -> Run:
+        run = Run(spec, self.changed)
+        self._next_seq = spec.seq + 1
+        event: ModeEvent = "begin_interactive" if spec.origin == "interactive" else "begin_block"
+        self.mode = next_mode(self.mode, event)
         self.current = run
         self._history[run.block_id] = run
         while len(self._history) > KEPT_RUNS:
@@ -194,113 +225,106 @@ class Runs:
         return run
 
     def _begin_typed(self, placed: PlacedMark) -> None:
-        told = placed.mark.command
-        command = told.decode("utf-8", "replace") if told is not None else self._read_off(placed.raw_begin)
-        run = self._new(command.strip(), UNKNOWN_DEVICE, "typed", None, None)
-        run.sent, run.driven = True, False
-        run.raw_begin, run.spool_begin = placed.raw_end, placed.spool_end
+        """A person typed a command: make a run for it."""
+        reported = placed.mark.command
+        command = reported.decode("utf-8", "replace") if reported is not None else self._command_on_screen(placed.raw_begin)
+        run = self._add(
+            RunSpec(self._next_seq, command.strip(), UNKNOWN_DEVICE, self._terminal.now(), origin="typed", driven=False)
+        )
+        run.attached(placed.raw_end, placed.spool_end)
         self._on_begin(run)
-        self._driver.watch_typed()
+        self._selector.select_marks()
 
-    def resume(self, running: OpenBlock) -> None:
-        """A command of an earlier process still runs: it has begun already, and its marks will tell its end."""
-        block = running.block
-        self._next_seq = block.seq
-        run = self._new(block.cmd, UNKNOWN_DEVICE, block.origin, None, block.task_id)
-        self._history.pop(run.block_id)
-        run.begun_ms, run.block_id, run.sent, run.driven = block.ts_begin, block.block_id, True, False
-        self._history[run.block_id] = run
-        run.raw_sent, run.spool_sent = block.raw_begin, block.spool_begin
-        run.raw_begin, run.spool_begin = running.raw_begin, running.spool_begin
-        self._driver.watch_typed()
-
-    def _read_off(self, raw_begin: int) -> str:
-        """The command as the screen shows it behind the prompt, where the shell does not tell it."""
-        terminal = self._terminal
-        shown = render(terminal.stream.read_raw(self._prompt_end, raw_begin), terminal.width()).strip("\n")
-        lines = shown.split("\n")
-        prompt = self._prompt_line or terminal.prompt.learned or ""
+    def _command_on_screen(self, raw_begin: int) -> str:
+        """Return the command as the screen shows it after the prompt, if the shell does not report it."""
+        text = render(self._stream.read_raw(self._prompt_raw_end, raw_begin), self._terminal.width()).strip("\n")
+        lines = text.split("\n")
+        prompt = self._prompt_line or self._terminal.prompt.learned or ""
         first = next((at for at in reversed(range(len(lines))) if lines[at].startswith(prompt)), 0)
-        more = [line.removeprefix(_CONTINUATION) for line in lines[first + 1 :]]
+        more = [line.removeprefix(_CONTINUATION_PROMPT) for line in lines[first + 1 :]]
         return "\n".join([lines[first].removeprefix(prompt), *more])
 
-    def _type(self, run: Run, typing: Typing) -> None:
-        self._task = start_eagerly(self._typed(run, typing), f"run {run.block_id}")
+    def _start_typing(self, run: Run, typing: Typing) -> None:
+        self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
 
-    async def _typed(self, run: Run, typing: Typing) -> None:
-        """Types for a run, then looks at it again: while something is on its way, what the terminal shows tells little."""
+    async def _type(self, run: Run, typing: Typing) -> None:
+        """Type for a run and check it afterwards: while input is being sent, the terminal's state says little."""
         try:
             await typing
         except PtyctlError as error:
-            self._failed(run, error)
-        except BaseException:  # a cancel, or a fault of ours: nobody looks at it any more
+            self._typing_failed(run, error)
+        except BaseException:  # a cancellation or an internal error: nothing would check the run again
             self._finish(run)
             raise
         if self.current is run:
-            self._look()
+            self._check()
 
-    def _look(self) -> None:
-        """Whether the present run is over, or something more is to be typed for it."""
-        run, way, signal = self.current, self._driver.way, self._terminal.stream.signal
+    def _check(self) -> None:
+        """Check whether the current run has ended, or needs more input."""
+        run, strategy, signal = self.current, self._selector.strategy, self._stream.signal
         signal.observe(None)
         if run is None:
             return
-        typing = way.look(run) if way is not None and run.done_reason is None else None
-        if run.done_reason is not None:
+        typing = strategy.check(run) if strategy is not None and not run.ended else None
+        if run.ended:
             self._finish(run)
         elif typing is not None:
-            self._type(run, typing)
-        elif way is not None:
-            signal.observe(self._look)
-            if way.look_at is not None:
-                self._alarm.at(way.look_at)
+            self._start_typing(run, typing)
+        elif strategy is not None:
+            signal.observe(self._check)
+            if strategy.next_check is not None:
+                self._timer.at(strategy.next_check)
 
-    def _due(self) -> None:
-        if self._terminal.stream.signal.observed:
-            self._look()
+    def _check_due(self) -> None:
+        if self._stream.signal.observed:
+            self._check()
 
-    def _failed(self, run: Run, error: PtyctlError) -> None:
-        stream = self._terminal.stream
-        if stream.ended is not None and run.sent:
+    def _typing_failed(self, run: Run, error: PtyctlError) -> None:
+        if self._stream.ended is not None and run.sent:
             finish_run(self._terminal, run, "eof")
         else:
-            run.fail(error, self._terminal.now(), raw_end=stream.raw_size, spool_end=stream.spool_end)
+            finish_run(self._terminal, run, "cancelled", failure=error)
 
     def _finish(self, run: Run) -> None:
-        if run.done_reason is None:  # the session was closed, or the server ends
+        if not run.ended:  # the server ends
             finish_run(self._terminal, run, "cancelled")
         if self.current is run:
             self.current = None
-            self._terminal.stream.signal.observe(None)
-            for helper in self._helpers:
-                helper.cancel()
-            self._helpers.clear()
-            if run.driven:
-                self._driver.over(run)
+            self._stream.signal.observe(None)
+            for task in self._run_tasks:
+                task.cancel()
+            self._run_tasks.clear()
+            if run.spec.driven:
+                self._selector.run_ended(run)
             self.mode = next_mode(self.mode, "end")
             self._on_end(run)
-        self._terminal.stream.signal.notify()
+        self._stream.signal.notify()
 
-    async def _free(self) -> None:
-        """Raises PtyctlError BUSY, naming what is in the way."""
-        grace = self._terminal.now() + BUSY_GRACE_S
-        while self.current is not None and self._terminal.now() < grace:
-            await self.ended.wait(grace)
+    async def _wait_until_free(self) -> None:
+        """Wait for a run that is about to end.
+
+        Raises:
+            PtyctlError: BUSY, naming what occupies the terminal.
+        """
+        deadline = self._terminal.now() + BUSY_GRACE_S
+        while self.current is not None and self._terminal.now() < deadline:
+            await self.changed.wait(deadline)
         if self.current is not None:
             raise self._busy(self.current)
         if self._reserved_for:
-            raise PtyctlError(ErrorCode.BUSY, f"the session is busy with {self._reserved_for}; try again in a second")
+            raise PtyctlError(ErrorCode.BUSY, f"the session is busy with {self._reserved_for}", hint="try again in a second")
 
     def _busy(self, run: Run) -> PtyctlError:
         mode = "interactive mode" if self.mode == "interactive" else "block running"
+        command = _shortened(run.spec.submitted or run.command)
         return PtyctlError(
             ErrorCode.BUSY,
-            f"{mode}: block {run.block_id} is still running ({_brief(run.submitted or run.command)}); wait for it with "
-            "block_id, answer it with a write, or interrupt it with ctrl_c",
+            f"{mode}: block {run.block_id} is still running ({command})",
             {"block_id": run.block_id, "mode": self.mode},
+            hint=NextStep.INTERRUPT_OR_WAIT,
         )
 
 
-def _brief(command: str) -> str:
+def _shortened(command: str) -> str:
     first = command.split("\n", 1)[0]
     return first if len(first) <= 60 and first == command else f"{first[:57]}..."

@@ -1,4 +1,4 @@
-"""Whether a terminal is a POSIX shell's, and how it speaks: by its program's name, or by asking it once (design, section 6)."""
+"""Finding out whether a terminal shows a POSIX shell, and which: with harmless commands whose output only a shell can give."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import MarkReceived
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
-#: How long a shell may take to answer the probe.
+#: How long a shell may take to answer a probe (seconds).
 PROBE_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
-    """`marker` is None where no POSIX shell was found; then `why` says so."""
+class ProbedShell:
+    """The result of a probe: a marker that the shell understands, or why there is none."""
 
     marker: Marker | None
     why: str | None = None
 
 
-async def ask(terminal: TerminalState, profile: DeviceProfile, nonce: str, writer: Writer) -> Shell:
-    """Types a harmless arithmetic echo at the prompt that is there; only a POSIX shell does the sum, and fish says who it is.
+async def probe_shell(terminal: TerminalState, profile: DeviceProfile, nonce: str, writer: Writer) -> ProbedShell:
+    """Probe the program at whose prompt the terminal is.
 
-    A second line tells whether the private OSC sequence comes through, or the ASCII form is needed.
+    An arithmetic echo is typed: only a POSIX shell prints the sum, and fish prints an error of its own. A second line shows
+    whether the private OSC sequence passes through, or the ASCII form is needed.
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
-    line, answer = shell_probe(left, right)
-    said = await answer_to(terminal, profile, line, writer)
-    dialect = _speaker(said, answer)
+    line, sum_text = shell_probe(left, right)
+    dialect = _dialect(await output_of(terminal, profile, line, writer), sum_text)
     if dialect is None:
-        return Shell(None, "no POSIX shell answered here")
+        return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
-    seen: list[MarkReceived] = []
-    unsubscribe = terminal.stream.subscribe(MarkReceived, seen.append)
+    marks: list[MarkReceived] = []
+    unsubscribe = terminal.stream.subscribe(MarkReceived, marks.append)
     try:
-        await answer_to(terminal, profile, marker.line(":", terminal.stream.next_counter(nonce)), writer)
+        await output_of(terminal, profile, marker.line(":", terminal.stream.next_counter(nonce)), writer)
     finally:
         unsubscribe()
-    return Shell(marker if seen else AsciiMarker(nonce, dialect))
+    return ProbedShell(marker if marks else AsciiMarker(nonce, dialect))
 
 
-def _speaker(said: list[str], answer: str) -> Dialect | None:
-    first = next((text for text in said if text.startswith(answer)), None)
-    if first is None:
-        return "fish" if any(text.startswith(FISH_ERROR_PREFIX) for text in said) else None
-    return "zsh" if len(first) > len(answer) else "posix"
-
-
-async def answer_to(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> list[str]:
-    """The lines that come back for a typed line, until the prompt is there again."""
+async def output_of(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> list[str]:
+    """Type a line and return the lines that are printed until the prompt is shown again."""
     stream = terminal.stream
-    begin, feeds = stream.spool_end, stream.line_feeds
+    begin, line_feeds = stream.spool_end, stream.line_feeds
     deadline = terminal.now() + PROBE_WAIT_S
     await terminal.gate.type(line + "\n", writer)
     while stream.ended is None and terminal.now() < deadline:
         certainty = terminal.prompt.match(terminal.last_line(), profile)
         due = deadline
-        if stream.line_feeds > feeds and certainty is not None:
+        if stream.line_feeds > line_feeds and certainty is not None:
             due = stream.last_data + (0 if certainty == "exact" else SETTLE_S)
             if terminal.now() >= due and await terminal.nothing_more():
                 break
         await stream.signal.wait(min(due, deadline))
     return stream.read(begin, stream.spool_end).decode("utf-8", "replace").split("\n")
+
+
+def _dialect(lines: list[str], sum_text: str) -> Dialect | None:
+    first = next((text for text in lines if text.startswith(sum_text)), None)
+    if first is None:
+        return "fish" if any(text.startswith(FISH_ERROR_PREFIX) for text in lines) else None
+    return "zsh" if len(first) > len(sum_text) else "posix"

@@ -1,5 +1,4 @@
-"""A command that is too long to be typed: fish lays out and colours the whole line anew for every hundred keys or so, and
-100 KB took 50 s. It reads such a command from memory of ours, as a file that no disk ever has."""
+"""A shell command in the form in which it is typed."""
 
 from __future__ import annotations
 
@@ -8,17 +7,20 @@ from typing import BinaryIO
 
 from ptyctl.core.shells import Dialect
 
-#: Typing so many characters takes fish about as long as an exec does anyway (20 ms).
+#: fish lays out and colours the whole line again for about every hundred keys: typing 100 KB took 50 s. Longer commands than
+#: this are sourced from a memory file instead; typing this many characters takes fish 20 ms.
 _TYPED_LIMIT = 500
 
 
-class Typeable:
-    """`text` is the command, or a short one that does the same until `close` (memfd_create(2), proc_pid_fd(5)).
+class ShellCommand:
+    """A command, or for a long one in fish a short command that sources it from memory (memfd_create(2)).
 
-    `dialect` None: that of a shell which may not read our memory, as it is another user's or another machine's.
+    Attributes:
+        text: what to type; valid until `close`.
     """
 
     def __init__(self, command: str, dialect: Dialect | None) -> None:
+        """`dialect` is None if the shell cannot read this process's files: another user's, or on another machine."""
         self.text = command
         self._file: BinaryIO | None = None
         if dialect == "fish" and len(command) > _TYPED_LIMIT:
@@ -28,5 +30,6 @@ class Typeable:
             self.text = f"source /proc/{os.getpid()}/fd/{self._file.fileno()}"
 
     def close(self) -> None:
+        """Release the memory."""
         if self._file is not None:
             self._file.close()
