@@ -134,7 +134,7 @@ async def test_invalid_utf_8_is_replaced(open_session: Open) -> None:
 
 @pytest.mark.parametrize(
     ("cursor", "part"),
-    [*((cursor, "no number") for cursor in ("ten", "", "1.5", "٣", "-")), ("-1", "negative"), ("7", "past the end")],
+    [*((cursor, "not a number") for cursor in ("ten", "", "1.5", "٣", "-")), ("-1", "negative"), ("7", "past the end")],
 )
 async def test_invalid_cursor_is_refused(open_session: Open, cursor: str, part: str) -> None:
     handle = await puppet(open_session)

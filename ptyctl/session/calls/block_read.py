@@ -1,4 +1,4 @@
-"""blocks_since, blocks_get and blocks_read: what ran, and its output as text or as it came (CONTRACTS, blocks)."""
+"""blocks_since, blocks_get and blocks_read: the commands of a session, and their output as text or raw bytes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.runs.run_output import render_between
 from ptyctl.session.session import Session
 
-#: More raw bytes than this are rendered in a thread: it would stall the others.
+#: More raw bytes than this are rendered in a thread, so that other sessions continue.
 _THREAD_BYTES = 256 * 1024
-#: Rendered texts of ended blocks are kept for the next page, as many and as large at most.
+#: Rendered texts of ended blocks that are cached for the next page: their number, and the largest size.
 _KEPT_TEXTS = 4
 _KEPT_BYTES = 16 * 1024 * 1024
 
 
 def blocks_since(session: Session, request: BlocksSince) -> BlocksReply:
     if request.cursor > session.blocks.rows:
-        raise invalid(f"cursor {request.cursor} lies past the end, {session.blocks.rows}; it counts rows of blocks, no bytes")
+        raise invalid(
+            f"cursor {request.cursor} is past the end, {session.blocks.rows}",
+            hint="the cursor counts rows of blocks, not bytes",
+        )
     items, cursor = session.blocks.since(request.cursor, request.limit)
-    return BlocksReply(items=[as_it_is(session, block) for block in items], resume_cursor=cursor)
+    return BlocksReply(items=[with_current_offsets(session, block) for block in items], resume_cursor=cursor)
 
 
 def blocks_get(session: Session, request: BlocksGet) -> BlocksReply:
@@ -38,11 +41,11 @@ def find_block(session: Session, block_id: str) -> Block:
         raise PtyctlError(
             ErrorCode.NOT_FOUND, f"no block {block_id} here; blocks_since names those that there are", {"block_id": block_id}
         )
-    return as_it_is(session, block)
+    return with_current_offsets(session, block)
 
 
-def as_it_is(session: Session, block: Block) -> Block:
-    """A block that still runs, with the begin of its output, which was not known yet when it began."""
+def with_current_offsets(session: Session, block: Block) -> Block:
+    """Return a running block with the start of its output, which was unknown when the block began."""
     run = session.runs.current
     if run is None or run.block_id != block.block_id:
         return block
@@ -58,14 +61,15 @@ def as_it_is(session: Session, block: Block) -> Block:
 
 
 class BlockReader:
-    """Reads blocks page by page; an ended block is rendered once for the pages that follow one another."""
+    """Reads blocks page by page. An ended block is rendered once for consecutive pages."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[tuple[str, str], bytes] = OrderedDict()
 
     async def read(self, session: Session, request: BlocksRead) -> BlocksReply:
-        """`offset`, `resume_offset` and `size` count bytes of the text, or of the raw output. A block that still runs is read
-        as far as it has come; what is redrawn there may still change.
+        """Return one page. Offsets and sizes count bytes of the text, or of the raw output.
+
+        A running block is read as far as it has come; redrawn text may still change.
 
         Raises:
             PtyctlError: NOT_FOUND; INVALID_ARGUMENT for an offset past the end.
@@ -119,12 +123,12 @@ class BlockReader:
 
 
 def text_of(session: Session, block: Block, raw_end: int) -> bytes:
-    """The block's output as the terminal, as wide as it was then, has shown it, without the command's echo and the prompt."""
-    if session.stream.raw_kept < raw_end:  # past the quota: the spool's text, as far as there is any
+    """Return the block's output as the terminal showed it, in its width at that time, without echo and prompt."""
+    if session.stream.raw_kept < raw_end:  # not persisted: use the spool
         end = session.stream.spool_end if block.spool_end is None else block.spool_end
         return session.stream.read(block.spool_begin, end)
     before = block.prompt_before
-    # an echo begins behind the prompt, and wraps there: rendered without it, it would wrap elsewhere
+    # the echo follows the prompt and wraps there; without the prompt it would wrap elsewhere
     text = render_between(session.stream, block.raw_begin, raw_end, before or "", on_device=bool(block.device))
     if before is not None and "\n" not in block.cmd:
         text = strip_echo(text, before, block.cmd)
@@ -145,4 +149,4 @@ def _not_kept(session: Session, block: Block) -> str | None:
 
 def _check(offset: int, size: int) -> None:
     if offset > size:
-        raise invalid(f"offset {offset} lies past the end of the block, {size}", field="offset")
+        raise invalid(f"offset {offset} is past the end of the block, {size}", field="offset")

@@ -1,4 +1,4 @@
-"""blocks_search: RE2 over the spool, block by block. There is no index to keep: 20 MB take some 20 ms (CONTRACTS, blocks)."""
+"""blocks_search: RE2 over the spool, block by block. No index is needed: 20 MB take about 20 ms."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ptyctl.api.blocks import Block, BlocksReply, BlocksSearch, Hit
 from ptyctl.core.search import LiteralPattern, compile_pattern
 from ptyctl.session.session import Session
 
-from .block_read import as_it_is, find_block
+from .block_read import find_block, with_current_offsets
 
-#: The spool is read in pieces of about this size, with a turn for others between them. A block is never cut.
+#: The spool is read in pieces of about this size, yielding to the event loop between them. A block is never split.
 _PIECE_BYTES = 4 * 1024 * 1024
-#: A hit shows so much of its line, from a little before the match on.
+#: Longest part of a line in a hit, and how much of it precedes the match.
 _SHOWN_BYTES = 1000
 _BEFORE_BYTES = 200
 
 
 async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
-    """The lines that match, oldest first, each once. `^` and `$` are lines; a match does not reach beyond its block.
+    """Return the matching lines, oldest first, each once. `^` and `$` match at lines; a match stays within its block.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses; NOT_FOUND for an unknown block_id.
@@ -41,12 +41,12 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
 
 
 def _lines(query: str) -> Any:
-    compile_pattern(query, "query")  # a refusal shows it as it was asked
+    compile_pattern(query, "query")  # an error shows the pattern as the caller gave it
     return compile_pattern(f"(?m){query}", "query")
 
 
 def _chosen(session: Session, request: BlocksSearch) -> list[Block]:
-    """The blocks that the request means, in the order of the spool."""
+    """Return the blocks that the request selects, in the order of the spool."""
     blocks = session.blocks.all() if request.block_id is None else [find_block(session, request.block_id)]
     if request.cmd is not None:
         blocks = [block for block in blocks if request.cmd in block.cmd]
@@ -56,12 +56,12 @@ def _chosen(session: Session, request: BlocksSearch) -> list[Block]:
         blocks = [block for block in blocks if block.ts_end is None or block.ts_end >= request.since_ts]
     if request.until_ts is not None:
         blocks = [block for block in blocks if block.ts_begin <= request.until_ts]
-    blocks = [*blocks[:-1], as_it_is(session, blocks[-1])] if blocks else []
+    blocks = [*blocks[:-1], with_current_offsets(session, blocks[-1])] if blocks else []
     return sorted(blocks, key=lambda block: block.spool_begin)
 
 
 def _pieces(blocks: list[Block], spool_end: int) -> Iterator[list[Block]]:
-    """Blocks that are near one another, read in one go."""
+    """Group blocks that are close together, to be read at once."""
     piece: list[Block] = []
     for block in blocks:
         if piece and _end(block, spool_end) - piece[0].spool_begin > _PIECE_BYTES:
@@ -77,7 +77,7 @@ def _end(block: Block, spool_end: int) -> int:
 
 
 def _hits(pattern: Any, text: bytes, block: Block, request: BlocksSearch, before: list[Hit]) -> list[Hit]:
-    """The block's matching lines, one more than the limit leaves room for at most."""
+    """Return the block's matching lines, at most one more than the remaining limit."""
     hits: list[Hit] = []
     found = pattern.search(text) if text else None  # without output there is no line
     line, counted = 1, 0
@@ -94,7 +94,7 @@ def _hits(pattern: Any, text: bytes, block: Block, request: BlocksSearch, before
 
 
 def _line(text: bytes, at: int) -> str:
-    """The line around a place, or the part of a long one that begins a little before it."""
+    """Return the line at an offset, or for a long line the part around it."""
     begin = max(text.rfind(b"\n", 0, at) + 1, at - _BEFORE_BYTES)
     end = text.find(b"\n", at)
     line = text[begin : min(len(text) if end < 0 else end, begin + _SHOWN_BYTES)]

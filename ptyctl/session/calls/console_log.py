@@ -1,4 +1,4 @@
-"""A console's log: the lines of output.raw as a terminal shows them, with the times of timeline.jsonl."""
+"""The log of a console: the lines of output.raw as a terminal shows them, with the times of timeline.jsonl."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ptyctl.core.renderer import WidthHistory, render
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.timeline import TimelineRow, moments
 
-#: So much is read for one answer; a line that is longer is told in parts.
-MOST_BYTES = 256 * 1024
+#: Bytes read for one reply; a longer line is returned in parts.
+MAX_BYTES = 256 * 1024
 
 
 async def console_log(session: Session, from_offset: int, limit: int) -> LogReply:
-    """The lines from an offset on, as many as `limit`, or as so many bytes hold."""
+    """Return lines from a raw offset on, at most `limit`, and at most MAX_BYTES of output."""
     source = session.display.source
     begin = from_offset if source.read(from_offset, from_offset + 1) else source.next_readable(from_offset)
-    end = min(source.end, begin + MOST_BYTES)
+    end = min(source.end, begin + MAX_BYTES)
     data = source.read(begin, end)
     timeline = session.stream.folder / "timeline.jsonl"
     log = _Log(begin, data, session.stream.widths, at_end=end == source.end)
@@ -31,7 +31,7 @@ async def console_log(session: Session, from_offset: int, limit: int) -> LogRepl
 
 @dataclass
 class _Log:
-    """One answer: `data` begins at the raw offset `begin`. `open` is the size of a last line that has not ended."""
+    """One reply: `data` begins at the raw offset `begin`; `open` is the size of an incomplete last line."""
 
     begin: int
     data: bytes
@@ -40,7 +40,7 @@ class _Log:
     open: int = 0
 
     def lines(self, timeline: Path, limit: int) -> tuple[list[LogLine], int]:
-        """The lines, and the offset behind the last one that has ended."""
+        """Return the lines, and the offset after the last complete one."""
         times = _Times(moments(timeline, self.begin), self.begin)
         found: list[LogLine] = []
         cuts = [0, *self._ends()]
@@ -57,9 +57,9 @@ class _Log:
         return found, self.begin + rest
 
     def _ends(self) -> Iterator[int]:
-        """Behind each line feed; and where there is none in all that an answer may hold, behind that."""
+        """Yield the ends of lines; without any line feed in MAX_BYTES, their end."""
         at = self.data.find(b"\n")
-        if at < 0 and len(self.data) >= MOST_BYTES:
+        if at < 0 and len(self.data) >= MAX_BYTES:
             yield len(self.data)
         while at >= 0:
             yield at + 1
@@ -70,8 +70,10 @@ class _Log:
 
 
 class _Times:
-    """Goes through a timeline along with the lines. An incarnation belongs to the answer in which its offset is passed: `begin`
-    is where this one begins."""
+    """Reads a timeline in step with the lines.
+
+    An incarnation is part of the reply in which its offset is passed.
+    """
 
     def __init__(self, rows: Iterator[TimelineRow], begin: int) -> None:
         self._rows = rows
@@ -81,7 +83,7 @@ class _Times:
         self._begun: list[LogLine] = []
 
     def at(self, raw: int) -> int:
-        """When the byte at an offset came."""
+        """Return when the byte at a raw offset arrived (epoch ms)."""
         while self._next is not None and self._next.raw <= raw:
             self._ts = self._next.ts
             if self._next.incarnation is not None and self._next.incarnation > 1 and self._next.raw >= self._begin:
@@ -91,7 +93,7 @@ class _Times:
         return self._ts
 
     def incarnations(self, raw: int) -> list[LogLine]:
-        """Those that have begun up to an offset, and were not told yet."""
+        """Return the incarnations up to an offset that were not returned before."""
         self.at(raw)
         begun, self._begun = self._begun, []
         return begun

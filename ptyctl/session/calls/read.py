@@ -1,6 +1,6 @@
-"""Reads by cursor and of the tail (CONTRACTS, ptyctl_session_io). Reading needs no lock and never drives the transport.
+"""Reads by cursor and of the tail (ptyctl_session_io). Reading needs no lock and never drives the channel.
 
-The lines of prompt marks are left out of what is shown; cursors and sizes count them.
+The lines of prompt marks are hidden in the returned text; cursors and sizes count them.
 """
 
 from __future__ import annotations
@@ -18,38 +18,39 @@ from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
 
 DEFAULT_READ_TIMEOUT_MS = 15_000
-#: An incomplete character at the end is waited for so long; then it is taken for what it is, no UTF-8.
+#: After this time an incomplete character at the end is returned as invalid UTF-8 (seconds).
 INCOMPLETE_CHARACTER_S = 0.2
+_CURSOR_HINT = "pass the next_cursor of an earlier reply unchanged"
 
 
 def parse_cursor(cursor: str, end: int) -> int:
-    """A cursor's offset.
+    """Return a cursor's offset.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT: not a number, negative, or past the end, each told apart.
+        PtyctlError: INVALID_ARGUMENT if it is not a number, negative, or past the end.
     """
     if not cursor.isascii() or not cursor.removeprefix("-").isdigit() or len(cursor) > 20:
-        raise invalid("cursor is no number; use next_cursor of an earlier reply as it is", field="cursor")
+        raise invalid("cursor is not a number", hint=_CURSOR_HINT, field="cursor")
     offset = int(cursor)
     if offset < 0:
-        raise invalid("cursor is negative; use next_cursor of an earlier reply as it is", field="cursor")
+        raise invalid("cursor is negative", hint=_CURSOR_HINT, field="cursor")
     if offset > end:
-        raise invalid(f"cursor {offset} lies past the end, {end}; is it of another session?", field="cursor")
+        raise invalid(f"cursor {offset} is past the end, {end}", hint="pass a cursor of this session", field="cursor")
     return offset
 
 
 async def read(stream: OutputStream, request: IoRequest, progress: Progress | None = None) -> IoReply:
-    """QueryResponder a read request.
+    """Answer a read request.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for a cursor, a pattern or a time that cannot be.
+        PtyctlError: INVALID_ARGUMENT for a cursor, a pattern or a time.
     """
     hints = compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
     if request.mode == "tail":
         begin = _tail_begin(stream, request)
         chunk = stream.read(begin, stream.spool_end)
         lost = stream.spool_end - begin - len(chunk)
-        return _reply(stream, request, begin, lost, "stopped", _seen(stream, chunk, begin), stream.spool_end, hints)
+        return _reply(stream, request, begin, lost, "stopped", _visible(stream, chunk, begin), stream.spool_end, hints)
     asked = parse_cursor(request.cursor, stream.spool_end) if request.cursor is not None else stream.spool_end
     begin = asked
     if asked < stream.spool_start and stream.window.start <= stream.spool_start:
@@ -58,7 +59,7 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
     wait = _wait(stream, request, begin)
     why = await wait.run(WaitProgress(stream, progress))
     end = wait.span.end if why == "matched" and wait.span else min(stream.spool_end, begin + _max_bytes(request))
-    if begin < stream.spool_start:  # it was pushed out of the window while we waited
+    if begin < stream.spool_start:  # it left the window during the wait
         begin = stream.window.character_start(stream.spool_start)
         end = max(end, begin)
     chunk = stream.read(begin, end)
@@ -67,14 +68,14 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
     shown = chunk
     if why == "matched" and request.include_match is False and wait.span is not None:
         shown = chunk[: max(wait.span.start - begin, 0)]
-    return _reply(stream, request, begin, begin - asked, why, _seen(stream, shown, begin), begin + len(chunk), hints)
+    return _reply(stream, request, begin, begin - asked, why, _visible(stream, shown, begin), begin + len(chunk), hints)
 
 
 def _wait(stream: OutputStream, request: IoRequest, begin: int) -> OutputWait:
     timeout_ms = min(DEFAULT_READ_TIMEOUT_MS if request.timeout_ms is None else request.timeout_ms, MAX_WAIT_MS)
     idle_ms = request.until_idle_ms
     if idle_ms is not None and idle_ms > timeout_ms:
-        raise invalid(f"until_idle_ms {idle_ms} is larger than timeout_ms {timeout_ms}: it could never be reached")
+        raise invalid(f"until_idle_ms {idle_ms} is larger than timeout_ms {timeout_ms}")
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
     conditional = pattern is not None or idle_ms is not None
     until = WaitConditions(
@@ -106,16 +107,16 @@ def _tail_begin(stream: OutputStream, request: IoRequest) -> int:
     return seen.offset(at + 1)
 
 
-def _seen(stream: OutputStream, chunk: bytes, begin: int) -> bytes:
+def _visible(stream: OutputStream, chunk: bytes, begin: int) -> bytes:
     return HiddenRanges(chunk, begin, stream.prompts.within(begin, begin + len(chunk))).text
 
 
 async def _at_a_boundary(stream: OutputStream, chunk: bytes, begin: int, request: IoRequest) -> bytes:
-    """The chunk without an incomplete character at its end, unless that has stood there for 200 ms already."""
+    """Return the chunk without an incomplete character at its end, unless that has been there for 200 ms."""
     whole = whole_characters(chunk)
     if whole == len(chunk):
         return chunk
-    if begin + len(chunk) < stream.spool_end:  # cut by max_bytes: what is missing is there
+    if begin + len(chunk) < stream.spool_end:  # cut by max_bytes: the rest of the character is available
         return chunk[:whole] or _first_character(stream.read(begin, begin + UTF8_MAX_BYTES))
     loop = asyncio.get_running_loop()
     due = stream.last_data + INCOMPLETE_CHARACTER_S
@@ -135,7 +136,7 @@ def _first_character(text: bytes) -> bytes:
 
 
 def _waits(shown: bytes, hints: list[Any]) -> bool:
-    """Whether a hint matches the last line: what was asked before it has been answered."""
+    """Return whether a hint matches the last line; earlier questions have been answered."""
     return any(hint.search(shown, shown.rfind(b"\n") + 1) for hint in hints)
 
 

@@ -1,4 +1,4 @@
-"""pty_read_raw, pty_read_screen and what goes with them: the screen as the pty_* surface tells it (CONTRACTS, Screen)."""
+"""The screen tools: pty_read_raw, pty_read_screen, pty_read_screen_deltas, pty_screen_status and pty_read_scrollback."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .block_read import find_block
 
 
 def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
-    """The bytes as they came; fewer than there were where they were not kept."""
+    """Return raw bytes; fewer than were received if some were not kept."""
     if request.from_offset > session.stream.raw_size:
-        raise invalid(f"from_offset {request.from_offset} lies past the end, {session.stream.raw_size}", field="from_offset")
+        raise invalid(f"from_offset {request.from_offset} is past the end, {session.stream.raw_size}", field="from_offset")
     data = session.stream.read_raw(request.from_offset, request.from_offset + request.max_bytes)
     lost = session.stream.raw_size - session.stream.raw_kept if not data else 0
     return RawReply(
@@ -46,10 +46,10 @@ def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
 
 
 async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
-    """What is to be seen, or was `at` an offset or at the end of a block.
+    """Return the screen now, or `at` an offset or the end of a block.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for an offset that is past the end, or of what was not kept; NOT_FOUND for a block; BUSY.
+        PtyctlError: INVALID_ARGUMENT for an offset past the end, or of bytes that were not kept; NOT_FOUND for a block; BUSY.
     """
     at = None if request.at is None else _offset(session, request.at)
     if at is None:
@@ -60,18 +60,19 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
 
 
 async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasReply:
-    """The deltas from a cursor on. While the session lives, reading them is what has them recorded."""
+    """Return the deltas from a cursor on. Reading starts the recording, unless the session is closed."""
     deltas = session.display.deltas
     if session.state != "closed":
         await deltas.record()
     found, resume = deltas.since(request.cursor, request.limit)
-    full = "there is no room for more deltas; pty_read_screen still shows the screen" if deltas.full else None
+    full = "there is no room for more deltas; the current screen can still be read" if deltas.full else None
     return DeltasReply(
         deltas=found, cursor=request.cursor, resume_cursor=resume, message=full or session.display.status_message()
     )
 
 
 async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusReply:
+    """Return the screen\'s title, size and cursor, and the end of the deltas."""
     picture = (await session.display.screen.state()).snapshot
     return ScreenStatusReply(
         cursor=session.display.deltas.cursor,
@@ -84,18 +85,19 @@ async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusRepl
 
 
 async def read_scrollback(session: Session, request: PtyReadScrollback) -> ScrollbackReply:
+    """Return lines that scrolled off the main screen, the newest last."""
     async with session.display.screen.current() as fold:
         return ScrollbackReply(lines=fold.model.scrollback(request.limit))
 
 
 def _offset(session: Session, at: int | str) -> int | None:
-    """The place in the output; None for now."""
+    """Return the raw offset; None for the current screen."""
     if isinstance(at, str):
         at = session.stream.raw_size if (end := find_block(session, at).raw_end) is None else end
     source = session.display.source
     if at > source.end:
         raise invalid(
-            f"at {at} lies past the end, {source.end}; give a raw_offset of an earlier reply, or a block_id", field="at"
+            f"at {at} is past the end, {source.end}; give a raw_offset of an earlier reply, or a block_id", field="at"
         )
     if at == source.end:
         return None
@@ -126,6 +128,6 @@ def _position(picture: ScreenSnapshot) -> Position:
 
 
 def _told(run: StyledRun) -> AttributeRun:
-    """What differs from the terminal's default."""
+    """Return the attributes that differ from the terminal's default."""
     told = {name: value for name, value in dataclasses.asdict(run).items() if value is not False and value != "default"}
     return AttributeRun(**told)

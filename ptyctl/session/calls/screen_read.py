@@ -1,4 +1,4 @@
-"""`mode: screen` of a read: what is to be seen, now, or once it matches a pattern or is still (ptyctl_session_io)."""
+"""Reads with `mode: screen`: the screen now, or once it matches a pattern or stops changing (ptyctl_session_io)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ptyctl.session.session import Session
 
 from .read import DEFAULT_READ_TIMEOUT_MS
 
-#: Output that goes on and on is looked at so often.
+#: Interval between two looks at a screen that changes all the time (seconds).
 _LOOK_AGAIN_S = 0.02
 
 
 async def read_on_screen(session: Session, request: IoRequest, progress: Progress | None = None) -> IoReply:
-    """QueryResponder a read request of mode screen; without a condition at once.
+    """Answer a read request with mode screen; without a condition at once.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for a pattern or a time that cannot be; BUSY, where the screen is too far behind.
+        PtyctlError: INVALID_ARGUMENT for a pattern or a time; BUSY if the screen is too far behind.
     """
     hints = compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
     wait = _Wait(session, request)
@@ -55,7 +55,7 @@ class _Wait:
         timeout_ms = min(DEFAULT_READ_TIMEOUT_MS if request.timeout_ms is None else request.timeout_ms, MAX_WAIT_MS)
         idle_ms = request.until_idle_ms
         if idle_ms is not None and idle_ms > timeout_ms:
-            raise invalid(f"until_idle_ms {idle_ms} is larger than timeout_ms {timeout_ms}: it could never be reached")
+            raise invalid(f"until_idle_ms {idle_ms} is larger than timeout_ms {timeout_ms}")
         self._session = session
         self._pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
         self._idle_s = None if idle_ms is None else idle_ms / 1000
@@ -64,7 +64,7 @@ class _Wait:
         self._deadline = self._still_since + timeout_ms / 1000
 
     async def run(self, reporter: WaitProgress) -> tuple[WaitEnd, ScreenState]:
-        """WaitEnd it is over, and what was to be seen then."""
+        """Return why the wait ended, and the screen at that time."""
         seen: ScreenSnapshot | None = None
         while True:
             ended = self._session.stream.ended is not None
@@ -91,7 +91,7 @@ class _Wait:
         return "timeout" if now >= self._deadline else None
 
     async def _pause(self, state: ScreenState, report: float | None) -> None:
-        """WaitConditions there may be something else to see, or the time is up."""
+        """Wait until the screen may have changed, or the time is up."""
         due = self._deadline if self._idle_s is None else min(self._deadline, self._still_since + self._idle_s)
         if report is not None:
             due = min(due, report)
@@ -103,7 +103,7 @@ class _Wait:
 
 
 def _waits(snapshot: ScreenSnapshot, hints: list[Any]) -> bool:
-    """Whether a hint matches the cursor's row, as far as the cursor: that is where a question stands."""
+    """Return whether a hint matches the cursor's row up to the cursor."""
     row, col = snapshot.cursor
     line = snapshot.rows[row].ljust(col)[:col].encode()
     return any(hint.search(line) for hint in hints)

@@ -1,4 +1,4 @@
-"""A session as it happens, for those who look on: each at a pace of its own, and none holds another back."""
+"""Watching a session live. Each watcher has its own pace and does not delay others."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ptyctl.api.operator import WatchItem
 from ptyctl.session.clock import epoch_ms
 from ptyctl.session.session import Session
 
-#: What one item carries at most.
+#: Largest output in one item.
 PIECE_BYTES = 64 * 1024
 
 
 async def watch(session: Session, from_offset: int | None = None) -> AsyncGenerator[WatchItem, None]:
-    """Yields what happens (see WatchItem), and ends when the session is closed and all was told.
+    """Yield items (see `WatchItem`) until the session is closed and all items were delivered.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for an offset behind the end; BUSY where the screen is too far behind.
+        PtyctlError: INVALID_ARGUMENT for an offset past the end; BUSY if the screen is too far behind.
     """
     watcher = _Watcher(session)
     unsubscribe = session.stream.subscribe_output(lambda raw, data: session.signal.notify())
@@ -38,41 +38,41 @@ async def watch(session: Session, from_offset: int | None = None) -> AsyncGenera
 
 
 class _Watcher:
-    """What one who looks on was told."""
+    """One watcher's position."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._source = session.display.source
         self._raw = 0
         self._event = session.events.cursor
-        self._waiting: list[dict[str, Any]] = []
-        self._told: tuple[object, ...] = ()
+        self._pending_events: list[dict[str, Any]] = []
+        self._last_state: tuple[object, ...] = ()
 
     async def begin(self, from_offset: int | None) -> WatchItem:
-        """Where it begins: at an offset, or behind the present screen."""
+        """Return the first item: an offset, or the painted screen."""
         if from_offset is None:
-            async with self._session.display.screen.current() as fold:
-                self._raw, painted = fold.raw, fold.model.serialize()
+            async with self._session.display.screen.current() as replay:
+                self._raw, painted = replay.raw, replay.model.serialize()
         elif from_offset > self._source.end:
             raise invalid(f"from_offset {from_offset} is past the end, {self._source.end}", field="from_offset")
         else:
             self._raw, painted = from_offset, b""
-        self._told = self._state()
+        self._last_state = self._current_state()
         return WatchItem(kind="begin", raw_offset=self._raw, data_b64=b64encode(painted).decode(), **self._terminal())
 
     def next(self) -> WatchItem | None:
-        """What was not told yet, or None."""
-        if (state := self._state()) != self._told:
-            self._told = state
+        """Return the next item, or None if there is nothing new."""
+        if (state := self._current_state()) != self._last_state:
+            self._last_state = state
             return WatchItem(kind="terminal", **self._terminal())
-        return self._output() or self._happened()
+        return self._next_output() or self._next_event()
 
     def due(self) -> float | None:
-        """When something changes by itself, on the loop's clock: a lease runs out."""
+        """Return when the lease expires, on the loop's clock: the only change without a signal."""
         lease = self._session.lease()
         return lease.expires_at if lease is not None else None
 
-    def _state(self) -> tuple[object, ...]:
+    def _current_state(self) -> tuple[object, ...]:
         session = self._session
         return session.cols, session.rows, session.state, session.runs.mode, session.lease()
 
@@ -87,15 +87,15 @@ class _Watcher:
             "lock_expires_at": epoch_ms(lease.expires_at) if lease else None,
         }
 
-    def _output(self) -> WatchItem | None:
+    def _next_output(self) -> WatchItem | None:
         end = self._source.end
         if self._raw >= end:
             return None
         data = self._source.read(self._raw, min(end, self._raw + PIECE_BYTES))
-        self._raw = self._raw + len(data) if data else self._source.next_readable(self._raw)  # what was not kept is not shown
+        self._raw = self._raw + len(data) if data else self._source.next_readable(self._raw)  # unpersisted output is skipped
         return WatchItem(kind="output", raw_offset=self._raw, data_b64=b64encode(data).decode())
 
-    def _happened(self) -> WatchItem | None:
-        if not self._waiting:
-            self._waiting, self._event = self._session.events.since(self._event)
-        return WatchItem(kind="event", event=self._waiting.pop(0)) if self._waiting else None
+    def _next_event(self) -> WatchItem | None:
+        if not self._pending_events:
+            self._pending_events, self._event = self._session.events.since(self._event)
+        return WatchItem(kind="event", event=self._pending_events.pop(0)) if self._pending_events else None

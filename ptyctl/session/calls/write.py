@@ -1,4 +1,4 @@
-"""Writes of data and keys (CONTRACTS, ptyctl_session_io)."""
+"""Writes of data and keys."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ptyctl.session.session import Session
 
 
 async def write(session: Session, request: IoRequest) -> IoReply:
-    """QueryResponder a write request; `next_cursor` is the spool's end before it, so that the answer can be read from there.
+    """Answer a write request; `next_cursor` is the spool's end before the write: a read from there gets the response.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, UNSUPPORTED;
-            IO_ERROR where the far end has not taken all of it within the time that a call may last.
+        PtyctlError: INVALID_ARGUMENT, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, UNSUPPORTED; IO_ERROR if
+            the far end did not accept all of it within the longest time that a call may take.
     """
     writer = Writer(
         request.task_id, sensitive=bool(request.sensitive), deadline=asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000
@@ -51,7 +51,8 @@ async def _data(session: Session, request: IoRequest, writer: Writer) -> int:
         try:
             raw = base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError):
-            raise invalid("data is no base64; encode the bytes, or leave encoding out for text", field="data") from None
+            hint = "encode the bytes, or omit encoding for text"
+            raise invalid("data is not valid base64", hint=hint, field="data") from None
         if ETX in raw:
             session.runs.interrupted()
         return await session.gate.write(raw, writer)
