@@ -70,7 +70,7 @@ async def test_shell_and_running_command_survive_daemon(life: Life, number: sign
     shell = await life.again(shell, number)
     status = await shell.status()
     assert (status.state, status.mode, status.notices) == (
-        "open", "block_running", ["the server was replaced; the terminal and all that runs in it went on"],
+        "open", "block_running", ["the server was replaced; the terminal and all programs in it continue"],
     )  # fmt: skip
     with pytest.raises(PtyctlError, match=run.block_id) as caught:
         await shell.exec("echo too early")
@@ -171,7 +171,7 @@ async def test_session_that_cannot_be_restored_does_not_block_others(life: Life,
         assert (await asyncio.to_thread(select.select, [pidfd], [], [], 20))[0]
         os.close(pidfd)
     bad = await life.found(bad)
-    with pytest.raises(PtyctlError, match="does not say what the session was"):
+    with pytest.raises(PtyctlError, match="does not describe a session"):
         await bad.read(timeout_ms=0)
 
 
@@ -201,7 +201,7 @@ async def test_conversation_survives_daemon(life: Life) -> None:
     assert isinstance(first, PtyReply)
     assert isinstance(second, PtyReply)
     assert (first.seq, second.seq) == (1, 2)
-    assert second.notices == ["the server was replaced; the terminal and all that runs in it went on"]
+    assert second.notices == ["the server was replaced; the terminal and all programs in it continue"]
 
 
 async def test_thirty_kills_under_load_lose_and_duplicate_no_output(life: Life, tmp_path: Path) -> None:
