@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.api.blocks import Block, BlocksSince
-from ptyctl.api.handle import SessionHandle
-from ptyctl.api.pty import PtyReadSpool
+from ptyctl.api.blocks import Block, BlocksReply, BlocksSince
+from ptyctl.api.handle import SessionHandle, call_pty
+from ptyctl.api.pty import PtyReadSpool, PtyReply
 from tests.controller.session_calls import PATIENCE_MS, read, until
 
 SHELLS = {
@@ -22,13 +22,12 @@ in_each = pytest.mark.parametrize("shell", SHELLS, indirect=True)
 
 async def blocks(handle: SessionHandle) -> list[Block]:
     request = BlocksSince.of({"session_id": handle.session_id, "limit": 1000})
-    return list((await handle.controller.pty(request)).items or ())  # type: ignore[union-attr]
+    return list((await call_pty(handle.controller, request, BlocksReply)).items or ())
 
 
 async def spool(handle: SessionHandle) -> str:
-    reply = await handle.controller.pty(
-        PtyReadSpool.of({"session_id": handle.session_id, "from_cursor": 0, "max_bytes": 4_000_000})
-    )
+    request = PtyReadSpool.of({"session_id": handle.session_id, "from_cursor": 0, "max_bytes": 4_000_000})
+    reply = await call_pty(handle.controller, request, PtyReply)
     return reply.data or ""
 
 

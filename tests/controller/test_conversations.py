@@ -132,7 +132,8 @@ async def test_writes_without_the_lock_are_refused(pty: Pty) -> None:
 async def test_read_never_splits_a_character(pty: Pty) -> None:
     begun = await pty.good("pty_exec_block", cmd="printf 'a☃😀ß\\n'")
     await pty.prompt(begun["resume_cursor"])
-    cursor, pieces = begun["resume_cursor"], []
+    cursor: int = begun["resume_cursor"]
+    pieces: list[str] = []
     while "".join(pieces) != "a☃😀ß\n":
         reply = await pty.good("pty_read_spool", from_cursor=cursor, max_bytes=1)
         assert reply["cursor"] == cursor

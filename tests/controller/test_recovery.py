@@ -140,7 +140,7 @@ async def test_interrupted_block_has_exactly_its_output(
 
 async def test_concurrent_requests_share_one_recovery(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session_id = await crash(tmp_path, state)
-    go, begun, whole = threading.Event(), [], recovery.recover
+    go, begun, whole = threading.Event(), [], recovery.recover  # type: ignore[attr-defined]
 
     def slow(*args: Any, **options: Any) -> Any:
         begun.append(args)

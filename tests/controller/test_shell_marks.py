@@ -219,8 +219,8 @@ async def test_prompt_mark_lines_are_not_in_reads(shell: SessionHandle, controll
     assert not (await read(shell, cursor="0", until_regex=SENTINEL, timeout_ms=0)).matched
     at = whole.encode().index(SENTINEL.encode())
     assert (await read(shell, cursor=str(at + 3), max_bytes=4, timeout_ms=0)).next_cursor == str(at + 7)
-    reply = await execute(shell, cmd="echo end", until_regex=SENTINEL, timeout_ms=PATIENCE_MS)
-    assert reply.done_reason == "marks"
+    run = await execute(shell, cmd="echo end", until_regex=SENTINEL, timeout_ms=PATIENCE_MS)
+    assert run.done_reason == "marks"
 
 
 @in_each

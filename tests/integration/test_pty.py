@@ -21,7 +21,8 @@ async def test_on_a_switch(controller: LocalController, zebra: Zebra) -> None:
         prompt = await pty.prompt(begun["resume_cursor"])
         assert prompt["match_text"] == "R1(config)# "
         assert (await pty.run("end"))["text"] == ""
-        cursor, found = block["spool_begin"], []
+        cursor: int = block["spool_begin"]
+        found: list[str] = []
         while len(found) < 3:
             prompt = await pty.good("pty_wait_for", match_type="prompt", from_cursor=cursor)
             found.append(prompt["match_text"])

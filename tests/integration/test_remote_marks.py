@@ -14,7 +14,8 @@ from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.programs import require_program
 from fixtures.servers.telnetd import running_telnetd
 from ptyctl import LocalController, SessionHandle
-from ptyctl.api.blocks import Block, BlocksSince
+from ptyctl.api.blocks import Block, BlocksReply, BlocksSince
+from ptyctl.api.handle import call_pty
 from ptyctl.api.pty import PtyExecBlock
 from tests.controller.session_calls import PATIENCE_MS, read, write
 
@@ -44,7 +45,7 @@ async def block_of(session: SessionHandle, number: int) -> Block:
     request = BlocksSince.of({"session_id": session.session_id, "limit": 1000})
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while True:
-            items = (await session.controller.pty(request)).items or ()  # type: ignore[union-attr]
+            items = (await call_pty(session.controller, request, BlocksReply)).items or ()
             if len(items) >= number and items[number - 1].ts_end is not None:
                 return items[number - 1]
             await asyncio.sleep(0.02)  # the Controller protocol has no event to await

@@ -11,6 +11,7 @@ from mcp_types import INVALID_PARAMS
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from ptyctl.api import ConfigRequest, ExecRequest, IoRequest, SessionRequest
+from ptyctl.api.model import Request
 from ptyctl.mcp.server import build_server, definition
 from ptyctl.mcp.toolsets import choose
 from tests.mcp.stub_controller import StubController
@@ -47,7 +48,7 @@ async def test_tool_that_was_not_chosen_is_unknown(mode: str) -> None:
     ],
 )
 async def test_tool_call_reaches_its_controller_method(
-    mode: str, tool: str, arguments: dict[str, Any], request_type: type
+    mode: str, tool: str, arguments: dict[str, Any], request_type: type[Request]
 ) -> None:
     controller = StubController()
     async with Client(build_server(controller, CORE), mode=mode) as client:

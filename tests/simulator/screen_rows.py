@@ -5,7 +5,8 @@ from __future__ import annotations
 
 def screen_rows(text: str) -> list[str]:
     """Return the rows that a terminal of unlimited width shows for `text`, without trailing blanks."""
-    rows, column = [[]], 0
+    rows: list[list[str]] = [[]]
+    column = 0
     for char in text:
         match char:
             case "\b":
