@@ -59,9 +59,9 @@ def replay(
 def _load_recording(name: str) -> Recording:
     from ptyctl.controller.recovery import find_session_folder
     from ptyctl.controller.settings import load_settings
-    from ptyctl.session.transcript.recording import recorded
+    from ptyctl.session.transcript.recording import read_recording
 
-    return recorded(find_session_folder(load_settings().state_dir / "sessions", name))
+    return read_recording(find_session_folder(load_settings().state_dir / "sessions", name))
 
 
 def _render(recording: Recording, kind: _Format) -> Iterator[str]:

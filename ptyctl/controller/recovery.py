@@ -44,8 +44,10 @@ async def restore_session(sessions: Path, session_id: str, limits: Limits, *, ho
     if stored is None:
         return None
     log = stored.transcript.raw
-    if stored.transcript.without_output:
-        asyncio.get_running_loop().run_in_executor(None, write_outputs, stored.transcript.without_output, log.path, log.kept)
+    if stored.transcript.missing_outputs:
+        asyncio.get_running_loop().run_in_executor(
+            None, write_outputs, stored.transcript.missing_outputs, log.path, log.persisted_size
+        )
     with _as_ptyctl_errors(folder), _closed_on_error(log):
         session = Session(session_id, stored.spec, folder, limits, stored.transcript)
         session.restore(stored.meta)
@@ -64,14 +66,14 @@ async def adopt_session(sessions: Path, session_id: str, limits: Limits, channel
         PtyctlError: as `restore_session`; NOT_FOUND if its folder was removed.
     """
     folder = sessions / session_id
-    stored = await asyncio.to_thread(_load, folder, limits, lives_on=True)
+    stored = await asyncio.to_thread(_load, folder, limits, still_running=True)
     if stored is None:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"the folder {folder} does not exist, or holds no session")
     with _as_ptyctl_errors(folder), _closed_on_error(stored.transcript.raw):
         session = Session(session_id, stored.spec, folder, limits, stored.transcript)
         session.restore_values(stored.meta)
     session.stream.mask(secrets)
-    await session.resume(channel, stored.transcript.running)
+    await session.resume(channel, stored.transcript.running_block)
     return session
 
 
@@ -197,8 +199,8 @@ class _StoredSession(NamedTuple):
     transcript: TranscriptState
 
 
-def _load(folder: Path, limits: Limits, *, lives_on: bool = False) -> _StoredSession | None:
-    """Check, repair and read a session's files. Blocks. `lives_on`: its program still runs."""
+def _load(folder: Path, limits: Limits, *, still_running: bool = False) -> _StoredSession | None:
+    """Check, repair and read a session's files. Blocks. `still_running`: its program still runs."""
     if not os.path.lexists(folder):
         return None
     with _as_ptyctl_errors(folder):
@@ -207,7 +209,7 @@ def _load(folder: Path, limits: Limits, *, lives_on: bool = False) -> _StoredSes
         if stored_meta is None:
             return None
         spec = SPECS.validate_python(stored_meta["spec"])
-        return _StoredSession(spec, stored_meta, recover(folder, stored_meta, limits.quota_bytes, lives_on=lives_on))
+        return _StoredSession(spec, stored_meta, recover(folder, stored_meta, limits.quota_bytes, still_running=still_running))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.operator import GcEntry, GcReply, GcRequest
-from ptyctl.session.transcript.stored_sessions import StoredSession, remove_rest, remove_stored, stored_sessions
+from ptyctl.session.transcript.stored_sessions import StoredSession, finish_removals, remove_stored, stored_sessions
 
 from .settings import Settings
 
@@ -42,7 +42,7 @@ async def remove_old_sessions(
                 if not request.dry_run:
                     forget(session.session_id)
         if not request.dry_run:
-            await asyncio.to_thread(remove_rest, folder)
+            await asyncio.to_thread(finish_removals, folder)
     except OSError as error:
         raise PtyctlError(
             ErrorCode.IO_ERROR, f"{error.filename} cannot be removed: {error.strerror}", hint="check the file and its folder"

@@ -1,12 +1,13 @@
-"""The one async owner of a terminal: what it receives, keeps, searches, runs and lets write; and its transcript on disk.
+"""One terminal session: its channel, output, input, lock, commands and files.
 
-    calls         what callers ask of a session: read, write, exec, wait, lock, search ... an operation a file
-    session.py    the session, which holds its parts together; beside it what it is (spec, meta, size) and who uses it
-    screen        what a person would see, as a lazy fold of the output
-    device        what it does by itself at a device's prompt: logs in, finds the family, walks between modes
-    runs          one command from its begin to its end, and its block
-    line          the stream that comes in, the gate through which all goes out, and waiting between them
-    transcript    the files, and what makes them whole again
+    calls         operations on a session, one module each: read, write, exec, expect, lock, search, screen queries ...
+    session.py    Session, which owns the components below; next to it its spec, usage, notices and clock
+    screen        the rendered screen, computed from the output on demand
+    runs          commands from begin to end: completion strategies, blocks, block events
+    device        the CLI engine: prompts, echo, pagers, questions, login, mode changes
+    io            the output stream, the input gate, signals and waits
+    transcript    the files on disk, and their recovery after a crash
 
-Each imports what stands below it, and nothing above.
+A package imports only packages below it in this list; `screen` and `runs` do not import each other. Start with `session.py`;
+for one operation, start with its module in `calls`.
 """

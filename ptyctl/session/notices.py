@@ -1,31 +1,34 @@
-"""What happened to a session behind its users' backs: each notice is told once to each task (CONTRACTS)."""
+"""Notices: messages about a session that each task receives once, with its next reply (`notices` in docs/contracts.md)."""
 
 from __future__ import annotations
 
-#: Older ones are of no use to anybody.
-_KEPT = 32
-#: Tasks are remembered up to this number; one that was forgotten hears old notices again.
-_TASKS = 1024
+#: Number of notices kept; older ones are dropped unread.
+_MAX_NOTICES = 32
+#: Number of tasks remembered. A forgotten task receives old notices again.
+_MAX_TASKS = 1024
 
 
 class Notices:
+    """The last notices, and how far each task has read them."""
+
     def __init__(self) -> None:
         self._first = 0
-        self._told: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._notices: list[str] = []
 
     def post(self, notice: str) -> None:
+        """Add a notice for all tasks."""
         self._notices.append(notice)
-        if len(self._notices) > _KEPT:
+        if len(self._notices) > _MAX_NOTICES:
             del self._notices[0]
             self._first += 1
 
     def take(self, task_id: str | None) -> list[str] | None:
-        """What this task was not told yet, or None. Calls without a task share one place."""
+        """Return the task's unread notices, or None. All calls without a task_id count as one task."""
         key = task_id or ""
-        seen = self._told.pop(key, 0)
+        position = self._positions.pop(key, 0)
         end = self._first + len(self._notices)
-        self._told[key] = end
-        if len(self._told) > _TASKS:
-            self._told.pop(next(iter(self._told)))
-        return self._notices[max(seen - self._first, 0) :] or None
+        self._positions[key] = end
+        if len(self._positions) > _MAX_TASKS:
+            self._positions.pop(next(iter(self._positions)))
+        return self._notices[max(position - self._first, 0) :] or None

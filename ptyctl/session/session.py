@@ -30,8 +30,8 @@ from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.runs.strategy_selector import StrategySelector
 from ptyctl.session.screen.display import Display
+from ptyctl.session.transcript.block_recovery import OpenBlock
 from ptyctl.session.transcript.meta_file import MetaFile
-from ptyctl.session.transcript.open_block import OpenBlock
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
@@ -121,7 +121,7 @@ class Session:
             on_secret=self.stream.mask_typed,
         )
         conversation_id = spec.conversation_id or session_id
-        self.events = Events(folder, self.stream, session_id, conversation_id, self.signal, transcript.told)
+        self.events = Events(folder, self.stream, session_id, conversation_id, self.signal, transcript.event_log)
         self.blocks = Blocks(session_id, folder, self.stream, transcript.blocks)
         self.events.catch_up(self.blocks.all())
         self.display = Display(

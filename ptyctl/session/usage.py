@@ -1,4 +1,4 @@
-"""Who uses a session: calls keep it from being idle, and those who read are its observers."""
+"""Use of a session: detects idleness, and knows which tasks read."""
 
 from __future__ import annotations
 
@@ -12,30 +12,37 @@ from ptyctl.api.errors import PtyctlError
 
 from .notices import Notices
 
-#: A task that read within this time is an observer.
+#: A task is an observer while it reads, and for this time after.
 OBSERVER_S = 60.0
 
 
 class Usage:
-    """`on_idle` is called when nobody has used the session for `idle_timeout_s`; 0 is never. An error of a call tells its task
-    the notices that it was not told yet: who took its lock."""
+    """The calls in progress and the last activity.
+
+    Attributes:
+        last_activity_at: begin of the last call (epoch ms).
+    """
 
     def __init__(self, idle_timeout_s: float, on_idle: Callable[[], None], notices: Notices) -> None:
+        """Call `on_idle` after `idle_timeout_s` without a call; 0 disables this.
+
+        An error of a call gets the task's unread notices, such as who took its lock.
+        """
         self.last_activity_at = int(time.time() * 1000)
         self._idle_timeout_s = idle_timeout_s
         self._on_idle = on_idle
         self._notices = notices
-        self._readers: dict[str, float] = {}
+        self._last_reads: dict[str, float] = {}
         self._reading: Counter[str] = Counter()
-        self._users = 0
+        self._calls = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._over = False
+        self._ended = False
 
     @contextmanager
     def in_use(self, task_id: str | None, *, reading: bool = False) -> Iterator[None]:
-        """A call uses the session: as long as one does, it is not idle."""
+        """Count a call. The session is not idle while a call is in progress."""
         self.last_activity_at = int(time.time() * 1000)
-        self._users += 1
+        self._calls += 1
         self._stop_timer()
         if reading:
             self._reading[task_id or ""] += 1
@@ -48,26 +55,29 @@ class Usage:
         finally:
             if reading:
                 self._reading[task_id or ""] -= 1
-                self._readers[task_id or ""] = asyncio.get_running_loop().time()
-            self._users -= 1
+                self._last_reads[task_id or ""] = asyncio.get_running_loop().time()
+            self._calls -= 1
             self.watch()
 
     def watch(self) -> None:
-        """Starts anew to count the time until an unused session is idle."""
+        """Restart the idle timeout if no call is in progress."""
         self._stop_timer()
-        if self._idle_timeout_s and not self._users and not self._over:
+        if self._idle_timeout_s and not self._calls and not self._ended:
             self._timer = asyncio.get_running_loop().call_later(self._idle_timeout_s, self._on_idle)
 
     def end(self) -> None:
-        """The session is closed: nothing is counted any more."""
-        self._over = True
+        """Stop the idle timeout: the session is closed."""
+        self._ended = True
         self._stop_timer()
 
     def observers(self, holder: str | None) -> list[str]:
-        """Who else than the lock's holder reads now, or has within the last minute; all without a task_id are one, named ""."""
+        """Return the tasks that read now or within the last `OBSERVER_S` seconds, without the lock's holder.
+
+        All calls without a task_id count as one task named "".
+        """
         now = asyncio.get_running_loop().time()
-        self._readers = {task: at for task, at in self._readers.items() if now - at < OBSERVER_S}
-        return [task for task in {**self._readers, **+self._reading} if task != holder]
+        self._last_reads = {task: at for task, at in self._last_reads.items() if now - at < OBSERVER_S}
+        return [task for task in {**self._last_reads, **+self._reading} if task != holder]
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

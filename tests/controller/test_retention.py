@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.controller.retention import select_removals
-from ptyctl.session.transcript.stored_sessions import StoredSession, remove_rest, remove_stored, stored_sessions
+from ptyctl.session.transcript.stored_sessions import StoredSession, finish_removals, remove_stored, stored_sessions
 
 DAY_MS = 86_400_000
 NOW_MS = 1000 * DAY_MS
@@ -79,7 +79,7 @@ def test_interrupted_removal_is_completed_by_the_next(tmp_path: Path) -> None:
     found = stored_sessions(tmp_path)
     assert [session.session_id for session in found] == ["here"]
     assert found[0].disk_bytes >= 20_000
-    remove_rest(tmp_path)
+    finish_removals(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link", "no-session"]
 
 

@@ -105,7 +105,7 @@ async def test_half_of_a_batch_had_room(connect: Connect, monkeypatch: pytest.Mo
     monkeypatch.setattr("os.write", nearly_full)
     channel.feed(LINE * 10)
     session.stream.flush()
-    assert session.stream.transcript.spool_kept == 40
+    assert session.stream.transcript.spool_persisted == 40
     monkeypatch.undo()
     await session.close()
     reply = await read_from(session.stream, cursor="0")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import MarkReader
 from ptyctl.core.normaliser import Normaliser
-from ptyctl.session.transcript.block_recovery import output_begin
+from ptyctl.session.transcript.block_recovery import find_output_begin
 from ptyctl.session.transcript.raw_log import RawLog
 
 NONCE = "00112233aabbccdd"
@@ -44,7 +44,7 @@ def block(raw_begin: int, spool_begin: int) -> Block:
 
 @given(before=painted(), prompt=painted(), echo=painted(), output=painted())
 @example(before=b"", prompt=b"$ \r", echo=b"\nc\r\n", output=b"out")
-def test_output_begins_where_it_did_as_it_came(before: bytes, prompt: bytes, echo: bytes, output: bytes) -> None:
+def test_find_output_begins_where_it_did_as_it_came(before: bytes, prompt: bytes, echo: bytes, output: bytes) -> None:
     reader = Normaliser(0, 0, MarkReader(NONCE))
     shown = before + mark(1, "P;0;1;/") + prompt
     reader.feed(shown)
@@ -56,5 +56,5 @@ def test_output_begins_where_it_did_as_it_came(before: bytes, prompt: bytes, ech
         log = RawLog(Path(folder) / "output.raw", 1 << 20)
         log.get_buffer()[: len(shown + rest)] = shown + rest
         log.take(len(shown + rest))
-        assert output_begin(typed, log, (NONCE,)) == (begin.raw_end, begin.spool_end)
+        assert find_output_begin(typed, log, (NONCE,)) == (begin.raw_end, begin.spool_end)
         log.close()

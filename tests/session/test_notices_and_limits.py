@@ -41,7 +41,7 @@ def test_many_tasks_are_remembered_up_to_a_bound() -> None:
     for number in range(5_000):
         assert notices.take(str(number)) == ["news"]
     assert notices.take("4999") is None
-    assert len(notices._told) <= 1_024
+    assert len(notices._positions) <= 1_024
 
 
 async def test_no_call_lasts_longer_than_a_client_waits(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,7 +215,7 @@ async def test_nobody_waits_for_large_files_of_blocks(tmp_path: Path, monkeypatc
     await session.close()
     path = tmp_path / f"s/blocks/{done.block_id}.out"
     path.unlink()
-    monkeypatch.setattr("ptyctl.session.transcript.recovery.AT_ONCE_BYTES", 0)
+    monkeypatch.setattr("ptyctl.session.transcript.recovery.MAX_RECOVERED_OUTPUT_BYTES", 0)
     await found(tmp_path)
     await asyncio.get_running_loop().shutdown_default_executor()
     assert b"it is so" in path.read_bytes()

@@ -60,7 +60,7 @@ def test_the_spool_and_the_prompts_are_what_the_server_had(
             assert kept.raw.read(0, kept.raw.size) == first + second
             assert (left / "output.raw").read_bytes() == first + second
             assert (left / "output.spool").read_bytes() == stream.read(0, stream.spool_end)
-            assert kept.spool == stream.spool_end
+            assert kept.spool_size == stream.spool_end
             assert kept.prompts.within(0, MIB) == stream.prompts.within(0, MIB)
             assert kept.last_prompt == stream.last_prompt
             assert (kept.incarnation, kept.gap_at) == (2, None)
@@ -97,7 +97,7 @@ def test_gone_on_from_any_row_it_is_as_from_the_start(
             assert spool.read_bytes() == (from_start / "output.spool").read_bytes()
             assert (left / "output.prompts").read_bytes() == (from_start / "output.prompts").read_bytes()
             assert ours.prompts.packed() == theirs.prompts.packed()
-            assert (ours.spool, ours.gap_at, ours.incarnation) == (theirs.spool, None, 2)
+            assert (ours.spool_size, ours.gap_at, ours.incarnation) == (theirs.spool_size, None, 2)
             assert said(ours.last_prompt) == said(theirs.last_prompt)
         finally:
             ours.raw.close()

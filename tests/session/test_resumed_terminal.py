@@ -41,7 +41,7 @@ def test_killed_at_any_byte_the_spool_is_as_if_nothing_had_been(raw: bytes, plac
                     stream.data_received(piece)
                     stream.flush() if number == flush_at else None
             left = killed(folder / "first", folder / "left")
-            kept = await asyncio.to_thread(recover, left, {"bytes_received": kill}, 1 << 30, lives_on=True)
+            kept = await asyncio.to_thread(recover, left, {"bytes_received": kill}, 1 << 30, still_running=True)
             second = OutputStream(left, MIB, 1 << 30, kept)
             assert second.resume_incarnation() == NONCES
             for piece in cut(raw[kill:], places):

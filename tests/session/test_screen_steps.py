@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.session.transcript.timeline import TimelineStep, steps_in, time_at
+from ptyctl.session.transcript.timeline import TimelineStep, read_steps, time_at
 
 rows = st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["data", "data", "resize", "incarnation", "gap"])), max_size=30)
 
@@ -36,5 +36,5 @@ def test_both_are_what_the_rows_say(drawn: list[tuple[int, str]], raw: int, torn
         assert time_at(path, raw) == (came[-1] if came else 0)
         steps = [row for row in timeline if row["kind"] in ("resize", "incarnation")]
         expected = [TimelineStep(row["raw"], (row["cols"], row["rows"]) if "cols" in row else None) for row in steps]
-        assert steps_in(path, len(text)) == expected
-        assert steps_in(path, 0) == []
+        assert read_steps(path, len(text)) == expected
+        assert read_steps(path, 0) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 from ptyctl.api.operator import LogLine, LogReply
 from ptyctl.core.renderer import WidthHistory, render
 from ptyctl.session.session import Session
-from ptyctl.session.transcript.timeline import TimelineRow, moments
+from ptyctl.session.transcript.timeline import TimelineRow, read_times
 
 #: Bytes read for one reply; a longer line is returned in parts.
 MAX_BYTES = 256 * 1024
@@ -41,7 +41,7 @@ class _Log:
 
     def lines(self, timeline: Path, limit: int) -> tuple[list[LogLine], int]:
         """Return the lines, and the offset after the last complete one."""
-        times = _Times(moments(timeline, self.begin), self.begin)
+        times = _Times(read_times(timeline, self.begin), self.begin)
         found: list[LogLine] = []
         cuts = [0, *self._ends()]
         for at, end in pairwise(cuts):

@@ -97,8 +97,8 @@ class OutputStream(Receiver):
         """`state` is what recovery found in the folder; without it the folder is created."""
         state = state or new_folder(folder, quota_bytes)
         self.transcript = Transcript(folder, state, on_gap=self._gap_started, resume_state=self._resume_state)
-        self.window = SpoolWindow(window_bytes, state.spool)
-        self.normaliser = state.normaliser or Normaliser(state.raw.size, state.spool)
+        self.window = SpoolWindow(window_bytes, state.spool_size)
+        self.normaliser = state.normaliser or Normaliser(state.raw.size, state.spool_size)
         self.prompts = state.prompts
         self.last_prompt: Mark | None = state.last_prompt
         self.widths = WidthHistory(DEFAULT_COLUMNS)
@@ -128,12 +128,12 @@ class OutputStream(Receiver):
     @property
     def raw_kept(self) -> int:
         """Number of raw bytes on disk."""
-        return self.transcript.raw.kept
+        return self.transcript.raw.persisted_size
 
     @property
     def persisting(self) -> bool:
         """Whether received bytes still reach the disk."""
-        return self.transcript.raw.keeping
+        return self.transcript.raw.persisting
 
     @property
     def raw_path(self) -> Path:
@@ -198,7 +198,7 @@ class OutputStream(Receiver):
     def first_readable(self, offset: int) -> int:
         """Return the first offset at or after `offset` whose text can be read from memory or, after a close, from disk."""
         begin = max(offset, self.spool_start)
-        lost = begin < self.window.start and begin >= self.transcript.spool_kept
+        lost = begin < self.window.start and begin >= self.transcript.spool_persisted
         return self.spool_end if lost else begin
 
     def searchable_window(self) -> SpoolWindow:
@@ -350,7 +350,7 @@ class OutputStream(Receiver):
 
     def _received(self, nbytes: int) -> None:
         data, begin = self.transcript.raw.take(nbytes), self.normaliser.raw
-        if not self.transcript.raw.keeping:
+        if not self.transcript.raw.persisting:
             self._publisher.publish(OutputNotPersisted(data))
         self.last_data = self._loop.time()
         self.transcript.received(begin, self.spool_end, int(time.time() * 1000))

@@ -16,7 +16,7 @@ from ptyctl.session.io.coalesced_timer import CoalescedTimer
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.signal import Signal
 from ptyctl.session.io.terminal_state import TerminalState
-from ptyctl.session.transcript.open_block import OpenBlock
+from ptyctl.session.transcript.block_recovery import OpenBlock
 
 from .eager_task import start_eagerly
 from .run import Origin, Run, RunSpec

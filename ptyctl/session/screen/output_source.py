@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from pathlib import Path
 
-from ptyctl.session.transcript.timeline import TimelineStep, steps_in, time_at
+from ptyctl.session.transcript.timeline import TimelineStep, read_steps, time_at
 from ptyctl.session.transcript.transcript import Transcript
 
 #: At most this many unpersisted bytes wait in memory for the screen; older ones are lost to it.
@@ -41,7 +41,7 @@ class OutputSource:
     @property
     def kept(self) -> int:
         """Number of raw bytes on disk."""
-        return self._transcript.raw.kept
+        return self._transcript.raw.persisted_size
 
     @property
     def unpersisted_bytes(self) -> int:
@@ -51,7 +51,7 @@ class OutputSource:
     async def steps(self) -> list[TimelineStep]:
         """Return all resizes and incarnations so far, in order. The list grows in place."""
         if not self._steps_loaded:
-            earlier = await asyncio.to_thread(steps_in, self._folder / "timeline.jsonl", self._transcript.steps_from)
+            earlier = await asyncio.to_thread(read_steps, self._folder / "timeline.jsonl", self._transcript.steps_from)
             if not self._steps_loaded:  # another caller may have loaded them meanwhile
                 self._steps_loaded = True
                 self._transcript.steps[:0] = earlier

@@ -1,1 +1,7 @@
-"""A session on disk (design, section 9): what it received, what is derived from that, and both made whole after a crash."""
+"""A session's files on disk, and their recovery after a crash.
+
+`transcript.py` writes the output files: `output.raw` (`raw_log.py`), the spool, the prompt lines (`prompt_lines.py`) and the
+timeline (`timeline.py`). `append_file.py`, `jsonl.py` and `meta_file.py` are the file formats. `recovery.py` repairs a folder
+whose process was killed, with `spool_replay.py` and `block_recovery.py`. `recording.py` and `stored_sessions.py` read folders
+without opening the session. Imports `core`, `api` and the session's `spec` only. Start with `transcript.py`.
+"""

@@ -1,32 +1,44 @@
-"""The blocks that a killed server left: one that still ran is cancelled, missing files of their output are written."""
+"""Recovery of command blocks after a crash: cancels blocks without an end, or finds the one that still runs, and writes missing
+output files."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ptyctl.api.blocks import Block
-from ptyctl.core.marks import MarkReader
+from ptyctl.core.marks import OSC_NUMBER, MarkReader
 from ptyctl.core.normaliser import Normaliser
 
-from .jsonl import count_rows, rows_backwards
+from .jsonl import count_rows, read_rows_backwards
 from .raw_log import RawLog
 
 _FILE_MODE = 0o600
-#: So much in one system call: it returns in a few ms.
+#: Bytes copied per system call, which then takes a few milliseconds.
 _COPY_BYTES = 8 * 1024 * 1024
-#: A command's begin is looked for so far behind where its typing began: its echo is in between.
+#: A command's begin mark follows its echo; it is searched for within this distance of the block's begin.
 _ECHO_BYTES = 1 << 20
-#: A prompt's line, with what a line editor paints, is not longer than this.
+#: Longest line with a prompt, including what a line editor paints.
 _LINE_BYTES = 4096
+#: The search for a prompt mark reads output.raw in pieces of this size, which overlap by the longest mark.
+_SEARCH_BYTES = 1 << 20
+_MARK_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class EventLogPosition:
-    """What events.jsonl says: how many events, and of the last block how far its output was told, and whether its end was."""
+    """How far events.jsonl reports the session's blocks.
+
+    Attributes:
+        events: number of events.
+        block_id: the last block in the log.
+        raw_to: end of that block's last output event in output.raw.
+        ended: whether that block's end is in the log.
+    """
 
     events: int = 0
     block_id: str | None = None
@@ -34,88 +46,119 @@ class EventLogPosition:
     ended: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class OpenBlock:
+    """A block without an end, whose command still runs.
+
+    Attributes:
+        raw_begin, spool_begin: offsets of its output, or None if no output was received before the crash.
+    """
+
+    block: Block
+    raw_begin: int | None
+    spool_begin: int | None
+
+
 def output_path(folder: Path, block_id: str) -> str:
+    """Return the path of a block's output file."""
     return f"{folder}/blocks/{block_id.rpartition('/')[2]}.out"
 
 
 def read_blocks(folder: Path) -> list[Block]:
-    """The rows of blocks.jsonl: one when a block begins and one when it ends."""
-    path, found = folder / "blocks.jsonl", []
+    """Return the rows of blocks.jsonl: one for the begin of a block and one for its end. Unreadable rows are skipped."""
+    path, rows = folder / "blocks.jsonl", []
     for line in path.read_bytes().split(b"\n") if path.exists() else ():
         try:
             block = Block.model_validate_json(line)
         except ValueError:
             continue
         block.output_path = output_path(folder, block.block_id)  # the folder may have been moved
-        found.append(block)
-    return found
+        rows.append(block)
+    return rows
 
 
-def close_open(
-    folder: Path, found: list[Block], raw: RawLog, spool_end: int, nonces: Iterable[str], but: Block | None = None
+def cancel_open_blocks(
+    folder: Path, rows: list[Block], raw: RawLog, spool_end: int, nonces: Iterable[str], running: Block | None = None
 ) -> list[Block]:
-    """The rows, with one more for each block that has no end; `but` one goes on. `nonces` are those of the last marks."""
-    latest = {block.block_id: block for block in found}
-    left = [block for block in latest.values() if block.ts_end is None and block is not but]
-    closed = [_cancelled(block, raw, spool_end, nonces) for block in left]
-    if closed:
+    """Append a row with status `cancelled` for each block without an end, except `running`. Return all rows.
+
+    `nonces` are the nonces of the last incarnation's marks.
+    """
+    latest = {block.block_id: block for block in rows}
+    unfinished = [block for block in latest.values() if block.ts_end is None and block is not running]
+    cancelled = [_cancelled(block, raw, spool_end, nonces) for block in unfinished]
+    if cancelled:
         with (folder / "blocks.jsonl").open("ab") as file:
-            file.writelines(block.json_bytes() + b"\n" for block in closed)
-    return found + closed
+            file.writelines(block.json_bytes() + b"\n" for block in cancelled)
+    return rows + cancelled
 
 
-def output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple[int, int] | tuple[None, None]:
-    """Where the output of a block without an end begins, in output.raw and in the spool: behind the last mark of a begin, as
-    what is there may be asked before. Where no mark tells it, it is not known.
+def find_running_block(rows: list[Block], raw: RawLog, nonce: str) -> OpenBlock | None:
+    """Return the last block if its command still runs in a program that outlived its server.
 
-    The line in which the command was typed is read from its start: a CR may have been held back there."""
+    Without an end in blocks.jsonl, a block has ended if a prompt mark of `nonce` follows its begin in output.raw.
+    """
+    if not rows or rows[-1].ts_end is not None:
+        return None
+    block = rows[-1]
+    if _prompt_follows(raw, block.raw_begin, nonce):
+        return None
+    return OpenBlock(block, *find_output_begin(block, raw, (nonce,)))
+
+
+def find_output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple[int, int] | tuple[None, None]:
+    """Return the offsets in output.raw and in the spool at which a block's output begins, or None without a begin mark.
+
+    The last of several begin marks counts. Reading starts at the begin of the line in which the command was typed: the
+    normaliser may have held back a CR there.
+    """
     line = raw.read(max(block.raw_begin - _LINE_BYTES, 0), block.raw_begin).rpartition(b"\n")[2]
     reader = Normaliser(block.raw_begin - len(line), 0, MarkReader(*nonces))
     reader.feed(line)
     reader.spool = block.spool_begin
-    reader.feed(raw.read(block.raw_begin, min(raw.kept, block.raw_begin + _ECHO_BYTES)))
+    reader.feed(raw.read(block.raw_begin, min(raw.persisted_size, block.raw_begin + _ECHO_BYTES)))
     begins = [placed for placed in reader.marks if placed.mark.kind == "begin" and placed.raw_begin >= block.raw_begin]
     return (begins[-1].raw_end, begins[-1].spool_end) if begins else (None, None)
 
 
-def without_output(folder: Path, found: list[Block], kept: int) -> list[Block]:
-    """The blocks whose file is not there or not whole: a server may have been killed while it wrote it. `kept` is how much of
-    output.raw there is."""
+def find_missing_outputs(folder: Path, rows: list[Block], raw_size: int) -> list[Block]:
+    """Return the ended blocks whose output file is missing or incomplete. `raw_size` is the size of output.raw."""
     (folder / "blocks").mkdir(mode=0o700, exist_ok=True)
     with os.scandir(folder / "blocks") as entries:
         sizes = {entry.name: entry.stat().st_size for entry in entries}
-    latest = {block.block_id: block for block in found}
+    latest = {block.block_id: block for block in rows}
     ended = (block for block in latest.values() if block.ts_end is not None)
-    return [block for block in ended if sizes.get(block.output_path.rpartition("/")[2]) != output_size(block, kept)]
+    return [block for block in ended if sizes.get(block.output_path.rpartition("/")[2]) != output_size(block, raw_size)]
 
 
-def output_size(block: Block, kept: int) -> int:
+def output_size(block: Block, raw_size: int) -> int:
+    """Return the number of bytes of an ended block's output that output.raw holds."""
     assert block.raw_end is not None
-    return max(min(block.raw_end, kept) - block.raw_begin, 0)
+    return max(min(block.raw_end, raw_size) - block.raw_begin, 0)
 
 
-def write_outputs(blocks: list[Block], raw: Path, kept: int) -> None:
-    """Puts the output of blocks into files of their own. It needs no lock: what they show never changes."""
+def write_outputs(blocks: list[Block], raw: Path, raw_size: int) -> None:
+    """Write the output files of ended blocks. Needs no lock, as this part of output.raw no longer changes."""
     for block in blocks:
-        write_output(block, raw, kept)
+        write_output(block, raw, raw_size)
 
 
-def write_output(block: Block, raw: Path, kept: int) -> None:
-    """On a full disk there is none, or a part; the bytes are in output.raw as far as they were kept."""
+def write_output(block: Block, raw: Path, raw_size: int) -> None:
+    """Copy a block's output from output.raw into its own file. On a full disk the file is missing or incomplete."""
     try:
-        with raw.open("rb") as source, open(block.output_path, "wb", opener=_private) as file:
-            at, end = block.raw_begin, block.raw_begin + output_size(block, kept)
+        with raw.open("rb") as source, open(block.output_path, "wb", opener=_open_private) as file:
+            at, end = block.raw_begin, block.raw_begin + output_size(block, raw_size)
             while at < end and (copied := os.sendfile(file.fileno(), source.fileno(), at, min(end - at, _COPY_BYTES))):
                 at += copied
     except OSError:
         return
 
 
-def told_events(folder: Path) -> EventLogPosition:
-    """Events are told in order: what is missing is missing at the end."""
+def read_event_log_position(folder: Path) -> EventLogPosition:
+    """Return how far events.jsonl goes. Events are written in order, so only the last ones can be missing."""
     path, raw_to = folder / "events.jsonl", None
     count = count_rows(path)
-    for _, row in rows_backwards(path):
+    for _, row in read_rows_backwards(path):
         if row["type"] == "agent_block_delta" and raw_to is None:
             raw_to = row["raw_to"]
         elif row["type"] in ("agent_block_begin", "agent_block_end"):
@@ -123,12 +166,20 @@ def told_events(folder: Path) -> EventLogPosition:
     return EventLogPosition(count)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, _FILE_MODE)
 
 
+def _prompt_follows(raw: RawLog, begin: int, nonce: str) -> bool:
+    prompt = re.compile(rb"\x1b\]" + OSC_NUMBER + b";" + nonce.encode() + rb";[0-9]+;P[^\x07\x1b]*(?:\x07|\x1b\\)")
+    for at in range(begin, raw.persisted_size, _SEARCH_BYTES):
+        if prompt.search(raw.read(max(at - _MARK_BYTES, begin), min(at + _SEARCH_BYTES, raw.persisted_size))):
+            return True
+    return False
+
+
 def _cancelled(block: Block, raw: RawLog, spool_end: int, nonces: Iterable[str]) -> Block:
-    raw_begin, spool_begin = output_begin(block, raw, nonces)
+    raw_begin, spool_begin = find_output_begin(block, raw, nonces)
     if raw_begin is not None and spool_begin is not None:
         block = block.model_copy(update={"raw_begin": raw_begin, "spool_begin": spool_begin})
     return block.model_copy(

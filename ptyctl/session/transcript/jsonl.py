@@ -1,4 +1,4 @@
-"""Files of JSON rows as a killed server left them: read from either end, a torn last line cut."""
+"""Readers of JSON Lines files, forwards and backwards. Rows that are not JSON objects are skipped."""
 
 from __future__ import annotations
 
@@ -8,38 +8,39 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: Small enough that others get their turn in between, should this run in a thread.
+#: Bytes read at once. Small, so that a reading thread does not hold up the event loop.
 PIECE_BYTES = 1 << 16
 
 
-def rows(path: Path, begin: int = 0) -> Iterator[dict[str, Any]]:
-    """The rows from an offset on; what is no JSON was not written by us whole."""
+def read_rows(path: Path, begin: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the rows from an offset."""
     if not path.exists():
         return
     with path.open("rb") as file:
         file.seek(begin)
         for line in file:
-            if (row := row_of(line)) is not None:
+            if (row := _parse_row(line)) is not None:
                 yield row
 
 
-def rows_with(path: Path, part: bytes) -> Iterator[dict[str, Any]]:
-    """The rows whose line holds `part`, without parsing the others."""
-    for block in _whole_lines(path):
-        at = block.find(part)
+def read_rows_containing(path: Path, text: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the rows whose line contains `text`. Other rows are not parsed."""
+    for lines in _read_whole_lines(path):
+        at = lines.find(text)
         while at >= 0:
-            begin, end = block.rfind(b"\n", 0, at) + 1, block.index(b"\n", at) + 1
-            if (row := row_of(block[begin:end])) is not None:
+            begin, end = lines.rfind(b"\n", 0, at) + 1, lines.index(b"\n", at) + 1
+            if (row := _parse_row(lines[begin:end])) is not None:
                 yield row
-            at = block.find(part, end)
+            at = lines.find(text, end)
 
 
 def count_rows(path: Path) -> int:
-    return sum(block.count(b"\n") for block in _whole_lines(path))
+    """Return the number of lines that end with a newline."""
+    return sum(lines.count(b"\n") for lines in _read_whole_lines(path))
 
 
-def rows_backwards(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows from the last one on, each with its offset."""
+def read_rows_backwards(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each row with its offset, the last row first."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -48,18 +49,18 @@ def rows_backwards(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             begin = max(end - PIECE_BYTES, 0)
             file.seek(begin)
             data = file.read(end - begin) + rest
-            first = 0 if not begin else data.find(b"\n") + 1 or len(data)  # the first line may begin further before
+            first = 0 if not begin else data.find(b"\n") + 1 or len(data)  # the first line may begin in the previous piece
             end, rest = begin, data[:first]
             stop = len(data)
             while stop > first:
                 at = max(data.rfind(b"\n", first, stop - 1) + 1, first)
-                if (row := row_of(data[at:stop])) is not None:
+                if (row := _parse_row(data[at:stop])) is not None:
                     yield begin + at, row
                 stop = at
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cuts what stands behind the last newline."""
+    """Truncate the file after its last newline."""
     if not path.exists():
         return
     with path.open("r+b") as file:
@@ -75,7 +76,7 @@ def cut_torn_line(path: Path) -> None:
             file.truncate(end)
 
 
-def row_of(line: bytes) -> dict[str, Any] | None:
+def _parse_row(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
     except ValueError:
@@ -83,8 +84,8 @@ def row_of(line: bytes) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def _whole_lines(path: Path) -> Iterator[bytes]:
-    """The file in pieces that end with a newline."""
+def _read_whole_lines(path: Path) -> Iterator[bytes]:
+    """Yield the file in pieces that end with a newline."""
     if not path.exists():
         return
     with path.open("rb") as file:

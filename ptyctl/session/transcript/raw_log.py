@@ -1,7 +1,7 @@
-"""output.raw: what a channel receives is read straight into a mapped, preallocated extent of the file.
+"""output.raw: an append-only log of received bytes in a memory-mapped, preallocated file.
 
-A byte that was received is in the kernel's page cache at once, so not even a kill -9 of this process loses it. How many there
-are stands in output.end as long as the file is open; then the file ends with the last of them.
+Channels read directly into the mapping, so a received byte is in the kernel's page cache at once and survives a `kill -9` of
+this process. While the file is open, output.end holds the number of bytes received; `close` truncates output.raw to that size.
 """
 
 from __future__ import annotations
@@ -11,42 +11,81 @@ import mmap
 import os
 from pathlib import Path
 
-from .write_position import WritePosition
-
-#: Extents double from the first to the last size: an idle session costs little, a flood few system calls.
+#: The size of extents doubles from the first to the last: an idle session uses little disk, a flood few system calls.
 FIRST_EXTENT_BYTES = 64 * 1024
 LAST_EXTENT_BYTES = 4 * 1024 * 1024
 _FILE_MODE = 0o600
 
 
-class RawLog:
-    """An append-only file with a buffer at its end. `size` is how many bytes were received, kept or not.
+class WritePosition:
+    """A number in a mapped file of eight bytes: the size of output.raw without the room allocated ahead.
 
-    Whoever has it open owns the session: the file is locked (flock(2)) until `close`, or until the process ends.
+    The number is needed because both that room and a program's output may be zeros. On a full disk it is in memory only.
+
+    Attributes:
+        cell: `cell[0]` is the number, in native byte order. Assigning it is a single store and never torn.
+    """
+
+    _SIZE = 8
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._map: mmap.mmap | None = None
+        fd = -1
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+            os.posix_fallocate(fd, 0, self._SIZE)  # without it, a store on a full disk raises SIGBUS
+            self._map = mmap.mmap(fd, self._SIZE)
+        except OSError:
+            self._map = None
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        self.cell = memoryview(self._map if self._map is not None else bytearray(self._SIZE)).cast("Q")
+
+    def remove(self) -> None:
+        """Remove the file. Called when output.raw has been truncated to its content."""
+        self.cell.release()
+        if self._map is not None:
+            self._map.close()
+        self._path.unlink(missing_ok=True)
+
+
+class RawLog:
+    """The log of one session. Its owner holds a lock on the file (flock(2)) until `close` or the end of the process.
+
+    Attributes:
+        size: number of bytes received.
+        persisted_size: number of bytes received and in the file. Less than `size` after the quota or the disk was full.
+        stored_position: the content of output.end when the file was opened; 0 if it was closed in order.
     """
 
     def __init__(self, path: Path, quota_bytes: int) -> None:
-        """Raises BlockingIOError where another owns the file, and other OSErrors."""
+        """Open and lock the file.
+
+        Raises:
+            BlockingIOError: another process owns the file.
+            OSError: the file cannot be opened.
+        """
         self._path = path
         self._quota = quota_bytes
-        self._fd = _opened(path)
-        self.size = self.kept = os.fstat(self._fd).st_size
+        self._fd = _open_locked(path)
+        self.size = self.persisted_size = os.fstat(self._fd).st_size
         self._position = WritePosition(path.with_name("output.end"))
-        #: What a killed server had counted of the file: so much of it is no room allocated ahead.
-        self.counted: int = self._position.cell[0]
+        self.stored_position: int = self._position.cell[0]
         self._map: mmap.mmap | None = None
-        self._base = 0  # where the present extent begins in the file
+        self._base = 0  # offset of the current extent in the file
         self._view: memoryview | None = None
         self._next_extent = FIRST_EXTENT_BYTES
         self._scratch: bytearray | None = None
 
     @property
-    def keeping(self) -> bool:
-        """Whether bytes still reach the disk: not past the quota, nor after the disk was full."""
+    def persisting(self) -> bool:
+        """Whether received bytes still reach the disk. False once the quota is reached or the disk was full."""
         return self._scratch is None
 
     def get_buffer(self) -> memoryview:
-        """Writable room behind the last byte; without a place on disk it is memory that is forgotten."""
+        """Return writable room after the last byte. Once nothing is persisted, the room is a scratch buffer."""
         if self._scratch is not None:
             return memoryview(self._scratch)
         if self._map is None or self.size - self._base == len(self._map):
@@ -58,21 +97,24 @@ class RawLog:
         return self._view
 
     def _touch(self, extent: mmap.mmap, at: int) -> None:
-        """Has the pages at hand that a terminal's next read fills, which is at most one page long. Where one has to be fetched
-        in mid-read and the process is killed meanwhile, the kernel has taken 64 bytes from the terminal and drops them."""
+        """Fault in the pages that the next read from a terminal fills; it returns at most one page.
+
+        If the process is killed during a page fault in that read, the kernel loses the 64 bytes that it has already taken from
+        the terminal.
+        """
         extent[at] = 0
         extent[min(at + mmap.PAGESIZE, len(extent) - 1)] = 0
 
     def take(self, nbytes: int) -> bytes:
-        """The `nbytes` that were put into the buffer, now part of the log."""
+        """Add `nbytes` from the buffer to the log and return them."""
         if self._scratch is not None:
             data = bytes(self._scratch[:nbytes])
         else:
             assert self._map is not None
             begin = self.size - self._base
             data = self._map[begin : begin + nbytes]
-            self.kept += nbytes
-            self._position.cell[0] = self.kept
+            self.persisted_size += nbytes
+            self._position.cell[0] = self.persisted_size
         self.size += nbytes
         return data
 
@@ -81,51 +123,51 @@ class RawLog:
         return self._path
 
     def size_on_disk(self) -> int:
-        """The file's size now, with the room that is allocated ahead; 0 where it was removed."""
+        """Return the size of the file with the room allocated ahead; 0 if it was removed."""
         try:
             return self._path.stat().st_size
         except OSError:
             return 0
 
     def read(self, begin: int, end: int) -> bytes:
-        """The kept bytes between two offsets; fewer where some were not kept."""
-        end = min(end, self.kept)
+        """Return the persisted bytes between two offsets."""
+        end = min(end, self.persisted_size)
         if self._map is not None and self._base <= begin < end:
             return self._map[begin - self._base : end - self._base]
         return read_range(self._fd, self._path, begin, end)
 
-    def cut(self, end: int) -> None:
-        """What was received ends there; what stands behind it never was."""
+    def truncate(self, end: int) -> None:
+        """Set the end of the received bytes; bytes after it were allocated only."""
         os.ftruncate(self._fd, end)
-        self.size = self.kept = self._position.cell[0] = end
+        self.size = self.persisted_size = self._position.cell[0] = end
 
-    def lost_until(self, size: int) -> None:
-        """So many bytes were received, and the last of them not kept; nor is anything from now on."""
+    def set_received_size(self, size: int) -> None:
+        """Set how many bytes were received if that is more than the file holds. Nothing is persisted from now on."""
         self.size = size
         self._scratch = bytearray(FIRST_EXTENT_BYTES)
 
     def close(self) -> None:
-        """Cuts the file to what was received, and lets go of it."""
+        """Truncate the file to its content, close and unlock it. `read` still works."""
         if self._fd < 0:
             return
         self._unmap()
-        os.ftruncate(self._fd, self.kept)
+        os.ftruncate(self._fd, self.persisted_size)
         self._position.remove()
         os.close(self._fd)
         self._fd = -1
-        self._scratch = bytearray(mmap.PAGESIZE)  # for what a channel may hand over while it ends
+        self._scratch = bytearray(mmap.PAGESIZE)  # a channel may still deliver data while it ends
 
     def _extend(self) -> None:
-        base = _whole_pages(self.size)  # it is smaller where a recovered file is gone on with
-        length = _whole_pages(min(self._next_extent, self._quota - base))
+        base = _align_to_page(self.size)  # less than `size` after recovery
+        length = _align_to_page(min(self._next_extent, self._quota - base))
         self._unmap()
         try:
             if base + length <= self.size:
                 raise OSError("quota reached")
-            os.posix_fallocate(self._fd, base, length)  # now, or writing to the map would be a SIGBUS on a full disk
+            os.posix_fallocate(self._fd, base, length)  # without it, a write on a full disk raises SIGBUS
             self._map = mmap.mmap(self._fd, length, offset=base)
         except OSError:
-            os.ftruncate(self._fd, self.size)  # what was found of the room is no output
+            os.ftruncate(self._fd, self.size)  # drop a partial allocation
             self._scratch = bytearray(FIRST_EXTENT_BYTES)
             return
         self._base = base
@@ -143,7 +185,7 @@ class RawLog:
             self._map = None
 
 
-def _opened(path: Path) -> int:
+def _open_locked(path: Path) -> int:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,12 +195,12 @@ def _opened(path: Path) -> int:
     return fd
 
 
-def _whole_pages(size: int) -> int:
+def _align_to_page(size: int) -> int:
     return size // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
 
 
 def read_range(fd: int, path: Path, begin: int, end: int) -> bytes:
-    """The bytes of a file between two offsets; by its path where it is no longer open, so that history outlives a close."""
+    """Return the bytes of a file between two offsets. A closed file (`fd` < 0) is read through its path."""
     if begin >= end:
         return b""
     if fd >= 0:

@@ -1,7 +1,7 @@
-"""A session's folder as a killed server left it, made whole again (design, section 9).
+"""Recovery: repairs a session's folder after its process was killed, and returns the state to continue from.
 
-output.raw is the truth. Its end is what output.end counts; the spool and the prompts are what it becomes with the times and the
-incarnations of the timeline; the last line of a .jsonl file may be torn, and is cut. All this is done in a thread.
+output.raw is the source of truth and output.end holds its size. The spool and the prompt lines are rebuilt from it, with the
+times and incarnations of the timeline. A torn last line of a .jsonl file is cut. Recovery blocks and runs in a worker thread.
 """
 
 from __future__ import annotations
@@ -14,54 +14,75 @@ from ptyctl.api.blocks import Block
 from ptyctl.core.marks import Mark
 from ptyctl.core.normaliser import Normaliser
 
-from .block_recovery import EventLogPosition, close_open, output_size, read_blocks, told_events, without_output, write_outputs
-from .jsonl import PIECE_BYTES, cut_torn_line, rows_backwards, rows_with
-from .open_block import OpenBlock, open_block
+from .block_recovery import (
+    EventLogPosition,
+    OpenBlock,
+    cancel_open_blocks,
+    find_missing_outputs,
+    find_running_block,
+    output_size,
+    read_blocks,
+    read_event_log_position,
+    write_outputs,
+)
+from .jsonl import PIECE_BYTES, cut_torn_line, read_rows_backwards, read_rows_containing
 from .prompt_lines import PromptLines
 from .raw_log import RawLog
 from .spool_replay import SpoolReplay
 
-#: Missing files of blocks are written before the session is served, unless they are larger in all.
-AT_ONCE_BYTES = 16 * 1024 * 1024
+#: Missing output files of blocks are written during recovery up to this total size; larger ones in the background.
+MAX_RECOVERED_OUTPUT_BYTES = 16 * 1024 * 1024
 _DIRECTORY_MODE = 0o700
 _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", "screen.jsonl", "screen.checkpoints.jsonl")
 
 
 @dataclass(slots=True)
 class TranscriptState:
-    """What a session's folder holds. `gap_at` is the spool's size on disk where some of what was received is not there;
-    `resizes` are offsets into output.raw and columns; `blocks` the rows of blocks.jsonl, `told` what events.jsonl says of them;
-    `without_output` those whose files are so large that nobody should wait for them. Where the program lives on, `normaliser`
-    is in the middle of its output, and `running` is the block that has not ended.
+    """What a session's folder holds.
+
+    Attributes:
+        raw: output.raw, open and locked.
+        spool_size: size of the spool, including text that was not persisted.
+        gap_at: size of the spool on disk if text is missing there, or None.
+        resizes: offset in output.raw and number of columns of each resize.
+        blocks: the rows of blocks.jsonl.
+        missing_outputs: blocks whose output files are missing and too large to write during recovery.
+        event_log: how far events.jsonl reports the blocks.
+        nonces: the nonces of the last incarnation's marks.
+        normaliser: its state at the end of output.raw, if the program still runs.
+        running_block: the block whose command still runs.
     """
 
     raw: RawLog
-    spool: int = 0
+    spool_size: int = 0
     gap_at: int | None = None
     incarnation: int = 0
     prompts: PromptLines = field(default_factory=PromptLines)
     last_prompt: Mark | None = None
     resizes: list[tuple[int, int]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
-    without_output: list[Block] = field(default_factory=list)
-    told: EventLogPosition = field(default_factory=EventLogPosition)
+    missing_outputs: list[Block] = field(default_factory=list)
+    event_log: EventLogPosition = field(default_factory=EventLogPosition)
     nonces: tuple[str, ...] = ()
     normaliser: Normaliser | None = None
-    running: OpenBlock | None = None
+    running_block: OpenBlock | None = None
 
 
 def new_folder(folder: Path, quota_bytes: int) -> TranscriptState:
-    """A folder for a new session: nothing is in it."""
+    """Create the folder of a new session."""
     folder.mkdir(mode=_DIRECTORY_MODE, parents=True)
     return TranscriptState(RawLog(folder / "output.raw", quota_bytes))
 
 
-def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, lives_on: bool = False) -> TranscriptState:
-    """Mends a folder; one that was closed in order is left as it is. `meta` is the content of its meta.json. `lives_on` says
-    that its terminal is still open, and more will come.
+def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, still_running: bool = False) -> TranscriptState:
+    """Repair a folder. A folder that was closed in order does not change.
+
+    Args:
+        meta: the content of its meta.json.
+        still_running: whether the session's program still runs, so that more output will follow.
 
     Raises:
-        BlockingIOError: the session is alive in another server; nothing was touched.
+        BlockingIOError: another process owns the session; nothing was changed.
         OSError: the folder cannot be read.
     """
     raw = RawLog(folder / "output.raw", quota_bytes)
@@ -69,46 +90,56 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, lives_on: b
         for name in _LINE_FILES:
             cut_torn_line(folder / name)
         blocks = read_blocks(folder)
-        received, told = _received(folder, meta, blocks)
-        raw.cut(_real_end(raw, min(max(received, raw.counted), raw.kept)))
-        kept = _replayed(folder, raw, received, told, lives_on=lives_on)
-        kept.resizes = [(row["raw"], row["cols"]) for row in rows_with(folder / "timeline.jsonl", b'"kind":"resize"')]
-        if lives_on and kept.nonces:
-            kept.running = open_block(blocks, raw, kept.nonces[-1])
-        kept.blocks = close_open(folder, blocks, raw, kept.spool, kept.nonces, but=kept.running.block if kept.running else None)
-        kept.without_output = without_output(folder, kept.blocks, raw.kept)
-        if sum(output_size(block, raw.kept) for block in kept.without_output) <= AT_ONCE_BYTES:
-            write_outputs(kept.without_output, raw.path, raw.kept)
-            kept.without_output = []
-        kept.told = told_events(folder)
+        received, spool_size = _least_sizes(folder, meta, blocks)
+        raw.truncate(_find_end(raw, min(max(received, raw.stored_position), raw.persisted_size)))
+        state = _replay(folder, raw, received, spool_size, still_running=still_running)
+        state.resizes = [
+            (row["raw"], row["cols"]) for row in read_rows_containing(folder / "timeline.jsonl", b'"kind":"resize"')
+        ]
+        _recover_blocks(folder, blocks, state, still_running=still_running)
     except BaseException:
         raw.close()
         raise
-    return kept
+    return state
 
 
-def _replayed(folder: Path, raw: RawLog, received: int, told: int, *, lives_on: bool) -> TranscriptState:
-    whole = received <= raw.kept
+def _recover_blocks(folder: Path, rows: list[Block], state: TranscriptState, *, still_running: bool) -> None:
+    raw = state.raw
+    if still_running and state.nonces:
+        state.running_block = find_running_block(rows, raw, state.nonces[-1])
+    running = state.running_block.block if state.running_block else None
+    state.blocks = cancel_open_blocks(folder, rows, raw, state.spool_size, state.nonces, running)
+    missing = find_missing_outputs(folder, state.blocks, raw.persisted_size)
+    if sum(output_size(block, raw.persisted_size) for block in missing) <= MAX_RECOVERED_OUTPUT_BYTES:
+        write_outputs(missing, raw.path, raw.persisted_size)
+    else:
+        state.missing_outputs = missing
+    state.event_log = read_event_log_position(folder)
+
+
+def _replay(folder: Path, raw: RawLog, received: int, spool_size: int, *, still_running: bool) -> TranscriptState:
+    """Rebuild the spool and the prompt lines. `received` and `spool_size` are the least sizes before the crash."""
+    complete = received <= raw.persisted_size
     replay = SpoolReplay(folder)
     try:
-        replay.run(raw, ended=whole and not lives_on)
+        replay.run(raw, ended=complete and not still_running)
     finally:
         replay.close()
-    spool = replay.normaliser.spool if whole else max(told, replay.normaliser.spool)
-    if not whole:
-        raw.lost_until(received)
-        replay.normaliser.skip_to(received, spool)
-    gap_at = None if whole and replay.writing else replay.on_disk
-    kept = TranscriptState(raw, spool, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
-    kept.nonces = tuple(replay.normaliser.reader.counters()) if replay.normaliser.reader is not None else ()
-    kept.normaliser = replay.normaliser if lives_on else None
-    return kept
+    end = replay.normaliser.spool if complete else max(spool_size, replay.normaliser.spool)
+    if not complete:
+        raw.set_received_size(received)
+        replay.normaliser.skip_to(received, end)
+    gap_at = None if complete and replay.writing else replay.on_disk
+    state = TranscriptState(raw, end, gap_at, replay.incarnation, replay.prompts, replay.last_prompt)
+    state.nonces = tuple(replay.normaliser.reader.counters()) if replay.normaliser.reader is not None else ()
+    state.normaliser = replay.normaliser if still_running else None
+    return state
 
 
-def _received(folder: Path, meta: dict[str, Any], blocks: list[Block]) -> tuple[int, int]:
-    """How much there was at least, of raw bytes and of the spool: nobody may get an older cursor for newer text."""
+def _least_sizes(folder: Path, meta: dict[str, Any], blocks: list[Block]) -> tuple[int, int]:
+    """Return how many raw bytes and spool bytes there were at least. New text never gets an offset that was already in use."""
     raw, spool = meta.get("bytes_received", 0), meta.get("spool_size", 0)
-    for _, row in rows_backwards(folder / "timeline.jsonl"):
+    for _, row in read_rows_backwards(folder / "timeline.jsonl"):
         raw, spool = max(raw, row["raw"]), max(spool, row["spool"])
         break
     for block in blocks:
@@ -117,9 +148,12 @@ def _received(folder: Path, meta: dict[str, Any], blocks: list[Block]) -> tuple[
     return raw, spool
 
 
-def _real_end(raw: RawLog, least: int) -> int:
-    """Behind the last byte that is not zero, as the server may have been killed before it counted; not before `least`."""
-    end = raw.kept
+def _find_end(raw: RawLog, least: int) -> int:
+    """Return the end of the last byte that is not zero, at least `least`.
+
+    The process may have been killed after it received bytes and before it stored the new size.
+    """
+    end = raw.persisted_size
     while end > least:
         begin = max(end - PIECE_BYTES, least)
         size = len(raw.read(begin, end).rstrip(b"\0"))

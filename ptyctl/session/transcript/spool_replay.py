@@ -1,7 +1,8 @@
-"""The spool and the prompts, made again from output.raw: from the last place on that is known to be right.
+"""Rebuilds the spool and the prompt lines from output.raw.
 
-A row of the timeline may say what is needed to go on from it (`resume`). Where the files reach that far they are right so far,
-as what was written before it was written whole; only a power cut could have taken some of it.
+A timeline row can hold the state to resume the replay from (`resume`). The last such row that the files reach is used: text is
+appended in order, so the files are correct up to there. Only a power failure can have lost part of it; then the replay starts
+from the begin.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from typing import Any
 from ptyctl.core.marks import Mark, MarkReader, read_sentinel
 from ptyctl.core.normaliser import Normaliser
 
-from .jsonl import PIECE_BYTES, rows, rows_backwards
+from .jsonl import PIECE_BYTES, read_rows, read_rows_backwards
 from .prompt_lines import PACKED_BYTES, PromptLines
 from .raw_log import RawLog
 
-#: The kernel has written what is older than this (Linux: dirty_expire_centisecs, 30 s, and the writeback's own interval).
+#: The kernel has written data older than this (Linux: dirty_expire_centisecs, 30 s, plus the writeback interval).
 _WRITEBACK_S = 60.0
 _FILE_MODE = 0o600
-#: Between two pieces: a thread that never rests lets the event loop run only every 5 ms (sys.getswitchinterval).
+#: Pause between two pieces. Without it the event loop's thread gets the GIL only every 5 ms (`sys.getswitchinterval`).
 _PAUSE_S = 0.0001
 
 
 class SpoolReplay:
-    """Feeds on the raw bytes, and writes what differs from the files: most often a few bytes at their end.
+    """Normalises output.raw again and writes what differs from the files, usually a few bytes at their end.
 
-    `writing` is false once the disk is full; `on_disk` is how much of the spool is there.
+    Attributes:
+        writing: False once the disk was full.
+        on_disk: bytes of the spool that are on disk.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -43,23 +46,24 @@ class SpoolReplay:
         self._file = os.open(folder / "output.spool", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
 
     def run(self, raw: RawLog, *, ended: bool) -> None:
-        """Takes in what was kept. `ended` says that it is all there was, and not only the begin."""
-        begin, row = _resume_point(self._folder, raw.kept)
+        """Replay the persisted bytes. `ended`: no output follows them, so incomplete sequences are flushed."""
+        begin, row = _find_resume_point(self._folder, raw.persisted_size)
         if row is not None:
             self._resume(row)
-        for row in rows(self._folder / "timeline.jsonl", begin):
-            self._feed(raw, min(row["raw"], raw.kept))
+        for row in read_rows(self._folder / "timeline.jsonl", begin):
+            self._feed(raw, min(row["raw"], raw.persisted_size))
             self._ts = row["ts"]
             if row["kind"] == "incarnation":
                 self.incarnation = row["incarnation"]
-                if row["raw"] <= raw.kept:
+                if row["raw"] <= raw.persisted_size:
                     self._begin_incarnation(row["nonces"])
-        self._feed(raw, raw.kept)
+        self._feed(raw, raw.persisted_size)
         if ended:
-            self._keep(self.normaliser.flush())
+            self._write(self.normaliser.flush())
         self._finish()
 
     def close(self) -> None:
+        """Close the spool."""
         os.close(self._file)
 
     def _resume(self, row: dict[str, Any]) -> None:
@@ -75,13 +79,13 @@ class SpoolReplay:
             self.last_prompt = read_sentinel(os.pread(self._file, last[1] - last[0], last[0]))
 
     def _begin_incarnation(self, nonces: list[str]) -> None:
-        self._keep(self.normaliser.flush())
+        self._write(self.normaliser.flush())
         old = self.normaliser
         self.normaliser = Normaliser(old.raw, old.spool, MarkReader(*nonces), in_line=old.in_line)
 
     def _feed(self, raw: RawLog, end: int) -> None:
         for begin in range(self.normaliser.raw, end, PIECE_BYTES):
-            self._keep(self.normaliser.feed(raw.read(begin, min(begin + PIECE_BYTES, end)), self._ts))
+            self._write(self.normaliser.feed(raw.read(begin, min(begin + PIECE_BYTES, end)), self._ts))
             placed, self.normaliser.marks = self.normaliser.marks, []
             for mark in placed:
                 if mark.mark.kind == "prompt":
@@ -89,12 +93,13 @@ class SpoolReplay:
                     self.last_prompt = mark.mark
             time.sleep(_PAUSE_S)
 
-    def _keep(self, text: bytes) -> None:
+    def _write(self, text: bytes) -> None:
+        """Append text to the replayed spool; write it only if the file does not hold it already."""
         if not self.writing:
             return
         if text and os.pread(self._file, len(text), self.on_disk) != text:
             try:
-                _write(self._file, text, self.on_disk)
+                _write_at(self._file, text, self.on_disk)
             except OSError:
                 self.writing = False
                 return
@@ -111,28 +116,28 @@ class SpoolReplay:
             self.writing = False
 
 
-def _resume_point(folder: Path, kept: int) -> tuple[int, dict[str, Any] | None]:
-    """The last row that can be gone on from, and its offset in the timeline."""
+def _find_resume_point(folder: Path, raw_size: int) -> tuple[int, dict[str, Any] | None]:
+    """Return the offset and the content of the last timeline row that the replay can resume from, or (0, None)."""
     timeline, spool, prompts = folder / "timeline.jsonl", folder / "output.spool", folder / "output.prompts"
-    if not prompts.exists() or _may_be_cut(spool) or _may_be_cut(prompts):
+    if not prompts.exists() or _lost_in_power_failure(spool) or _lost_in_power_failure(prompts):
         return 0, None
     spool_size, prompts_size = spool.stat().st_size, prompts.stat().st_size
-    for begin, row in rows_backwards(timeline):
+    for begin, row in read_rows_backwards(timeline):
         state = row.get("resume")
-        if state is None or row["raw"] > kept:
+        if state is None or row["raw"] > raw_size:
             continue
         if row["spool"] <= spool_size and state["prompts"] * PACKED_BYTES <= prompts_size:
             return begin, row
     return 0, None
 
 
-def _may_be_cut(path: Path) -> bool:
-    """Whether a power cut can have taken what was written last: it was written shortly before this machine was started."""
+def _lost_in_power_failure(path: Path) -> bool:
+    """Return whether a power failure may have lost the last write: it was made shortly before this machine was started."""
     started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return -_WRITEBACK_S <= path.stat().st_mtime - started <= 0
 
 
-def _write(file: int, data: bytes, at: int) -> None:
+def _write_at(file: int, data: bytes, at: int) -> None:
     done = 0
     while done < len(data):
         done += os.pwrite(file, data[done:], at + done)

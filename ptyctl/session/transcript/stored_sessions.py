@@ -1,4 +1,4 @@
-"""All sessions that are kept on disk, and the end of one: what its folder says, without opening it."""
+"""The sessions on disk: lists and removes their folders without opening the sessions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: A folder that is on its way out: no id begins so.
-_GOING = ".gone-"
+#: A folder is renamed to this prefix before it is removed. No session id begins with it.
+_REMOVED_PREFIX = ".gone-"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """`meta` is its meta.json; `disk_bytes` what its files take, with what is allocated ahead; `last_used_at` epoch ms."""
+    """One session folder.
+
+    Attributes:
+        meta: the content of meta.json.
+        disk_bytes: space that its files take, including room allocated ahead.
+        last_used_at: epoch ms.
+    """
 
     session_id: str
     meta: dict[str, Any]
@@ -26,21 +32,25 @@ class StoredSession:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed in order. What was not may still be gone on with."""
+        """Whether the session was closed in order. Otherwise it can still be continued."""
         return self.meta.get("state") == "closed"
 
 
 def stored_sessions(sessions: Path) -> list[StoredSession]:
-    """Those whose meta.json can be read, the oldest first; there may be thousands, so not for an event loop's thread."""
+    """Return the sessions with a readable meta.json, the least recently used first.
+
+    Blocks: there may be thousands.
+    """
     if not sessions.is_dir():
         return []
-    kept = [_kept(folder) for folder in sessions.iterdir() if not folder.name.startswith(".")]
-    return sorted((session for session in kept if session), key=lambda session: (session.last_used_at, session.session_id))
+    found = [_read_stored(folder) for folder in sessions.iterdir() if not folder.name.startswith(".")]
+    return sorted((session for session in found if session), key=lambda session: (session.last_used_at, session.session_id))
 
 
 def remove_stored(folder: Path) -> bool:
-    """Removes a session for good; False, and nothing done, where it is alive in any server. Should we be killed in between,
-    `remove_rest` does the rest.
+    """Remove a session's folder. Return False, and change nothing, if a server holds the session or the folder is missing.
+
+    `finish_removals` completes a removal that was interrupted.
 
     Raises:
         OSError
@@ -51,9 +61,9 @@ def remove_stored(folder: Path) -> bool:
         return False
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        going = folder.with_name(_GOING + folder.name)
-        folder.rename(going)
-        shutil.rmtree(going)
+        removed = folder.with_name(_REMOVED_PREFIX + folder.name)
+        folder.rename(removed)
+        shutil.rmtree(removed)
     except BlockingIOError:
         return False
     finally:
@@ -61,13 +71,19 @@ def remove_stored(folder: Path) -> bool:
     return True
 
 
-def remove_rest(sessions: Path) -> None:
-    """What earlier removals have left."""
-    for folder in sessions.glob(f"{_GOING}*"):
+def finish_removals(sessions: Path) -> None:
+    """Remove the folders of interrupted removals."""
+    for folder in sessions.glob(f"{_REMOVED_PREFIX}*"):
         shutil.rmtree(folder)
 
 
-def _kept(folder: Path) -> StoredSession | None:
+def was_closed(folder: Path) -> bool:
+    """Return whether the session was closed in order or has no folder, so that it cannot be continued."""
+    session = _read_stored(folder)
+    return session is None or session.closed
+
+
+def _read_stored(folder: Path) -> StoredSession | None:
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return None
@@ -79,9 +95,3 @@ def _kept(folder: Path) -> StoredSession | None:
         return None
     last_used_at = max(int(status.st_mtime * 1000) for status in files)
     return StoredSession(folder.name, meta, sum(status.st_blocks * 512 for status in files), last_used_at)
-
-
-def was_closed(folder: Path) -> bool:
-    """Whether the session was closed in order, or is not there: nobody can go on with it."""
-    kept = _kept(folder)
-    return kept is None or kept.closed

@@ -1,7 +1,6 @@
-"""A session's output on disk: output.raw is the source of truth; output.spool, output.prompts and timeline.jsonl derive from
-it.
+"""A session's output files: output.raw, the source of truth, and output.spool, output.prompts and timeline.jsonl.
 
-The spool is written in batches: after a crash it is rebuilt from output.raw.
+The spool is written in batches. After a crash it is rebuilt from output.raw and the timeline.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 from .append_file import AppendFile, json_line
 from .recovery import TranscriptState
-from .timeline import TimelineStep, step_of
+from .timeline import TimelineStep, parse_step
 
 #: At most 20 data rows per second in timeline.jsonl.
 ROW_INTERVAL_MS = 50
@@ -26,8 +25,9 @@ class Transcript:
         raw: output.raw.
         spool_size: size of the spool, whether on disk or not.
         gap_at: size of the spool on disk when persisting stopped, or None.
-        steps: resizes and incarnations of this process. Those of earlier processes are in the first `steps_from` bytes of the
-        timeline. row_ts: time of the last timeline row (epoch ms); recovery finds the same time.
+        steps: resizes and incarnations of this process.
+        steps_from: size of the timeline when it was opened; it holds the steps of earlier processes.
+        row_ts: time of the last timeline row (epoch ms); recovery finds the same time.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Transcript:
             undo.callback(self._prompts.close)
             self._timeline = AppendFile(folder / "timeline.jsonl")
             undo.pop_all()
-        self.spool_size = state.spool
+        self.spool_size = state.spool_size
         self.gap_at = state.gap_at
         self.steps: list[TimelineStep] = []
         self.steps_from = self._timeline.size
@@ -71,7 +71,7 @@ class Transcript:
             self._next_row_ms = ts + self.row_interval_ms
             self._write_row(raw, spool, ts, "data", **(self._resume_state() if self.gap_at is None else {}))
         if self.gap_at is None and not self._growing():
-            self.gap_at = min(spool, self.spool_kept)
+            self.gap_at = min(spool, self.spool_persisted)
             self._write_row(raw, spool, ts, "gap")
             self._on_gap()
 
@@ -91,7 +91,7 @@ class Transcript:
             self._prompts.append(line)
 
     @property
-    def spool_kept(self) -> int:
+    def spool_persisted(self) -> int:
         """Bytes of the spool that are on disk or in its write batch."""
         return self._spool.size_with_batch
 
@@ -106,7 +106,7 @@ class Transcript:
 
     def disk_bytes(self) -> int:
         """Return how many bytes of output, spool and timeline are on disk."""
-        return self.raw.kept + self._spool.size + self._timeline.size
+        return self.raw.persisted_size + self._spool.size + self._timeline.size
 
     def close(self) -> None:
         """Close the files for writing; persisted data can still be read."""
@@ -116,12 +116,12 @@ class Transcript:
         self.raw.close()
 
     def _growing(self) -> bool:
-        return self.raw.keeping and self._spool.growing and self._prompts.growing and self._timeline.growing
+        return self.raw.persisting and self._spool.growing and self._prompts.growing and self._timeline.growing
 
     def _write_row(self, raw: int, spool: int, ts: int, kind: str, **fields: object) -> None:
         self.row_ts = ts
         row = {"raw": raw, "spool": spool, "ts": ts, "kind": kind, **fields}
-        if kind != "data" and (step := step_of(row)) is not None:
+        if kind != "data" and (step := parse_step(row)) is not None:
             self.steps.append(step)
         self._timeline.append(json_line(row))
         self._timeline.flush()  # the timeline cannot be rebuilt; the spool can, from its times and nonces
