@@ -115,10 +115,8 @@ class DeviceProfile:
 
     def is_prompt(self, line: str) -> bool:
         """Whether a line looks like the prompt of any mode."""
-        data = encode(line)
-        return bool(
-            line.strip() and self.prompt.search(data) and not any_matches(self.look_alikes, line) and not self.asks(line)
-        )
+        looks_so = bool(line.strip()) and self.prompt.search(encode(line)) is not None
+        return looks_so and not any_matches(self.look_alikes, line) and not self.asks(line)
 
     def shown_prompt(self, lines: Sequence[str]) -> ShownPrompt | None:
         """The prompt that the last line is, with its mode: the first one in the platform file that fits."""
@@ -144,8 +142,10 @@ class DeviceProfile:
 
     def pager(self, line: str) -> PagerPattern | None:
         """The pager that a line shows."""
+        if not line.strip():
+            return None
         data = encode(line)
-        return next((pager for pager in self.pagers if pager.pattern.search(data)), None) if line.strip() else None
+        return next((pager for pager in self.pagers if pager.pattern.search(data)), None)
 
     def asks(self, line: str) -> bool:
         """Whether a line is a question that needs a person."""

@@ -56,7 +56,7 @@ async def test_no_enable_secret(controller: LocalController, zebra: Zebra) -> No
     """Nothing leaves zebra's question, and to press Enter would be a wrong password: it is told, and can be answered."""
     async with await opened(controller, zebra, auth={"password": zebra.password}) as handle:
         assert (await config(handle, "get")).mode == "user"
-        with refused(ErrorCode.AUTH_FAILED, "that secret is not known (it still waits for the answer)", "enable_secret"):
+        with refused(ErrorCode.AUTH_FAILED, "that secret is not known (it still waits for the answer)", "enable secret"):
             await config(handle, "mode", mode="privileged")
         await handle.write(f"{zebra.enable_password}\n", sensitive=True)
         assert (await handle.read(until_regex="# $", timeout_ms=PATIENCE_MS)).matched

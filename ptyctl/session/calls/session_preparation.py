@@ -11,7 +11,7 @@ from ptyctl.session.device.device_cli import DeviceCli
 from ptyctl.session.device.login import log_in
 from ptyctl.session.device.modes import walk_home
 from ptyctl.session.device.platform_detection import AUTO, any_platform, detect, detect_by_banner, format_verdict
-from ptyctl.session.device.prompt_wait import PROMPT_WAIT_S, wait_for_prompt
+from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.session import Session
 
@@ -64,7 +64,7 @@ async def _detect_platform(session: Session, platforms: Platforms) -> str:
     """Detect the platform at the prompt, or by the banner alone if no prompt is shown; the notice about it."""
     terminal = session.terminal
     verdict = detect_by_banner(terminal, platforms)
-    if await wait_for_prompt(terminal, session.profile(), terminal.now() + PROMPT_WAIT_S, SYSTEM):
+    if await wait_for_prompt(terminal, session.profile(), terminal.now() + FIRST_PROMPT_WAIT_S, SYSTEM):
         verdict = await detect(terminal, platforms, DeviceCli(terminal, platforms.get(COMMON)))
     name = verdict.family if verdict.family is not None and verdict.sure else COMMON
     platform = platforms.get(name)

@@ -33,42 +33,45 @@ class BuriedPrompt:
 
 
 _UNKNOWN = OutputEnd("unknown")
+_ANY_PROMPT = OutputEnd("prompt")
 
 
 def classify(lines: Sequence[str], profile: DeviceProfile, dialog: Iterable[Pattern] = ()) -> OutputEnd:
     """What the output ends in, by the modes' prompts. `lines` are as a terminal shows them; the cursor is in the last."""
     line = lines[-1] if lines else ""
-    shown = profile.shown_prompt(lines)
-    end = _classify(line, profile, shown is not None, dialog)
-    if end.kind == "prompt":
-        return OutputEnd("prompt", prompt=shown)
-    if end.kind == "unknown" and find_buried_prompt(lines, profile) is not None:
-        return OutputEnd("buried_prompt")
-    return end
-
-
-def classify_line(line: str, profile: DeviceProfile, learned_prompt: str | None) -> OutputEnd:
-    """What a last line is, by the prompt of any mode; the prompt that was learned is one whatever its text."""
-    if line and line == learned_prompt:
-        return OutputEnd("prompt")
-    return _classify(line, profile, profile.is_prompt(line))
-
-
-def _classify(line: str, profile: DeviceProfile, is_prompt: bool, dialog: Iterable[Pattern] = ()) -> OutputEnd:
-    if not line.strip():
-        return _UNKNOWN
     pager = profile.pager(line)
     if pager is not None:
         return OutputEnd("pager", pager=pager)
-    if is_prompt and not profile.asks(line):
-        return OutputEnd("prompt")
+    shown = profile.shown_prompt(lines)
+    if shown is not None and not profile.asks(line):
+        return OutputEnd("prompt", prompt=shown)
+    question = _question(line, profile, dialog)
+    if question is None and find_buried_prompt(lines, profile) is not None:
+        return OutputEnd("buried_prompt")
+    return _UNKNOWN if question is None else OutputEnd(question)
+
+
+def classify_line(line: str, profile: DeviceProfile, learned_prompt: str | None) -> OutputEnd:
+    """Whether a last line is a pager or the prompt of any mode; the learned prompt is one whatever its text.
+
+    It runs for each piece of output, so questions, which only count after a silence, are left to `DeviceProfile.asks`.
+    """
+    if line and line == learned_prompt:
+        return _ANY_PROMPT
+    pager = profile.pager(line)
+    if pager is not None:
+        return OutputEnd("pager", pager=pager)
+    return _ANY_PROMPT if profile.is_prompt(line) else _UNKNOWN
+
+
+def _question(line: str, profile: DeviceProfile, dialog: Iterable[Pattern]) -> EndKind | None:
     kinds: dict[EndKind, Iterable[Pattern]] = {
         "dialog": dialog,
         "confirmation": profile.confirmations,
         "password": profile.passwords,
         "question": profile.questions,
     }
-    return next((OutputEnd(kind) for kind, patterns in kinds.items() if any_matches(patterns, line)), _UNKNOWN)
+    return next((kind for kind, patterns in kinds.items() if line.strip() and any_matches(patterns, line)), None)
 
 
 def find_buried_prompt(lines: Sequence[str], profile: DeviceProfile) -> BuriedPrompt | None:

@@ -7,7 +7,7 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
 #: How long a shell or a device may take to show its first prompt.
-PROMPT_WAIT_S = 5.0
+FIRST_PROMPT_WAIT_S = 5.0
 #: A terminal that has been silent this long gets one Enter, which shows its prompt again within `_REPLY_S`.
 _REQUEST_PROMPT_AFTER_S = 0.5
 _REPLY_S = 5.0

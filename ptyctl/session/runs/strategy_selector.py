@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
 from ptyctl.core.shells import shell_dialect
-from ptyctl.session.device.prompt_wait import PROMPT_WAIT_S, wait_for_prompt
+from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.prompt import Prompt
 from ptyctl.session.io.terminal_state import TerminalState
@@ -128,7 +128,7 @@ class StrategySelector:
 
     async def _prompt_strategy(self, run: Run, writer: Writer) -> PromptStrategy:
         local = self._program is not None  # a local program may have no prompt, and would take an Enter as input
-        deadline = self._terminal.now() + (LOCAL_PROMPT_WAIT_S if local else PROMPT_WAIT_S)
+        deadline = self._terminal.now() + (LOCAL_PROMPT_WAIT_S if local else FIRST_PROMPT_WAIT_S)
         found = await wait_for_prompt(self._terminal, run.profile, deadline, None if local else writer)
         idle_ms = run.request.until_idle_ms if run.request is not None else None
         idle_s = idle_ms / 1000 if idle_ms is not None else None if found else DEFAULT_IDLE_S
@@ -171,7 +171,7 @@ class StrategySelector:
             return self._installed_in
         if not self._may_probe and not self._marks_lost:
             return ProbedShell(None, "this is not known to be a POSIX shell")
-        if not await wait_for_prompt(terminal, run.profile, terminal.now() + PROMPT_WAIT_S, writer):
+        if not await wait_for_prompt(terminal, run.profile, terminal.now() + FIRST_PROMPT_WAIT_S, writer):
             return ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
         return await self._probe(run, writer)
 

@@ -42,7 +42,7 @@ async def test_exec_with_mode_changes_mode_first(controller: Controller) -> None
 async def test_missing_enable_secret_leaves_user_mode(controller: Controller) -> None:
     async with switch_with(Quirks(), controller, **WITHOUT_ENABLE) as handle:
         assert await mode_of(handle) == "user"
-        with refused(ErrorCode.AUTH_FAILED, "'Password:'", "not known (it is in mode user now)", "enable_secret") as caught:
+        with refused(ErrorCode.AUTH_FAILED, "'Password:'", "not known (it is in mode user now)", "enable secret") as caught:
             await execute(handle, cmd="show clock", mode="privileged")
         assert (caught.value.details["mode"], caught.value.details["prompt"]) == ("user", "Password:")
         assert (await handle.exec("show clock")).mode == "user"

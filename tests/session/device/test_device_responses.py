@@ -118,6 +118,12 @@ def test_slowly_erased_pager_is_answered_once(answers: Callable[..., ExecReply],
     assert bytes(device.typed) == b"  "
 
 
+def test_pager_that_looks_like_a_prompt_is_answered(answers: Callable[..., ExecReply]) -> None:
+    device = Device(b"one\r\n<--- More --->", 1, b"\r              \rtwo\r\n" + PROMPT)
+    reply = answers(device)
+    assert (reply.stdout, reply.pages, bytes(device.typed)) == ("one\ntwo\n", 1, b" ")
+
+
 @pytest.mark.parametrize("lost", [PROMPT + b"\r\n" + LOG, PROMPT + LOG, PROMPT + b"\r\n" + LOG * 3])
 def test_buried_prompt_is_requested_by_one_enter(answers: Callable[..., ExecReply], lost: bytes) -> None:
     device = Device(b"one\r\n" + lost, 1, b"\r\n" + PROMPT)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.platforms import Platforms
-from ptyctl.session.device.output_end import find_buried_prompt
+from ptyctl.session.device.output_end import EndKind, classify, classify_line, find_buried_prompt
 
 PLATFORMS = Platforms()
 
@@ -73,3 +73,47 @@ def test_buried_prompt_before_any_number_of_log_lines_is_found(family: str, floo
 
 def test_vtysh_lost_messages_report_is_a_log_line() -> None:
     assert PLATFORMS.get("frr").profile.is_log_line("131 log messages from zebra lost (vtysh reading too slowly)")
+
+
+@pytest.mark.parametrize(
+    ("family", "lines", "kind"),
+    [
+        ("cisco_ios", ["output", "sw1#"], "prompt"),
+        ("cisco_ios", ["output", " --More-- "], "pager"),
+        ("cisco_ios", ["sw1#enable", "Password: "], "password"),
+        ("cisco_ios", ["Destination filename [startup-config]? "], "confirmation"),
+        ("cisco_ios", ["Username: "], "question"),
+        ("cisco_ios", ["sw1#", "*Nov 20 17:00:00.123: %SYS-5-CONFIG_I: Configured", ""], "buried_prompt"),
+        ("cisco_ios", ["plain output"], "unknown"),
+        ("cisco_ios", ["output", ""], "unknown"),
+        ("cisco_ios", [], "unknown"),
+        ("juniper_junos", ["[edit]", "admin@mx1# "], "prompt"),
+        ("juniper_junos", ["output", "admin@mx1# "], "unknown"),  # in configuration mode [edit] is required above
+        ("generic", ["<--- More --->"], "pager"),  # the default prompt would match as well
+        ("generic", ["Proceed with reload? [confirm]"], "confirmation"),  # as above
+    ],
+)
+def test_classify_returns_kind(family: str, lines: list[str], kind: EndKind) -> None:
+    assert classify(lines, PLATFORMS.get(family).profile).kind == kind
+
+
+def test_classify_prefers_question_of_the_dialog() -> None:
+    platform = PLATFORMS.get("cisco_ios")
+    (enable,) = platform.modes["user"].to["privileged"].dialog
+    assert classify(["Password: "], platform.profile, [enable.match]).kind == "dialog"
+
+
+@pytest.mark.parametrize(
+    ("line", "learned", "kind"),
+    [
+        ("menu: ", "menu: ", "prompt"),
+        ("menu: ", None, "unknown"),
+        ("box# ", None, "prompt"),
+        ("<--- More --->", None, "pager"),
+        ("[Q quit|D dump|right|down]", None, "pager"),
+        ("Proceed? [confirm]", None, "unknown"),
+        ("", "", "unknown"),
+    ],
+)
+def test_classify_line_by_learned_or_any_prompt(line: str, learned: str | None, kind: EndKind) -> None:
+    assert classify_line(line, PLATFORMS.get("generic").profile, learned).kind == kind
