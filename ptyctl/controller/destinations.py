@@ -62,7 +62,7 @@ class Destinations:
         return Destination(resolved, platform, accounts, target.hops, target.name, pace)
 
     async def resolve_device(self, name: str) -> Destination:
-        """Resolve a device again, for a session of which only the device's name is stored.
+        """Resolve a device by name, for a session that stores only the name.
 
         Raises:
             PtyctlError: as `resolve`.
@@ -90,7 +90,7 @@ def _request_accounts(request: SessionRequest, platform: Platform | None) -> Log
 def _target_accounts(target: Target, of_request: LoginCredentials) -> LoginCredentials:
     """Return the logins of a device, outermost first.
 
-    Without logins of its own the request's are used: a device that SSH logs in to may ask again for the same credentials.
+    If the device has none, the request's are used: a device that SSH logs in to may ask again for the same credentials.
     """
     layers = tuple(LoginAccount(login.username, login.password) for login in target.logins)
     options = target.options

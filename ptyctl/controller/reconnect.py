@@ -90,7 +90,7 @@ class ConsoleReconnector:
         task.add_done_callback(lambda done: self._tasks.pop(session))
 
     async def _run(self, session: Session, series: _Series) -> None:
-        """Attempt to connect until that succeeds, fails for good, or is not wanted any more."""
+        """Attempt to connect until that succeeds, fails permanently, or is not needed."""
         loop = asyncio.get_running_loop()
         while session.reconnect is not None:
             if loop.time() - series.started_at >= self._limit_s:
@@ -100,7 +100,7 @@ class ConsoleReconnector:
                 return
             await self._wait(session, series)
             async with self._registry.open_lock(session.spec.device_id or ""):
-                if session.reconnect is not None:  # nobody has opened or closed the session in the meantime
+                if session.reconnect is not None:  # the session was not opened or closed in the meantime
                     await self._attempt(session, series)
 
     async def _attempt(self, session: Session, series: _Series) -> None:

@@ -57,7 +57,7 @@ class CredentialEntry(Value):
 
 
 class ConnectionFields(CredentialEntry):
-    """The fields that say how to connect to a host and log in there."""
+    """Connection options and login of a host."""
 
     ssh_options: SshOptions | None = None
     telnet_options: TelnetOptions | None = None

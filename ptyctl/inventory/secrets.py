@@ -233,7 +233,7 @@ async def _run_command(command: tuple[str, ...], timeout_s: float, where: str) -
 async def run_program(argv: Sequence[str], limit: int, timeout_s: float) -> tuple[int, bytes]:
     """Run a program without input and without a shell. Return its exit status and the first `limit` bytes of its output.
 
-    The program has a process group of its own, which is killed if it does not end in time.
+    The program runs in a new process group, which is killed after the timeout.
 
     Raises:
         TimeoutError: after `timeout_s` the program still runs, or another process still holds its stdout open.

@@ -72,7 +72,7 @@ def _session_faults(place: str, device: InventoryDevice) -> Iterator[Fault]:
 
 @dataclass(slots=True)
 class _UniqueNames:
-    """Console names and console-server lines, each of which only one device may have."""
+    """Console names and console-server lines; each belongs to one device."""
 
     ids: dict[str, str] = field(default_factory=dict)
     lines: dict[tuple[str, int], str] = field(default_factory=dict)

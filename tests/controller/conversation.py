@@ -1,4 +1,4 @@
-"""What tests do with the pty_* and blocks_* surface of a Controller: calls by the tool's name."""
+"""A conversation terminal, with calls by tool name, as an interface makes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ptyctl.api import Controller
 from ptyctl.api.methods import PTY_REQUESTS
 
 PATIENCE_MS = 20_000
-#: The least that each tool needs, but for its address.
+#: The required fields of each tool, without the address.
 LEAST: dict[str, dict[str, Any]] = {
     "pty_wait_for": {"match": "x", "from_cursor": 0, "timeout_ms": 0},
     "pty_wait_prompt": {"from_cursor": 0, "timeout_ms": 0},
@@ -27,7 +27,7 @@ LEAST: dict[str, dict[str, Any]] = {
 
 
 class Pty:
-    """A terminal by its address; `call` gives what a door would send."""
+    """A terminal by its address. `call` returns the payload that an interface sends."""
 
     def __init__(self, controller: Controller, **address: Any) -> None:
         self.controller = controller
@@ -46,7 +46,7 @@ class Pty:
         return reply
 
     async def refused(self, error: str, tool: str, *parts: str, **fields: Any) -> dict[str, Any]:
-        """The call is answered by that error, and a message and hint that hold all `parts`."""
+        """Expect a reply with this error whose message and hint contain all `parts`."""
         reply = await self.call(tool, **fields)
         assert (reply["ok"], reply.get("error")) == (False, error), reply
         shown = f"{reply['message']}; {reply.get('hint')}"
@@ -54,7 +54,7 @@ class Pty:
         return reply
 
     async def run(self, cmd: str, **fields: Any) -> dict[str, Any]:
-        """Runs a command to its end; the block, with its text."""
+        """Run a command to its end. Return its block with the text."""
         begun = await self.good("pty_exec_block", cmd=cmd, **fields)
         await self.prompt(begun["resume_cursor"])
         return await self.block(begun["block_id"])
@@ -70,10 +70,10 @@ class Pty:
         return {**block, "text": (await self.good("blocks_read", block_id=block_id))["data"]}
 
     async def end(self) -> int:
-        """The end of the output so far."""
+        """Return the end of the output so far."""
         return int((await self.good("pty_status"))["resume_cursor"])
 
 
 async def folder_of(pty: Pty, tmp_path: Path) -> Path:
-    """Where the files of its session stand, below the test's own directory."""
+    """Return the folder of the terminal's session in the test's state directory."""
     return tmp_path / "state" / "sessions" / str((await pty.good("pty_status"))["shell_id"])

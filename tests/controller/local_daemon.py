@@ -1,4 +1,4 @@
-"""A controller behind a daemon's socket, in this process: what the suite speaks with is the remote one."""
+"""A daemon in the test process that serves a controller, and a RemoteController connected to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests do with shells that announce their commands by themselves: which they are, and what is kept of them."""
+"""Shells with marks, and helpers for their blocks and spools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program for the far end of a local session: it prints exactly the bytes it is told to, a line of hex at a time.
+"""A program for the far end of a local session: it reads lines of hex and prints the bytes.
 
 With the argument `keys` it prints, in hex, the bytes that it receives, each read in angle brackets. What follows the first
 argument is hex to print before that.

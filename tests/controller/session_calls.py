@@ -1,4 +1,4 @@
-"""What the suite does with a Controller: requests by keyword, sessions of known programs, refusals by code."""
+"""Requests to a Controller by keyword, sessions of known programs, and expected errors."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from ptyctl.api import (
 )
 from ptyctl.api.handle import SessionHandle
 
-#: A test waits for what must come; only a broken one waits so long.
+#: Limit of a wait. Only a failing test reaches it.
 PATIENCE_MS = 20_000
 BASH = ("bash", "--norc", "--noprofile")
 _PUPPET = (sys.executable, "-I", "-S", str(Path(__file__).with_name("scripted_program.py")))
 
-#: Makes a controller with settings of its own, named as in PTYCTL_* variables.
+#: Creates a controller with the given settings, named as in PTYCTL_* variables.
 MakeController = Callable[..., Awaitable[Controller]]
-#: Opens a session that is closed when the test is over.
+#: Opens a session that is closed after the test.
 Open = Callable[..., Awaitable[SessionHandle]]
 
 
 @pytest.fixture(params=["marks", "marker"])
 def both_ways(request: pytest.FixtureRequest) -> str:
-    """A module that says `way = both_ways` runs its tests of `bash` in both."""
+    """Runs the tests of `bash` with marks and with a marker, in a module that sets `way = both_ways`."""
     return str(request.param)
 
 
@@ -67,7 +67,7 @@ async def config(handle: SessionHandle, action: str, **fields: Any) -> ConfigRep
 
 @contextmanager
 def refused(code: ErrorCode, *parts: str) -> Iterator[pytest.ExceptionInfo[PtyctlError]]:
-    """The block ends with that code, and a message and hint that hold all `parts`."""
+    """Expect an error with this code whose message and hint contain all `parts`."""
     with pytest.raises(PtyctlError) as caught:
         yield caught
     assert caught.value.code is code, caught.value
@@ -76,12 +76,12 @@ def refused(code: ErrorCode, *parts: str) -> Iterator[pytest.ExceptionInfo[Ptyct
 
 
 async def puppet(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:
-    """A session that prints what `say` tells it; its cursor stands behind the greeting."""
+    """Open a session that prints what `say` sends. Its cursor is after the greeting."""
     return await _puppet(open_session, "say", greeting, fields)
 
 
 async def key_log(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:
-    """A session that prints in hex what it receives."""
+    """Open a session that prints the bytes it receives, in hex."""
     return await _puppet(open_session, "keys", greeting, fields)
 
 
@@ -93,13 +93,13 @@ async def _puppet(open_session: Open, role: str, greeting: tuple[bytes, ...], fi
 
 
 async def say(handle: SessionHandle, *pieces: bytes, task_id: str | None = None) -> None:
-    """Each piece is printed by one write(2)."""
+    """Print each piece by one write(2)."""
     for piece in pieces:
         await write(handle, task_id or handle.task_id, data=piece.hex() + "\n")
 
 
 async def heard(handle: SessionHandle, data: bytes, text: bytes | None = None) -> str:
-    """Lets the session print `data`, which becomes `text`, and waits for the end of it. Returns the cursor in front of it."""
+    """Let the session print `data`, which becomes `text`, and wait for its end. Return the cursor before it."""
     end = int((await read(handle, timeout_ms=0)).buffer_end_cursor or 0)
     await say(handle, data)
     await until_at(handle, end + len(data if text is None else text))
@@ -107,7 +107,7 @@ async def heard(handle: SessionHandle, data: bytes, text: bytes | None = None) -
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Waits for what no call of a Controller can wait for."""
+    """Poll for a condition that no request can wait for."""
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while True:
             if await holds():
@@ -116,14 +116,14 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def until_ended(handle: SessionHandle) -> None:
-    """Waits for the end of the far end."""
+    """Wait for the end of the program."""
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while not (await read(handle, until_regex="never", timeout_ms=1_000)).eof:
             pass
 
 
 async def until_at(handle: SessionHandle, end: int) -> None:
-    """Waits until the spool has that size."""
+    """Wait until the spool has the size `end`."""
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while int((await read(handle, timeout_ms=50)).buffer_end_cursor or 0) < end:
             pass

@@ -1,4 +1,4 @@
-"""blocks_*: list, read and search what ran."""
+"""Listing, reading and searching blocks."""
 
 from __future__ import annotations
 

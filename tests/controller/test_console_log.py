@@ -1,4 +1,4 @@
-"""A console's log: every line with the time at which it ended; and messages of people."""
+"""The console log: lines with their times, and messages of people."""
 
 from __future__ import annotations
 

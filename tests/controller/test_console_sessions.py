@@ -1,4 +1,4 @@
-"""Consoles: one session for each device_id, found again, and reconnected when its channel has died."""
+"""Console sessions: one per device_id, returned by later opens, reconnected when the connection is lost."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_open_reconnects_dead_console(open_session: Open, controller: Cont
     (entry,) = (await session(controller, "list")).sessions or []
     assert (entry.incarnation, entry.lock_holder) == (2, "task-1")
 
-    after = await one.exec("echo after")  # the lease went on, and so does the cursor
+    after = await one.exec("echo after")  # the lease and the cursor stay valid
     assert (after.stdout, after.exit_code) == ("after\n", 0)
     reply = await one.read(timeout_ms=0)
     assert "after\n" in (reply.chunk or "")
@@ -113,7 +113,7 @@ async def test_notice_is_delivered_once_to_each_task(open_session: Open) -> None
     assert any("reconnected" in notice for notice in (await one.status()).notices or [])
     assert (await one.status()).notices is None
     assert (await read(one, timeout_ms=0, task_id="task-3")).notices
-    assert (await read(one, timeout_ms=0, task_id="task-2")).notices is None  # it was told by its open
+    assert (await read(one, timeout_ms=0, task_id="task-2")).notices is None  # its open reported it
 
 
 async def test_reconnect_ends_program_that_lost_its_terminal(open_session: Open) -> None:

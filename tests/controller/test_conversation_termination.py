@@ -1,4 +1,4 @@
-"""pty_*: ends of programs, shells and servers; resets; and what a conversation is after each."""
+"""Conversations after the end of a program, a shell or a server, and after a reset."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_ended_shell_is_restarted_at_next_command(pty: Pty) -> None:
     again = await pty.good("pty_exec_block", cmd="echo ${x-gone}")
     assert again["resume_cursor"] > before
     assert any("exited with 3" in notice for notice in again["notices"])
-    prompt = await pty.match("(?m)^__FWS_PROMPT__ .*\n", before, match_type="regex")  # a line of its own
+    prompt = await pty.match("(?m)^__FWS_PROMPT__ .*\n", before, match_type="regex")  # a separate line
     assert prompt["match_span"]["end"] <= again["resume_cursor"]
     await pty.prompt(again["resume_cursor"])
     assert (await pty.block(again["block_id"]))["text"] == "gone\n"

@@ -1,4 +1,4 @@
-"""pty_*: conversations, waits by cursor, dialogues and refusals, on real shells."""
+"""Conversations: terminals, waits by cursor, dialogues and errors, on real shells."""
 
 from __future__ import annotations
 

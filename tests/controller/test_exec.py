@@ -1,4 +1,4 @@
-"""exec in a shell: exact output, exact exit codes, whatever the command is."""
+"""Exec in a shell: exact output and exit codes of any command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention: what is too old or too much goes, the oldest first, and never a live session."""
+"""Removal of old sessions through the controller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(handle: SessionHandle, tmp_path: Path) -> Path:
 
 
 def age(path: Path, days: float) -> None:
-    """As if all of it had been written so long ago."""
+    """Set the time of all files back."""
     for file in (path, *path.rglob("*")):
         status = file.stat()
         os.utime(file, (status.st_atime, status.st_mtime - days * DAY_S))

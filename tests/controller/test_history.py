@@ -1,4 +1,4 @@
-"""What is still there: the window's bound, the end of the far end, a closed session, a quota that is used up; and hints."""
+"""Reads of old output: window bound, end of the program, closed session, used-up quota; and input hints."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_used_up_quota_is_reported(make_controller: MakeController, open_s
     await heard(handle, middle)
     await heard(handle, tail)
     end = 6 + len(head) + len(middle) + len(tail)
-    reply = await read(handle, cursor=cursor, timeout_ms=0)  # the session goes on, and so do its cursors
+    reply = await read(handle, cursor=cursor, timeout_ms=0)  # the session continues, and cursors keep counting
     assert (reply.next_cursor, reply.truncated, reply.dropped_bytes) == (str(end), True, end - WINDOW - int(cursor))
     assert any("gap" in notice for notice in (await read(handle, timeout_ms=0, task_id="newcomer")).notices or [])
     (entry,) = (await session(handle.controller, "list")).sessions or []

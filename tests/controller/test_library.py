@@ -1,4 +1,4 @@
-"""The library: a session of one's own in one line."""
+"""The Python library: `open_session` and `connect`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""list and status: every field of the replies."""
+"""Every field of the replies to list and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks for a crowd: waiting in the order of asking, force with a reason, and everybody is told."""
+"""Waiting for a lock in order, and taking it by force."""
 
 from __future__ import annotations
 

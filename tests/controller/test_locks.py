@@ -1,4 +1,4 @@
-"""Leases: who may write, for how long, and what happens to what was under way."""
+"""Locks: who may write, for how long, and what happens to writes and runs when a lock is lost."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_expired_lease_leaves_session_open(bash: SessionHandle) -> None:
     bash.task_id = "task-1"
     with refused(ErrorCode.LOCK_LOST, "task-1", "does not hold the lock"):
         await bash.heartbeat()
-    await bash.unlock()  # nobody holds it: nothing to do
+    await bash.unlock()  # no holder: no effect
     bash.task_id = "task-2"
     assert (await bash.lock()).fence == 2
     with refused(ErrorCode.LOCKED, held_by("task-2")):

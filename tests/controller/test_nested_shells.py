@@ -1,4 +1,4 @@
-"""Shells within shells, and what else takes the marks away or shows the prompt: each end is known all the same."""
+"""Detection of a run's end in nested shells, after lost marks, and with text that looks like the prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pace of a line is set and shown by ptyctl_session_config."""
+"""Setting and showing the pace of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A platform that is named in an open gives the session its patterns."""
+"""The patterns of a session that was opened with a platform."""
 
 from __future__ import annotations
 

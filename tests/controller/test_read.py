@@ -1,4 +1,4 @@
-"""io read: by cursor and of the tail, in whole characters."""
+"""Reads by cursor and of the tail, in whole characters."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ async def test_chunk_never_ends_inside_a_character(open_session: Open, max_bytes
     while (reply := await read(handle, cursor=cursor, max_bytes=max_bytes, timeout_ms=0)).chunk:
         chunks.append(reply.chunk)
         cursor = reply.next_cursor or ""
-    assert "".join(chunks) == text  # one that is larger than max_bytes comes all the same, or nobody got on
+    assert (
+        "".join(chunks) == text
+    )  # a character larger than max_bytes is returned, since the reader could not advance otherwise
 
 
 async def test_incomplete_character_is_awaited(open_session: Open) -> None:

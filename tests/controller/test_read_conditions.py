@@ -1,4 +1,4 @@
-"""io read: what ends it: a match, silence, or as many bytes as were asked for."""
+"""Conditions that end a read: a match, silence, a number of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a killed server has left, with a controller: who gets it, who waits for it, and what it counts as."""
+"""Sessions of a killed server: who may resume them, concurrent requests, and the session limit."""
 
 from __future__ import annotations
 

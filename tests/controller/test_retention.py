@@ -1,4 +1,4 @@
-"""Which sessions go: the rules by themselves, and what other servers hold."""
+"""Selection of the sessions to remove, and sessions that other servers hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: how their end is known, by a code, a prompt or silence, of one command and of lines one after another."""
+"""Detection of a run's end by exit code, prompt or silence, for one command and for several lines."""
 
 from __future__ import annotations
 

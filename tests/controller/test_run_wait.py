@@ -1,4 +1,4 @@
-"""Runs: they belong to the session, and calls only wait for them, interrupt them or answer what they ask."""
+"""Runs belong to the session: calls wait for them, interrupt them or answer their questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The screen of every kind of terminal: as rows, as changes, as it was, and to wait on."""
+"""The screen: rows, deltas, earlier screens, waits, and responses to terminal queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""close, on request or when nobody uses a session: what ends, what is kept, and what a closed session answers."""
+"""Close, on request or after the idle timeout, and the replies of a closed session."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_concurrent_closes_wait_for_the_same_end(open_session: Open) -> No
     pid = int((await handle.read(until_regex=r"\d+\n", timeout_ms=PATIENCE_MS)).chunk or "")
     first = asyncio.create_task(handle.close())
     await asyncio.sleep(0)
-    first.cancel()  # whoever asked first is gone: the close goes on all the same
+    first.cancel()  # the close continues although its first caller was cancelled
     await asyncio.gather(handle.close(), handle.close(), first, return_exceptions=True)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -93,7 +93,7 @@ async def test_concurrent_closes_wait_for_the_same_end(open_session: Open) -> No
 
 async def test_idle_session_is_closed_after_its_timeout(open_session: Open, controller: Controller) -> None:
     handle = await open_session(timeouts={"idle_timeout_ms": 300})
-    for _ in range(4):  # each use starts the time anew, and a call that waits is a use
+    for _ in range(4):  # each use restarts the timeout, and a waiting call is a use
         await read(handle, until_regex="never", timeout_ms=150)
     reply = await handle.exec("sleep 0.5; echo used")
     assert reply.stdout == "used\n"

@@ -1,4 +1,4 @@
-"""config: size and expectations of a session."""
+"""Session configuration: size and expectations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""open: what it takes and answers, what cannot be, and who may read the files."""
+"""Open: options, replies, errors, limits and file permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: from PTYCTL_* variables, then from the file that PTYCTL_CONFIG names."""
+"""Settings from PTYCTL_* variables and from the file that PTYCTL_CONFIG names."""
 
 from __future__ import annotations
 

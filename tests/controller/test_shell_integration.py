@@ -1,4 +1,4 @@
-"""Marks come through whatever a user's own files and settings make of the shell."""
+"""Shell integration with the user's own startup files and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shells that announce their commands by themselves: what happens to them, and what others do that looks like it."""
+"""Shells with marks: blocks of executed and typed commands, and output that looks like marks."""
 
 from __future__ import annotations
 

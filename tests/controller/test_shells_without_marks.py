@@ -1,4 +1,4 @@
-"""exec in each shell that is installed: the same commands, the same answers."""
+"""Exec in every installed shell, with the same commands and results."""
 
 from __future__ import annotations
 

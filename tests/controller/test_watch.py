@@ -1,4 +1,4 @@
-"""Watching: the screen as it is, then every byte, change and event, at each watcher's own pace."""
+"""Watch: the current screen, then every byte, change and event."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def following(watch: Watching, kind: str) -> WatchItem:
 
 
 async def output(watch: Watching, size: int) -> bytes:
-    """The next so many raw bytes."""
+    """Return the next raw bytes, up to a number."""
     data = b""
     while len(data) < size:
         data += b64decode((await following(watch, "output")).data_b64 or "")

@@ -1,4 +1,4 @@
-"""io write: text, bytes and keys, as they reach the program at the far end."""
+"""Writes of text, bytes and keys, as the program receives them."""
 
 from __future__ import annotations
 
@@ -183,12 +183,12 @@ async def test_ctrl_c_interrupts_a_long_paste(open_session: Open) -> None:
     assert not paste.done()
     paste.cancel()
     assert isinstance((await asyncio.gather(paste, return_exceptions=True))[0], asyncio.CancelledError)
-    await handle.key("f1")  # and whoever comes next does not wait for a paste that nobody wants
+    await handle.key("f1")  # a later write does not wait for the interrupted paste
     assert (await handle.read(until_regex="1b4f50>", timeout_ms=PATIENCE_MS, max_bytes=1_000_000)).matched
 
 
 async def test_paste_into_echoing_shell_is_complete(bash: SessionHandle, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"  # what is echoed meanwhile stands between the lines of the output
+    kept = tmp_path / "kept"  # the echo is interleaved with the output
     await bash.exec("true")
     await bash.write("".join(f"echo line {number} of a long paste >>{kept}\n" for number in range(1_000)))
     await bash.write("echo 'the' end\n")

@@ -1,4 +1,4 @@
-"""An inventory in a folder of a test's own."""
+"""Inventory files and programs in the folder of a test."""
 
 from __future__ import annotations
 

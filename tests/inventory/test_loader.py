@@ -1,4 +1,4 @@
-"""devices.toml: what is refused, and in which words."""
+"""Reading devices.toml: refused content, error messages, and edits."""
 
 from __future__ import annotations
 

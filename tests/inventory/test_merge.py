@@ -1,4 +1,4 @@
-"""Defaults, groups and devices: what holds where several say something."""
+"""Merging of defaults, groups and devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a file says, it is either right or told as faults, and no text in it that could be a secret is repeated."""
+"""Any file content is valid or reported as faults, and no fault repeats a possible secret."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ files = st.fixed_dictionaries(
 
 
 def faults_in(tables: dict[str, Any]) -> list[str] | None:
-    """What is told of a wrong file; None for a right one."""
+    """Return the problems of an invalid file; None for a valid one."""
     try:
         contents = parse(tables)
     except InvalidInventory as error:

@@ -1,4 +1,4 @@
-"""From a name to what an open needs."""
+"""Resolving a device name to a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets by reference: environment, file, keyring and command, and each way in which they can be missing."""
+"""Secrets from the environment, files, the keyring and commands, and the errors of each."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class TestCommand:
 
     async def test_hanging_command_is_killed_with_its_children(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "alive")
-        # Whoever reads the pipe sees its end once the last process that has it open for writing is gone.
+        # A reader of the pipe sees its end when the last writer has exited.
         program = script(tmp_path, f"exec 3<>{tmp_path}/alive; sleep 1000 & wait")
         reader = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
         await refused(CommandSecret(command=(program,), timeout_s=0.5), "did not end within 0.5 s", ErrorCode.IO_ERROR)
