@@ -31,8 +31,8 @@ def _reads(line: str) -> list[bytes]:
 def _without_a_screen() -> AbstractContextManager[object]:
     """Sessions that are opened now do nothing for their screen."""
     stack = ExitStack()
-    stack.enter_context(patch("ptyctl.session.io.query_detection.Queries.received", lambda queries, raw, data: None))
-    stack.enter_context(patch("ptyctl.session.screen.screen.Screen.flushed", lambda screen: None))
+    stack.enter_context(patch("ptyctl.session.io.query_detection.QueryListener.received", lambda listener, raw, data: None))
+    stack.enter_context(patch("ptyctl.session.screen.screen.Screen.output_flushed", lambda screen: None))
     return stack
 
 
