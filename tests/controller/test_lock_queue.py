@@ -153,7 +153,7 @@ async def test_run_continues_when_its_lock_is_taken(bash: SessionHandle) -> None
     call = asyncio.create_task(bash.exec("echo begun; read -r line; echo got $line", timeout_ms=PATIENCE_MS))
     assert (await read(bash, cursor="0", until_regex=r"(?m)^begun$", timeout_ms=PATIENCE_MS)).matched
     await lock(bash, "two", force=True)
-    with refused(ErrorCode.LOCK_LOST, "task two holds it now", "it goes on") as caught:
+    with refused(ErrorCode.LOCK_LOST, "task two holds it now", "the command continues") as caught:
         await asyncio.wait_for(call, PATIENCE_MS / 1000)
     bash.task_id = "two"
     await bash.write("on\n")

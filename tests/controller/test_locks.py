@@ -173,7 +173,7 @@ async def test_lock_lost_during_paced_paste_leaves_clean_line(open_session: Open
 async def test_lock_lost_during_run_returns_lock_lost(bash: SessionHandle) -> None:
     await lock(bash, "task-1", lock_ttl_ms=400)
     bash.task_id = "task-1"
-    with refused(ErrorCode.LOCK_LOST, "it goes on", "block_id") as caught:
+    with refused(ErrorCode.LOCK_LOST, "the command continues", "block_id") as caught:
         await bash.exec("echo begun; sleep 60; echo never", timeout_ms=PATIENCE_MS)
     details = caught.value.details
     assert details["stdout"] == "begun\n"
