@@ -20,6 +20,7 @@ from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.input_log import InputLog
 from ptyctl.session.io.output_stream import GapStarted, MarkReceived, OutputStream, StreamEnded
+from ptyctl.session.io.prompt import Prompt
 from ptyctl.session.io.publisher import Publisher, Unsubscribe
 from ptyctl.session.io.signal import Signal
 from ptyctl.session.io.terminal_state import TerminalState
@@ -30,6 +31,7 @@ from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.runs.strategy_selector import StrategySelector
 from ptyctl.session.screen.display import Display
+from ptyctl.session.screen.screen import Screen
 from ptyctl.session.transcript.block_recovery import OpenBlock
 from ptyctl.session.transcript.meta_file import MetaFile
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
@@ -155,6 +157,16 @@ class Session:
     def subscribe(self, kind: type[Event], handler: Callable[[Event], None]) -> Unsubscribe:
         """Call `handler` for each `StateChanged` or `LineLost`."""
         return self._publisher.subscribe(kind, handler)
+
+    @property
+    def screen(self) -> Screen:
+        """The current screen."""
+        return self.display.screen
+
+    @property
+    def prompt(self) -> Prompt:
+        """What is known of the prompt."""
+        return self.terminal.prompt
 
     # Connecting
 
@@ -358,7 +370,7 @@ class Session:
 
     def _notify_lock(self) -> None:
         self.signal.notify()
-        self.stream.signal.notify()
+        self.stream.notify_waiters()
         self.runs.changed.notify()
 
     def observers(self) -> list[str]:

@@ -103,7 +103,7 @@ class _RunWait:
                 raise self._lock_lost(lease.holder if lease else None)
             until = min(until, lease.expires_at)
         if self._conditions is not None and self._stream.ended is None:
-            await self._stream.signal.wait(until, coalesce=True)
+            await self._stream.wait(until, coalesce=True)
         else:
             await self._session.runs.changed.wait(until)  # output alone changes nothing for this caller
         if self._progress is not None:

@@ -90,7 +90,7 @@ class ExpectWait:
             self._check()
             if over or self._match is not None:
                 return
-            await stream.signal.wait(deadline, coalesce=self._search is not None)
+            await stream.wait(deadline, coalesce=self._search is not None)
 
     def _check(self) -> None:
         if self._match is None:
@@ -156,7 +156,7 @@ def _learned_prompt(session: Session, cursor: int) -> MatchRange | None:
 
 
 def _is_prompt(session: Session, line: bytes) -> bool:
-    return session.selector.prompt.match(render_line(line), session.profile()) is not None
+    return session.prompt.match(render_line(line), session.profile()) is not None
 
 
 def past_the_end(cursor: int, end: int) -> PtyctlError:

@@ -109,7 +109,7 @@ class _Dialogue:
         elif result is not None:
             reason = "cancelled" if result.done_reason == "cancelled" else "prompt"
             why, hint = "the program ended before it was answered", ""
-        screen = (await self._session.display.screen.state()).snapshot
+        screen = (await self._session.screen.state()).snapshot
         return self._reply.model_copy(
             update={
                 "ok": False,
@@ -128,7 +128,7 @@ class _Dialogue:
         """Wait for the program's end after the last step, and return the reply."""
         stream, loop = self._session.stream, asyncio.get_running_loop()
         while not self._run.ended and loop.time() < self._deadline:
-            await stream.signal.wait(self._deadline)
+            await stream.wait(self._deadline)
         result = self._run.result
         if result is None:
             return self._reply.model_copy(

@@ -43,8 +43,9 @@ def unlock(session: Session, task_id: str) -> None:
         PtyctlError: LOCKED if another task holds the lease and this one does not wait for it.
     """
     now = _now()
-    waited = task_id in session.leases.queue.waiting(now)
-    session.leases.queue.leave(task_id)
+    queue = session.leases.queue
+    waited = task_id in queue.waiting(now)
+    queue.leave(task_id)
     lease = session.leases.current(now)
     if not (waited and lease is not None and lease.holder != task_id):
         session.leases.release(task_id, now)
@@ -63,8 +64,8 @@ def heartbeat(session: Session, task_id: str, ttl_s: float) -> Lease:
 
 
 async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -> Lease:
-    leases = session.leases
-    leases.queue.join(task_id, _now())
+    leases, queue = session.leases, session.leases.queue
+    queue.join(task_id, _now())
     while True:
         try:
             if session.state == "closed":
@@ -72,26 +73,26 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
             return _stored(session, leases.acquire(task_id, ttl_s, _now()))
         except PtyctlError as error:
             if error.code is not ErrorCode.LOCKED:
-                leases.queue.leave(task_id)
+                queue.leave(task_id)
                 raise
-            if task_id not in leases.queue.waiting(_now()):
+            if task_id not in queue.waiting(_now()):
                 raise  # another call of the task gave up its place
             if _now() >= deadline:
-                leases.queue.pause(task_id, _now())
+                queue.pause(task_id, _now())
                 session.lock_changed()
-                raise _still_locked(error, leases.queue.waiting(_now()).index(task_id) + 1) from None
+                raise _still_locked(error, queue.waiting(_now()).index(task_id) + 1) from None
         try:
             await session.signal.wait(min(deadline, _next_check(session)))
         except asyncio.CancelledError:
-            leases.queue.withdraw(task_id)
+            queue.withdraw(task_id)
             session.lock_changed()
             raise
 
 
 def _next_check(session: Session) -> float:
     """Return when the lease may become free without a notification: it expires, or the first in the queue is dropped."""
-    now = _now()
-    lease, change = session.leases.current(now), session.leases.queue.next_change()
+    now, queue = _now(), session.leases.queue
+    lease, change = session.leases.current(now), queue.next_change()
     return min(when for when in (lease.expires_at if lease else None, change, now + _RECHECK_S) if when is not None)
 
 

@@ -112,7 +112,7 @@ async def press(session: Session, key: bytes, task_id: str | None) -> PtyReply:
     while last_prompt is not None and session.runs.mode == "idle" and stream.spool_end == last_prompt[1]:
         if stream.ended is not None or asyncio.get_running_loop().time() >= deadline:
             break
-        await stream.signal.wait(deadline)
+        await stream.wait(deadline)
     await session.gate.write(key, Writer(task_id))
     return PtyReply()
 
@@ -162,7 +162,7 @@ async def begin(session: Session, cmd: str, cwd: str | None, task_id: str | None
     run = await session.runs.begin(command, session.profile(), writer, origin=origin, submitted=cmd, cwd=directory)
     deadline = asyncio.get_running_loop().time() + _ECHO_WAIT_S
     while run.spool_begin is None and not run.ended and asyncio.get_running_loop().time() < deadline:
-        await session.stream.signal.wait(deadline)
+        await session.stream.wait(deadline)
     if run.result is not None and run.result.failure is not None:
         raise run.result.failure
     return run
@@ -177,7 +177,7 @@ def output_cursor(session: Session, run: Run) -> int:
 async def until_idle(session: Session, deadline: float) -> bool:
     """Wait until no run is active; return False at the deadline."""
     while session.runs.mode != "idle" and asyncio.get_running_loop().time() < deadline:
-        await session.stream.signal.wait(deadline)
+        await session.stream.wait(deadline)
     return session.runs.mode == "idle"
 
 
@@ -189,7 +189,7 @@ def wait_seconds(timeout_ms: int) -> float:
 async def _wait_until_released(session: Session) -> None:
     """Wait until a run that a prompt has ended releases the terminal."""
     while (run := session.runs.current) is not None and run.ended:
-        await session.stream.signal.wait()
+        await session.stream.wait()
 
 
 def _directory(session: Session, cwd: str) -> str:

@@ -121,7 +121,7 @@ async def _at_a_boundary(stream: OutputStream, chunk: bytes, begin: int, request
     loop = asyncio.get_running_loop()
     due = stream.last_data + INCOMPLETE_CHARACTER_S
     while stream.ended is None and not whole and loop.time() < due:
-        await stream.signal.wait(due)
+        await stream.wait(due)
         chunk = stream.read(begin, min(stream.spool_end, begin + UTF8_MAX_BYTES))
         whole = whole_characters(chunk)
     old = stream.ended is not None or loop.time() >= due

@@ -53,9 +53,9 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
     """
     at = None if request.at is None else _offset(session, request.at)
     if at is None:
-        state = await session.display.screen.state(attributes=request.attributes)
+        state = await session.screen.state(attributes=request.attributes)
         return _reply(state, int(time.time() * 1000), session.display.status_message())
-    state = await session.display.screen.state_at(at, attributes=request.attributes)
+    state = await session.screen.state_at(at, attributes=request.attributes)
     return _reply(state, await session.display.source.time_at(at), None)
 
 
@@ -73,7 +73,7 @@ async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasR
 
 async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusReply:
     """Return the screen\'s title, size and cursor, and the end of the deltas."""
-    picture = (await session.display.screen.state()).snapshot
+    picture = (await session.screen.state()).snapshot
     return ScreenStatusReply(
         cursor=session.display.deltas.cursor,
         title=picture.title,
@@ -86,7 +86,7 @@ async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusRepl
 
 async def read_scrollback(session: Session, request: PtyReadScrollback) -> ScrollbackReply:
     """Return lines that scrolled off the main screen, the newest last."""
-    async with session.display.screen.current() as fold:
+    async with session.screen.current() as fold:
         return ScrollbackReply(lines=fold.model.scrollback(request.limit))
 
 

@@ -68,7 +68,7 @@ class _Wait:
         seen: ScreenSnapshot | None = None
         while True:
             ended = self._session.stream.ended is not None
-            state = await self._session.display.screen.state()
+            state = await self._session.screen.state()
             if seen is not None and state.snapshot != seen:
                 self._still_since = asyncio.get_running_loop().time()
             why = self._over(state, ended, state.snapshot != seen)
@@ -96,9 +96,9 @@ class _Wait:
         if report is not None:
             due = min(due, report)
         loop = asyncio.get_running_loop()
-        while not self._session.display.screen.is_outdated(state) and self._session.stream.ended is None and loop.time() < due:
-            await self._session.stream.signal.wait(due)
-        if self._session.display.screen.is_outdated(state):
+        while not self._session.screen.is_outdated(state) and self._session.stream.ended is None and loop.time() < due:
+            await self._session.stream.wait(due)
+        if self._session.screen.is_outdated(state):
             await asyncio.sleep(min(_LOOK_AGAIN_S, max(due - loop.time(), 0)))
 
 

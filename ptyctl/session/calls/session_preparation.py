@@ -32,7 +32,7 @@ async def prepare(session: Session, platforms: Platforms) -> None:
             server = platforms.get(COMMON)
             platform = _login_platform(session, platforms) if detects else session.platform or server
             done = await log_in(session.terminal, platform, server, session.credentials)
-            session.terminal.prompt.learn(session.terminal.last_line())
+            session.prompt.learn(session.terminal.last_line())
             notices += [done.why] if done.why else []
         if detects:
             notices.append(await _detect_platform(session, platforms))

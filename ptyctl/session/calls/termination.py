@@ -104,7 +104,7 @@ async def first_prompt(session: Session, cursor: int) -> None:
     while session.spec.integrated and stream.prompts.first_from(cursor) is None:
         if stream.ended is not None or asyncio.get_running_loop().time() >= deadline:
             return
-        await stream.signal.wait(deadline)
+        await stream.wait(deadline)
 
 
 def _ended(session: Session, how: Literal["prompt", "forced", "already_idle"]) -> PtyReply:

@@ -51,7 +51,7 @@ class _Watcher:
     async def begin(self, from_offset: int | None) -> WatchItem:
         """Return the first item: an offset, or the painted screen."""
         if from_offset is None:
-            async with self._session.display.screen.current() as replay:
+            async with self._session.screen.current() as replay:
                 self._raw, painted = replay.raw, replay.model.serialize()
         elif from_offset > self._source.end:
             raise invalid(f"from_offset {from_offset} is past the end, {self._source.end}", field="from_offset")

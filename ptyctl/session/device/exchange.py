@@ -61,7 +61,7 @@ class Exchange:
             due = max(stream.last_data, self._typed_at) + stay_s
             if terminal.now() >= due and await terminal.nothing_more():
                 return end
-            await stream.signal.wait(min(due, deadline))
+            await stream.wait(min(due, deadline))
         return None
 
 

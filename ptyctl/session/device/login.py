@@ -88,7 +88,7 @@ class _Login:
         size, stays_s = self._stream.raw_size, SETTLE_S if self._dialog.credentials.password_sent else PROMPT_STAYS_S
         until = self._stream.last_data + stays_s
         while self._stream.raw_size == size and self._terminal.now() < until:
-            await self._stream.signal.wait(until)
+            await self._stream.wait(until)
         return self._stream.raw_size == size
 
     async def _perform(self, action: LoginAction) -> None:

@@ -40,5 +40,5 @@ async def wait_for_prompt(terminal: TerminalState, profile: DeviceProfile, deadl
                 deadline = min(deadline, terminal.now() + _REPLY_S)
             if requested:
                 due = deadline
-        await stream.signal.wait(min(due, deadline))
+        await stream.wait(min(due, deadline))
     return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -222,7 +222,15 @@ class OutputStream(Receiver):
         assert self.normaliser.reader is not None
         return self.normaliser.reader.next_counter(nonce)
 
-    # Subscriptions
+    # Waiters and subscriptions
+
+    def wait(self, until: float | None = None, *, coalesce: bool = False) -> Coroutine[Any, Any, None]:
+        """Wait for a change of the stream; see `Signal.wait`."""
+        return self.signal.wait(until, coalesce=coalesce)
+
+    def notify_waiters(self) -> None:
+        """Wake all waiters, for a change of what they check besides the stream."""
+        self.signal.notify()
 
     def subscribe_output(self, handler: OutputHandler) -> Unsubscribe:
         """Call `handler(raw_offset, data)` for each received chunk, in the order of subscription.

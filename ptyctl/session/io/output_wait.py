@@ -99,7 +99,7 @@ class OutputWait:
     async def _pause(self, until: float | None = None) -> None:
         due = self.next_check()
         coalesce = not self._conditions.any_text
-        await self._stream.signal.wait(due if until is None else min(due, until), coalesce=coalesce)
+        await self._stream.wait(due if until is None else min(due, until), coalesce=coalesce)
 
     def _other_condition(self) -> WaitEnd | None:
         conditions = self._conditions

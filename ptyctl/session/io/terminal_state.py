@@ -96,5 +96,5 @@ class TerminalState:
             due = self.stream.last_data + seconds if self.stream.raw_size else deadline
             if self.now() >= due:
                 return True
-            await self.stream.signal.wait(min(due, deadline))
+            await self.stream.wait(min(due, deadline))
         return False

@@ -83,7 +83,7 @@ class PromptStrategy:
         typed = self._typed
         if typed.output is not None and typed.spool_output is not None and run.spool_begin is None:
             run.device_output_began(typed.spool_output, typed.output if len(self._lines) == 1 else None)
-            self._terminal.stream.signal.notify()  # for callers that wait for the output to begin
+            self._terminal.stream.notify_waiters()  # for callers that wait for the output to begin
 
     def _act(self, run: Run, state: State, line: str) -> Typing | None:
         """What to type now that the state has settled."""
@@ -99,7 +99,7 @@ class PromptStrategy:
             return self._type_next(run, self._writer)
         if state == "maybe_question" or self._text.request or run.profile.asks(line):
             run.asked(Question(self._text.request or line, certain=state != "maybe_question"))
-            terminal.stream.signal.notify()
+            terminal.stream.notify_waiters()
         elif typed.find_buried_prompt():
             return terminal.gate.type("\n", SYSTEM)
         return self.check(run)

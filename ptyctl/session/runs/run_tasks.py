@@ -56,12 +56,12 @@ def start_run_tasks(
 async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState) -> None:
     stream = terminal.stream
     while run.spool_begin is None:
-        await stream.signal.wait()
+        await stream.wait()
     search = Search(rule.pattern, run.spool_begin)
     while True:
         found = search.search(stream.window)
         if found is None or found.start == found.end:
-            await stream.signal.wait(coalesce=True)
+            await stream.wait(coalesce=True)
             continue
         try:
             await terminal.gate.type(rule.text, rule.writer)

@@ -146,7 +146,7 @@ class Runs:
         """An interrupt key was pressed: the current run may now end with a prompt alone."""
         if self.current is not None:
             self.current.interrupt()
-            self._stream.signal.notify()
+            self._stream.notify_waiters()
 
     def typing(self) -> None:
         """A caller types: the current line is a prompt, or a question that is answered now."""
@@ -175,7 +175,7 @@ class Runs:
         strategy = self._selector.strategy
         if strategy is None or not strategy.ends_by_marks or self.current is not run:
             finish_run(self._terminal, run, reason, spool_end=spool_end)
-            self._stream.signal.notify()
+            self._stream.notify_waiters()
 
     def far_end_gone(self) -> None:
         """The channel has ended. No task checks a command that a person typed, so it ends here."""
@@ -298,7 +298,7 @@ class Runs:
                 self._selector.run_ended(run)
             self.mode = next_mode(self.mode, "end")
             self._on_end(run)
-        self._stream.signal.notify()
+        self._stream.notify_waiters()
 
     async def _wait_until_free(self) -> None:
         """Wait for a run that is about to end.

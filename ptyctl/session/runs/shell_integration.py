@@ -89,6 +89,6 @@ async def _type_and_wait(terminal: TerminalState, profile: DeviceProfile, line: 
     while len(stream.prompts) == before:
         if stream.ended is not None or terminal.now() >= deadline:
             return False
-        await stream.signal.wait(deadline)
+        await stream.wait(deadline)
     await wait_for_prompt(terminal, profile, deadline, None)
     return True

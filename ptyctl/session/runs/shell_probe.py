@@ -58,7 +58,7 @@ async def output_of(terminal: TerminalState, profile: DeviceProfile, line: str, 
             due = stream.last_data + (0 if certainty == "exact" else SETTLE_S)
             if terminal.now() >= due and await terminal.nothing_more():
                 break
-        await stream.signal.wait(min(due, deadline))
+        await stream.wait(min(due, deadline))
     return stream.read(begin, stream.spool_end).decode("utf-8", "replace").split("\n")
 
 

@@ -7,7 +7,6 @@ from ptyctl.core.marker import AsciiMarker, Marker
 from ptyctl.core.shells import shell_dialect
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
-from ptyctl.session.io.prompt import Prompt
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .marker_strategy import MarkerStrategy
@@ -73,11 +72,6 @@ class StrategySelector:
     def set_may_probe(self, may_probe: bool) -> None:
         """Set whether an unknown terminal may be probed for a shell."""
         self._may_probe = may_probe
-
-    @property
-    def prompt(self) -> Prompt:
-        """What is known of the prompt."""
-        return self._terminal.prompt
 
     @property
     def has_marks(self) -> bool:
@@ -191,7 +185,7 @@ class StrategySelector:
         terminal = self._terminal
         deadline = terminal.now() + FIRST_MARK_WAIT_S
         while not len(terminal.stream.prompts) and terminal.stream.ended is None and terminal.now() < deadline:
-            await terminal.stream.signal.wait(deadline)
+            await terminal.stream.wait(deadline)
 
     async def _wait_for_next_prompt(self, run: Run) -> None:
         """Wait for the shell's prompt and learn it. Output without a final newline may precede it in its line.
@@ -212,7 +206,7 @@ class StrategySelector:
                     break
             elif learned is not None and terminal.last_line().endswith(learned):
                 return
-            await stream.signal.wait(deadline)
+            await stream.wait(deadline)
         self._has_line_editor = BRACKETED_PASTE in stream.terminal_modes
         self._learn_prompt(run)
 

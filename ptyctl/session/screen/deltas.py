@@ -126,7 +126,7 @@ class Deltas:
             unread_at = self._read_at + UNREAD_S
             if loop.time() >= unread_at:
                 return False
-            await self._stream.signal.wait(unread_at)
+            await self._stream.wait(unread_at)
         return True
 
     def _write_delta(self, snapshot: ScreenSnapshot) -> None:

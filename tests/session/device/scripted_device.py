@@ -57,7 +57,7 @@ class Device(MemoryChannel):
 async def at_prompt(folder: Path, device: MemoryChannel, **fields: Any) -> AsyncIterator[Session]:
     session = await connected(folder, device, **fields)
     device.feed(b"\r\n" + PROMPT)
-    session.selector.prompt.learn(PROMPT.decode())
+    session.prompt.learn(PROMPT.decode())
     try:
         yield session
     finally:

@@ -84,7 +84,7 @@ async def answer_to(device: Device, **fields: Any) -> tuple[ExecReply, str]:
     with tempfile.TemporaryDirectory() as folder:
         session = await connected(Path(folder), device, expect=Expect(settle_ms=int(SETTLE_S * 1000)))
         device.feed(b"\r\n" + PROMPT.encode())
-        session.selector.prompt.learn(PROMPT)
+        session.prompt.learn(PROMPT)
         reply = await run_in(session, COMMAND, max_output_bytes=1_000_000, **fields)
         text = await block_text(session, reply.block_id)
         await session.close(force=True)
