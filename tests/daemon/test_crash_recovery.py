@@ -25,7 +25,7 @@ from ptyctl.api.session import SessionRequest
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import count_stored_terminals, fd_store_pid, fd_store_pids
-from tests.session.acting import until
+from tests.session.scripted_session import wait_until
 
 BASH = ("bash", "--norc", "--noprofile")
 LINE_GENERATOR = (sys.executable, "-I", "-S", str(Path(__file__).with_name("line_generator.py")))
@@ -148,7 +148,7 @@ async def test_killed_fd_store_is_replaced(life: Life) -> None:
     store = fd_store_pid(life.runtime_dir)
     os.kill(store, signal.SIGKILL)
     await one.close()  # the store has exited
-    await until(lambda: count_stored_terminals(life.runtime_dir) == 1)
+    await wait_until(lambda: count_stored_terminals(life.runtime_dir) == 1)
     again = fd_store_pid(life.runtime_dir)
     assert again != store
     two = await life.again(two)
@@ -243,7 +243,7 @@ async def test_secret_is_masked_in_next_daemon_and_not_on_disk(life: Life, tmp_p
     if fd_store_killed:
         store = fd_store_pid(life.runtime_dir)
         os.kill(store, signal.SIGKILL)
-        await until(lambda: store not in fd_store_pids(life.runtime_dir) and count_stored_terminals(life.runtime_dir) == 1)
+        await wait_until(lambda: store not in fd_store_pids(life.runtime_dir) and count_stored_terminals(life.runtime_dir) == 1)
     for number in (signal.SIGKILL, signal.SIGHUP):
         shell = await life.again(shell, number)
         assert (await shell.exec('echo "$secret"')).stdout == f"{'*' * len(secret)}\n"
@@ -251,4 +251,4 @@ async def test_secret_is_masked_in_next_daemon_and_not_on_disk(life: Life, tmp_p
     files = [path for folder in (life.runtime_dir.path, tmp_path / "state") for path in folder.rglob("*") if path.is_file()]
     assert [path for path in files if secret.encode() in path.read_bytes()] == []
     end_daemon(life.runtime_dir)
-    await until(lambda: not life.runtime_dir.fd_store_socket.exists())  # nothing is stored for a closed session
+    await wait_until(lambda: not life.runtime_dir.fd_store_socket.exists())  # nothing is stored for a closed session

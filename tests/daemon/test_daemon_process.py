@@ -24,7 +24,7 @@ from ptyctl.daemon.connection import MAX_LOG_BYTES
 from ptyctl.daemon.errors import HandshakeError, RuntimeDirError
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import fd_store_pid
-from tests.session.acting import until
+from tests.session.scripted_session import wait_until
 
 BASH = ("bash", "--norc", "--noprofile")
 PATIENCE_S = 60
@@ -166,7 +166,7 @@ async def test_daemon_starts_although_its_starter_is_killed(runtime_dir: Runtime
         "-c",
         "from ptyctl.daemon.connection import connect\nfrom ptyctl.daemon.runtime_dir import RuntimeDir\nconnect(RuntimeDir())",
     )
-    await until(lambda: bool(daemons_of(runtime_dir)))
+    await wait_until(lambda: bool(daemons_of(runtime_dir)))
     starter.kill()
     await starter.wait()
     async with await RemoteController.connect(runtime_dir) as controller:

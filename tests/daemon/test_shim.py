@@ -17,7 +17,7 @@ from mcp.client.stdio import stdio_client
 
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.session.acting import until
+from tests.session.scripted_session import wait_until
 
 PATIENCE_S = 60
 ERAS = ["legacy", "auto"]
@@ -172,7 +172,7 @@ async def test_stopped_daemon_is_not_restarted_before_next_request(runtime_dir: 
 
 async def test_killed_daemon_is_restarted_at_once(runtime_dir: RuntimeDir, piped: Piped) -> None:
     end_daemon(runtime_dir, signal.SIGKILL)
-    await until(lambda: daemon_pid(runtime_dir) is not None and runtime_dir.socket.exists())
+    await wait_until(lambda: daemon_pid(runtime_dir) is not None and runtime_dir.socket.exists())
     for number in range(5):  # also one after the other
         end_daemon(runtime_dir, signal.SIGKILL)
         piped.ask("ping", number)

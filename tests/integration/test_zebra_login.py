@@ -12,7 +12,7 @@ import pytest
 from fixtures.servers.frr import Zebra
 from ptyctl import ErrorCode, LocalController, SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
-from tests.session.test_secrets import holding
+from tests.session.secret_search import files_containing
 
 
 async def opened(controller: LocalController, zebra: Zebra, **fields: Any) -> SessionHandle:
@@ -127,6 +127,6 @@ async def test_no_secret_is_kept_or_told(
         ]
     told = "".join(str(reply.payload()) for reply in replies) + caplog.text
     for secret in (zebra.password, zebra.enable_password):
-        assert holding(tmp_path / "state", secret) == []
+        assert files_containing(tmp_path / "state", secret) == []
         assert secret not in told
     assert "enable password ************\n" in told.replace("\\n", "\n")

@@ -1,4 +1,4 @@
-"""What the tests of sessions share: a controller, sessions that are closed at the end."""
+"""Fixtures for session tests: sessions on scripted channels, and a local controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from ptyctl.controller import LocalController
 from ptyctl.session.session import Session
-from tests.session.acting import connected
+from tests.session.scripted_session import connect_session
 from transports.channel import Channel
 
 Connect = Callable[..., Awaitable[Session]]
@@ -18,11 +18,11 @@ Connect = Callable[..., Awaitable[Session]]
 
 @pytest.fixture
 async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
-    """Opens sessions on scripted channels; all are closed when the test is over."""
+    """Open sessions on scripted channels; they are closed after the test."""
     opened: list[Session] = []
 
     async def connect_one(channel: Channel, **fields: Any) -> Session:
-        session = await connected(tmp_path / str(len(opened)), channel, **fields)
+        session = await connect_session(tmp_path / str(len(opened)), channel, **fields)
         opened.append(session)
         return session
 

@@ -1,4 +1,4 @@
-"""How a lease gets into meta.json: grants at once, heartbeats later and outside the event loop."""
+"""Lease persistence: grants are stored in meta.json at once, heartbeats later and outside the event loop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.session.calls import lock
 from ptyctl.session.session import Session
 from ptyctl.session.transcript import meta_file
-from tests.session.acting import until
 from tests.session.conftest import Connect
-from tests.session.left_behind import found, left_by
+from tests.session.crash_simulation import restore, simulate_crash
+from tests.session.scripted_session import wait_until
 
 
 def stored(session: Session) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     return threads
 
 
-async def test_heartbeats_are_written_once_and_outside_the_event_loop(
+async def test_heartbeats_are_written_once_and_outside_event_loop(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, writers: list[threading.Thread]
 ) -> None:
     monkeypatch.setattr(meta_file, "DELAY_S", 0.05)
@@ -49,13 +49,13 @@ async def test_heartbeats_are_written_once_and_outside_the_event_loop(
     for _ in range(100):
         extended = lock.heartbeat(session, "one", 120.0)
     assert (writers, stored(session)["lock_until"]) == ([], granted.expires_at)
-    await until(lambda: stored(session)["lock_until"] == extended.expires_at)
+    await wait_until(lambda: stored(session)["lock_until"] == extended.expires_at)
     assert len(writers) == 1
     assert writers[0] is not threading.main_thread()
 
 
 @pytest.mark.parametrize("action", ["lock again", "force", "unlock"])
-async def test_every_other_change_of_the_lock_is_stored_when_the_call_returns(connect: Connect, action: str) -> None:
+async def test_lock_change_other_than_heartbeat_is_stored_when_call_returns(connect: Connect, action: str) -> None:
     session = await connect(MemoryChannel())
     await lock.lock(session, "one", 60.0)
     if action == "lock again":
@@ -71,7 +71,7 @@ async def test_every_other_change_of_the_lock_is_stored_when_the_call_returns(co
 
 
 @pytest.mark.parametrize(("granted_s", "extended_s"), [(1.0, 60.0), (60.0, 30.0)], ids=["about to expire", "shortened"])
-async def test_heartbeat_is_stored_at_once_where_the_stored_lease_would_be_wrong(
+async def test_heartbeat_is_stored_at_once_if_stored_lease_would_be_wrong(
     connect: Connect, granted_s: float, extended_s: float
 ) -> None:
     session = await connect(MemoryChannel())
@@ -80,12 +80,12 @@ async def test_heartbeat_is_stored_at_once_where_the_stored_lease_would_be_wrong
     assert stored(session)["lock_until"] == lease.expires_at
 
 
-async def test_server_killed_after_a_heartbeat_leaves_the_lease_as_it_was_granted(connect: Connect, tmp_path: Path) -> None:
+async def test_lease_after_crash_following_heartbeat_is_as_granted(connect: Connect, tmp_path: Path) -> None:
     session = await connect(MemoryChannel())
     lock.take_over(session, "zero", 60.0, None)
     granted = lock.take_over(session, "one", 60.0, None)
     extended = lock.heartbeat(session, "one", 600.0)
-    recovered = await found(await left_by(session, tmp_path))
+    recovered = await restore(await simulate_crash(session, tmp_path))
     lease = recovered.lease()
     assert lease is not None
     assert (lease.holder, lease.fence, recovered.leases.fence) == ("one", granted.fence, granted.fence)
@@ -94,7 +94,7 @@ async def test_server_killed_after_a_heartbeat_leaves_the_lease_as_it_was_grante
     await recovered.close()
 
 
-async def test_postponed_write_is_dropped_when_the_session_is_closed(
+async def test_postponed_write_is_dropped_when_session_is_closed(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, writers: list[threading.Thread]
 ) -> None:
     monkeypatch.setattr(meta_file, "DELAY_S", 0.0)

@@ -11,7 +11,7 @@ from typing import Any
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.session.session import Session
-from tests.session.acting import connected
+from tests.session.scripted_session import connect_session
 
 PROMPT = b"R1# "
 #: One step of a script: bytes to send, seconds to wait (float), or the number of input bytes to wait for (int).
@@ -55,7 +55,7 @@ class Device(MemoryChannel):
 
 @asynccontextmanager
 async def at_prompt(folder: Path, device: MemoryChannel, **fields: Any) -> AsyncIterator[Session]:
-    session = await connected(folder, device, **fields)
+    session = await connect_session(folder, device, **fields)
     device.feed(b"\r\n" + PROMPT)
     session.prompt.learn(PROMPT.decode())
     try:

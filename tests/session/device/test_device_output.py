@@ -18,7 +18,7 @@ from ptyctl.api.exec import ExecReply
 from ptyctl.api.session import Expect
 from ptyctl.session.calls.block_read import BlockReader
 from ptyctl.session.session import Session
-from tests.session.acting import connected, cut, run_in
+from tests.session.scripted_session import connect_session, run_command, split_at
 
 PROMPT = "R1# "
 SETTLE_S = 0.3
@@ -69,7 +69,7 @@ class Device(MemoryChannel):
         self._speaking = True
         lines = self._output.replace("\n", "\r\n").encode()
         answer = data.replace(b"\r", b"\r\n") + lines + PROMPT.encode()
-        self._answering = asyncio.create_task(self._answer(cut(answer, self._places)))
+        self._answering = asyncio.create_task(self._answer(split_at(answer, self._places)))
         return b""
 
     async def _answer(self, pieces: Sequence[bytes]) -> None:
@@ -82,10 +82,10 @@ class Device(MemoryChannel):
 async def answer_to(device: Device, **fields: Any) -> tuple[ExecReply, str]:
     """The reply to a command at a learned prompt, and the block's text."""
     with tempfile.TemporaryDirectory() as folder:
-        session = await connected(Path(folder), device, expect=Expect(settle_ms=int(SETTLE_S * 1000)))
+        session = await connect_session(Path(folder), device, expect=Expect(settle_ms=int(SETTLE_S * 1000)))
         device.feed(b"\r\n" + PROMPT.encode())
         session.prompt.learn(PROMPT)
-        reply = await run_in(session, COMMAND, max_output_bytes=1_000_000, **fields)
+        reply = await run_command(session, COMMAND, max_output_bytes=1_000_000, **fields)
         text = await block_text(session, reply.block_id)
         await session.close(force=True)
         return reply, text

@@ -11,8 +11,8 @@ import pytest
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.session.calls.exec import execute
-from tests.session.acting import run_in, write_to
 from tests.session.device.scripted_device import PROMPT, Act, Device, again_for, at_prompt
+from tests.session.scripted_session import run_command, write_to
 
 LOG = b"*Mar  1 00:00:00.155: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up\r\n"
 ERASERS = (b"\b" * 9 + b" " * 8 + b"\b" * 9, b"\r          \r", b"\r\x1b[K", b"\x1b[42D" + b" " * 42 + b"\x1b[42D")
@@ -24,7 +24,7 @@ def answers(tmp_path: Path) -> Callable[..., ExecReply]:
 
     async def run(device: Device, fields: dict[str, Any]) -> ExecReply:
         async with at_prompt(tmp_path, device) as session:
-            reply = await run_in(session, "show tech", **fields)
+            reply = await run_command(session, "show tech", **fields)
             while reply.done_reason == "timeout":
                 again = ExecRequest.of({"session_id": "s", "block_id": reply.block_id, "timeout_ms": 55_000, **fields})
                 reply = await execute(session, again, None)
@@ -46,7 +46,7 @@ def test_until_idle_and_timeout_are_distinct(tmp_path: Path) -> None:
     async def run() -> tuple[ExecReply, ExecReply]:
         acts = [act for number in range(20) for act in (2.0, b"line %d\r\n" % number)]
         async with at_prompt(tmp_path, Device(*acts, 30.0, PROMPT)) as session:
-            first = await run_in(session, "show tech", timeout_ms=10_000, until_idle_ms=3_000)
+            first = await run_command(session, "show tech", timeout_ms=10_000, until_idle_ms=3_000)
             again = ExecRequest.of(
                 {"session_id": "s", "block_id": first.block_id, "timeout_ms": 55_000, "until_idle_ms": 3_000}
             )
@@ -62,7 +62,7 @@ def test_until_idle_and_timeout_are_distinct(tmp_path: Path) -> None:
 def test_question_is_reported_and_left_to_the_caller(tmp_path: Path, question: str) -> None:
     async def run(device: Device) -> tuple[ExecReply, bytes, ExecReply]:
         async with at_prompt(tmp_path, device) as session:
-            asked = await run_in(session, "reload")
+            asked = await run_command(session, "reload")
             typed = bytes(device.typed)
             await write_to(session, data="y\n")
             again = ExecRequest.of({"session_id": "s", "block_id": asked.block_id})
@@ -81,7 +81,7 @@ def test_question_of_unknown_wording_is_reported_after_two_seconds(tmp_path: Pat
     async def run(device: Device) -> tuple[ExecReply, float]:
         async with at_prompt(tmp_path, device) as session:
             begun = session.terminal.now()
-            return await run_in(session, "copy tftp: flash:", timeout_ms=15_000), session.terminal.now() - begun
+            return await run_command(session, "copy tftp: flash:", timeout_ms=15_000), session.terminal.now() - begun
 
     asked, took = run_virtually(run(Device(question.encode(), 1)))
     assert (asked.done_reason, asked.waiting_for_input, asked.stdout) == ("question", True, question)
@@ -93,7 +93,7 @@ def test_output_that_looked_like_a_question_continues(tmp_path: Path) -> None:
 
     async def run(device: Device) -> tuple[ExecReply, ExecReply]:
         async with at_prompt(tmp_path, device) as session:
-            first = await run_in(session, "copy tftp: flash:", timeout_ms=15_000)
+            first = await run_command(session, "copy tftp: flash:", timeout_ms=15_000)
             return first, await execute(session, again_for(first), None)
 
     device = Device(b"Loading x.bin from 192.0.2.1: ", 5.0, b"!!!!\r\n" + PROMPT)
@@ -136,7 +136,7 @@ def test_log_lines_without_prompt_or_before_question_get_no_enter(tmp_path: Path
     async def run(*acts: Act) -> bytes:
         device = Device(*acts)
         async with at_prompt(tmp_path / str(len(list(tmp_path.iterdir()))), device) as session:
-            assert (await run_in(session, "debug", timeout_ms=5_000)).done_reason in ("timeout", "question")
+            assert (await run_command(session, "debug", timeout_ms=5_000)).done_reason in ("timeout", "question")
         return bytes(device.typed)
 
     assert run_virtually(run(b"one\r\n" + LOG)) == b""

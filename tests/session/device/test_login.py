@@ -21,7 +21,7 @@ from ptyctl.session.calls.mode_change import mode_at
 from ptyctl.session.calls.session_preparation import prepare
 from ptyctl.session.device.login_credentials import LoginAccount, LoginCredentials
 from ptyctl.session.session import Session
-from tests.session.acting import Console, connected, cut, run_in
+from tests.session.scripted_session import Console, connect_session, run_command, split_at
 
 FAMILIES = Platforms()
 PASSWORD, SERVERS = "Kr0kodil-unterm-Bett", "Ein-Port-weiter-rechts"
@@ -39,7 +39,7 @@ async def _logged_in(
     script: Script, credentials: LoginCredentials, family: str, folder: Path
 ) -> tuple[Session, PtyctlError | None]:
     console = Console()
-    session = await connected(folder, console, platform=family, expect=FAMILIES.get(family).expect())
+    session = await connect_session(folder, console, platform=family, expect=FAMILIES.get(family).expect())
     session.platform, session.credentials = FAMILIES.get(family), credentials
     device, refusal = asyncio.ensure_future(script(console)), None
     try:
@@ -73,8 +73,8 @@ def log_in(script: Script, accounts: LoginCredentials = ADMIN, family: str = "ci
 
 async def usual(console: Console, prompt: bytes = b"\r\nsw1>") -> None:
     console.feed(VERIFICATION)
-    await console.hear(b"admin\r", b"admin\r\nPassword: ")
-    await console.hear(f"{PASSWORD}\r".encode(), prompt)
+    await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
+    await console.expect_input(f"{PASSWORD}\r".encode(), prompt)
 
 
 def test_login_input_is_logged_as_system_and_secrets_by_length() -> None:
@@ -88,8 +88,8 @@ def test_login_input_is_logged_as_system_and_secrets_by_length() -> None:
 
 async def enabled(console: Console) -> None:
     await usual(console)
-    await console.hear(b"enable\r", b"enable\r\nPassword: ")
-    await console.hear(f"{ENABLE}\r".encode(), b"\r\nsw1#")
+    await console.expect_input(b"enable\r", b"enable\r\nPassword: ")
+    await console.expect_input(f"{ENABLE}\r".encode(), b"\r\nsw1#")
 
 
 def test_answers_directly_below_echo_need_no_settle_time() -> None:
@@ -97,8 +97,8 @@ def test_answers_directly_below_echo_need_no_settle_time() -> None:
 
     async def script(console: Console) -> None:
         await enabled(console)
-        await console.hear(b"terminal length 0\r", b"terminal length 0\r\nsw1#")
-        await console.hear(b"terminal width 512\r", b"terminal width 512\r\nsw1#")
+        await console.expect_input(b"terminal length 0\r", b"terminal length 0\r\nsw1#")
+        await console.expect_input(b"terminal width 512\r", b"terminal width 512\r\nsw1#")
 
     done = log_in(script, PREPARED)
     assert (done["mode"], done["said"]) == ("privileged", None)
@@ -108,11 +108,11 @@ def test_answers_directly_below_echo_need_no_settle_time() -> None:
 def test_prompt_below_other_text_must_settle() -> None:
     async def script(console: Console) -> None:
         await enabled(console)
-        await console.hear(b"terminal length 0\r", b"terminal length 0\r\nA notice to all of\r\nsw1#")
+        await console.expect_input(b"terminal length 0\r", b"terminal length 0\r\nA notice to all of\r\nsw1#")
         await asyncio.sleep(0.09)
         assert not console.written
         console.feed(b" will be restarted at noon\r\nsw1#")
-        await console.hear(b"terminal width 512\r", b"terminal width 512\r\nsw1#")
+        await console.expect_input(b"terminal width 512\r", b"terminal width 512\r\nsw1#")
 
     assert log_in(script, PREPARED)["mode"] == "privileged"
 
@@ -122,8 +122,8 @@ def test_slow_password_check_is_awaited() -> None:
 
     async def script(console: Console) -> None:
         console.feed(VERIFICATION)
-        await console.hear(b"admin\r", b"admin\r\nPassword: ")
-        await console.hear(f"{PASSWORD}\r".encode(), b"\r\n")
+        await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
+        await console.expect_input(f"{PASSWORD}\r".encode(), b"\r\n")
         await asyncio.sleep(12)
         console.feed(b"\r\nsw1>")
 
@@ -168,7 +168,7 @@ def test_far_end_that_closes_fails_login(where: str) -> None:
     async def script(console: Console) -> None:
         console.feed(VERIFICATION)
         if where == "password":
-            await console.hear(b"admin\r", b"admin\r\nPassword: ")
+            await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
         await asyncio.sleep(0.05)
         console.end()
 
@@ -184,8 +184,8 @@ def test_three_refused_attempts_fail_with_last_prompt() -> None:
     async def script(console: Console) -> None:
         console.feed(VERIFICATION)
         for _ in range(3):
-            await console.hear(b"admin\r", b"admin\r\nPassword: ")
-            await console.hear(f"{PASSWORD}\r".encode(), b"\r\n% Login invalid\r\n\r\nUsername: ")
+            await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
+            await console.expect_input(f"{PASSWORD}\r".encode(), b"\r\n% Login invalid\r\n\r\nUsername: ")
 
     refusal = log_in(script)["refusal"]
     assert (refusal.code, refusal.details["prompt"]) == (ErrorCode.AUTH_FAILED, "Username:")
@@ -195,13 +195,13 @@ def test_three_refused_attempts_fail_with_last_prompt() -> None:
 def test_console_server_then_sleeping_device() -> None:
     async def script(console: Console) -> None:
         console.feed(b"\r\nlogin: ")
-        await console.hear(b"ports\r", b"ports\r\nPassword: ")
-        await console.hear(f"{SERVERS}\r".encode(), b"\r\nConnected to port 7.\r\n")
-        await console.hear(b"\x15", b"")
-        await console.hear(b"\r", b"\r\n\r\nsw1 con0 is now available\r\n\r\nPress RETURN to get started.\r\n\r\n")
-        await console.hear(b"\r", VERIFICATION)
-        await console.hear(b"admin\r", b"admin\r\nPassword: ")
-        await console.hear(f"{PASSWORD}\r".encode(), b"\r\nsw1#")
+        await console.expect_input(b"ports\r", b"ports\r\nPassword: ")
+        await console.expect_input(f"{SERVERS}\r".encode(), b"\r\nConnected to port 7.\r\n")
+        await console.expect_input(b"\x15", b"")
+        await console.expect_input(b"\r", b"\r\n\r\nsw1 con0 is now available\r\n\r\nPress RETURN to get started.\r\n\r\n")
+        await console.expect_input(b"\r", VERIFICATION)
+        await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
+        await console.expect_input(f"{PASSWORD}\r".encode(), b"\r\nsw1#")
 
     assert log_in(script, TWO_LAYERS)["mode"] == "privileged"
 
@@ -210,8 +210,8 @@ def test_configuration_that_cannot_be_left_is_in_login_notice() -> None:
     async def script(console: Console) -> None:
         console.feed(b"\r\nRP/0/RP0/CPU0:r1(config)#")
         question = b"\r\nUncommitted changes found, commit them before exiting(yes/no/cancel)? [cancel]:"
-        await console.hear(b"end\r", b"end" + question)
-        await console.hear(b"\x03", b"\r\nRP/0/RP0/CPU0:r1(config)#")
+        await console.expect_input(b"end\r", b"end" + question)
+        await console.expect_input(b"\x03", b"\r\nRP/0/RP0/CPU0:r1(config)#")
 
     done = log_in(script, family="cisco_xr")
     assert done["mode"] == "config"
@@ -220,12 +220,12 @@ def test_configuration_that_cannot_be_left_is_in_login_notice() -> None:
 
 async def test_exec_during_login_is_busy(tmp_path: Path) -> None:
     console = Console()
-    session = await connected(tmp_path, console, platform="cisco_ios")
+    session = await connect_session(tmp_path, console, platform="cisco_ios")
     session.platform, session.credentials = FAMILIES.get("cisco_ios"), ADMIN
     login = asyncio.ensure_future(prepare(session, FAMILIES))
     await asyncio.sleep(0)
     with pytest.raises(PtyctlError, match="busy with its login") as caught:
-        await run_in(session, "show clock")
+        await run_command(session, "show clock")
     assert caught.value.code is ErrorCode.BUSY
     await usual(console)
     await login
@@ -237,15 +237,15 @@ def test_login_is_independent_of_chunk_boundaries(places: list[int], gap_s: floa
     """With gaps shorter than the settle time of a question."""
 
     async def say(console: Console, data: bytes) -> None:
-        for piece in cut(data, places):
+        for piece in split_at(data, places):
             console.feed(piece)
             await asyncio.sleep(gap_s)
 
     async def script(console: Console) -> None:
         await say(console, b"\r\n# sw1# is for staff only >\r\nLast login: never\r\n" + VERIFICATION)
-        await console.hear(b"admin\r", b"")
+        await console.expect_input(b"admin\r", b"")
         await say(console, b"admin\r\nPassword: ")
-        await console.hear(f"{PASSWORD}\r".encode(), b"")
+        await console.expect_input(f"{PASSWORD}\r".encode(), b"")
         await say(console, b"\r\nThe password expires in 7 days.\r\n\r\nsw1#")
 
     assert log_in(script)["mode"] == "privileged"

@@ -14,8 +14,8 @@ from ptyctl.session.calls.mode_change import change_mode, mode_at, save
 from ptyctl.session.device.login_credentials import LoginAccount, LoginCredentials
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
-from tests.session.acting import run_in, until
 from tests.session.conftest import Connect
+from tests.session.scripted_session import run_command, wait_until
 
 ME = Writer("me")
 
@@ -30,7 +30,7 @@ async def device(connect: Connect, channel: MemoryChannel, family: str = "cisco_
 
 
 async def typed(channel: MemoryChannel, data: bytes) -> None:
-    await until(lambda: channel.written.endswith(data))
+    await wait_until(lambda: channel.written.endswith(data))
 
 
 async def test_exec_and_save_during_mode_change_are_busy(connect: Connect) -> None:
@@ -39,7 +39,7 @@ async def test_exec_and_save_during_mode_change_are_busy(connect: Connect) -> No
     going = asyncio.create_task(change_mode(session, "config", ME))
     await typed(channel, b"configure terminal\r")
     with pytest.raises(PtyctlError, match="busy with the change to mode config") as caught:
-        await run_in(session, "show clock")
+        await run_command(session, "show clock")
     assert (caught.value.code, caught.value.retryable) == (ErrorCode.BUSY, True)
     with pytest.raises(PtyctlError, match="busy with the change to mode config"):
         await save(session, ME)
@@ -56,7 +56,7 @@ async def test_cancelled_mode_change_is_finished(connect: Connect) -> None:
     channel.feed(b"enable\r\nsw1#")
     await typed(channel, b"configure terminal\r")
     channel.feed(b"configure terminal\r\nsw1(config)#")
-    await until(lambda: mode_at(session) == "config")
+    await wait_until(lambda: mode_at(session) == "config")
 
 
 async def test_username_placeholder_is_answered_with_login_name(connect: Connect) -> None:

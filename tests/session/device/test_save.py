@@ -12,7 +12,7 @@ from ptyctl.platforms import Platforms
 from ptyctl.session.calls.mode_change import save
 from ptyctl.session.device.login_credentials import LoginCredentials
 from ptyctl.session.io.gate import Writer
-from tests.session.acting import Console, connected
+from tests.session.scripted_session import Console, connect_session
 
 
 def saved(folder: Path, family: str, script: Callable[[Console], Awaitable[None]]) -> tuple[str, PtyctlError | None, bytes]:
@@ -20,7 +20,7 @@ def saved(folder: Path, family: str, script: Callable[[Console], Awaitable[None]
 
     async def run() -> tuple[str, PtyctlError | None, bytes]:
         console, platform, said, refusal = Console(), Platforms().get(family), "", None
-        session = await connected(folder, console, platform=family, expect=platform.expect())
+        session = await connect_session(folder, console, platform=family, expect=platform.expect())
         session.platform, session.credentials = platform, LoginCredentials()
         device = asyncio.ensure_future(script(console))
         try:
@@ -38,10 +38,12 @@ def saved(folder: Path, family: str, script: Callable[[Console], Awaitable[None]
 def test_each_question_of_save_is_answered(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         console.feed(b"<sw1>")
-        await console.hear(b"save\r", b"save\r\nThe current configuration will be written.\r\nAre you sure to continue?[Y/N]")
-        await console.hear(b"y\r", b"y\r\nInfo: Please input the file name(*.cfg,*.zip)[vrpcfg.zip]:")
-        await console.hear(b"\r", b"\r\nflash:/vrpcfg.zip exists, overwrite?[Y/N]:")
-        await console.hear(b"y\r", b"y\r\nInfo: Save the configuration successfully.\r\n<sw1>")
+        await console.expect_input(
+            b"save\r", b"save\r\nThe current configuration will be written.\r\nAre you sure to continue?[Y/N]"
+        )
+        await console.expect_input(b"y\r", b"y\r\nInfo: Please input the file name(*.cfg,*.zip)[vrpcfg.zip]:")
+        await console.expect_input(b"\r", b"\r\nflash:/vrpcfg.zip exists, overwrite?[Y/N]:")
+        await console.expect_input(b"y\r", b"y\r\nInfo: Save the configuration successfully.\r\n<sw1>")
 
     said, refusal, typed = saved(tmp_path, "huawei_vrp", script)
     assert (refusal, typed) == (None, b"")
@@ -51,9 +53,9 @@ def test_each_question_of_save_is_answered(tmp_path: Path) -> None:
 def test_repeated_question_is_policy_denied(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         console.feed(b"<sw1>")
-        await console.hear(b"save\r", b"save\r\nContinue? [Y/N]:")
-        await console.hear(b"y\r", b"y\r\nThe slave board is not there. Continue? [Y/N]:")
-        await console.hear(b"\x03", b"\r\n<sw1>")
+        await console.expect_input(b"save\r", b"save\r\nContinue? [Y/N]:")
+        await console.expect_input(b"y\r", b"y\r\nThe slave board is not there. Continue? [Y/N]:")
+        await console.expect_input(b"\x03", b"\r\n<sw1>")
 
     _, refusal, _ = saved(tmp_path, "huawei_vrp", script)
     assert refusal is not None
@@ -64,7 +66,7 @@ def test_repeated_question_is_policy_denied(tmp_path: Path) -> None:
 def test_save_tolerates_long_silence(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         console.feed(b"sw1#")
-        await console.hear(b"write memory\r", b"write memory\r\nBuilding configuration...\r\n")
+        await console.expect_input(b"write memory\r", b"write memory\r\nBuilding configuration...\r\n")
         await asyncio.sleep(40)
         console.feed(b"[OK]\r\nsw1#")
 
@@ -74,7 +76,7 @@ def test_save_tolerates_long_silence(tmp_path: Path) -> None:
 def test_save_that_stays_silent_is_not_interrupted(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
         console.feed(b"sw1#")
-        await console.hear(b"write memory\r", b"write memory\r\nBuilding configuration...\r\n")
+        await console.expect_input(b"write memory\r", b"write memory\r\nBuilding configuration...\r\n")
 
     _, refusal, typed = saved(tmp_path, "cisco_ios", script)
     assert refusal is not None

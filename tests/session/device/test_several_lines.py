@@ -12,8 +12,8 @@ from fixtures.virtual_clock import run_virtually
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.exec import execute
-from tests.session.acting import Console, write_to
 from tests.session.device.scripted_device import PROMPT, Act, Device, again_for, at_prompt
+from tests.session.scripted_session import Console, write_to
 
 
 class Bannered(MemoryChannel):
@@ -66,11 +66,11 @@ def test_prompt_directly_below_echo_needs_no_settle_time(tmp_path: Path) -> None
 
 def test_prompt_below_output_settles_between_lines(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
-        await console.hear(b"one\r", b"one\r\n" + PROMPT + b" is said\r\n" + PROMPT)
+        await console.expect_input(b"one\r", b"one\r\n" + PROMPT + b" is said\r\n" + PROMPT)
         await asyncio.sleep(0.09)
         assert not console.written
         console.feed(b" is said again\r\n" + PROMPT)
-        await console.hear(b"two\r", b"two\r\n" + PROMPT)
+        await console.expect_input(b"two\r", b"two\r\n" + PROMPT)
 
     async def run(console: Console) -> ExecReply:
         async with at_prompt(tmp_path, console, **SETTLING) as session:
@@ -85,11 +85,11 @@ def test_prompt_below_output_settles_between_lines(tmp_path: Path) -> None:
 
 def test_requested_settle_time_applies_between_lines(tmp_path: Path) -> None:
     async def script(console: Console) -> None:
-        await console.hear(b"one\r", b"one\r\n" + PROMPT)
+        await console.expect_input(b"one\r", b"one\r\n" + PROMPT)
         await asyncio.sleep(0.25)
         assert not console.written
         console.feed(b" is what it said\r\n" + PROMPT)
-        await console.hear(b"two\r", b"two\r\n" + PROMPT)
+        await console.expect_input(b"two\r", b"two\r\n" + PROMPT)
 
     async def run(console: Console) -> ExecReply:
         async with at_prompt(tmp_path, console, **SETTLING) as session:

@@ -1,0 +1,39 @@
+"""`Gate.type_now`: input sent in one step stays in one piece, even if the channel accepts only parts of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.core.lease import Leases
+from ptyctl.session.io.gate import Gate, Writer
+from ptyctl.session.io.signal import Signal
+from transports.receiver import QueueReceiver
+
+
+async def test_type_now_on_slow_channel_precedes_writes_but_not_interrupts() -> None:
+    channel = MemoryChannel()
+    await channel.open(QueueReceiver())
+    gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
+    channel.capacity = 3
+    gate.type_now("answer\n", Writer("first"))
+    other = asyncio.create_task(gate.type("other\n", Writer("second")))
+    await asyncio.sleep(0)
+    assert bytes(channel.written) == b"ans"
+    channel.capacity = 1
+    await gate.interrupt(b"\x03", Writer("third"))
+    channel.unblock()
+    assert await other == 6
+    assert bytes(channel.written) == b"ans\x03wer\rother\r"
+
+
+async def test_type_now_when_channel_ends_drops_unsent_input() -> None:
+    channel = MemoryChannel()
+    await channel.open(QueueReceiver())
+    gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
+    channel.capacity = 2
+    gate.type_now("answer\n", Writer())
+    await asyncio.sleep(0)
+    channel.end()
+    await asyncio.sleep(0)
+    assert bytes(channel.written) == b"an"

@@ -1,0 +1,27 @@
+"""Actions on a session's screen: releasing its emulator, and waiting for replies to queries."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.session.io.query_detection import COLLECT_S
+from ptyctl.session.screen.screen import Screen
+from tests.session.scripted_session import wait_until
+
+
+async def release_emulator(screen: Screen) -> None:
+    """Release the emulator, as after a long time without a reader."""
+    async with screen._lock:
+        screen._drop()
+
+
+async def wait_for_reply(channel: MemoryChannel, expected: bytes) -> None:
+    """Wait until the session has sent `expected`."""
+    await wait_until(lambda: expected in channel.written)
+
+
+async def wait_without_reply() -> None:
+    """Wait for the time in which a reply would be sent."""
+    for _ in range(5):
+        await asyncio.sleep(2 * COLLECT_S)

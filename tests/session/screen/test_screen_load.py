@@ -1,0 +1,115 @@
+"""Screen under load: unread output, output far behind, and a full disk or quota."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.session import PtyOptions
+from ptyctl.core.screen import ScreenModel
+from ptyctl.session.screen import screen as screen_module
+from ptyctl.session.screen.screen import INLINE_BYTES
+from ptyctl.session.spec import Limits
+from tests.session.conftest import Connect
+from tests.session.screen.screen_actions import release_emulator
+from tests.session.scripted_session import wait_until
+
+
+async def test_unread_screen_is_not_rendered(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScreenModel, "feed", lambda self, data: pytest.fail("rendered without a reader"))
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(b"\x1b[1mtext\x1b[m\r\n" * 10_000)
+    session.stream.flush()
+    assert not list(session.stream.folder.glob("screen*"))
+
+
+async def test_screen_far_behind_is_rendered_without_blocking_event_loop(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=40, rows=4))
+    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (4 * INLINE_BYTES // 14))
+    iterations = 0
+
+    async def count() -> None:
+        nonlocal iterations
+        while True:
+            await asyncio.sleep(0)
+            iterations += 1
+
+    counting = asyncio.create_task(count())
+    state = await session.display.screen.state()
+    counting.cancel()
+    assert iterations > 5
+    assert state.snapshot.rows == ("", " x", "  yy", "")
+
+
+async def test_cancelled_screen_reads_keep_emulator_consistent(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=40, rows=4))
+    channel.feed(b"\x1b[2;2Hx\x1b[3;3Hyy" * (8 * INLINE_BYTES // 14))
+    screen = session.display.screen
+    for _ in range(5):
+        reading = asyncio.create_task(screen.state())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait({reading})
+    assert (await screen.state()).snapshot.rows == ("", " x", "  yy", "")
+
+
+async def test_much_unseen_output_is_rendered_in_advance(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen_module, "FAR_BEHIND_BYTES", 1000)
+    monkeypatch.setattr(screen_module, "SETTLE_S", 0.0)
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(b"text\r\n" * 1000)
+    session.stream.flush()
+    await wait_until(lambda: session.display.screen._replayed_raw == 6000)
+
+
+async def test_screen_past_quota_is_rendered_from_memory_and_reports_it(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, limits=Limits(quota_bytes=128 * 1024), pty=PtyOptions(cols=40, rows=3))
+    channel.feed(b"before\r\n" * 40_000)
+    state = await session.display.screen.state()
+    assert state.snapshot.rows == ("before", "before", "")
+    channel.feed(b"after\r\nthe gap")
+    state = await session.display.screen.state()
+    assert (state.snapshot.rows, state.raw) == (("before", "after", "the gap"), 8 * 40_000 + 14)
+    assert "disk or the quota" in (session.display.status_message() or "")
+    channel.feed(b"\r\nmuch more" * 200_000)
+    assert session.display.source.unpersisted_bytes > 1 << 20
+    session.stream.flush()
+    await wait_until(lambda: not session.display.source.unpersisted_bytes)
+    assert (await session.display.screen.state()).snapshot.rows[-1] == "much more"
+    assert session.display.source.lost == 0
+
+
+async def test_output_past_quota_faster_than_rendering_is_reported_as_lost(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, limits=Limits(quota_bytes=128 * 1024), pty=PtyOptions(cols=40, rows=3))
+    channel.feed(b"text\r\n" * 3_000_000 + b"the end")
+    state = await session.display.screen.state()
+    assert state.snapshot.rows == ("text", "text", "the end")
+    assert state.raw == session.stream.raw_size
+    assert session.display.source.lost > 1 << 20
+    assert f"{session.display.source.lost} bytes" in (session.display.status_message() or "")
+
+
+async def test_release_on_full_disk_keeps_emulator_in_memory(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=40, rows=3))
+    channel.feed(b"text")
+    await session.display.screen.state()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        await release_emulator(session.display.screen)
+    assert session.display.screen._replay is not None
+    assert not list(session.stream.folder.glob("screen.snapshot*"))

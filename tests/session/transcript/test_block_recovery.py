@@ -1,0 +1,60 @@
+"""Block recovery: the begin of a block's output is found in output.raw."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ptyctl.api.blocks import Block
+from ptyctl.core.marks import MarkReader
+from ptyctl.core.normaliser import Normaliser
+from ptyctl.session.transcript.block_recovery import find_output_begin
+from ptyctl.session.transcript.raw_log import RawLog
+
+NONCE = "00112233aabbccdd"
+PIECES = [b"\r", b"\n", b"\r\n", b"text", "é".encode(), b"\x1b[K", b"\x1b[?2004h", b"\x1b]0;title\x07", b"\b", b" "]
+
+
+def mark(counter: int, rest: str) -> bytes:
+    return f"\x1b]7717;{NONCE};{counter};{rest}\x07".encode()
+
+
+def painted() -> st.SearchStrategy[bytes]:
+    return st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join)
+
+
+def block(raw_begin: int, spool_begin: int) -> Block:
+    return Block(
+        block_id="1_1",
+        seq=1,
+        session_id="s",
+        origin="exec",
+        cmd="c",
+        cwd=None,
+        ts_begin=1,
+        status="running",
+        output_path="",
+        raw_begin=raw_begin,
+        spool_begin=spool_begin,
+    )
+
+
+@given(before=painted(), prompt=painted(), echo=painted(), output=painted())
+@example(before=b"", prompt=b"$ \r", echo=b"\nc\r\n", output=b"out")
+def test_find_output_begin_equals_offsets_at_arrival(before: bytes, prompt: bytes, echo: bytes, output: bytes) -> None:
+    reader = Normaliser(0, 0, MarkReader(NONCE))
+    shown = before + mark(1, "P;0;1;/") + prompt
+    reader.feed(shown)
+    typed = block(len(shown), reader.spool)
+    rest = echo + mark(2, "B;c") + output
+    reader.feed(rest)
+    begin = reader.marks[-1]
+    with tempfile.TemporaryDirectory() as folder:
+        log = RawLog(Path(folder) / "output.raw", 1 << 20)
+        log.get_buffer()[: len(shown + rest)] = shown + rest
+        log.take(len(shown + rest))
+        assert find_output_begin(typed, log, (NONCE,)) == (begin.raw_end, begin.spool_end)
+        log.close()

@@ -1,0 +1,211 @@
+"""Disk faults and killed servers: the session continues, and received output is not lost."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.api.handle import SessionHandle
+from ptyctl.controller import LocalController
+from ptyctl.controller.settings import Settings
+from ptyctl.session.session import Session
+from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
+from tests.session.conftest import Connect
+from tests.session.scripted_session import read_from
+
+LINE = b"a line of output\r\n"
+TEXT = b"a line of output\n"
+
+
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def rows_of(session: Session) -> list[dict[str, object]]:
+    session.stream.flush()
+    return [json.loads(line) for line in (session.stream.folder / "timeline.jsonl").read_text().splitlines()]
+
+
+async def test_full_disk_at_next_extent_keeps_output_in_memory_and_notes_gap(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(LINE * 1_000)
+    monkeypatch.setattr("os.posix_fallocate", full)
+    for _ in range(20):
+        channel.feed(LINE * 1_000)
+    assert session.state == "open"
+    assert session.stream.spool_end == len(TEXT) * 21_000
+    assert session.stream.raw_kept == FIRST_EXTENT_BYTES
+    reply = await read_from(session.stream, cursor=str(session.stream.spool_end - 17))
+    assert reply.chunk == TEXT.decode()
+    assert [notice[:3] for notice in session.notices.take("anybody") or []] == ["gap"]
+    (gap,) = [row for row in rows_of(session) if row["kind"] == "gap"]
+    assert gap["raw"] == FIRST_EXTENT_BYTES
+    await session.close()
+    assert (session.stream.folder / "output.raw").read_bytes() == (LINE * 21_000)[:FIRST_EXTENT_BYTES]
+
+
+async def test_full_disk_at_first_extent_keeps_output_in_memory(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.posix_fallocate", full)
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(LINE)
+    assert (await read_from(session.stream, cursor="0")).chunk == TEXT.decode()
+    assert session.notices.take("anybody")
+    await session.close()
+    reply = await read_from(session.stream, cursor="0")
+    assert (reply.chunk, reply.truncated, reply.dropped_bytes, reply.eof) == ("", True, len(TEXT), True)
+
+
+async def test_full_disk_at_spool_keeps_raw_log_and_notes_gap(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(LINE)
+    session.stream.flush()
+    monkeypatch.setattr("os.write", full)
+    channel.feed(LINE)
+    session.stream.flush()
+    channel.feed(LINE)
+    monkeypatch.undo()
+    channel.feed(LINE)
+    assert (await read_from(session.stream, cursor="0")).chunk == TEXT.decode() * 4
+    assert [notice[:3] for notice in session.notices.take("anybody") or []] == ["gap"]
+    await session.close()
+    assert (session.stream.folder / "output.spool").read_bytes() == TEXT  # complete up to its end
+    assert (session.stream.folder / "output.raw").read_bytes() == LINE * 4  # the spool can be rebuilt from it
+    reply = await read_from(session.stream, cursor="0")
+    assert reply.chunk == TEXT.decode()
+    reply = await read_from(session.stream, cursor=reply.next_cursor)
+    assert (reply.chunk, reply.dropped_bytes, reply.eof) == ("", 3 * len(TEXT), True)
+    tail = await read_from(session.stream, mode="tail")
+    assert (tail.chunk, tail.truncated) == (TEXT.decode(), True)
+
+
+async def test_full_disk_within_spool_batch_keeps_written_part(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    write, room, spool = os.write, [40], session.stream.transcript._spool._fd
+
+    def nearly_full(fd: int, data: bytes) -> int:
+        if fd != spool:
+            return write(fd, data)
+        size = min(len(data), room[0])
+        room[0] -= size
+        return write(fd, bytes(data[:size])) if size else full()
+
+    monkeypatch.setattr("os.write", nearly_full)
+    channel.feed(LINE * 10)
+    session.stream.flush()
+    assert session.stream.transcript.spool_persisted == 40
+    monkeypatch.undo()
+    await session.close()
+    reply = await read_from(session.stream, cursor="0")
+    assert (reply.chunk, reply.eof) == ((TEXT * 10)[:40].decode(), False)
+
+
+async def test_full_disk_at_meta_keeps_previous_meta(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    before = (session.stream.folder / "meta.json").read_bytes()
+    monkeypatch.setattr(Path, "write_text", full)
+    channel.end()
+    assert session.state == "eof"
+    assert (session.stream.folder / "meta.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["output.raw", "output.spool", "timeline.jsonl"])
+async def test_open_without_file_descriptors_raises_io_error_and_closes_files(
+    controller: LocalController, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    opened, closed, real_open, real_close = [], [], os.open, os.close
+
+    def no_handles(path: str | Path, *rest: int) -> int:
+        if str(path).endswith(name):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        opened.append(real_open(path, *rest))
+        return opened[-1]
+
+    def note_close(fd: int) -> None:
+        closed.append(fd)
+        real_close(fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.open", no_handles)
+        patch.setattr("os.close", note_close)
+        with pytest.raises(PtyctlError, match="Too many open files") as caught:
+            await SessionHandle.open(controller, protocol="local", command=("true",))
+    assert caught.value.code is ErrorCode.IO_ERROR
+    assert sorted(opened) == sorted(closed)
+    assert (await (await SessionHandle.open(controller, protocol="local", command=("true",))).status()).session_id
+
+
+_SERVER = """
+import asyncio, sys
+from ptyctl.api import SessionRequest
+from ptyctl.api.handle import SessionHandle
+from ptyctl.controller import LocalController
+
+COUNTER = "i=0; stty -opost; while :; do i=$((i+1)); echo $i; done"
+
+async def serve():
+    controller = LocalController()
+    handle = await SessionHandle.open(controller, protocol="local", command=("sh", "-c", COUNTER))
+    print(handle.session_id, flush=True)
+    while True:
+        await asyncio.sleep(0)
+        (entry,) = (await controller.session(SessionRequest.of({"action": "list"}))).sessions
+        print(entry.bytes_received, flush=True)
+
+asyncio.run(serve())
+"""
+
+
+@pytest.mark.parametrize("attempt", range(5))
+async def test_server_killed_during_output_loses_no_received_byte(tmp_path: Path, attempt: int) -> None:
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", _SERVER, stdout=asyncio.subprocess.PIPE)
+    assert server.stdout is not None
+    session_id = (await server.stdout.readline()).decode().strip()
+    read = 0
+    async with asyncio.timeout(30):
+        while read < 3_000 + attempt * 40_000:
+            read = int(await server.stdout.readline())
+    os.kill(server.pid, signal.SIGKILL)
+    await server.wait()
+    rest = (await server.stdout.read()).decode().rpartition("\n")[0].split("\n")
+    read = max([read, *(int(line) for line in rest if line)])
+    kept = (Path(os.environ["PTYCTL_STATE_DIR"]) / "sessions" / session_id / "output.raw").read_bytes()
+    kept, _, after = kept.partition(b"\0")
+    assert set(after) <= {0}  # only preallocated room follows the received bytes
+    assert len(kept) >= read
+    lines = kept.decode().split("\n")
+    assert lines[:-1] == [str(number) for number in range(1, len(lines))]
+    assert str(len(lines)).startswith(lines[-1])
+
+
+async def test_full_disk_during_run_keeps_exit_code_and_notes_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run ends normally, its block ends once, and the reply has a notice."""
+    async with LocalController(Settings(state_dir=tmp_path / "full")) as controller:
+        shell = await SessionHandle.open(controller, protocol="local", command=["bash", "--norc", "--noprofile"])
+        await shell.exec("true")
+        monkeypatch.setattr("os.posix_fallocate", full)
+        reply = await shell.exec("seq 1 100000; (exit 3)", timeout_ms=30_000)
+        assert (reply.exit_code, reply.output_truncated) == (3, True)
+        assert any("gap" in notice for notice in reply.notices or [])
+        assert (await shell.exec("echo still here")).stdout == "still here\n"
+        session = await controller._registry.find(shell.session_id)
+        assert [(block.status, block.exit_code) for block in session.blocks.all()] == [
+            ("completed", 0),
+            ("completed", 3),
+            ("completed", 0),
+        ]
