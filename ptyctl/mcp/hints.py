@@ -22,6 +22,7 @@ _CORE_HINTS: Mapping[str, str] = {
     NextStep.READ_STATE: "get the session's state with ptyctl_session action=status before you repeat the call",
     NextStep.LIST_SESSIONS: "list the sessions with ptyctl_session action=list",
     NextStep.LIST_BLOCKS: "list the blocks with blocks_since (toolset blocks)",
+    NextStep.OPEN_CONVERSATION: "open the terminal with pty_exec_block or pty_send",
     NextStep.OPEN_SESSION: "open a new session with ptyctl_session action=open; ptyctl_session_io can still read this one",
     NextStep.CLOSE_SESSIONS: "close sessions that are not used: ptyctl_session action=list, then action=close",
 }
