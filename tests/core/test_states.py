@@ -6,9 +6,22 @@ from itertools import product
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ptyctl.api import session as api
-from ptyctl.core.states import InvalidTransition, ModeEvent, SessionState, StateEvent, TerminalMode, next_mode, next_state
+from ptyctl.core.states import (
+    InvalidTransition,
+    ModeEvent,
+    RunEvent,
+    RunState,
+    SessionState,
+    StateEvent,
+    TerminalMode,
+    next_mode,
+    next_run_state,
+    next_state,
+)
 
 STATES = {
     ("opening", "opened"): "open",
@@ -28,6 +41,17 @@ MODES = {
     ("idle", "begin_interactive"): "interactive",
     ("block_running", "end"): "idle",
     ("interactive", "end"): "idle",
+}
+RUN_STATES = {
+    ("queued", "type"): "typing",
+    ("queued", "attach"): "running",
+    ("typing", "typed"): "running",
+    ("typing", "ask"): "asking",
+    ("running", "type"): "typing",
+    ("running", "ask"): "asking",
+    ("asking", "type"): "typing",
+    ("asking", "answer"): "running",
+    **{(state, "end"): "ended" for state in get_args(RunState) if state != "ended"},
 }
 
 
@@ -56,3 +80,28 @@ def test_states_and_modes_equal_those_of_replies() -> None:
 
 def test_closed_state_has_no_transition() -> None:
     assert not [pair for pair in STATES if pair[0] == "closed"]
+
+
+@pytest.mark.parametrize(("state", "event"), [*product(get_args(RunState), get_args(RunEvent))])
+def test_next_run_state_every_pair_follows_table_or_raises(state: RunState, event: RunEvent) -> None:
+    if (state, event) in RUN_STATES:
+        assert next_run_state(state, event) == RUN_STATES[state, event]
+    else:
+        with pytest.raises(InvalidTransition, match=f"{state}.*{event}"):
+            next_run_state(state, event)
+
+
+@given(st.lists(st.sampled_from(get_args(RunEvent)), max_size=30))
+def test_run_state_after_any_events_is_known_and_ended_is_terminal(events: list[RunEvent]) -> None:
+    state: RunState = "queued"
+    ended = False
+    for event in events:
+        try:
+            state = next_run_state(state, event)
+        except InvalidTransition:
+            assert (state, event) not in RUN_STATES
+        else:
+            assert not ended
+            assert state in get_args(RunState)
+        ended = ended or event == "end"
+        assert (state == "ended") is ended

@@ -1,0 +1,66 @@
+"""`probe_shell`: finds out whether the far end is a POSIX shell, and ends its subscription."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.core.marker import AsciiMarker
+from ptyctl.session.io.gate import SYSTEM
+from ptyctl.session.runs.shell_probe import probe_shell
+from ptyctl.session.session import Session
+from tests.session.conftest import Connect
+from tests.session.scripted_session import wait_until
+
+PROMPT = "$ "
+
+
+class Shell(MemoryChannel):
+    """Prints the sum in the first line. It answers the second line with its prompt only, or not at all."""
+
+    def __init__(self, *, answers_second: bool) -> None:
+        super().__init__(self._answer)
+        self.lines: list[str] = []
+        self._answers_second = answers_second
+        self._typed = ""
+
+    def _answer(self, data: bytes) -> bytes:
+        *lines, self._typed = (self._typed + data.decode()).split("\r")
+        self.lines += lines
+        answer = ""
+        for line in lines:
+            if numbers := re.search(r"\(\((\d+)\+(\d+)\)\)", line):
+                answer += f"{line}\r\n{int(numbers[1]) + int(numbers[2])}\r\n{PROMPT}"
+            elif self._answers_second:
+                answer += f"{line}\r\n{PROMPT}"
+        return answer.encode()
+
+
+async def session_at_prompt(connect: Connect, shell: Shell) -> Session:
+    session = await connect(shell)
+    shell.feed(PROMPT.encode())
+    session.prompt.learn(PROMPT)
+    return session
+
+
+async def test_probe_shell_without_mark_in_second_line_returns_ascii_marker(connect: Connect) -> None:
+    session = await session_at_prompt(connect, Shell(answers_second=True))
+    subscribers = session.stream._publisher._subscribers
+    found = await probe_shell(session.terminal, session.profile(), session.shell_nonce, SYSTEM)
+    assert isinstance(found.marker, AsciiMarker)
+    assert found.marker.dialect == "posix"
+    assert session.stream._publisher._subscribers == subscribers
+
+
+async def test_probe_shell_cancelled_in_second_line_leaves_no_subscription(connect: Connect) -> None:
+    shell = Shell(answers_second=False)
+    session = await session_at_prompt(connect, shell)
+    subscribers = session.stream._publisher._subscribers
+    probe = asyncio.create_task(probe_shell(session.terminal, session.profile(), session.shell_nonce, SYSTEM))
+    await wait_until(lambda: len(shell.lines) == 2)
+    assert len(session.stream._publisher._subscribers) == len(subscribers) + 1
+    probe.cancel()
+    await asyncio.wait({probe})
+    assert probe.cancelled()
+    assert session.stream._publisher._subscribers == subscribers
