@@ -83,7 +83,7 @@ class Display:
         """Drop incomplete queries of the previous terminal."""
         self._queries.reset()
 
-    # QueryingProgram
+    # The program that sends queries: implements QueryingProgram
 
     def can_reply(self) -> bool:
         """Return whether the terminal can take a reply."""

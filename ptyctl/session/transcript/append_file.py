@@ -21,7 +21,7 @@ def json_line(row: Mapping[str, object]) -> bytes:
 
 
 class AppendFile:
-    """A file that grows at its end. On a full disk it stops growing; its content stays whole.
+    """A file that data is appended to. On a full disk it stops growing, and its content stays intact.
 
     Attributes:
         size: bytes written to the file.
