@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptyctl.api import ErrorCode
+from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, config, execute, puppet, read, refused, session, until, write
 
@@ -183,7 +184,7 @@ async def test_lock_lost_during_run_returns_lock_lost(bash: SessionHandle) -> No
     with refused(ErrorCode.LOCKED, held_by("task-2")):
         await bash.key("ctrl_c")
     bash.task_id = "task-2"
-    with refused(ErrorCode.BUSY, details["block_id"], "sleep 60", "ctrl_c") as caught:
+    with refused(ErrorCode.BUSY, details["block_id"], "sleep 60", NextStep.INTERRUPT_OR_WAIT) as caught:
         await bash.exec("echo mine")
     assert caught.value.details["block_id"] == details["block_id"]
     await bash.key("ctrl_c")
