@@ -12,7 +12,7 @@ from fixtures.zebra_commands import ZEBRA_COMMANDS
 
 from . import ours
 from .contest import OURS, Plan, Result, Unavailable
-from .peers import netmiko_connection, scrapli_cli
+from .libraries import netmiko_connection, scrapli_cli
 from .servers import zebra
 from .table import Aim, Row
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from . import ours
 from .contest import OURS, Contestant, Once, Plan, Result, in_milliseconds, measure, timed
+from .libraries import pexpect_bash
 from .local_pty import bare_pty, read_until_ends
-from .peers import pexpect_bash
 from .table import Aim, Row
 
 COMMAND = "echo hi"

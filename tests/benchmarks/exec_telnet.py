@@ -9,7 +9,7 @@ from fixtures.servers.frr import Zebra
 
 from . import bare, ours
 from .contest import OURS, Contestant, Once, Plan, Result, in_milliseconds, measure, timed
-from .peers import netmiko_call, scrapli_call
+from .libraries import netmiko_call, scrapli_call
 from .servers import zebra
 from .streams import read_until_ends
 from .table import Aim, Row

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 from . import flood
 from .contest import OURS, Contestant, Once, Plan, Result, in_megabytes_per_second, measure
+from .libraries import pexpect_spawned
 from .local_pty import bare_pty, read_to_eof
-from .peers import pexpect_spawned
 from .table import Aim, Row
 
 FLOOR = "bare os.read loop"

@@ -1,4 +1,4 @@
-"""Real servers, one each for a whole module."""
+"""Fixtures: one real server of each kind per test module, and a controller."""
 
 from __future__ import annotations
 

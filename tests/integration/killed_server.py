@@ -1,8 +1,8 @@
-"""A server to be killed: shells that print and run commands, and a file that tells how much of each was received.
+"""A server for `test_server_kill`: shells that print and run commands, and a file with the received sizes of each session.
 
     python killed_server.py <state dir> <file> <sessions>
 
-The file holds 16 bytes for each session: its raw and its spool size, after each read.
+The file has 16 bytes per session, its raw and its spool size, updated after each read.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ COUNT = 'i=0; while :; do echo "line $i"; i=$((i+1)); done'
 STEADY = 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 0.001; done'
 
 
-async def main(state: Path, told: Path, sessions: int) -> None:
+async def main(state: Path, sizes_file: Path, sessions: int) -> None:
     controller = LocalController(Settings(state_dir=state))
-    with told.open("r+b") as file:
+    with sizes_file.open("r+b") as file:
         sizes = mmap.mmap(file.fileno(), 16 * sessions)
     workers = []
     for number in range(sessions):
@@ -43,7 +43,7 @@ async def main(state: Path, told: Path, sessions: int) -> None:
 
 
 async def work(controller: LocalController, session_id: str, number: int) -> None:
-    """The first floods, the second prints steadily, all others run one command after the other."""
+    """Run commands: session 0 prints without pause, session 1 at a steady rate, the others run short commands in a loop."""
     while True:
         command = COUNT if number == 0 else STEADY if number == 1 else "for i in 1 2 3; do echo line $i; done; (exit 3)"
         await controller.exec(ExecRequest.of({"session_id": session_id, "cmd": command, "timeout_ms": 50_000}))

@@ -1,4 +1,4 @@
-"""Recorded sessions of real programs: the pictures are those that a person checked, and real tmux draws the same cells."""
+"""Recorded sessions of real programs: the screens equal the reviewed ones, and tmux draws the same cells."""
 
 from __future__ import annotations
 
@@ -18,38 +18,36 @@ from fixtures.tmux.server import TmuxServer
 from ptyctl.core.screen import ScreenModel
 
 CAPTURES = names()
-
-
-#: By capture.
+#: Expected differences from tmux, by capture.
 EXPLAINED = {
     "top": Explained(
         frozenset({99}),
         "top fills a row and then erases to its end. The cursor is still in the last column (DEC STD 070, xterm), so that cell "
-        "is erased; tmux has its cursor behind it and leaves the cell.",
+        "is erased; in tmux the cursor is after it and the cell remains.",
     ),
 }
-#: Besides the steps' ends, so many places in the middle of something are looked at.
-PLACES = 8
+#: Number of offsets compared in addition to the ends of the steps.
+EXTRA_OFFSETS = 8
 
 
-def test_there_is_a_capture_of_each_program() -> None:
+def test_captures_include_each_program() -> None:
     assert CAPTURES == ["dialog", "htop", "installer", "less", "python", "tmux", "top", "vim"]
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_the_golden_screens(name: str) -> None:
-    # After a change that is wanted: python -m fixtures.captures.golden, and look at what it prints.
+def test_capture_draws_expected_screens(name: str) -> None:
+    # After an intended change, run python -m fixtures.captures.golden and review the printed difference.
     assert written(Capture.load(name)) == path_of(name).read_text()
 
 
 @pytest.mark.parametrize("name", CAPTURES)
 @settings(max_examples=10)
 @given(data=st.data())
-def test_the_picture_does_not_depend_on_how_the_bytes_were_cut(name: str, data: st.DataObject) -> None:
+def test_screen_does_not_depend_on_chunk_boundaries(name: str, data: st.DataObject) -> None:
     capture = Capture.load(name)
-    places = st.lists(st.integers(0, len(capture.raw)), max_size=40)
+    positions = st.lists(st.integers(0, len(capture.raw)), max_size=40)
     offsets = {step.offset for step in capture.steps}
-    cuts = sorted({0, *data.draw(places), *offsets})
+    cuts = sorted({0, *data.draw(positions), *offsets})
     model = ScreenModel(capture.cols, capture.rows)
     whole = ScreenModel(capture.cols, capture.rows)
     fed = 0
@@ -62,13 +60,13 @@ def test_the_picture_does_not_depend_on_how_the_bytes_were_cut(name: str, data: 
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_tmux_draws_the_same_cells(tmux: TmuxServer, name: str) -> None:
+def test_tmux_draws_same_cells_as_capture(tmux: TmuxServer, name: str) -> None:
     capture, explained = Capture.load(name), EXPLAINED.get(name)
-    places = {step.offset for step in capture.steps} | set(range(0, len(capture.raw), len(capture.raw) // PLACES))
+    ends = {step.offset for step in capture.steps} | set(range(0, len(capture.raw), len(capture.raw) // EXTRA_OFFSETS))
     model = ScreenModel(capture.cols, capture.rows)
     found: dict[int, list[Difference]] = {}
     end = 0
-    for place in sorted(places):
+    for place in sorted(ends):
         begin, end = end, max(end, place)
         model.feed(capture.raw[begin:end])
         while not model.settled and end < len(capture.raw):
@@ -78,14 +76,14 @@ def test_tmux_draws_the_same_cells(tmux: TmuxServer, name: str) -> None:
         found[end] = differences(from_snapshot(model.snapshot(attributes=True)), theirs)
     rest = {place: unexplained(cells, explained) for place, cells in found.items() if cells}
     assert {place: cells for place, cells in rest.items() if cells} == {}
-    assert bool(rest) == bool(explained), "an explanation that nothing needs any more is to go"
+    assert bool(rest) == bool(explained), "remove the explanation: nothing differs"
 
 
-async def test_a_program_is_recorded_as_the_captures_were(tmp_path: Path) -> None:
-    """Our own installer shows the same on every machine: so the recorder can be trusted with the others."""
+async def test_recorder_reproduces_stored_capture(tmp_path: Path) -> None:
+    """The installer draws the same on every machine, so it verifies the recorder."""
     require_program("bash", "bash")
     require_program("python3", "python3")
     recorded, stored = await record("installer", tmp_path / "meadow"), Capture.load("installer")
     assert [(step.name, step.typed) for step in recorded.steps] == [(step.name, step.typed) for step in stored.steps]
-    # Only the last: on a slow machine a pause within a screen may have been taken for its end.
+    # Only the last screen: on a slow machine the recorder can take a pause for the end of a step.
     assert list(screens(recorded))[-1] == list(screens(stored))[-1]

@@ -1,7 +1,7 @@
-"""Random mixes of text and sequences look the same in real tmux, cell by cell.
+"""Random text and control sequences draw the same cells in the screen model and in tmux.
 
-The mixes keep away from where tmux chooses otherwise than xterm and the VT; there ours is xterm's, as `test_where_tmux_differs`
-pins it. What tmux 3.3 does not know at all is left out of them: CHT, HPR, VPR, DECSTR.
+The generated data avoids the cases in which tmux differs from xterm and the VT. There the model follows xterm, see `DIFFERENT`.
+CHT, HPR, VPR and DECSTR are not generated: tmux 3.3 does not implement them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ moves = st.one_of(
     sequences("Z", few),
 )
 pens = st.builds(csi, st.just("m"), letters)
-#: Modes that change what comes after: wrapping, origin, charsets, the other screen.
+#: Modes that affect later data: wrapping, origin, character sets, alternate screen.
 modes = st.sampled_from(
     [
         "\r\x1b[?7l",
@@ -68,7 +68,7 @@ modes = st.sampled_from(
     + ["\x1b[?1049h", "\x1b[?25l"]
 )
 margins = in_order("\x1b[?6l", st.builds(csi, st.just("r"), st.integers(1, ROWS), st.integers(1, ROWS)))
-#: Neither in the first two columns (what tmux prints does not always tell them apart) nor so near to the last that one is full.
+#: Not the first two columns, which the output of tmux does not always distinguish, and not where text reaches the last column.
 inside = st.builds(csi, st.just("H"), rows, st.integers(3, COLS - 5))
 changes = in_order(
     inside, st.one_of(sequences("@PX", few), sequences("JK", st.integers(0, 2)), st.just("ab\b"), st.just(csi("J", 3)))
@@ -87,27 +87,27 @@ mixes = st.lists(
     ),
     max_size=20,
 ).map("".join)
-#: Text of all widths, in order and never over other text.
+#: Text of all widths, never written over other text.
 texts = st.lists(
     st.one_of(words, lines, pens, st.just("\r\n"), st.text("日本語한글 e\u0301ñ☃абв", min_size=1, max_size=30)), max_size=20
 ).map(lambda parts: "".join(parts).lstrip("\u0301"))
 
 
-def look(data: str) -> ScreenSnapshot:
+def drawn(data: str) -> ScreenSnapshot:
     model = ScreenModel(COLS, ROWS)
     model.feed(data.encode())
     return model.snapshot(attributes=True)
 
 
 @given(data=mixes)
-def test_sequences(tmux: TmuxServer, data: str) -> None:
-    found = differences(from_snapshot(look(data)), tmux.draw(data.encode(), COLS, ROWS))
+def test_random_sequences_draw_same_cells_as_tmux(tmux: TmuxServer, data: str) -> None:
+    found = differences(from_snapshot(drawn(data)), tmux.draw(data.encode(), COLS, ROWS))
     assert [str(one) for one in found] == []
 
 
 @given(data=texts)
-def test_text_of_all_widths(tmux: TmuxServer, data: str) -> None:
-    found = differences(from_snapshot(look(data)), tmux.draw(data.encode(), COLS, ROWS))
+def test_text_of_all_widths_draws_same_cells_as_tmux(tmux: TmuxServer, data: str) -> None:
+    found = differences(from_snapshot(drawn(data)), tmux.draw(data.encode(), COLS, ROWS))
     assert [str(one) for one in found] == []
 
 
@@ -117,31 +117,31 @@ LETTERS = "한국 한 e\u0301\u0323 日\u0301 ก็ न \u200b \ufffd"
 
 @pytest.mark.parametrize("text", f"{EMOJI} {LETTERS}".split())
 @pytest.mark.parametrize("before", ["", "x", "x" * 18, "x" * 19, "x" * 20])
-def test_what_is_drawn_as_one(tmux: TmuxServer, before: str, text: str) -> None:
+def test_character_cluster_draws_same_cells_as_tmux(tmux: TmuxServer, before: str, text: str) -> None:
     data = f"{before}{text}y"
-    found = differences(from_snapshot(look(data)), tmux.draw(data.encode(), COLS, ROWS))
+    found = differences(from_snapshot(drawn(data)), tmux.draw(data.encode(), COLS, ROWS))
     assert [str(one) for one in found] == []
 
 
 AT_THE_CURSOR = (("EL", "K"), ("ED", "J"), ("ECH", "X"), ("ICH", "@"), ("DCH", "P"))
-#: What tmux does instead, the bytes, and what ours and xterm show: rows, or the cursor.
+#: What tmux does: the data, and the result of the model and xterm, as rows or the cursor.
 DIFFERENT: dict[str, tuple[str, tuple[str, ...] | tuple[int, int]]] = {
-    "BS: it stays in the last column after a letter there": ("x" * 20 + "\bo", ("x" * 18 + "ox",)),
+    "BS: stays in the last column after a letter there": ("x" * 20 + "\bo", ("x" * 18 + "ox",)),
     **{
         f"{name}: not the last column after a letter there": (f"{'x' * 20}\x1b[{final}", ("x" * 19,))
         for name, final in AT_THE_CURSOR
     },
-    "ICH: of all the rest of a row it does nothing": ("abc\r\x1b[20@", ("",)),
-    "REP: not beyond the end of the row": ("ab\x1b[30b", ("a" + "b" * 19, "b" * 12)),
+    "ICH: ignored if it covers the rest of the row": ("abc\r\x1b[20@", ("",)),
+    "REP: stops at the end of the row": ("ab\x1b[30b", ("a" + "b" * 19, "b" * 12)),
     "IRM: a letter that wraps overwrites": ("x" * 20 + "\x1b[2;1Hyz\x1b[1;20Hx\x1b[4hw", ("x" * 20, "wyz")),
     "IL, DL: also outside the margins": ("a\r\nb\x1b[4;6r\x1b[1;2H\x1b[L", ("a", "b")),
     "IL, DL: the cursor stays in its column": ("abc\x1b[L", (0, 0)),
-    "DECSTBM: with origin mode to the screen's top": ("\x1b[?6h\x1b[3;5r", (2, 0)),
-    "DECSTBM: 0 is no default": ("\x1b[2;3r\x1b[0;0r\x1b[3;1H\n", (3, 0)),
+    "DECSTBM: in origin mode, cursor to the top of the screen": ("\x1b[?6h\x1b[3;5r", (2, 0)),
+    "DECSTBM: 0 is not the default": ("\x1b[2;3r\x1b[0;0r\x1b[3;1H\n", (3, 0)),
     "DECRST 1049: on the main screen the cursor stays": ("\x1b7\r\n\x1b[?1049l", (0, 0)),
-    "DECAWM: off behind the last column, what comes is dropped": ("x" * 20 + "\x1b[?7lo", ("x" * 19 + "o", "")),
+    "DECAWM: reset with a pending wrap, drops text": ("x" * 20 + "\x1b[?7lo", ("x" * 19 + "o", "")),
     "RIS: the alternate screen stays": ("main\x1b[?1049h\x1bca\x1b[?1049l", ("a",)),
-    "DCH, ECH: they leave half of a wide character": ("日本\x1b[1;1H\x1b[P", (" 本",)),
+    "DCH, ECH: leave half of a wide character": ("日本\x1b[1;1H\x1b[P", (" 本",)),
     "CHT: unknown": ("\x1b[I", (0, 8)),
     "HPR: unknown": ("\x1b[3a", (0, 3)),
     "VPR: unknown": ("\x1b[3e", (3, 0)),
@@ -150,15 +150,15 @@ DIFFERENT: dict[str, tuple[str, tuple[str, ...] | tuple[int, int]]] = {
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
-def test_where_tmux_differs(what: str) -> None:
+def test_model_follows_xterm_where_tmux_differs(what: str) -> None:
     data, expected = DIFFERENT[what]
-    picture = look(data)
-    shown = picture.cursor if isinstance(expected[0], int) else picture.rows[: len(expected)]
+    snapshot = drawn(data)
+    shown = snapshot.cursor if isinstance(expected[0], int) else snapshot.rows[: len(expected)]
     assert shown == expected
 
 
-def test_a_row_that_wrapping_scrolls_in_has_the_background() -> None:
-    """As in xterm; in tmux only a line feed's has."""
-    attributes = look("\x1b[6;19H\x1b[44mxxxx").attributes
+def test_row_scrolled_in_by_wrap_has_background() -> None:
+    """As in xterm. In tmux only a row scrolled in by a line feed has it."""
+    attributes = drawn("\x1b[6;19H\x1b[44mxxxx").attributes
     assert attributes is not None
     assert [(run.begin, run.end, run.bg) for run in attributes[ROWS - 1]] == [(0, COLS, "blue")]

@@ -1,4 +1,4 @@
-"""exec on a real sshd: the exit codes, and exactly the lines that were printed."""
+"""exec over SSH on a real sshd: exit codes, exact output, interrupts, host key checks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ptyctl import ErrorCode, LocalController, PtyctlError, SessionHandle
 
 
 def target(server: OpenSshServer, **more: Any) -> dict[str, Any]:
+    """Return the fields of an open with the server's key, independent of the user's SSH configuration."""
     return {
         "protocol": "ssh",
         "host": server.host,
@@ -29,7 +30,7 @@ async def session(controller: LocalController, sshd: OpenSshServer) -> AsyncIter
         yield handle
 
 
-async def test_exit_codes(session: SessionHandle) -> None:
+async def test_exec_returns_exit_code(session: SessionHandle) -> None:
     for command, code in [("true", 0), ("false", 1), ("(exit 3)", 3), ("no-such-command", 127), ("(exit 255)", 255)]:
         reply = await session.exec(command)
         assert (reply.exit_code, reply.done_reason) == (code, "marker"), command
@@ -55,11 +56,11 @@ async def test_exit_codes(session: SessionHandle) -> None:
         ("echo '__PTYCTL_' '7717;begin' '\\033]7717;'", "__PTYCTL_ 7717;begin \\033]7717;\n"),
     ],
 )
-async def test_exactly_the_lines_that_were_printed(session: SessionHandle, command: str, stdout: str) -> None:
+async def test_exec_returns_exact_output(session: SessionHandle, command: str, stdout: str) -> None:
     assert (await session.exec(command)).stdout == stdout
 
 
-async def test_the_output_of_the_marker_text_itself_ends_nothing(session: SessionHandle) -> None:
+async def test_printed_marker_text_does_not_end_command(session: SessionHandle) -> None:
     first = await session.exec("echo once")
     block = first.block_id.partition("_")[0]
     reply = await session.exec(f"printf '\\033]7717;%s;{int(block) + 1};end;9\\007' guessed; echo still here; (exit 4)")
@@ -72,7 +73,7 @@ async def test_until_regex_does_not_match_the_echo(session: SessionHandle) -> No
     assert reply.duration_ms >= 2000
 
 
-async def test_a_shell_that_ends_tells_its_status(session: SessionHandle) -> None:
+async def test_exited_shell_returns_status_and_ends_session(session: SessionHandle) -> None:
     reply = await session.exec("echo bye; exit 3")
     assert (reply.done_reason, reply.exit_code) == ("eof", 3)
     assert "bye" in reply.stdout
@@ -82,18 +83,18 @@ async def test_a_shell_that_ends_tells_its_status(session: SessionHandle) -> Non
     assert caught.value.code is ErrorCode.REMOTE_CLOSED
 
 
-async def test_a_shell_that_is_killed(session: SessionHandle) -> None:
+async def test_killed_shell_returns_signal_status(session: SessionHandle) -> None:
     assert (await session.exec("kill -9 $$")).exit_code == 137
 
 
-async def test_a_shell_without_a_terminal(controller: LocalController, sshd: OpenSshServer) -> None:
+async def test_exec_without_pty_returns_output_and_exit_code(controller: LocalController, sshd: OpenSshServer) -> None:
     async with await SessionHandle.open(controller, **target(sshd, pty={"enabled": False})) as session:
         reply = await session.exec("echo plain; (exit 5)")
         assert (reply.stdout, reply.exit_code) == ("plain\n", 5)
         assert not session.opened.pty_enabled
 
 
-async def test_resize_and_interrupt(session: SessionHandle) -> None:
+async def test_resize_and_interrupt_reach_remote_shell(session: SessionHandle) -> None:
     await session.resize(91, 17)
     assert (await session.exec("stty size")).stdout == "17 91\n"
     running = await session.exec("sleep 60", timeout_ms=200)
@@ -104,7 +105,7 @@ async def test_resize_and_interrupt(session: SessionHandle) -> None:
     assert (await session.exec("echo again")).stdout == "again\n"
 
 
-async def test_an_unknown_host_under_strict(controller: LocalController, sshd: OpenSshServer) -> None:
+async def test_unknown_host_key_is_refused(controller: LocalController, sshd: OpenSshServer) -> None:
     options = {"known_hosts_path": "/dev/null", "use_openssh_config": False}
     with pytest.raises(PtyctlError) as caught:
         await SessionHandle.open(controller, **target(sshd, ssh_options=options))

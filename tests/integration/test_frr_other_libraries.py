@@ -1,4 +1,4 @@
-"""The same 40 commands on the same zebra through netmiko, scrapli and ptyctl give the same text."""
+"""ptyctl, netmiko and scrapli return the same output for 40 commands on one zebra."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from fixtures.servers.frr import Zebra, running_zebra
 from fixtures.zebra_commands import ZEBRA_COMMANDS
 from ptyctl import LocalController, SessionHandle
-from tests.benchmarks.peers import netmiko_connection, scrapli_cli
+from tests.benchmarks.libraries import netmiko_connection, scrapli_cli
 
 Send = Callable[[str], str]
 
 
 @pytest.fixture(scope="module")
 def zebra() -> Iterator[Zebra]:
-    """One that asks for no enable password: each library has its own idea of how to give it."""
+    """A zebra without an enable password: each library sends it in another way."""
     with running_zebra(enable_password="") as server:
         yield server
 
@@ -40,23 +40,25 @@ def netmiko(zebra: Zebra) -> Iterator[Send]:
         yield lambda command: str(connection.send_command(command))
 
 
-def timeless(text: str) -> str:
-    """The age of a route may be another when the next one asks."""
+def without_ages(text: str) -> str:
+    """Replace the ages of routes, which change between two commands."""
     return re.sub(r"\b\d\d:\d\d:\d\d\b", "hh:mm:ss", text)
 
 
 def trimmed(text: str) -> list[str]:
-    """scrapli takes blanks off the ends of lines, and empty lines off both ends; netmiko the last newline."""
+    """Trim as scrapli does: blanks at line ends, and empty lines at both ends. netmiko removes only the last newline."""
     return "\n".join(line.rstrip() for line in text.split("\n")).strip().split("\n")
 
 
-async def test_all_three_read_the_same(controller: LocalController, zebra: Zebra, scrapli: Send, netmiko: Send) -> None:
+async def test_three_libraries_return_same_output(
+    controller: LocalController, zebra: Zebra, scrapli: Send, netmiko: Send
+) -> None:
     assert len(set(ZEBRA_COMMANDS)) == 40
     where = {"protocol": "telnet", "host": zebra.host, "port": zebra.port, "platform": "frr"}
     async with await SessionHandle.open(controller, **where, auth={"password": zebra.password}) as session:
         await session.exec("enable")
         for command in ZEBRA_COMMANDS:
-            ours = timeless((await session.exec(command, max_output_bytes=1_000_000)).stdout)
-            theirs = [timeless(await asyncio.to_thread(send, command)) for send in (netmiko, scrapli)]
+            ours = without_ages((await session.exec(command, max_output_bytes=1_000_000)).stdout)
+            theirs = [without_ages(await asyncio.to_thread(send, command)) for send in (netmiko, scrapli)]
             assert ours.rstrip("\n") == theirs[0].rstrip("\n"), command
             assert trimmed(ours) == trimmed(theirs[1]), command

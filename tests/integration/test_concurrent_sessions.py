@@ -1,4 +1,4 @@
-"""A hundred sessions of each protocol at once, on real servers, without cross-talk."""
+"""100 concurrent sessions of each protocol on real servers, without cross-talk."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ptyctl import LocalController, SessionHandle
 from transports import process
 
 SESSIONS = 100
-#: A hundred logins at one instant are a load test of the server; so many are under way at a time.
-AT_ONCE = 20
+#: Limit of concurrent logins. More would test the server's limits.
+CONCURRENT_LOGINS = 20
 
 
 @pytest.fixture(autouse=True)
 def _many_open_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A session holds ten: more in all than an ordinary user's soft limit."""
+    """Raise the soft limit of open files: each session holds about ten."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     monkeypatch.setattr(process, "_original_file_limits", [])
     process.raise_open_file_limit()
@@ -30,9 +30,9 @@ def _many_open_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def each_hears_itself(controller: LocalController, **fields: Any) -> None:
-    """Opens them all, lets all run a command of their own at the same time, and closes them."""
-    gate = asyncio.Semaphore(AT_ONCE)
+async def check_each_receives_own_output(controller: LocalController, **fields: Any) -> None:
+    """Open the sessions, run a different command in each concurrently, check the outputs, and close them."""
+    gate = asyncio.Semaphore(CONCURRENT_LOGINS)
 
     async def opened() -> SessionHandle:
         async with gate:
@@ -47,12 +47,12 @@ async def each_hears_itself(controller: LocalController, **fields: Any) -> None:
     await asyncio.gather(*(session.close(force=True) for session in sessions))
 
 
-async def test_local(controller: LocalController) -> None:
-    await each_hears_itself(controller, protocol="local", command=["bash", "--norc", "--noprofile"])
+async def test_hundred_local_sessions_receive_own_output(controller: LocalController) -> None:
+    await check_each_receives_own_output(controller, protocol="local", command=["bash", "--norc", "--noprofile"])
 
 
-async def test_ssh(controller: LocalController, sshd: OpenSshServer) -> None:
-    await each_hears_itself(
+async def test_hundred_ssh_sessions_receive_own_output(controller: LocalController, sshd: OpenSshServer) -> None:
+    await check_each_receives_own_output(
         controller,
         protocol="ssh",
         host=sshd.host,
@@ -64,6 +64,6 @@ async def test_ssh(controller: LocalController, sshd: OpenSshServer) -> None:
     )
 
 
-async def test_telnet(controller: LocalController, tmp_path: Path) -> None:
+async def test_hundred_telnet_sessions_receive_own_output(controller: LocalController, tmp_path: Path) -> None:
     async with running_telnetd(tmp_path) as telnetd:
-        await each_hears_itself(controller, protocol="telnet", host=telnetd.host, port=telnetd.port)
+        await check_each_receives_own_output(controller, protocol="telnet", host=telnetd.host, port=telnetd.port)

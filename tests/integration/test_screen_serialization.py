@@ -1,4 +1,4 @@
-"""What a model paints shows the same on a terminal that is not ours: real tmux."""
+"""A serialised screen, drawn by tmux, equals the screen model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ptyctl.core.screen import ScreenModel
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_viewer_who_comes_late_sees_the_same(tmux: TmuxServer, name: str) -> None:
+def test_serialized_capture_draws_same_screen_in_tmux(tmux: TmuxServer, name: str) -> None:
     capture = Capture.load(name)
     model = ScreenModel(capture.cols, capture.rows)
     begin = 0
@@ -40,8 +40,8 @@ def test_a_viewer_who_comes_late_sees_the_same(tmux: TmuxServer, name: str) -> N
         b"\x1b[?25lhidden",
     ],
 )
-def test_what_cannot_be_seen_counts_there_too(tmux: TmuxServer, data: bytes) -> None:
-    """The same bytes on top of what was painted: margins, tab stops, what was saved, what waits to wrap."""
+def test_serialized_state_affects_later_output_in_tmux(tmux: TmuxServer, data: bytes) -> None:
+    """Invisible state is serialised too: margins, tab stops, saved cursor, pending wrap, modes."""
     more = b"q\tw\x1b8z\x1b[2;1H\x1b[Lline\x1b[6H\nend\x1b[?1049lback"
     model = ScreenModel(20, 6)
     model.feed(data)

@@ -1,4 +1,4 @@
-"""kill -9 of the server at any moment: the next one serves all that had been read, and nothing that had not."""
+"""SIGKILL of the server at a random moment: the next server returns all output that was read, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,19 +29,27 @@ from ptyctl.session.session import Session
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("PTYCTL_KILLS", "50"))
-#: So many in one test, which has a worker of its own.
+#: Kills per test case; the cases run in parallel.
 ROUNDS = 10
 SESSIONS = 3
 _MARK = re.compile(rb"\x1b\]7717;[^\x07]*\x07")
 
 
-def killed_server(folder: Path, seed: int) -> dict[str, tuple[int, int]]:
-    """Starts a server, kills it at some moment, each fourth time while it opens sessions. Returns how much it had of each: raw
-    and spool."""
-    told = folder / "told"
-    told.write_bytes(bytes(16 * SESSIONS))
+def sizes_of_killed_server(folder: Path, seed: int) -> dict[str, tuple[int, int]]:
+    """Start a server and kill it after a random delay; every fourth time while it opens sessions.
+
+    Returns the raw and spool size that the server had received, by session id.
+    """
+    sizes_file = folder / "sizes"
+    sizes_file.write_bytes(bytes(16 * SESSIONS))
     server = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("killed_server.py")), str(folder / "state"), str(told), str(SESSIONS)],
+        [
+            sys.executable,
+            str(Path(__file__).with_name("killed_server.py")),
+            str(folder / "state"),
+            str(sizes_file),
+            str(SESSIONS),
+        ],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -59,11 +67,11 @@ def killed_server(folder: Path, seed: int) -> dict[str, tuple[int, int]]:
             server.wait(chance.uniform(0.0, 0.02 if seed % 4 == 0 else 0.5))
         server.kill()
         ids += [line.strip() for line in server.stdout if line != "ready\n"]
-    return dict(zip(ids, struct.iter_unpack("<QQ", told.read_bytes()), strict=False))
+    return dict(zip(ids, struct.iter_unpack("<QQ", sizes_file.read_bytes()), strict=False))
 
 
 def wait_until_free(raw: Path) -> None:
-    """A program that the killed server was just starting holds its files until its exec: a moment, but not none."""
+    """Wait for the lock of a transcript. A process forked by the killed server holds it until its exec."""
     with raw.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
 
@@ -90,8 +98,8 @@ def check_files(session: Session, before: bytes, raw_size: int, spool_size: int)
     assert spool.startswith(before)
     assert b"\0" not in raw
     counted = [int(number) for number in re.findall(rb"(?m)^line (\d+)\n", spool)]
-    counting = list(range(len(counted))) if counted[:1] == [0] else [1 + place % 3 for place in range(len(counted))]
-    assert counted == counting
+    expected = list(range(len(counted))) if counted[:1] == [0] else [1 + index % 3 for index in range(len(counted))]
+    assert counted == expected
     assert [int(number) for number in re.findall(rb"line (\d+)\r", raw)] == counted
     for name in ("timeline", "blocks", "events", "input"):
         lines(folder / f"{name}.jsonl")
@@ -101,8 +109,12 @@ def check_files(session: Session, before: bytes, raw_size: int, spool_size: int)
 def check_blocks(session: Session, raw: bytes) -> None:
     events = lines(session.stream.folder / "events.jsonl")
     for block in session.blocks.all():
-        told = [event["type"] for event in events if (event.get("block") or event).get("block_id") == block.block_id]
-        assert (told[0], told[-1], set(told[1:-1]) - {"agent_block_delta"}) == ("agent_block_begin", "agent_block_end", set())
+        types = [event["type"] for event in events if (event.get("block") or event).get("block_id") == block.block_id]
+        assert (types[0], types[-1], set(types[1:-1]) - {"agent_block_delta"}) == (
+            "agent_block_begin",
+            "agent_block_end",
+            set(),
+        )
         assert block.status in ("completed", "cancelled")
         assert block.raw_end is not None
         assert block.raw_end <= len(raw)
@@ -118,12 +130,12 @@ def check_blocks(session: Session, raw: bytes) -> None:
 
 @pytest.mark.timeout(30 + 10 * ROUNDS)
 @pytest.mark.parametrize("first", range(0, KILLS, ROUNDS))
-async def test_kill_in_a_loop(first: int, tmp_path: Path) -> None:
+async def test_killed_server_loses_no_received_output(first: int, tmp_path: Path) -> None:
     ran = 0
     for seed in range(first, first + ROUNDS):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        sizes = await asyncio.to_thread(killed_server, folder, seed)
+        sizes = await asyncio.to_thread(sizes_of_killed_server, folder, seed)
         sessions = folder / "state/sessions"
         known = [path.parent.name for path in sessions.glob("*/meta.json")]
         spools = {session_id: (sessions / session_id / "output.spool").read_bytes() for session_id in known}
@@ -149,7 +161,7 @@ async def test_kill_in_a_loop(first: int, tmp_path: Path) -> None:
     assert ran > ROUNDS
 
 
-async def test_a_session_that_another_server_holds(tmp_path: Path) -> None:
+async def test_session_held_by_another_server_is_busy_until_closed(tmp_path: Path) -> None:
     settings = Settings(state_dir=tmp_path / "state")
     async with LocalController(settings) as first, LocalController(settings) as second:
         shell = await SessionHandle.open(first, protocol="local", command=["bash", "--norc"])
@@ -166,8 +178,8 @@ async def test_a_session_that_another_server_holds(tmp_path: Path) -> None:
         assert refused.value.code is ErrorCode.ALREADY_CLOSED
 
 
-async def test_printing_its_own_files_changes_nothing(tmp_path: Path) -> None:
-    """`cat` of spool and raw: neither what looks like a prompt nor a mark that was seen before is one, now or later."""
+async def test_printed_transcript_adds_no_prompt_and_no_block(tmp_path: Path) -> None:
+    """Prompts and marks in the output of `cat output.raw` count neither in the session nor after recovery from disk."""
     settings = Settings(state_dir=tmp_path / "state")
     async with LocalController(settings) as controller:
         shell = await SessionHandle.open(controller, protocol="local", command=["bash", "--norc", "--noprofile"])
@@ -178,13 +190,13 @@ async def test_printing_its_own_files_changes_nothing(tmp_path: Path) -> None:
         for name in ("output.spool", "output.raw"):
             done = await shell.exec(f"cp {folder}/{name} {tmp_path}/copy; cat {tmp_path}/copy; (exit 4)")
             assert (done.exit_code, done.done_reason) == (4, "marks")
-        session.flush()  # the reply comes a moment before the block's row
+        session.flush()  # the reply precedes the block's row
         prompts, end = session.stream.prompts.within(0, 1 << 40), session.stream.spool_end
         assert len(prompts) == 4
-        shutil.copytree(folder, tmp_path / "left/sessions" / shell.session_id)
-    for path in (tmp_path / "left", tmp_path / "left/sessions"):
+        shutil.copytree(folder, tmp_path / "copied/sessions" / shell.session_id)
+    for path in (tmp_path / "copied", tmp_path / "copied/sessions"):
         path.chmod(0o700)
-    async with LocalController(Settings(state_dir=tmp_path / "left")) as controller:
+    async with LocalController(Settings(state_dir=tmp_path / "copied")) as controller:
         session = await controller._registry.find(shell.session_id)
         assert session.stream.spool_end == end
         assert session.stream.prompts.within(0, 1 << 40) == prompts

@@ -1,4 +1,4 @@
-"""`ptyctl mcp` as clients start it: a real server process, a real shell, clients of both protocol eras."""
+"""`ptyctl mcp` as a process with a real shell, driven by MCP clients with and without version discovery."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mcp.client.stdio import stdio_client
 from fixtures.daemons import daemon_folder
 
 PATIENCE_S = 60
-ERAS = ["legacy", "auto"]
-#: All in the client's own server, or behind the daemon.
-WAYS = [["--standalone"], []]
+CLIENT_MODES = ["legacy", "auto"]
+#: Options of `ptyctl mcp`: sessions in its own process, or in the daemon.
+OPTIONS = [["--standalone"], []]
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def runtime() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def client(state: Path, runtime: Path, way: list[str], mode: str = "auto") -> AsyncIterator[Client]:
+async def client(state: Path, runtime: Path, options: list[str], mode: str = "auto") -> AsyncIterator[Client]:
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-c", "from ptyctl.cli import main; main()", "mcp", *way],
+        args=["-c", "from ptyctl.cli import main; main()", "mcp", *options],
         env={**os.environ, "PTYCTL_STATE_DIR": str(state), "PTYCTL_RUNTIME_DIR": str(runtime)},
     )
     async with Client(stdio_client(server), mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
@@ -44,10 +44,10 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return {**result.structured_content, "is_error": bool(result.is_error)}
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["standalone", "daemon"])
-@pytest.mark.parametrize("mode", ERAS)
-async def test_the_whole_workflow_on_a_local_shell(tmp_path: Path, runtime: Path, way: list[str], mode: str) -> None:
-    async with client(tmp_path / "state", runtime, way, mode) as agent:
+@pytest.mark.parametrize("options", OPTIONS, ids=["standalone", "daemon"])
+@pytest.mark.parametrize("mode", CLIENT_MODES)
+async def test_local_shell_workflow_succeeds(tmp_path: Path, runtime: Path, options: list[str], mode: str) -> None:
+    async with client(tmp_path / "state", runtime, options, mode) as agent:
         opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=["bash", "--norc"], task_id="t1")
         session = {"session_id": opened["session_id"], "task_id": "t1"}
         done = await call(agent, "ptyctl_session_exec", **session, cmd="echo hi; (exit 3)")
@@ -78,11 +78,11 @@ async def test_the_whole_workflow_on_a_local_shell(tmp_path: Path, runtime: Path
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["standalone", "daemon"])
-async def test_a_state_directory_that_others_can_read(tmp_path: Path, runtime: Path, way: list[str]) -> None:
+@pytest.mark.parametrize("options", OPTIONS, ids=["standalone", "daemon"])
+async def test_world_readable_state_directory_is_refused(tmp_path: Path, runtime: Path, options: list[str]) -> None:
     state = tmp_path / "open-to-all"
     state.mkdir(mode=0o755)
-    async with client(state, runtime, way) as agent:
+    async with client(state, runtime, options) as agent:
         refused = await call(agent, "ptyctl_session", action="open", protocol="local")
     assert refused["error_code"] == "POLICY_DENIED"
     assert f"chmod 700 {state}" in refused["message"]

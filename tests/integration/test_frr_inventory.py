@@ -1,4 +1,4 @@
-"""FRR's zebra as a device of the inventory: its name is enough, its JSON is taken, and its passwords are nowhere."""
+"""FRR's zebra as an inventory device: opened by name, output parsed from JSON, passwords not stored."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ async def device(tmp_path: Path, zebra: Zebra, monkeypatch: pytest.MonkeyPatch) 
         yield handle
 
 
-async def test_json_of_the_device(device: SessionHandle) -> None:
+async def test_command_with_json_is_parsed(device: SessionHandle) -> None:
     reply = await device.exec("show interface", parse=True)
     assert reply.message is None
     assert reply.parsed
     assert "lo" in reply.parsed[0]
 
 
-async def test_what_has_no_json_says_so(device: SessionHandle) -> None:
+async def test_command_without_json_is_reported_as_not_parsed(device: SessionHandle) -> None:
     reply = await device.exec("show version", parse=True)
     assert reply.parsed is None
     assert "not parsed" in (reply.message or "")
 
 
-async def test_its_passwords_are_nowhere(device: SessionHandle, tmp_path: Path, zebra: Zebra) -> None:
+async def test_passwords_are_not_in_state_directory(device: SessionHandle, tmp_path: Path, zebra: Zebra) -> None:
     await device.exec("show running-config")
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file())
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file())
     for secret in (zebra.password.encode(), zebra.enable_password.encode()):
-        assert secret not in kept
-        assert b64encode(secret) not in kept
+        assert secret not in stored
+        assert b64encode(secret) not in stored

@@ -1,4 +1,4 @@
-"""FRR's zebra over Telnet: login, enable, pager, errors, as a network engineer drives them."""
+"""FRR's zebra over Telnet without platform data: typed login, enable, pager, errors, shared console."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ EVERYTHING = 1_000_000
 
 
 async def log_in(session: SessionHandle, zebra: Zebra) -> None:
-    for question, answer in [("Password: $", zebra.password), ("> $", "enable"), ("Password: $", zebra.enable_password)]:
-        assert (await session.read(until_regex=question)).matched
+    for prompt, answer in [("Password: $", zebra.password), ("> $", "enable"), ("Password: $", zebra.enable_password)]:
+        assert (await session.read(until_regex=prompt)).matched
         await session.write(f"{answer}\n", sensitive=True)
     assert (await session.read(until_regex="# $")).matched
 
@@ -31,7 +31,7 @@ async def session(controller: LocalController, zebra: Zebra) -> AsyncIterator[Se
         yield handle
 
 
-async def test_the_pager_leaves_nothing(session: SessionHandle) -> None:
+async def test_paged_output_equals_unpaged_output(session: SessionHandle) -> None:
     paged = await session.exec("list", max_output_bytes=EVERYTHING)
     assert (await session.exec("terminal length 0")).stdout == ""
     whole = await session.exec("list", max_output_bytes=EVERYTHING)
@@ -42,7 +42,7 @@ async def test_the_pager_leaves_nothing(session: SessionHandle) -> None:
     assert not any(junk in paged.stdout for junk in ("\0", "\b", "--More--", "\r"))
 
 
-async def test_prompt_echo_and_error_hints(session: SessionHandle) -> None:
+async def test_exec_removes_prompt_and_echo_and_reports_errors(session: SessionHandle) -> None:
     reply = await session.exec("show version")
     assert reply.stdout.startswith("FRRouting")
     assert reply.stdout.endswith("\n")
@@ -53,13 +53,13 @@ async def test_prompt_echo_and_error_hints(session: SessionHandle) -> None:
     assert refused.error_hints == ["% [ZEBRA] Unknown command: no such command"]
 
 
-async def test_modes_change_the_prompt(session: SessionHandle) -> None:
+async def test_mode_commands_end_at_new_prompt(session: SessionHandle) -> None:
     for command in ("configure terminal", "interface lo", "end"):
         reply = await session.exec(command)
         assert (reply.stdout, reply.done_reason) == ("", "prompt")
 
 
-async def test_lines_stop_at_the_first_error(session: SessionHandle) -> None:
+async def test_lines_stop_at_first_error(session: SessionHandle) -> None:
     from ptyctl.api import ExecRequest
 
     lines = ["configure terminal", "interface lo", "bogus", "description x"]
@@ -79,7 +79,7 @@ async def test_one_enter_makes_one_prompt(session: SessionHandle) -> None:
     assert (await session.read(until_idle_ms=300)).chunk == "\nR1# "
 
 
-async def test_a_wrong_password_asks_again_and_the_third_ends_the_line(controller: LocalController, zebra: Zebra) -> None:
+async def test_third_wrong_password_closes_connection(controller: LocalController, zebra: Zebra) -> None:
     async with await open_zebra(controller, zebra) as session:
         assert session.opened.security_warning
         for _ in range(3):
@@ -94,7 +94,7 @@ async def test_a_wrong_password_asks_again_and_the_third_ends_the_line(controlle
         assert (await session.read(mode="tail")).chunk
 
 
-async def test_a_console_is_shared_and_locked(controller: LocalController, zebra: Zebra) -> None:
+async def test_console_is_shared_and_locked(controller: LocalController, zebra: Zebra) -> None:
     console = {"session_type": "console", "device_id": "R1"}
     writer = await open_zebra(controller, zebra, **console, acquire_lock=True, task_id="writer")
     other = await open_zebra(controller, zebra, **console, task_id="other")

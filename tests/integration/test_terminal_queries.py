@@ -1,4 +1,4 @@
-"""The screen of real far ends, over SSH and Telnet: what is drawn there is seen here, and what is asked there is answered."""
+"""Screen and replies to terminal queries, over SSH and Telnet."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.telnetd import running_telnetd
 from ptyctl import LocalController, SessionHandle
-from tests.integration.test_sshd import target
+from tests.integration.test_ssh_exec import target
 
 PATIENCE_MS = 20_000
 SIZE = {"cols": 50, "rows": 10}
-#: Clears the screen, asks where the cursor is, and prints what it was told.
-ASK = r"""clear; printf 'xy\033[6n'; IFS=';' read -rs -t 20 -d R row col; echo; echo "at ${row#*[} $col" """
+#: Clears the screen, requests the cursor position (DSR 6), and prints the reply.
+QUERY_CURSOR = r"""clear; printf 'xy\033[6n'; IFS=';' read -rs -t 20 -d R row col; echo; echo "at ${row#*[} $col" """
 
 
 @pytest.fixture(params=["ssh", "telnet"])
@@ -32,8 +32,8 @@ async def session(request: pytest.FixtureRequest, controller: LocalController, t
             yield handle
 
 
-async def test_a_program_is_told_where_the_cursor_is(session: SessionHandle) -> None:
-    reply = await session.exec(ASK, timeout_ms=PATIENCE_MS)
+async def test_cursor_query_returns_position(session: SessionHandle) -> None:
+    reply = await session.exec(QUERY_CURSOR, timeout_ms=PATIENCE_MS)
     assert "at 1 3\n" in reply.stdout
     shown = await session.screen(until_regex="(?m)^at 1 3$", timeout_ms=PATIENCE_MS)
     assert (shown.matched, shown.cols, shown.rows_count) == (True, 50, 10)
@@ -41,8 +41,8 @@ async def test_a_program_is_told_where_the_cursor_is(session: SessionHandle) -> 
     assert shown.rows[0].startswith("xy")
 
 
-async def test_it_is_answered_each_time_once(session: SessionHandle) -> None:
+async def test_each_cursor_query_is_answered_once(session: SessionHandle) -> None:
     for _ in range(3):
-        assert "at 1 3\n" in (await session.exec(ASK, timeout_ms=PATIENCE_MS)).stdout
+        assert "at 1 3\n" in (await session.exec(QUERY_CURSOR, timeout_ms=PATIENCE_MS)).stdout
         await session.screen()
     assert (await session.exec("echo exactly this")).stdout == "exactly this\n"

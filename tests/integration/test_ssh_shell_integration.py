@@ -1,4 +1,4 @@
-"""Shells at the far end of SSH that were asked to announce their commands: bash and zsh do, others are spoken to as before."""
+"""Shell integration over SSH and Telnet: bash and zsh print marks; other shells use the marker strategy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from ptyctl.api.blocks import Block, BlocksReply, BlocksSince
 from ptyctl.api.handle import call_pty
 from ptyctl.api.pty import PtyExecBlock
 from tests.controller.session_calls import PATIENCE_MS, read, write
-
-from .test_sshd import target
+from tests.integration.test_ssh_exec import target
 
 BASH = ("bash", "--norc", "--noprofile")
 ZSH = ("zsh", "-f", "-i")
@@ -41,7 +40,7 @@ async def start(controller: LocalController, sshd: OpenSshServer) -> AsyncIterat
 
 
 async def block_of(session: SessionHandle, number: int) -> Block:
-    """That block, once it has ended."""
+    """Wait until block `number` (from 1) has ended, and return it."""
     request = BlocksSince.of({"session_id": session.session_id, "limit": 1000})
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while True:
@@ -52,7 +51,7 @@ async def block_of(session: SessionHandle, number: int) -> Block:
 
 
 @pytest.mark.parametrize("command", [BASH, ZSH, ()])
-async def test_output_and_exit_codes_are_told_by_marks(start: Start, command: tuple[str, ...]) -> None:
+async def test_marks_give_output_and_exit_code(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)
     for line, stdout, code in [
         ("echo hi", "hi\n", 0),
@@ -68,7 +67,7 @@ async def test_output_and_exit_codes_are_told_by_marks(start: Start, command: tu
 
 
 @pytest.mark.parametrize("command", [BASH, ZSH])
-async def test_a_typed_command_makes_a_block(start: Start, command: tuple[str, ...]) -> None:
+async def test_typed_command_makes_block(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)
     await session.exec("true")
     await read(session, cursor="0", until_idle_ms=400, timeout_ms=PATIENCE_MS)
@@ -79,7 +78,7 @@ async def test_a_typed_command_makes_a_block(start: Start, command: tuple[str, .
 
 
 @pytest.mark.parametrize("control", ["", "ignoreboth", "ignoredups"])
-async def test_the_history_of_bash_has_nothing_of_it(start: Start, control: str) -> None:
+async def test_bash_history_excludes_integration(start: Start, control: str) -> None:
     session = await start(*BASH, env={"HISTCONTROL": control, "HISTFILE": "/dev/null", "PS1": "mine> "})
     assert (await session.exec("echo first")).done_reason == "marks"
     lines = (await session.exec("history")).stdout.splitlines()
@@ -87,7 +86,7 @@ async def test_the_history_of_bash_has_nothing_of_it(start: Start, control: str)
 
 
 @pytest.mark.parametrize("option", ["histignorespace", "nohistignorespace"])
-async def test_the_history_of_zsh_has_nothing_of_it_and_its_option_is_as_before(start: Start, option: str) -> None:
+async def test_zsh_history_excludes_integration_and_keeps_option(start: Start, option: str) -> None:
     session = await start(*ZSH[:1], "-o", option, *ZSH[1:])
     assert (await session.exec("echo first")).done_reason == "marks"
     assert (await session.exec("fc -l -n 1")).stdout.splitlines() == ["echo first"]
@@ -97,7 +96,7 @@ async def test_the_history_of_zsh_has_nothing_of_it_and_its_option_is_as_before(
 
 @pytest.mark.parametrize("editing", ["emacs", "vi"])
 @pytest.mark.parametrize("option", ["appendhistory", "incappendhistory", "sharehistory"])
-async def test_the_history_file_of_zsh_has_nothing_of_it(start: Start, tmp_path: Path, option: str, editing: str) -> None:
+async def test_zsh_history_file_excludes_integration(start: Start, tmp_path: Path, option: str, editing: str) -> None:
     (tmp_path / ".zshrc").write_text("autoload -Uz compinit && compinit -D\n")
     env = {"HISTFILE": str(tmp_path / "history"), "SAVEHIST": "100", "ZDOTDIR": str(tmp_path)}
     session = await start("zsh", "-o", option, "-o", editing, "-i", env=env)
@@ -108,14 +107,14 @@ async def test_the_history_file_of_zsh_has_nothing_of_it(start: Start, tmp_path:
 
 
 @pytest.mark.parametrize("control", ["", "ignorespace"])
-async def test_the_history_file_of_bash_has_nothing_of_it(start: Start, tmp_path: Path, control: str) -> None:
+async def test_bash_history_file_excludes_integration(start: Start, tmp_path: Path, control: str) -> None:
     session = await start(*BASH, env={"HISTFILE": str(tmp_path / "history"), "HISTCONTROL": control})
     assert (await session.exec("echo first")).done_reason == "marks"
     assert (await session.exec("exit")).done_reason == "eof"
     assert (tmp_path / "history").read_text().splitlines() == ["echo first", "exit"]
 
 
-async def test_the_prompt_and_the_aliases_are_left_alone(start: Start) -> None:
+async def test_integration_keeps_prompt_and_aliases(start: Start) -> None:
     session = await start(*BASH)
     await write(session, data="alias local=false while=false greet='echo hello'; PS1='mine> '\n")
     await read(session, cursor="0", until_regex="\nmine> ", timeout_ms=PATIENCE_MS)
@@ -125,7 +124,7 @@ async def test_the_prompt_and_the_aliases_are_left_alone(start: Start) -> None:
 
 
 @pytest.mark.parametrize("command", [BASH, ZSH])
-async def test_a_shell_within_and_back_again(start: Start, command: tuple[str, ...]) -> None:
+async def test_nested_shell_uses_marker_and_marks_resume_after_exit(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)
     assert (await session.exec("echo outer")).done_reason == "marks"
     assert (await session.exec("bash --norc --noprofile", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
@@ -139,7 +138,7 @@ async def test_a_shell_within_and_back_again(start: Start, command: tuple[str, .
 
 
 @pytest.mark.parametrize("integration", ["auto", "off"])
-async def test_fish_is_recognised_and_what_runs_within_it(start: Start, integration: str) -> None:
+async def test_fish_and_nested_shell_use_marker(start: Start, integration: str) -> None:
     session = await start("fish", "--no-config", shell_integration=integration)
     long = "x" * 2_000
     for line, stdout, code in [
@@ -155,7 +154,7 @@ async def test_fish_is_recognised_and_what_runs_within_it(start: Start, integrat
 
 
 @pytest.mark.parametrize("command", [BASH, ZSH])
-async def test_a_fish_within_a_shell_without_marks(start: Start, command: tuple[str, ...]) -> None:
+async def test_fish_nested_in_shell_without_marks_runs_commands(start: Start, command: tuple[str, ...]) -> None:
     fish = require_program("fish", "fish")
     session = await start(*command, shell_integration="off")
     for line, stdout in [("echo out", "out\n"), (f"{fish} --no-config", ""), ("echo in; and true", "in\n"), ("exit", "")]:
@@ -165,7 +164,7 @@ async def test_a_fish_within_a_shell_without_marks(start: Start, command: tuple[
 
 
 @pytest.mark.parametrize("integration", ["auto", "off"])
-async def test_a_builtin_that_asks_with_the_exact_prompt(start: Start, integration: str) -> None:
+async def test_question_equal_to_prompt_does_not_end_command(start: Start, integration: str) -> None:
     session = await start(*BASH, shell_integration=integration)
     assert (await session.exec("PS1='here$ '")).exit_code == 0
     asked = await session.exec("read -p 'here$ ' answer; echo \"<$answer>\"; (exit 6)", timeout_ms=3_000)
@@ -175,7 +174,7 @@ async def test_a_builtin_that_asks_with_the_exact_prompt(start: Start, integrati
     assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)
 
 
-async def test_the_first_block_of_the_terminal_surface(start: Start) -> None:
+async def test_pty_exec_block_as_first_command_has_exit_code(start: Start) -> None:
     session = await start(*BASH)
     request = PtyExecBlock.of({"session_id": session.session_id, "cmd": "echo first; (exit 6)"})
     await session.controller.pty(request)
@@ -183,7 +182,7 @@ async def test_the_first_block_of_the_terminal_surface(start: Start) -> None:
     assert (await session.exec("echo second")).done_reason == "marks"
 
 
-async def test_over_telnet_without_a_line_editor(controller: LocalController, tmp_path: Path) -> None:
+async def test_marks_over_telnet_without_line_editor(controller: LocalController, tmp_path: Path) -> None:
     async with running_telnetd(tmp_path) as telnetd:
         fields = {"protocol": "telnet", "host": telnetd.host, "port": telnetd.port, "shell_integration": "auto"}
         async with await SessionHandle.open(controller, **fields) as session:
@@ -192,7 +191,7 @@ async def test_over_telnet_without_a_line_editor(controller: LocalController, tm
                 assert (reply.stdout, reply.exit_code, reply.done_reason) == ("far\n", code, "marks")
 
 
-async def test_without_being_asked_and_in_other_shells_the_marker_stays(start: Start) -> None:
+async def test_shell_without_integration_uses_marker(start: Start) -> None:
     for session in (
         await start(*BASH, shell_integration=None),
         await start(*BASH, shell_integration="off"),
@@ -203,7 +202,9 @@ async def test_without_being_asked_and_in_other_shells_the_marker_stays(start: S
         assert (reply.stdout, reply.exit_code, reply.done_reason) == ("plain\n", 5, "marker")
 
 
-async def test_ssh_from_a_local_shell_and_back_again(controller: LocalController, sshd: OpenSshServer) -> None:
+async def test_ssh_inside_local_shell_uses_marker_and_marks_resume_after_exit(
+    controller: LocalController, sshd: OpenSshServer
+) -> None:
     ssh = require_program("ssh", "openssh-client")
     options = f"-F none -i {sshd.key_path} -o UserKnownHostsFile={sshd.known_hosts} -p {sshd.port}"
     async with await SessionHandle.open(controller, protocol="local", command=BASH) as session:

@@ -1,4 +1,4 @@
-"""pty_* and blocks_* on a switch and over SSH: the same surface, by the session's id."""
+"""The pty_* and blocks_* tools on a router over Telnet and on a shell over SSH."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from fixtures.servers.frr import Zebra
 from fixtures.servers.openssh import OpenSshServer
 from ptyctl import LocalController, SessionHandle
 from tests.controller.conversation import Pty
-from tests.integration.test_sshd import target
-from tests.integration.test_zebra import log_in, open_zebra
+from tests.integration.test_frr_manual_login import log_in, open_zebra
+from tests.integration.test_ssh_exec import target
 
 
-async def test_on_a_switch(controller: LocalController, zebra: Zebra) -> None:
+async def test_pty_and_blocks_tools_on_router(controller: LocalController, zebra: Zebra) -> None:
     async with await open_zebra(controller, zebra) as session:
         await log_in(session, zebra)
         pty = Pty(controller, session_id=session.session_id)
@@ -32,7 +32,7 @@ async def test_on_a_switch(controller: LocalController, zebra: Zebra) -> None:
         await pty.refused("unsupported", "pty_exec_block", "cwd", cmd="show version", cwd="/tmp")
 
 
-async def test_over_ssh(controller: LocalController, sshd: OpenSshServer) -> None:
+async def test_pty_and_blocks_tools_over_ssh(controller: LocalController, sshd: OpenSshServer) -> None:
     async with await SessionHandle.open(controller, **target(sshd)) as session:
         pty = Pty(controller, session_id=session.session_id)
         block = await pty.run("pwd; (exit 3)", cwd="/usr")
@@ -41,6 +41,6 @@ async def test_over_ssh(controller: LocalController, sshd: OpenSshServer) -> Non
         assert (await pty.prompt(begun["resume_cursor"]))["extra"]["exit_code"] == 4
         await pty.good("pty_send", data="echo $((40 + 2))\n")
         typed = await pty.match("\n42\n", begun["resume_cursor"])
-        assert "extra" not in await pty.prompt(typed["resume_cursor"])  # what is typed by hand tells no exit code
+        assert "extra" not in await pty.prompt(typed["resume_cursor"])  # a typed command has no exit code
         assert (await pty.good("pty_reset"))["incarnation"] == 2
         assert (await pty.run("echo on"))["text"] == "on\n"

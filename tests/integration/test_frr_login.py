@@ -1,4 +1,4 @@
-"""FRR's zebra over Telnet: the session logs in, goes from mode to mode and configures by itself."""
+"""FRR's zebra over Telnet with platform data: login, mode changes, configuration, save."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def router(controller: LocalController, zebra: Zebra) -> AsyncIterator[Ses
         yield handle
 
 
-async def test_an_open_ends_where_commands_run(router: SessionHandle) -> None:
+async def test_open_ends_in_privileged_mode_without_pager(router: SessionHandle) -> None:
     assert (router.opened.platform, router.opened.message) == ("frr", None)
     assert (await config(router, "get")).mode == "privileged"
     reply = await router.exec("list", max_output_bytes=1_000_000)
@@ -35,15 +35,15 @@ async def test_an_open_ends_where_commands_run(router: SessionHandle) -> None:
     assert len(reply.stdout.splitlines()) > 100
 
 
-async def test_a_wrong_password(controller: LocalController, zebra: Zebra) -> None:
+async def test_wrong_password_is_auth_failed(controller: LocalController, zebra: Zebra) -> None:
     with refused(ErrorCode.AUTH_FAILED, "'Password:'", "check the credentials") as caught:
         await opened(controller, zebra, auth={"password": "not-this-one"})
     assert caught.value.details["prompt"] == "Password:"
     assert "not-this-one" not in caught.value.message
 
 
-async def test_a_wrong_enable_secret(controller: LocalController, zebra: Zebra) -> None:
-    """Zebra asks again whatever is pressed, and closes the line when it has asked three times."""
+async def test_wrong_enable_secret_is_auth_failed(controller: LocalController, zebra: Zebra) -> None:
+    """Zebra repeats the prompt after every input, and closes the connection after the third time."""
     auth = {"password": zebra.password, "enable_secret": "not-this-one"}
     refusal = ("the secret was refused on the way from mode user to privileged", "the far end closed the connection")
     with refused(ErrorCode.AUTH_FAILED, *refusal) as caught:
@@ -52,8 +52,8 @@ async def test_a_wrong_enable_secret(controller: LocalController, zebra: Zebra) 
     assert "not-this-one" not in caught.value.message
 
 
-async def test_no_enable_secret(controller: LocalController, zebra: Zebra) -> None:
-    """Nothing leaves zebra's question, and to press Enter would be a wrong password: it is told, and can be answered."""
+async def test_missing_enable_secret_leaves_question_open(controller: LocalController, zebra: Zebra) -> None:
+    """No key leaves zebra's password prompt, and Enter counts as a wrong password. The caller can still answer it."""
     async with await opened(controller, zebra, auth={"password": zebra.password}) as handle:
         assert (await config(handle, "get")).mode == "user"
         with refused(ErrorCode.AUTH_FAILED, "that secret is not known (it still waits for the answer)", "enable secret"):
@@ -63,7 +63,7 @@ async def test_no_enable_secret(controller: LocalController, zebra: Zebra) -> No
         assert (await config(handle, "get")).mode == "privileged"
 
 
-async def test_an_error_in_line_3_of_5(router: SessionHandle) -> None:
+async def test_error_in_line_3_of_5_stops_there(router: SessionHandle) -> None:
     lines = ["interface lo", "description one", "descripton two", "description three", "exit"]
     reply = await execute(router, lines=lines, mode="config", timeout_ms=PATIENCE_MS)
     assert (reply.failed_line, reply.mode) == ("descripton two", "config")
@@ -80,7 +80,7 @@ async def test_an_error_in_line_3_of_5(router: SessionHandle) -> None:
     assert "three" not in shown.stdout
 
 
-async def test_all_5_where_that_is_wished(router: SessionHandle) -> None:
+async def test_on_error_continue_sends_all_5_lines(router: SessionHandle) -> None:
     lines = ["interface lo", "description four", "descripton two", "description five", "exit"]
     reply = await execute(router, lines=lines, mode="config", on_error="continue", timeout_ms=PATIENCE_MS)
     assert [failed.number for failed in reply.failed_lines or []] == [3]
@@ -88,7 +88,7 @@ async def test_all_5_where_that_is_wished(router: SessionHandle) -> None:
     assert "description five\n" in shown.stdout
 
 
-async def test_another_name_and_the_way_back(router: SessionHandle) -> None:
+async def test_hostname_change_in_config_mode_keeps_prompt_detection(router: SessionHandle) -> None:
     reply = await execute(router, cmd="hostname core-router-7", mode="config", timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.mode) == ("", "config")
     assert (await config(router, "mode", mode="user")).mode == "user"
@@ -98,23 +98,23 @@ async def test_another_name_and_the_way_back(router: SessionHandle) -> None:
     assert "FRRouting" in (await execute(router, cmd="show version", mode="privileged", timeout_ms=PATIENCE_MS)).stdout
 
 
-async def test_saving(router: SessionHandle) -> None:
+async def test_save_returns_message_of_device(router: SessionHandle) -> None:
     saved = await config(router, "save")
     assert saved.mode == "privileged"
     assert "Configuration saved to" in (saved.stdout or "")
 
 
-async def test_the_family_is_found_and_its_login_known(controller: LocalController, zebra: Zebra) -> None:
+async def test_platform_auto_detects_frr_and_logs_in(controller: LocalController, zebra: Zebra) -> None:
     async with await opened(controller, zebra, platform="auto") as handle:
         assert handle.opened.platform == "frr"
         assert "platform auto: frr, " in (handle.opened.message or "")
         assert (await config(handle, "get")).mode == "privileged"
 
 
-async def test_no_secret_is_kept_or_told(
+async def test_secrets_are_in_no_file_reply_or_log(
     controller: LocalController, zebra: Zebra, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A full run; the running configuration shows both, and they are masked there too."""
+    """The running configuration contains both passwords; they are masked there too."""
     caplog.set_level(logging.DEBUG)
     async with await opened(controller, zebra) as handle:
         replies = [
@@ -125,8 +125,8 @@ async def test_no_secret_is_kept_or_told(
             await config(handle, "get"),
             await read(handle, cursor="0", timeout_ms=0, max_bytes=100_000),
         ]
-    told = "".join(str(reply.payload()) for reply in replies) + caplog.text
+    replied = "".join(str(reply.payload()) for reply in replies) + caplog.text
     for secret in (zebra.password, zebra.enable_password):
         assert files_containing(tmp_path / "state", secret) == []
-        assert secret not in told
-    assert "enable password ************\n" in told.replace("\\n", "\n")
+        assert secret not in replied
+    assert "enable password ************\n" in replied.replace("\\n", "\n")

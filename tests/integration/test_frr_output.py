@@ -1,4 +1,4 @@
-"""FRR's command lines, read right: zebra and bgpd over Telnet, vtysh over SSH with its pager, at any height."""
+"""Output of FRR: zebra and bgpd over Telnet, vtysh over SSH with `less` as pager, at several terminal heights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fixtures.servers.openssh import OpenSshServer
 from fixtures.servers.programs import require_program
 from ptyctl import ErrorCode, LocalController, SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, refused
-from tests.integration.test_sshd import target
+from tests.integration.test_ssh_exec import target
 
 EVERYTHING = {"max_output_bytes": 1_000_000, "timeout_ms": PATIENCE_MS}
 ROWS = (10, 24, 40)
-#: A line of the log, as vtysh shows it.
-LOGGED = re.compile(
+#: A log line, as vtysh prints it.
+LOG_LINE = re.compile(
     r"(?m)^(?:\d{4}-\d\d-\d\d [\d:.]+ \[NTFY\] \w+: .*|\d+ log messages from \w+ lost \(vtysh reading too slowly\))\n"
 )
 
@@ -46,7 +46,7 @@ async def logged_in(controller: LocalController, daemon: Zebra, **more: Any) -> 
 
 
 @pytest.mark.parametrize("rows", ROWS)
-async def test_pages(controller: LocalController, daemon: Zebra, rows: int) -> None:
+async def test_paged_output_equals_unpaged_output(controller: LocalController, daemon: Zebra, rows: int) -> None:
     async with logged_in(controller, daemon, pty={"cols": 80, "rows": rows}) as session:
         for command in ("list", "show running-config", "show version"):
             await session.exec("terminal length 0")
@@ -59,7 +59,7 @@ async def test_pages(controller: LocalController, daemon: Zebra, rows: int) -> N
                 assert (paged.pages or 0) >= whole.stdout.count("\n") // rows
 
 
-async def test_another_name(controller: LocalController, daemon: Zebra) -> None:
+async def test_hostname_change_keeps_prompt_detection(controller: LocalController, daemon: Zebra) -> None:
     async with logged_in(controller, daemon) as session:
         for name in ("spine-with-a-much-longer-name", "R1"):
             lines = ("configure terminal", f"hostname {name}", "end")
@@ -70,7 +70,7 @@ async def test_another_name(controller: LocalController, daemon: Zebra) -> None:
             assert f"{name}#" not in reply.stdout
 
 
-async def test_a_wrong_password(controller: LocalController, daemon: Zebra) -> None:
+async def test_wrong_password_is_auth_failed(controller: LocalController, daemon: Zebra) -> None:
     with refused(ErrorCode.AUTH_FAILED):
         async with logged_in(controller, daemon, auth={"password": "wrong"}):
             pass
@@ -81,37 +81,38 @@ def vtysh(sshd: OpenSshServer, daemon: Zebra, **more: Any) -> dict[str, Any]:
     return target(sshd, command=f"{require_program('vtysh', 'frr')} --vty_socket {daemon.folder}", platform="frr", **more)
 
 
-async def test_a_flood_of_the_log(controller: LocalController, sshd: OpenSshServer, zebra: Zebra, bgpd: Zebra) -> None:
-    """`terminal monitor`, and two other sessions whose every command is logged. In 8.4 only vtysh can: a VTY says that it is
-    not supported."""
+async def test_log_lines_during_commands_are_not_in_output(
+    controller: LocalController, sshd: OpenSshServer, zebra: Zebra, bgpd: Zebra
+) -> None:
+    """`terminal monitor` while two other sessions run commands that are logged. FRR 8.4 supports it only in vtysh."""
     async with await SessionHandle.open(controller, **vtysh(sshd, bgpd)) as session:
         whole = (await session.exec("show version")).stdout
         for line in ("configure terminal", "log commands", "end", "terminal monitor"):
             assert (await session.exec(line)).done_reason == "prompt"
-        flooded, begun = 0, session.cursor
+        log_lines, begin = 0, session.cursor
         async with logged_in(controller, zebra) as one, logged_in(controller, bgpd) as other:
-            floods = [asyncio.create_task(flooding(maker)) for maker in (one, other)]
+            floods = [asyncio.create_task(log_continuously(other_session)) for other_session in (one, other)]
             for _ in range(60):
                 reply = await session.exec("show version", **EVERYTHING)
-                text, count = LOGGED.subn("", reply.stdout)
+                text, count = LOG_LINE.subn("", reply.stdout)
                 assert (text, reply.done_reason) == (whole, "prompt")
-                flooded += count
+                log_lines += count
             for flood in floods:
                 flood.cancel()
             await asyncio.gather(*floods, return_exceptions=True)
-        seen = await session.read(cursor=begun, until_idle_ms=200, timeout_ms=PATIENCE_MS, max_bytes=1_000_000)
-        assert flooded, "there was no log in any output"
-        assert len(LOGGED.findall(seen.chunk or "")) > 100
+        seen = await session.read(cursor=begin, until_idle_ms=200, timeout_ms=PATIENCE_MS, max_bytes=1_000_000)
+        assert log_lines, "no output contained a log line"
+        assert len(LOG_LINE.findall(seen.chunk or "")) > 100
 
 
-async def flooding(session: SessionHandle) -> None:
+async def log_continuously(session: SessionHandle) -> None:
     while True:
         await session.exec("show memory zebra")
 
 
 @pytest.mark.parametrize("rows", ROWS)
-async def test_vtysh_and_its_pager(controller: LocalController, sshd: OpenSshServer, bgpd: Zebra, rows: int) -> None:
-    """less, on the alternate screen: its text is the command's output all the same, and nothing of it is left."""
+async def test_vtysh_pager_is_not_in_output(controller: LocalController, sshd: OpenSshServer, bgpd: Zebra, rows: int) -> None:
+    """`less` draws on the alternate screen; its text is still returned as the command's output, without control sequences."""
     async with await SessionHandle.open(controller, **vtysh(sshd, bgpd, pty={"cols": 80, "rows": rows})) as session:
         for command in ("show version", "show bgp summary", "show running-config", "list"):
             await session.exec("no terminal paginate")
