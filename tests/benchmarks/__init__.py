@@ -1,5 +1,5 @@
-"""How fast ptyctl is, beside the bare loops and the libraries people use: `make bench`, or `python -m tests.benchmarks`.
+"""Speed and memory of ptyctl compared with bare loops and other libraries: `make bench`, or `python -m tests.benchmarks`.
 
-Not tests: nothing here is asserted by pytest. Every row measures ours and its references in turns within one run, because a
-machine drifts by more than the differences that matter.
+pytest does not run these modules. Each row measures all candidates alternately in one run, because the speed of a machine
+changes over time. Start reading at `rows.py` (all rows), `measurement.py` (the method) and `table.py` (thresholds, output).
 """

@@ -1,4 +1,4 @@
-"""The least an MCP server can do, with the same SDK: one tool that gives back what it got, on stdio."""
+"""A minimal MCP server on stdio with the same SDK: one tool that returns its argument."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ server = MCPServer("echo")
 
 @server.tool()
 async def echo(text: str) -> Echo:
-    """Gives the text back."""
+    """Return the text."""
     return Echo(text=text)
 
 

@@ -1,4 +1,4 @@
-"""Memory of sessions that do nothing, by protocol; each measurement in a process of its own."""
+"""Rows idle-*: memory of idle sessions by protocol. Each measurement runs in a separate process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from .contest import OURS, Plan, Result
+from .measurement import OURS, Plan, Result
 from .servers import ssh_fields, sshd
-from .table import Aim, Row
+from .table import Row, Threshold
 from .telnet_sender import sender
 
 KILOBYTES = 100
-#: It has printed something, and waits: what is made with the first byte counts too.
+#: Prints once before it waits, to include allocations made at the first byte.
 PROGRAM = "echo ready; exec cat"
 
 Fields = dict[str, Any]
@@ -38,9 +38,9 @@ def _telnet() -> Iterator[Fields]:
         yield {"protocol": "telnet", "host": host, "port": port}
 
 
-async def _child(who: str, count: int, fields: Fields) -> tuple[float | None, str]:
-    """What the child measured, or why it could not."""
-    argv = [sys.executable, "-m", "tests.benchmarks.idle_child", who, str(count), json.dumps(fields)]
+async def _measure_in_process(candidate_name: str, count: int, fields: Fields) -> tuple[float | None, str]:
+    """Return the value measured by the process, or the reason of its failure."""
+    argv = [sys.executable, "-m", "tests.benchmarks.idle_process", candidate_name, str(count), json.dumps(fields)]
     process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
     output, errors = await process.communicate()
     if process.returncode == 0:
@@ -52,16 +52,16 @@ def _row(protocol: str, count: int, opened: Callable[[], AbstractContextManager[
     async def run(_plan: Plan) -> Result:
         result = Result()
         with opened() as fields:
-            for name, who in ((OURS, "ours"), (library, "bare")):
-                kilobytes, why = await _child(who, count, fields)
+            for name, candidate_name in ((OURS, "ours"), (library, "bare")):
+                kilobytes, why = await _measure_in_process(candidate_name, count, fields)
                 if kilobytes is None:
                     result.missing[name] = why
                 else:
-                    result.turns[name] = [kilobytes]
+                    result.rounds[name] = [kilobytes]
         return result
 
     work = f"each of {count:,} idle {protocol} sessions, beyond the bare server"
-    return Row(f"idle-{protocol}", work, "KB", library, (Aim("≤", KILOBYTES),), run)
+    return Row(f"idle-{protocol}", work, "KB", library, (Threshold("≤", KILOBYTES),), run)
 
 
 ROWS = (

@@ -1,4 +1,4 @@
-"""The libraries people use today, opened as their manuals say; each with its own defaults for speed."""
+"""Other libraries (scrapli, netmiko, pexpect), opened as their manuals describe, with their default settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from .contest import Unavailable
+from .measurement import Unavailable
 
 Call = Callable[[], Awaitable[str]]
 
@@ -15,7 +15,7 @@ _NETMIKO_ATTEMPTS = 3
 
 @contextmanager
 def scrapli_cli(host: str, port: int, prompt: str, transport: str, **auth: str) -> Iterator[Any]:
-    """scrapli's Cli. Its own loop runs in a thread of its library; the blocking calls are the faster ones, so those are used.
+    """Yield scrapli's Cli. Its event loop runs in a thread; the blocking calls are used because they are faster.
 
     Args:
         prompt: a pattern for the whole last line.
@@ -45,7 +45,7 @@ def scrapli_cli(host: str, port: int, prompt: str, transport: str, **auth: str) 
 async def scrapli_call(
     host: str, port: int, command: str, prompt: str, transport: str, first: str = "", **auth: str
 ) -> AsyncIterator[Call]:
-    """One command; `first` is run before measuring. The rest is as for `scrapli_cli`."""
+    """Yield a call that runs `command`. `first` is run before; for the other arguments see `scrapli_cli`."""
     with scrapli_cli(host, port, prompt, transport, **auth) as cli:
         if first:
             cli.send_input(input_=first)
@@ -58,12 +58,12 @@ async def scrapli_call(
 
 @contextmanager
 def netmiko_connection(**fields: Any) -> Iterator[Any]:
-    """netmiko's connection; `fields` are those of ConnectHandler."""
+    """Yield netmiko's connection; `fields` are those of ConnectHandler."""
     try:
         import netmiko
     except ImportError as error:
         raise Unavailable(str(error)) from None
-    # Its Telnet login is timed by sleeps: on a busy machine it can press Enter once too often for zebra, which hangs up.
+    # Its Telnet login relies on sleeps: on a busy machine it can send Enter too often, and zebra disconnects.
     for attempt in range(_NETMIKO_ATTEMPTS):
         try:
             connection = netmiko.ConnectHandler(**fields)
@@ -77,10 +77,10 @@ def netmiko_connection(**fields: Any) -> Iterator[Any]:
 
 @asynccontextmanager
 async def netmiko_call(command: str, first: str = "", **fields: Any) -> AsyncIterator[Call]:
-    """`send_command`, which sleeps between looks at the channel.
+    """Yield a call of `send_command`, which polls the channel with sleeps.
 
     Args:
-        first: a command to run before measuring, after which the prompt is another.
+        first: a command to run before measuring; it changes the prompt.
         fields: of ConnectHandler.
     """
     with netmiko_connection(**fields) as connection:
@@ -96,7 +96,7 @@ async def netmiko_call(command: str, first: str = "", **fields: Any) -> AsyncIte
 
 @contextmanager
 def pexpect_bash() -> Iterator[Any]:
-    """`replwrap.bash()`: a bash whose prompt is unique, and a `run_command`."""
+    """Yield `replwrap.bash()`, a bash with a unique prompt and `run_command`."""
     try:
         from pexpect import replwrap
     except ImportError as error:
@@ -110,7 +110,7 @@ def pexpect_bash() -> Iterator[Any]:
 
 @contextmanager
 def pexpect_spawned(argv: Sequence[str]) -> Iterator[Any]:
-    """A spawned program, with no pause before a send."""
+    """Yield a spawned program, without a delay before sends."""
     try:
         import pexpect
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""All rows, and how one is run: in a process and with folders of its own, so that no row finds what another has left."""
+"""The list of rows. Each runs in a separate process with temporary folders, so that rows do not affect each other."""
 
 from __future__ import annotations
 
@@ -8,41 +8,25 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import (
-    blocks_search,
-    daemon_crowd,
-    exec_forty,
-    exec_local,
-    exec_ssh,
-    exec_telnet,
-    idle_sessions,
-    ingest_local,
-    ingest_ssh,
-    ingest_telnet,
-    screen_model,
-    screen_unseen,
-    shim_ready,
-    tool_call,
-    wait_for,
-)
-from .contest import Plan, Result, Unavailable
+from . import daemon_load, exec_devices, exec_shells, idle_sessions, ingest, mcp_server, screen, search
+from .measurement import Plan, Result, Unavailable
 from .table import Row
 
 ROWS = (
-    exec_telnet.ROW,
-    exec_forty.ROW,
-    exec_ssh.ROW,
-    exec_local.ROW,
-    ingest_local.ROW,
-    ingest_ssh.ROW,
-    ingest_telnet.ROW,
-    *screen_model.ROWS,
-    *screen_unseen.ROWS,
-    *wait_for.ROWS,
-    blocks_search.ROW,
-    *tool_call.ROWS,
-    shim_ready.ROW,
-    *daemon_crowd.ROWS,
+    exec_devices.TELNET_ROW,
+    exec_devices.FORTY_ROW,
+    exec_shells.SSH_ROW,
+    exec_shells.LOCAL_ROW,
+    ingest.LOCAL_ROW,
+    ingest.SSH_ROW,
+    ingest.TELNET_ROW,
+    *screen.MODEL_ROWS,
+    *screen.SESSION_ROWS,
+    *search.WAIT_ROWS,
+    search.BLOCKS_ROW,
+    *mcp_server.TOOL_ROWS,
+    mcp_server.READY_ROW,
+    *daemon_load.ROWS,
     *idle_sessions.ROWS,
 )
 
@@ -53,7 +37,7 @@ def run(row: Row, plan: Plan) -> Result:
 
 
 def _run(key: str, plan: Plan) -> Result:
-    os.sync()  # what the row before has written would otherwise be written back during this one
+    os.sync()  # otherwise the kernel writes the files of the previous row to disk during this one
     row = next(row for row in ROWS if row.key == key)
     with TemporaryDirectory(prefix="ptyctl-bench-") as folder:
         _hermetic(Path(folder))
@@ -64,7 +48,7 @@ def _run(key: str, plan: Plan) -> Result:
 
 
 def _hermetic(folder: Path) -> None:
-    """Nothing of the user's own set-up is measured, and nothing is left behind."""
+    """Replace the user's environment: configuration is not read, and files are written only to `folder`."""
     for name in ("PROMPT_COMMAND", "BASH_ENV", "ENV", "SSH_AUTH_SOCK", "PTYCTL_CONFIG"):
         os.environ.pop(name, None)
     os.environ["HOME"] = str(folder)

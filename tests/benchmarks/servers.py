@@ -1,4 +1,4 @@
-"""The tests' real servers, for a program that is no test: what would be skipped there is unavailable here."""
+"""The real servers of the tests. A missing server raises `Unavailable` instead of skipping a test."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from fixtures.servers.frr import Zebra, running_zebra
 from fixtures.servers.openssh import OpenSshServer, running_sshd
 
-from .contest import Unavailable
+from .measurement import Unavailable
 
 Server = TypeVar("Server")
 
 
 @contextmanager
 def zebra(**options: str) -> Iterator[Zebra]:
-    """`options` are those of `running_zebra`."""
+    """Run zebra with the options of `running_zebra`."""
     with _available(running_zebra(**options)) as server:
         yield server
 
@@ -30,7 +30,7 @@ def sshd() -> Iterator[OpenSshServer]:
 
 
 def ssh_fields(server: OpenSshServer) -> dict[str, Any]:
-    """An open's fields for a login with the server's key, touching nothing of the user's own."""
+    """Return the fields of an open with the server's key, independent of the user's SSH configuration."""
     return {
         "protocol": "ssh",
         "host": server.host,

@@ -1,4 +1,4 @@
-"""The table: a row for each kind of work, with the aims that the design sets for it."""
+"""Rows of the result table, their thresholds, and printing."""
 
 from __future__ import annotations
 
@@ -9,45 +9,48 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
-from .contest import OURS, Plan, Result
+from .measurement import OURS, Plan, Result
 
 Unit = Literal["ms", "MB/s", "KB"]
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
-    """A bound on ours: as a multiple of `beside`, or in the row's unit where `beside` is None; `worst`: in every turn."""
+class Threshold:
+    """A limit of our value: a multiple of `reference`, or in the row's unit if `reference` is None.
+
+    `minus` names a candidate whose value is first subtracted from ours. `worst`: every round must meet the limit.
+    """
 
     relation: Literal["≤", "≥"]
     bound: float
-    beside: str | None = None
-    less: str | None = None
+    reference: str | None = None
+    minus: str | None = None
     worst: bool = False
 
     def ratio(self, result: Result) -> float | None:
-        return result.ratio(self.beside, self.less, worst=self.worst) if self.beside else None
+        return result.ratio(self.reference, self.minus, worst=self.worst) if self.reference else None
 
     def met(self, result: Result) -> bool | None:
-        """None where one side is missing."""
-        value = self.ratio(result) if self.beside else result.value(OURS)
+        """Return whether the limit is met; None if a value is missing."""
+        value = self.ratio(result) if self.reference else result.value(OURS)
         if value is None:
             return None
         return value <= self.bound if self.relation == "≤" else value >= self.bound
 
     def text(self, unit: Unit) -> str:
-        told = f"{self.relation} {self.bound:g}" + (f" × {self.beside}" if self.beside else f" {unit}")
-        return told + (f", plus {self.less}" if self.less else "")
+        text = f"{self.relation} {self.bound:g}" + (f" × {self.reference}" if self.reference else f" {unit}")
+        return text + (f", plus {self.minus}" if self.minus else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kind of work. `floor` names the contestant that does the least that must be done."""
+    """One kind of work. `floor` names the candidate that does the minimum work."""
 
     key: str
     work: str
     unit: Unit
     floor: str | None
-    aims: tuple[Aim, ...]
+    thresholds: tuple[Threshold, ...]
     run: Callable[[Plan], Awaitable[Result]]
 
 
@@ -58,28 +61,28 @@ def _number(value: float | None) -> str:
 
 
 def _cells(row: Row, result: Result) -> list[str]:
-    def told(name: str) -> str:
+    def labelled(name: str) -> str:
         return f"{name} {_number(result.value(name))}"
 
-    others = [name for name in [*result.turns, *result.missing] if name not in (OURS, row.floor)]
-    ratios = [aim.ratio(result) for aim in row.aims]
+    others = [name for name in [*result.rounds, *result.missing] if name not in (OURS, row.floor)]
+    ratios = [threshold.ratio(result) for threshold in row.thresholds]
     met = {True: "yes", False: "NO", None: "–"}
     return [
         f"{row.work}, {row.unit}",
         _number(result.value(OURS)),
-        told(row.floor) if row.floor else "–",
-        "\n".join(map(told, others)) or "–",
+        labelled(row.floor) if row.floor else "–",
+        "\n".join(map(labelled, others)) or "–",
         "\n".join("–" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
-        "\n".join(aim.text(row.unit) for aim in row.aims),
-        "\n".join(met[aim.met(result)] for aim in row.aims),
+        "\n".join(threshold.text(row.unit) for threshold in row.thresholds),
+        "\n".join(met[threshold.met(result)] for threshold in row.thresholds),
     ]
 
 
 def show(results: list[tuple[Row, Result]], console: Console) -> None:
-    """Prints the table, then why something is missing from it."""
+    """Print the table, and then the reasons of missing values."""
     table = Table(show_lines=True)
-    for title in ("work", OURS, "floor", "others", "ratio", "aim", "met?"):
-        # The last columns have a line for each aim: those lines must stay level.
+    for title in ("work", OURS, "floor", "others", "ratio", "threshold", "met"):
+        # The last columns have one line per threshold, aligned with each other.
         table.add_column(title, overflow="fold", no_wrap=title not in ("work", "floor"))
     for row, result in results:
         table.add_row(*_cells(row, result))

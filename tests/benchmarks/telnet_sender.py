@@ -1,6 +1,6 @@
-"""A Telnet server that prints 64 MB to whoever presses Enter: `python -m tests.benchmarks.telnet_sender`.
+"""A Telnet server that sends 64 MB after Enter: `python -m tests.benchmarks.telnet_sender`.
 
-It runs in a process of its own, so that sending does not take its time from the receiver. The first line it prints is its port.
+It runs in a separate process, to not slow down the receiver. The first line of its output is its port.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .flood import text
 
 HOST = "127.0.0.1"
 
-#: IAC WILL ECHO, IAC WILL SGA (RFC 857, 858): what nearly every device says first.
+#: IAC WILL ECHO, IAC WILL SGA (RFC 857, 858): the first bytes of nearly every device.
 GREETING = b"\xff\xfb\x01\xff\xfb\x03"
 BANNER = b"ready> "
 
 
 @contextmanager
 def sender() -> Iterator[tuple[str, int]]:
-    """Host and port of a sender that runs as long as the context."""
+    """Run a sender; yield its host and port."""
     process = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.telnet_sender"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout:
@@ -35,7 +35,7 @@ def sender() -> Iterator[tuple[str, int]]:
 
 
 def _serve(connection: socket.socket, flood: bytes) -> None:
-    # A receiver that leaves before the end resets the connection: that is its right.
+    # A receiver may close before the end, which resets the connection.
     with connection, suppress(ConnectionError):
         connection.sendall(GREETING + BANNER)
         while data := connection.recv(4096):

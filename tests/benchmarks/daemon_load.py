@@ -1,4 +1,4 @@
-"""A daemon with a crowd: the memory of 1,000 idle sessions and of 100 busy ones, and how long a read takes meanwhile."""
+"""Rows daemon-*: memory of a daemon with 1,000 idle or 100 busy sessions, and the duration of a read from a busy one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
-from .contest import OURS, Plan, Result
-from .table import Aim, Row
+from .measurement import OURS, Plan, Result
+from .table import Row, Threshold
 
 IDLE, BUSY = 1000, 100
-IDLE_AIM_KB = 100
-#: A line twenty times a second: as lively as a console is.
+IDLE_LIMIT_KB = 100
+#: 20 lines per second, as a busy console.
 _BUSY_PROGRAM = "while :; do echo a line of a busy console, as long as most of them are; sleep 0.05; done"
 _IDLE_PROGRAM = "echo ready; exec cat"
 _READS = 1000
@@ -48,14 +48,14 @@ async def _open(controller: RemoteController, count: int, program: str) -> list[
 
 
 def _kilobytes(pid: int) -> float:
-    """What is the process's own: shared pages are not of its sessions."""
+    """Return the private memory of a process; shared pages do not belong to its sessions."""
     rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(float(row.split()[1]) for row in rows if row.startswith(("Private_Clean", "Private_Dirty")))
 
 
 async def _memory(count: int, program: str) -> Result:
     async with _daemon() as (controller, pid):
-        await _open(controller, 3, program)  # what the first ones make once for all
+        await _open(controller, 3, program)  # allocations that are made only once
         before = _kilobytes(pid)
         await _open(controller, count, program)
         return Result({OURS: [(_kilobytes(pid) - before) / count]})
@@ -70,21 +70,21 @@ async def _busy(_plan: Plan) -> Result:
 
 
 async def _reads(_plan: Plan) -> Result:
-    """The 99th percentile of a read's whole way, in ms, while all the busy ones print."""
+    """Measure the 99th percentile of a read through the daemon, in ms, while all busy sessions print."""
     async with _daemon() as (controller, _):
         handles = await _open(controller, BUSY, _BUSY_PROGRAM)
-        taken = []
+        durations = []
         for number in range(_READS):
             request = IoRequest.of({"session_id": handles[number % BUSY].session_id, "action": "read", "mode": "tail"})
             start = time.perf_counter()
             await controller.io(request)
-            taken.append((time.perf_counter() - start) * 1e3)
+            durations.append((time.perf_counter() - start) * 1e3)
             await asyncio.sleep(0.002)
-        return Result({OURS: [statistics.quantiles(taken, n=100)[98]], "median": [statistics.median(taken)]})
+        return Result({OURS: [statistics.quantiles(durations, n=100)[98]], "median": [statistics.median(durations)]})
 
 
 ROWS = (
-    Row("daemon-idle", f"each of {IDLE:,} idle sessions in one daemon", "KB", None, (Aim("≤", IDLE_AIM_KB),), _idle),
+    Row("daemon-idle", f"each of {IDLE:,} idle sessions in one daemon", "KB", None, (Threshold("≤", IDLE_LIMIT_KB),), _idle),
     Row("daemon-busy", f"each of {BUSY} busy sessions in one daemon", "KB", None, (), _busy),
-    Row("daemon-read", f"a read beside {BUSY} busy sessions, p99", "ms", None, (), _reads),
+    Row("daemon-read", f"a read among {BUSY} busy sessions, p99", "ms", None, (), _reads),
 )

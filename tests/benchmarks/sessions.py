@@ -1,4 +1,4 @@
-"""Sessions whose far end is a function in this process, so that nothing but our own work is measured."""
+"""Sessions under measurement: through the public API, or with an in-memory remote end."""
 
 from __future__ import annotations
 
@@ -10,13 +10,31 @@ from typing import Any
 
 from fixtures.memory_channel import MemoryChannel
 
-from .contest import Unavailable
+from .measurement import Unavailable
 
 
 @asynccontextmanager
-async def session(on_write: Callable[[bytes], bytes] = lambda data: b"") -> AsyncIterator[tuple[Any, MemoryChannel]]:
-    """A session as a user has it, and its far end. It has a state directory of its own, which goes with it: what one call has
-    put on disk would otherwise be written back during the next."""
+async def opened_session(**fields: Any) -> AsyncIterator[Any]:
+    """Open a session with `ptyctl.open_session`, imported here so that the other candidates run without it."""
+    try:
+        from ptyctl import open_session
+    except ImportError as error:
+        raise Unavailable(str(error)) from None
+    async with open_session(**fields) as opened:
+        yield opened
+
+
+def spool_end(reply: Any) -> int:
+    """Return the offset in the spool, in bytes, at which a reply ends."""
+    return int(reply.next_cursor)
+
+
+@asynccontextmanager
+async def scripted_session(on_write: Callable[[bytes], bytes] = lambda data: b"") -> AsyncIterator[tuple[Any, MemoryChannel]]:
+    """Yield a session and its in-memory remote end; `on_write` returns the response to each write.
+
+    Its state directory is deleted afterwards: otherwise the kernel would write its files to disk during the next call.
+    """
     try:
         from ptyctl.api.handle import SessionHandle
         from ptyctl.controller import LocalController
@@ -33,8 +51,8 @@ async def session(on_write: Callable[[bytes], bytes] = lambda data: b"") -> Asyn
             yield handle, channel
 
 
-async def pty(handle: Any, tool: str, **fields: Any) -> Any:
-    """Calls a tool of the terminal model on the session."""
+async def call_pty(handle: Any, tool: str, **fields: Any) -> Any:
+    """Call a pty_* or blocks_* tool on the session."""
     from ptyctl.api.methods import PTY_REQUESTS
 
     reply = await handle.controller.pty(PTY_REQUESTS[tool].of({"session_id": handle.session_id, **fields}))

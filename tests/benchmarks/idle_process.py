@@ -1,7 +1,7 @@
-"""Opens many sessions that do nothing, and tells what each costs: `python -m tests.benchmarks.idle_child WHO COUNT FIELDS`.
+"""Measures the memory of idle sessions: `python -m tests.benchmarks.idle_process CANDIDATE COUNT FIELDS`.
 
-WHO is ours or bare, FIELDS are those of an open, as JSON. Prints the KB that each session added to this process's private
-memory after one was opened and closed: what comes with the first is not the others' cost.
+CANDIDATE is ours or bare, FIELDS are those of an open, as JSON. Prints the KB that each session adds to the private memory of
+this process. One session is opened and closed before, so that one-time allocations are not counted.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any
 
 from transports.process import raise_open_file_limit
 
-from . import bare
+from . import bare_loops
 
-#: What a session does at its start, as learning a prompt, is done by then.
+#: Time after which the work at the start of a session, such as prompt detection, is complete.
 SETTLE_S = 2.0
 
 Opened = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 def private_kilobytes() -> int:
-    """Memory of this process alone, mapped files included: Private_Clean and Private_Dirty (proc(5), smaps_rollup)."""
+    """Return the private memory of this process with mapped files: Private_Clean and Private_Dirty (proc(5), smaps_rollup)."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Clean:", "Private_Dirty:")))
 
 
 @asynccontextmanager
 async def _ours(fields: dict[str, Any], count: int) -> AsyncIterator[Opened]:
-    """Sessions of one controller, as a server has them."""
+    """Yield a function that opens sessions of one controller, as in a server."""
     from ptyctl import LocalController, SessionHandle
     from ptyctl.controller.settings import Settings
 
@@ -48,11 +48,11 @@ async def _ours(fields: dict[str, Any], count: int) -> AsyncIterator[Opened]:
 
 @asynccontextmanager
 async def _bare(fields: dict[str, Any], _count: int) -> AsyncIterator[Opened]:
-    yield lambda: bare.session(**fields)
+    yield lambda: bare_loops.session(**fields)
 
 
-async def kilobytes_each(who: str, count: int, fields: dict[str, Any]) -> float:
-    async with {"ours": _ours, "bare": _bare}[who](fields, count) as opened:
+async def kilobytes_each(candidate_name: str, count: int, fields: dict[str, Any]) -> float:
+    async with {"ours": _ours, "bare": _bare}[candidate_name](fields, count) as opened:
         async with opened():
             pass
         gc.collect()
@@ -66,9 +66,9 @@ async def kilobytes_each(who: str, count: int, fields: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    who, count, fields = sys.argv[1:]
+    candidate_name, count, fields = sys.argv[1:]
     raise_open_file_limit()
-    print(asyncio.run(kilobytes_each(who, int(count), json.loads(fields))))
+    print(asyncio.run(kilobytes_each(candidate_name, int(count), json.loads(fields))))
 
 
 if __name__ == "__main__":
