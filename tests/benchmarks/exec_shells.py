@@ -66,13 +66,13 @@ async def _local_run(plan: Plan) -> Result:
     return in_milliseconds(await measure(candidates, plan))
 
 
-LOCAL_AIMS = (Threshold("≤", 3, BARE_LOOP), Threshold("≤", 0.02, "pexpect"))
-LOCAL_ROW = Row("exec-local", f"exec `{COMMAND}` in a local shell", "ms", BARE_LOOP, LOCAL_AIMS, _local_run)
+LOCAL_THRESHOLDS = (Threshold("≤", 3, BARE_LOOP), Threshold("≤", 0.02, "pexpect"))
+LOCAL_ROW = Row("exec-local", f"exec `{COMMAND}` in a local shell", "ms", BARE_LOOP, LOCAL_THRESHOLDS, _local_run)
 
 
 BARE_SSH = "bare asyncssh"
 
-#: A bash without start-up files, in which a PROMPT_COMMAND could take most of the time.
+#: A bash without start-up files: a PROMPT_COMMAND could take most of the time.
 SHELL = f"exec env PS1='{PROMPT}' bash --norc --noprofile"
 
 
@@ -125,5 +125,5 @@ async def _ssh_run(plan: Plan) -> Result:
         return in_milliseconds(await measure(candidates, plan))
 
 
-SSH_AIMS = (Threshold("≤", 2, BARE_SSH), Threshold("≤", 0.4, "scrapli"))
-SSH_ROW = Row("exec-ssh", f"exec `{COMMAND}` over SSH", "ms", BARE_SSH, SSH_AIMS, _ssh_run)
+SSH_THRESHOLDS = (Threshold("≤", 2, BARE_SSH), Threshold("≤", 0.4, "scrapli"))
+SSH_ROW = Row("exec-ssh", f"exec `{COMMAND}` over SSH", "ms", BARE_SSH, SSH_THRESHOLDS, _ssh_run)

@@ -1,6 +1,6 @@
 """Random text and control sequences draw the same cells in the screen model and in tmux.
 
-The generated data avoids the cases in which tmux differs from xterm and the VT. There the model follows xterm, see `DIFFERENT`.
+The generated data avoids cases where tmux differs from xterm and the VT; there the model follows xterm (`DIFFERENT`).
 CHT, HPR, VPR and DECSTR are not generated: tmux 3.3 does not implement them.
 """
 
