@@ -1,3 +1,3 @@
-"""The version, apart from the library: whoever tells it needs nothing of that."""
+"""The version, in a module without imports so that `ptyctl --version` is fast."""
 
 __version__ = "0.1.0"

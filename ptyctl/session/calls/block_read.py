@@ -7,7 +7,7 @@ import base64
 from collections import OrderedDict
 
 from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksSince
-from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.runs.run_output import render_between
@@ -39,7 +39,10 @@ def find_block(session: Session, block_id: str) -> Block:
     block = session.blocks.get(block_id)
     if block is None:
         raise PtyctlError(
-            ErrorCode.NOT_FOUND, f"no block {block_id} here; blocks_since names those that there are", {"block_id": block_id}
+            ErrorCode.NOT_FOUND,
+            f"there is no block {block_id} in this session",
+            {"block_id": block_id},
+            hint=NextStep.LIST_BLOCKS,
         )
     return with_current_offsets(session, block)
 

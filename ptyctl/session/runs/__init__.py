@@ -1,1 +1,4 @@
-"""Runs: one command from its begin to its end, known in one of four ways, and kept as a block (design, section 6)."""
+"""Runs: one command from start to end, its completion strategy, and its block on disk.
+
+Imports `device`, `io`, `transcript`, `platforms` and `core`. Start with `runs.py`, then `strategy.py` and the strategies.
+"""

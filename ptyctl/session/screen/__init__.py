@@ -1,1 +1,4 @@
-"""The screen of a session: a lazy fold of its output, and what programs and watchers get of it (design, section 3)."""
+"""The screen of a session, replayed from its output on demand, its recording, and replies to terminal queries.
+
+Imports `io`, `transcript` and `core`. Start with `display.py`, then `screen.py`.
+"""

@@ -1,4 +1,4 @@
-"""How a shell is brought to send marks (design, section 5): its own files are read, its prompt left alone."""
+"""Starting local shells with shell integration. The shell still reads its own start-up files, and its prompt is unchanged."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _NONCE = "PTYCTL_NONCE"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A program's arguments, and what is added to its environment."""
+    """A program's arguments, and variables that are added to its environment."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
 
 
 def new_nonce() -> str:
-    """Keeps one source of marks apart from all others."""
+    """Return a random nonce that distinguishes one source of marks from all others."""
     return secrets.token_hex(8)
 
 
 def with_marks(argv: Sequence[str], nonce: str, env: Mapping[str, str]) -> Start | None:
-    """How to start this shell with marks, or None: it is no shell that we know, or no interactive one, or a login shell.
+    """Return how to start a shell with marks; None for an unknown program, a script or a login shell.
 
-    `env` is what its starter wants to add to the environment.
+    `env` are the variables that the caller adds to the environment.
     """
     name = argv[0].rpartition("/")[2]
     known = _SHELLS.get(name)
@@ -39,12 +39,12 @@ def with_marks(argv: Sequence[str], nonce: str, env: Mapping[str, str]) -> Start
 
 
 def bash_hooks() -> str:
-    """The marks of bash as one text, to be typed to a shell elsewhere."""
+    """Return the hooks for bash as one text, to be typed into a remote shell."""
     return _bare(_HERE / "hooks.bash")
 
 
 def zsh_hooks() -> str:
-    """The marks of zsh, as `bash_hooks`."""
+    """Return the hooks for zsh, as `bash_hooks`."""
     return _bare(_HERE / "zsh" / "hooks.zsh")
 
 
@@ -61,7 +61,7 @@ def _bash(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start:
 
 def _zsh(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start | None:
     if "-f" in argv or "--no-rcs" in argv:
-        return None  # it reads no file that could bring the marks
+        return None  # it reads no start-up file
     hooks = str(_HERE / "zsh")
     own = env.get("ZDOTDIR", environment().get("ZDOTDIR", ""))
     return Start(argv, {_NONCE: nonce, "PTYCTL_ZDOTDIR": own, "PTYCTL_HOOKS": hooks, "ZDOTDIR": hooks})

@@ -1,5 +1,5 @@
-# ptyctl's marks for bash 5.1 and later. Read instead of ~/.bashrc, which it reads.
-# The functions come first: what the user's file makes an alias of would be expanded in them.
+# Start-up file for bash 5.1 and later with ptyctl's marks; it sources ~/.bashrc.
+# The functions are defined first, so that aliases of the user's file are not expanded in them.
 __ptyctl_nonce=$PTYCTL_NONCE __ptyctl_rc=${PTYCTL_NORC-~/.bashrc}
 unset PTYCTL_NONCE PTYCTL_NORC
 . "${BASH_SOURCE[0]%/*}/hooks.bash"

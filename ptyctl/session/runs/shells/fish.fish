@@ -1,4 +1,4 @@
-# ptyctl's marks for fish (ptyctl/core/marks.py tells their form), read behind the user's own configuration.
+# ptyctl's marks for fish, sourced after the user's configuration; their format is in ptyctl/core/marks.py.
 set -g __ptyctl_nonce $PTYCTL_NONCE
 set -e PTYCTL_NONCE
 set -g __ptyctl_count 0

@@ -1,8 +1,8 @@
-# The marks of zsh (ptyctl/core/marks.py tells their form). A local shell reads this file, to a remote one it is typed: without
-# these comments, and each line without its indentation. The nonce is set before.
+# The marks of zsh; their format is in ptyctl/core/marks.py. A local shell sources this file. Into a remote shell it is typed without
+# comments and indentation. The nonce is set before.
 typeset -gi __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_eol_set=0
 typeset -g __ptyctl_eol= __ptyctl_end=
-# First of the prompt's functions, so that what the others print is no command's output; $? is the command's.
+# The first prompt function, so that output of the others does not count as the command's; $? is the command's status.
 __ptyctl_precmd() {
   local -i st=$?
   emulate -L zsh
@@ -20,8 +20,8 @@ __ptyctl_precmd() {
   __ptyctl_ran=0
   builtin printf '\e]7717;%s;%d;P;%d;%s;%s\a' $__ptyctl_nonce $((++__ptyctl_count)) $st ${now[1,13]} $cwd
 }
-# Before the prompt's functions zsh itself ends the output's last line (PROMPT_SP): the mark of the end has to stand before that.
-# That of the begin comes last, so that what `setopt xtrace` or a trap says of these lines is no output.
+# zsh terminates an incomplete last line before the prompt functions (PROMPT_SP), so the end mark is put into PROMPT_EOL_MARK. The
+# begin mark is sent last, so that traces of these lines (`setopt xtrace`, traps) do not count as output.
 __ptyctl_preexec() {
   emulate -L zsh
   __ptyctl_ran=1
