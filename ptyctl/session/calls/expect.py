@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty import MatchSpan, PromptExtra, PtyReply
 from ptyctl.core.marks import SENTINEL, read_sentinel
 from ptyctl.core.renderer import render_line
 from ptyctl.core.search import MATCH_LIMIT_BYTES, LiteralPattern, MatchRange, Search, compile_pattern
 from ptyctl.core.spool import UTF8_MAX_BYTES, SpoolWindow
 from ptyctl.session.session import Session
+
+from .cursor import past_the_end
 
 #: Text that is no longer in the window is searched in pieces of this size, yielding to the event loop between them.
 _PIECE_BYTES = 1 << 20
@@ -157,13 +158,6 @@ def _learned_prompt(session: Session, cursor: int) -> MatchRange | None:
 
 def _is_prompt(session: Session, line: bytes) -> bool:
     return session.prompt.match(render_line(line), session.profile()) is not None
-
-
-def past_the_end(cursor: int, end: int) -> PtyctlError:
-    """Return the error for a cursor that does not exist yet."""
-    return invalid(
-        f"from_cursor {cursor} is past the end, {end}", hint="pass a resume_cursor of the same terminal", field="from_cursor"
-    )
 
 
 def match_reply(session: Session, match: MatchRange, expected: Expectation) -> PtyReply:

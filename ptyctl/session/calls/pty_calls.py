@@ -27,7 +27,8 @@ from ptyctl.session.runs.run import Origin, Run
 from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
 
-from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
+from .cursor import past_the_end
+from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply
 
 #: How long a shell may take for its start-up files and the echo of a command: the reply's cursor is after the echo (seconds).
 _ECHO_WAIT_S = 30.0

@@ -17,26 +17,11 @@ from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, whole_characters
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
 
+from .cursor import first_available, parse_cursor
+
 DEFAULT_READ_TIMEOUT_MS = 15_000
 #: After this time an incomplete character at the end is returned as invalid UTF-8 (seconds).
 INCOMPLETE_CHARACTER_S = 0.2
-_CURSOR_HINT = "pass the next_cursor of an earlier reply unchanged"
-
-
-def parse_cursor(cursor: str, end: int) -> int:
-    """Return a cursor's offset.
-
-    Raises:
-        PtyctlError: INVALID_ARGUMENT if it is not a number, negative, or past the end.
-    """
-    if not cursor.isascii() or not cursor.removeprefix("-").isdigit() or len(cursor) > 20:
-        raise invalid("cursor is not a number", hint=_CURSOR_HINT, field="cursor")
-    offset = int(cursor)
-    if offset < 0:
-        raise invalid("cursor is negative", hint=_CURSOR_HINT, field="cursor")
-    if offset > end:
-        raise invalid(f"cursor {offset} is past the end, {end}", hint="pass a cursor of this session", field="cursor")
-    return offset
 
 
 async def read(stream: OutputStream, request: IoRequest, progress: Progress | None = None) -> IoReply:
@@ -52,10 +37,7 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
         lost = stream.spool_end - begin - len(chunk)
         return _reply(stream, request, begin, lost, "stopped", _visible(stream, chunk, begin), stream.spool_end, hints)
     asked = parse_cursor(request.cursor, stream.spool_end) if request.cursor is not None else stream.spool_end
-    begin = asked
-    if asked < stream.spool_start and stream.window.start <= stream.spool_start:
-        begin = stream.window.character_start(stream.spool_start)
-    begin = stream.first_readable(begin)
+    begin = first_available(stream, asked)
     wait = _wait(stream, request, begin)
     why = await wait.run(WaitProgress(stream, progress))
     end = wait.span.end if why == "matched" and wait.span else min(stream.spool_end, begin + _max_bytes(request))

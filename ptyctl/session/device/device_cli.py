@@ -17,6 +17,7 @@ from .exchange import Exchange, prompt_stay_s
 from .login_credentials import NO_CREDENTIALS, LoginCredentials
 from .output_end import OutputEnd, classify, find_buried_prompt, only_blank_or_above
 from .output_since import lines_before
+from .pager import pager_key
 
 #: How long a question, and a pager, must stay the end of the output.
 QUESTION_STAYS_S = 0.1
@@ -100,7 +101,7 @@ class DeviceCli:
                 return CommandResult("prompt", tuple(output), end.prompt, asked, secret)
             output += lines[:-1]
             if end.pager is not None:
-                await exchange.type(end.pager.quit if quit_pager else end.pager.key, enter=False)
+                await exchange.type(pager_key(end.pager, leave=quit_pager), enter=False)
                 continue
             asked = lines[-1].strip()
             answer = next((one for one in dialog if one.match.matches(lines[-1])), None)
@@ -130,7 +131,7 @@ class DeviceCli:
             raise PtyctlError(
                 ErrorCode.BUSY, f"the device waits for an answer to {last!r}", hint="answer it, or press ctrl_c, first"
             )
-        key = None if end.pager is None else end.pager.quit
+        key = None if end.pager is None else pager_key(end.pager, leave=True)
         result = await self.run(key or "", enter=key is None, quit_pager=True)
         if result.shown is None:
             shows = f"it shows {last!r}" if last else "it shows nothing"

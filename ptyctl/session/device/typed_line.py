@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ptyctl.core.control_sequences import strip_sequences
 from ptyctl.core.echo import echo_end
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.core.renderer import render_line
@@ -13,12 +12,12 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .output_end import only_blank_or_above, skip_log_lines
+from .pager import AnsweredPager
 
 #: Limits of the echo of a line, and of the log lines behind a prompt.
 _ECHO_BYTES = 256 * 1024
-#: Limit of the bytes with which a device erases a pager.
-_ERASER_BYTES = 4096
-_PRINTED = re.compile(rb"[^\x00-\x20\x7f]")
+#: A prompt directly below the echo is within this many bytes.
+_ANSWER_BYTES = 4096
 #: The device's name in a prompt ends before its mode, or its last character.
 _NAME = re.compile(r".[^(>#$%\]]*")
 #: Such a command may change the prompt to one that ends like the old one.
@@ -29,7 +28,8 @@ class TypedLine:
     """Create it at the prompt, before the line is typed. `raw` and `typed_at` are the raw offset and the time of that moment.
 
     `output` and `spool_output` are the raw and spool offsets behind the echo, None until the echo is complete.
-    `prompt_looked_for`: nothing was received since `find_buried_prompt` was called.
+    `pager` is the pager that was answered last. `prompt_looked_for`: nothing was received since `find_buried_prompt` was
+    called.
     """
 
     def __init__(self, terminal: TerminalState, profile: DeviceProfile, line: str, *, only_line: bool) -> None:
@@ -39,13 +39,13 @@ class TypedLine:
         self.spool_output: int | None = None
         self.prompt_looked_for = False
         self._line, self._only_line = line, only_line
+        self.pager = AnsweredPager(terminal)
         self._renames = _RENAMES.search(line) is not None
         self._terminal, self._profile = terminal, profile
         self._prompt = terminal.last_line()
         self._spool = stream.spool_end
         self._line_feeds = stream.line_feeds
         self._received = self.raw
-        self._pager_answered: int | None = None
         self._buried_prompt: int | None = None
 
     def receive(self) -> bool:
@@ -79,20 +79,6 @@ class TypedLine:
             size = end
         return size
 
-    def pager_answered(self) -> None:
-        """A key was sent to a pager, whose line stays until the device erases it."""
-        self._pager_answered = self._terminal.stream.raw_size
-
-    @property
-    def pager_erased(self) -> bool:
-        """Whether the line of an answered pager is gone: something was printed since then."""
-        if self._pager_answered is not None:
-            stream = self._terminal.stream
-            data = stream.read_raw(self._pager_answered, min(self._pager_answered + _ERASER_BYTES, stream.raw_kept))
-            if _PRINTED.search(printed := strip_sequences(data)) or len(printed) >= _ERASER_BYTES:
-                self._pager_answered = None
-        return self._pager_answered is None
-
     def possible_prompt(self, line: str) -> str:
         """The part of the last line that may be the prompt: output without a final newline may precede it."""
         prompt = self._terminal.prompt
@@ -105,7 +91,7 @@ class TypedLine:
         Never true if this is the only line: then any output may look so.
         """
         line, stream = self._terminal.last_line(), self._terminal.stream
-        if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_kept - self.output > _ERASER_BYTES:
+        if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_kept - self.output > _ANSWER_BYTES:
             return False
         between = stream.read_raw(self.output, stream.raw_kept).rpartition(b"\n")[0].split(b"\n")
         lines = (render_line(text.rstrip(b"\r")) for text in between)

@@ -9,6 +9,7 @@ from ptyctl.core.marks import PlacedMark
 from ptyctl.session.device.exchange import prompt_stay_s
 from ptyctl.session.device.free_text import FreeText
 from ptyctl.session.device.output_end import classify_line
+from ptyctl.session.device.pager import pager_key
 from ptyctl.session.device.typed_line import TypedLine
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
@@ -92,9 +93,9 @@ class PromptStrategy:
             return self._end_line(run, line)
         if state == "pager":
             run.page_shown()
-            typed.pager_answered()
+            typed.pager.answered()
             pager = run.profile.pager(line)
-            return terminal.gate.interrupt(pager.key.encode() if pager is not None else b"", SYSTEM)
+            return terminal.gate.interrupt(pager_key(pager, leave=False).encode() if pager is not None else b"", SYSTEM)
         if state == "text" or (self._text.find_request(typed) and self._text_continues):
             return self._type_next(run, self._writer)
         if state == "maybe_question" or self._text.request or run.profile.asks(line):
@@ -141,7 +142,7 @@ class PromptStrategy:
             end = classify_line(typed.possible_prompt(line), run.profile, self._terminal.prompt.learned)
             if end.kind == "prompt":
                 return "prompt"
-            if end.kind == "pager" and typed.pager_erased:
+            if end.kind == "pager" and typed.pager.erased:
                 return "pager"
         if self._text_continues:
             return "text"
