@@ -17,7 +17,7 @@ MAX_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Pty:
-    """The requested terminal. `cols` and `rows` are characters, 1 to 65535 each (RFC 1073, RFC 4254 6.2)."""
+    """The requested terminal. `cols` and `rows` are in characters, 1 to 65535 each (RFC 1073, RFC 4254 6.2)."""
 
     cols: int = 120
     rows: int = 40

@@ -8,7 +8,7 @@
     ├── AuthFailed          AUTH_FAILED        the server rejected the credentials
     ├── HostKeyMismatch     HOSTKEY_MISMATCH   `details["reason"]`: unknown, changed or fingerprint
     ├── ChannelClosed       ALREADY_CLOSED     closed from this side
-    ├── ChannelEnded        REMOTE_CLOSED      closed in order by the remote end
+    ├── ChannelEnded        REMOTE_CLOSED      closed cleanly by the remote end
     └── ChannelBroken       IO_ERROR           reset, unanswered keepalive, or protocol error
 
 Closed, ended and broken are distinct: a client may reconnect after a break; an end or a requested close is final.
@@ -61,7 +61,7 @@ class ConnectTimeout(ChannelError):
 
 
 class ConnectFailed(ChannelError):
-    """The remote end refused or could not be reached, or a program could not be started."""
+    """The remote end refused the connection or could not be reached, or a program could not be started."""
 
     code = "CONNECT_FAILED"
     retryable = True

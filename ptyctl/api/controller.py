@@ -56,7 +56,7 @@ class Controller(Protocol):
         ...
 
     async def gc(self, request: GcRequest) -> GcReply:
-        """Delete transcripts beyond the limits of age and size, never one of a live session."""
+        """Delete transcripts that exceed the age or size limit. Transcripts of live sessions are kept."""
         ...
 
     async def aclose(self) -> None:

@@ -57,7 +57,7 @@ class Position(Reply):
 
 
 class AttributeRun(Reply):
-    """Cells of a row with the same attributes, from `begin` to `end` (exclusive). Absent attributes have their default.
+    """Cells of a row with the same attributes, from `begin` to `end` (exclusive). An absent attribute has its default value.
 
     A colour is a name (`red`, `brightred`), one of 256 (`color208`), or `#rrggbb`.
     """

@@ -144,7 +144,7 @@ class SessionHandOff:
         return adopted
 
     def drop_all_secrets(self) -> None:
-        """All sessions were closed in order: no later process needs their secrets."""
+        """All sessions were closed cleanly: no later process needs their secrets."""
         self._secrets.drop_all()
 
     def _state_changed(self, session: Session) -> None:

@@ -48,7 +48,8 @@ class Destinations:
         """Resolve an open request.
 
         Raises:
-            PtyctlError: UNSUPPORTED for an unknown platform; for a device also as `Inventory.resolve` and `Target.request_for`.
+            PtyctlError: UNSUPPORTED for an unknown platform; for a device, also the errors of `Inventory.resolve` and
+            `Target.request_for`.
         """
         if request.device is None:
             platform = self._platform(request)

@@ -74,7 +74,7 @@ class LocalController:
         self._conversations = ConversationHandler(Conversations(self._registry, self._factory, self._stored))
 
     async def __aenter__(self) -> Self:
-        """Resume sessions whose programs still run, and reconnect consoles, of an earlier server."""
+        """Resume an earlier server's sessions whose programs still run, and reconnect its consoles."""
         if self._hand_off is not None:
             for session in await self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits):
                 self._factory.add(session)

@@ -30,7 +30,7 @@ _IndexKey = tuple[str, ...]
 async def restore_session(sessions: Path, session_id: str, limits: Limits, *, hold: bool) -> Session | None:
     """Restore a session from its files, or return None if it has no folder.
 
-    The session is `closed` if it was closed in order, and `lost` otherwise. With `hold` the files of a lost session stay locked
+    The session is `closed` if it was closed cleanly, and `lost` otherwise. With `hold` the files of a lost session stay locked
     for this process, so that it can be connected again. Without it they are released as soon as they are repaired.
 
     Raises:
@@ -90,7 +90,7 @@ class StoredSessions:
         self._indexing = asyncio.Lock()
 
     async def of_device(self, device_id: str) -> str | None:
-        """Return the id of a console's last session, or None if that was closed in order."""
+        """Return the id of a console's last session, or None if that was closed cleanly."""
         for session_id in await self._find(_device_key(device_id)):
             stored_meta = await asyncio.to_thread(read_meta, self._sessions / session_id)
             if stored_meta is not None:  # None: the folder was removed since it was indexed
@@ -102,7 +102,7 @@ class StoredSessions:
         return await self._find(_conversation_key(conversation_id, client_id))
 
     async def inventory_consoles(self, age_s: float) -> list[str]:
-        """Return the last session of each inventory console that was not closed in order and was alive `age_s` ago or later."""
+        """Return the last session of each inventory console that was not closed cleanly and was alive `age_s` ago or later."""
         return await asyncio.to_thread(self._recent_consoles, time.time() - age_s)
 
     def _recent_consoles(self, since: float) -> list[str]:

@@ -62,7 +62,7 @@ def select_removals(
 ) -> Iterator[Removal]:
     """Yield the sessions to remove, and why.
 
-    A session that was not closed in order may still be resumed, so only its age counts.
+    A session that was not closed cleanly may still be resumed, so only its age counts.
 
     Args:
         stored: all sessions, oldest first.

@@ -123,7 +123,7 @@ class OpenHandler:
             return await self._open_existing(destination, spec, existing)
 
     async def _find_console(self, device_id: str) -> Session | None:
-        """Return the console's live session, or its last one from disk if that was not closed in order."""
+        """Return the console's live session, or its last one from disk if that was not closed cleanly."""
         live = self._registry.console(device_id)
         session_id = live.session_id if live is not None else await self._stored.of_device(device_id)
         if session_id is None:

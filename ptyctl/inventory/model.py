@@ -30,7 +30,7 @@ Names = Annotated[tuple[Name, ...], AfterValidator(_require_unique)]
 
 
 class LoginOptions(Value):
-    """How to log in at a terminal, where that differs from the platform's way.
+    """Login settings that override the platform's.
 
     Attributes:
         automatic: False leaves the login to the user.

@@ -1,4 +1,4 @@
-"""References to secrets, and fetching the secrets.
+"""References to secrets, and how the secrets are fetched.
 
 The inventory names the place of a secret, never the secret itself, so the file can be read, copied and shown. A fetched secret
 is not cached: a change applies at the next open.
@@ -63,7 +63,7 @@ class KeyringSecret(Value):
 
 
 class CommandSecret(Value):
-    """The first line of a program's output, as of `pass`. No shell is involved."""
+    """The first line of a program's output, for example of `pass`. No shell is involved."""
 
     command: tuple[str, ...] = Field(min_length=1)
     timeout_s: float = Field(10.0, gt=0, le=300)

@@ -43,5 +43,5 @@ _PTY_HINTS: Mapping[str, str] = {
 
 
 def format_hint(hint: str, *, pty: bool) -> str:
-    """Word a `NextStep` for the pty_* tools or the ptyctl_* tools; return any other hint unchanged."""
+    """Return the text of a `NextStep` for the pty_* tools or the ptyctl_* tools; return any other hint unchanged."""
     return (_PTY_HINTS if pty else _CORE_HINTS).get(hint, hint)

@@ -95,7 +95,7 @@ class DeviceProfile:
         """The profile with the `expect` patterns of a session or a call; None keeps a list, an empty tuple clears it.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses, naming it.
+            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects, naming it.
         """
         changed: dict[str, Any] = {"settle_s": (settle_ms or 0) / 1000}
         if prompt:
@@ -108,7 +108,7 @@ class DeviceProfile:
         return replace(self, **changed)
 
     def _pagers_of(self, texts: tuple[str, ...]) -> tuple[PagerPattern, ...]:
-        """The pagers with these patterns; those of the profile keep their keys."""
+        """Return pagers for these patterns. A pattern already in the profile keeps its keys."""
         compile_all(texts, "expect.pager_regexes")
         known = {pager.pattern.text: pager for pager in self.pagers}
         return tuple(known[text] if text in known else pager_pattern(text) for text in texts)

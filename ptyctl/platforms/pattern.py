@@ -26,7 +26,7 @@ class Pattern:
 
     @classmethod
     def of(cls, text: str) -> Pattern:
-        """Raises ValueError if RE2 refuses the text, so that model validation names the field."""
+        """Raises ValueError if RE2 rejects the text, so that model validation names the field."""
         try:
             return cls(text, compile_pattern(text, "pattern"))
         except PtyctlError as error:

@@ -1,4 +1,4 @@
-"""The state of a session whose line was lost and is being reconnected."""
+"""The state of a session whose connection was lost and is being reconnected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReconnectStatus:
         return f"reconnecting ({self.why}); the next attempt is in {self._wait_s(now):.0f} s"
 
     def error(self, session_id: str, now: float) -> PtyctlError:
-        """Return the error of a call that needs the line."""
+        """Return the error for a call that needs the connection."""
         return PtyctlError(
             ErrorCode.CONNECT_FAILED,
             f"session {session_id} is {self.describe(now)}",

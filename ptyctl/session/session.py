@@ -305,7 +305,7 @@ class Session:
         """Replace the patterns that `expect` gives.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses.
+            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects.
         """
         self.profile(expect)
         self.expect = self.expect.model_copy(update=expect.model_dump(exclude_none=True))

@@ -102,7 +102,7 @@ class SimulatedDevice:
         return next(self._sample_events)
 
     def reaches(self, address: str) -> bool:
-        """Whether a ping is answered: only addresses of directly connected networks are.
+        """Return whether a ping to the address is answered. Only directly connected networks answer.
 
         Raises:
             ValueError: not an IPv4 address.

@@ -74,7 +74,7 @@ class Attempt:
 
     @property
     def details(self) -> dict[str, Any]:
-        """The address, as details of an error."""
+        """The address, in the form of error details."""
         return {"host": self.endpoint.host, "port": self.endpoint.port}
 
 

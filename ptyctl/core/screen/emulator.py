@@ -191,7 +191,7 @@ class Emulator(pyte.Screen):
             self.cursor.x = min((stop for stop in self.tabstops if stop > self.cursor.x), default=self.columns - 1)
 
     def back_tab(self, count: int | None = None) -> None:
-        """Move the cursor to the previous tab stops (CBT)."""
+        """Move the cursor back `count` tab stops (CBT)."""
         for _ in range(min(count or 1, self.cursor.x)):
             self.cursor.x = max((stop for stop in self.tabstops if stop < self.cursor.x), default=0)
 

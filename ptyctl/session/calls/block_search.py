@@ -23,7 +23,7 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
     """Return the matching lines, oldest first, each once. `^` and `$` match at lines; a match stays within its block.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses; NOT_FOUND for an unknown block_id.
+        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects; NOT_FOUND for an unknown block_id.
     """
     pattern = _lines(request.query) if request.regex else LiteralPattern(request.query)
     hits: list[Hit] = []

@@ -26,8 +26,9 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
     """Answer an exec request.
 
     Raises:
-        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`; for a mode as
-            `change_mode`, and nothing was run.
+        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`. If `mode` is
+        set,
+            also the errors of `change_mode`; the command is not run then.
     """
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
     writer = Writer(request.task_id)

@@ -25,7 +25,7 @@ _PROMPT_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a wait is for: a compiled pattern, the prompt, or the end of the stream."""
+    """What an expect call waits for: a compiled pattern, the prompt, or the end of the stream."""
 
     kind: str
     pattern: Any = None
@@ -35,7 +35,7 @@ def expectation(kind: str, text: str | None, field: str) -> Expectation:
     """Return the expectation of a request.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses.
+        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects.
     """
     if kind == "substring":
         return Expectation(kind, LiteralPattern(text or ""))

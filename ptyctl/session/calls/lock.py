@@ -16,7 +16,7 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
     """Take or extend the lease. If another task holds it, wait in the queue for up to `wait_s`.
 
     Raises:
-        PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the place that is kept for a short time.
+        PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the task's place, which is kept for a short time.
     """
     try:
         return _stored(session, session.leases.acquire(task_id, ttl_s, _now()))

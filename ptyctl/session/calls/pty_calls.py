@@ -82,7 +82,7 @@ async def wait_prompt(session: Session, request: PtyWaitPrompt) -> PtyReply:
 
 
 async def send(session: Session, request: PtySend) -> PtyReply:
-    """Type text, each newline of any kind as one Enter."""
+    """Type text. Each newline (LF, CR or CRLF) is sent as one Enter."""
     deadline = asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000
     writer = Writer(request.task_id, sensitive=request.sensitive, deadline=deadline)
     session.gate.check(writer)

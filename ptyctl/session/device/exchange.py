@@ -66,5 +66,5 @@ class Exchange:
 
 
 def prompt_stay_s(prompt: Prompt, line: str, settle_s: float) -> float:
-    """How long a prompt must stay the end of the output: one that was not learned is known by its pattern only."""
+    """Return how long a prompt must remain the end of the output; longer if only its pattern is known."""
     return max(0.0 if line == prompt.learned else SETTLE_S, settle_s)

@@ -51,7 +51,8 @@ SYSTEM_SECRET = Writer(system=True, sensitive=True)
 
 
 class Gate:
-    """Serialises writes: each write is sent whole, in the order of the calls. Only interrupts overtake."""
+    """Serialises writes: each write is sent whole, in the order of the calls. Only interrupts are sent before waiting
+    writes."""
 
     def __init__(
         self,
@@ -309,7 +310,7 @@ def _not_accepted() -> PtyctlError:
 
 
 def _with_bytes_written(error: PtyctlError, written: int) -> PtyctlError:
-    """Return the error of an incomplete write. A lock that was valid at its start has been lost since."""
+    """Return the error of an incomplete write. A lock error after the first byte becomes LOCK_LOST."""
     if not written:
         return error
     lost = error.code in (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED, ErrorCode.LOCK_LOST)

@@ -149,6 +149,6 @@ class _AsciiMarks:
             finish_run(terminal, run, "marker", raw_end=self._raw_end(text), spool_end=found.start, exit_code=exit_code)
 
     def _raw_end(self, mark: bytes) -> int:
-        """Return the raw offset of the end mark. printf writes it at once, so it is contiguous."""
+        """Return the raw offset of the end mark. printf writes it in one call, so it is contiguous."""
         begin = max(self._raw, self._stream.raw_size - _TAIL_BYTES)
         return begin + max(self._stream.read_raw(begin, self._stream.raw_size).rfind(mark), 0)

@@ -211,7 +211,7 @@ class Run:
             self.raw_begin, self.echoed = raw, False
 
     def page_shown(self) -> None:
-        """The pager was answered."""
+        """Count a page: the pager was answered."""
         self.pages += 1
 
     def line_failed(self, failed: FailedLine) -> None:

@@ -31,7 +31,7 @@ def compile_responses(request: ExecRequest | None, writer: Writer) -> list[Respo
     """Return the request's rules.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 refuses.
+        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects.
     """
     responses = (request.responses or ()) if request is not None else ()
     return [

@@ -28,7 +28,7 @@ class CompletionStrategy(Protocol):
     """Types one run's command and detects its end.
 
     Attributes:
-        ends_by_marks: whether the shell reports the end; what a caller waited for does not end the run then.
+        ends_by_marks: whether the shell reports the end; if so, a caller's wait condition does not end the run.
         next_check: when to check again if no output arrives, on the loop's clock.
     """
 
@@ -80,7 +80,7 @@ def finish_run(
 
 
 async def type_for_run(terminal: TerminalState, run: Run, text: str, writer: Writer) -> None:
-    """Type for a run. If its lock is lost meanwhile, the rest is dropped and the run continues."""
+    """Type text for a run. If the writer's lock is lost meanwhile, the remaining text is dropped and the run continues."""
     terminal.stream.command_typed()
     try:
         await terminal.gate.type(text, writer)

@@ -66,7 +66,7 @@ class OutputSource:
         return await asyncio.to_thread(time_at, self._folder / "timeline.jsonl", raw)
 
     def add_unpersisted(self, data: bytes) -> None:
-        """Take bytes that are not on disk. The raw size includes them already."""
+        """Add received bytes that are not on disk. `end` already includes them."""
         with self._mutex:
             if not self._unpersisted:
                 self._unpersisted_from = self.end - len(data)

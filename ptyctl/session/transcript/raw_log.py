@@ -57,7 +57,7 @@ class RawLog:
     Attributes:
         size: number of bytes received.
         persisted_size: number of bytes received and in the file. Less than `size` after the quota or the disk was full.
-        stored_position: the content of output.end when the file was opened; 0 if it was closed in order.
+        stored_position: the content of output.end when the file was opened; 0 if it was closed cleanly.
     """
 
     def __init__(self, path: Path, quota_bytes: int) -> None:

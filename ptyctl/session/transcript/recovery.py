@@ -75,7 +75,7 @@ def new_folder(folder: Path, quota_bytes: int) -> TranscriptState:
 
 
 def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, still_running: bool = False) -> TranscriptState:
-    """Repair a folder. A folder that was closed in order does not change.
+    """Repair a folder. A folder that was closed cleanly does not change.
 
     Args:
         meta: the content of its meta.json.

@@ -32,7 +32,7 @@ class StoredSession:
 
     @property
     def closed(self) -> bool:
-        """Whether the session was closed in order. Otherwise it can still be continued."""
+        """Whether the session was closed cleanly. Otherwise it can still be continued."""
         return self.meta.get("state") == "closed"
 
 
@@ -78,7 +78,7 @@ def finish_removals(sessions: Path) -> None:
 
 
 def was_closed(folder: Path) -> bool:
-    """Return whether the session was closed in order or has no folder, so that it cannot be continued."""
+    """Return whether the session was closed cleanly or has no folder, so that it cannot be continued."""
     session = _read_stored(folder)
     return session is None or session.closed
 
