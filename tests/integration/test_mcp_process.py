@@ -85,4 +85,4 @@ async def test_world_readable_state_directory_is_refused(tmp_path: Path, runtime
     async with client(state, runtime, options) as agent:
         refused = await call(agent, "ptyctl_session", action="open", protocol="local")
     assert refused["error_code"] == "POLICY_DENIED"
-    assert f"chmod 700 {state}" in refused["message"]
+    assert f"chmod 700 {state}" in refused["hint"]
