@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ptyctl.core.recording import Recording
 from ptyctl.core.sanitizer import TerminalSanitizer
 from ptyctl.core.screen import ScreenModel
+from ptyctl.core.session_export import Recording
 
 from .errors import EXIT_INTERRUPTED
 

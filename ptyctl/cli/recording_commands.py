@@ -14,7 +14,7 @@ from .output import print_text, progress
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptyctl.core.recording import Recording
+    from ptyctl.core.session_export import Recording
 
 
 class _Format(StrEnum):
@@ -59,13 +59,13 @@ def replay(
 def _load_recording(name: str) -> Recording:
     from ptyctl.controller.recovery import find_session_folder
     from ptyctl.controller.settings import load_settings
-    from ptyctl.session.transcript.recording import read_recording
+    from ptyctl.session.transcript.recording_reader import read_recording
 
     return read_recording(find_session_folder(load_settings().state_dir / "sessions", name))
 
 
 def _render(recording: Recording, kind: _Format) -> Iterator[str]:
-    from ptyctl.core.recording import asciicast, html, plain_text
+    from ptyctl.core.session_export import asciicast, html, plain_text
 
     if kind is _Format.ASCIICAST:
         yield from (f"{line}\n" for line in asciicast(recording))

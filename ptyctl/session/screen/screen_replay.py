@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ptyctl.core.recording import RESET
 from ptyctl.core.screen import ScreenModel
+from ptyctl.core.session_export import RESET
 from ptyctl.session.transcript.timeline import TimelineStep
 
 from .output_source import OutputSource

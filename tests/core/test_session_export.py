@@ -9,8 +9,8 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.recording import Recording, RecordingFrame, asciicast, final_screen, html, plain_text
 from ptyctl.core.screen import ScreenModel
+from ptyctl.core.session_export import Recording, RecordingFrame, asciicast, final_screen, html, plain_text
 
 PIECES = st.one_of(
     st.sampled_from(["hello ", "é日本", "\r\n", "e\u0301", "<&>"]).map(str.encode),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.recording import RESET, Recording, RecordingFrame
+from ptyctl.core.session_export import RESET, Recording, RecordingFrame
 from ptyctl.session.spec import SPECS
 
 from .jsonl import read_rows
