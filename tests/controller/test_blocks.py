@@ -44,7 +44,7 @@ async def test_reported_blocks_are_on_disk(pty: Pty) -> None:
 @pytest.mark.parametrize("tool", ["blocks_get", "blocks_read"])
 async def test_unknown_block_is_not_found(pty: Pty, tool: str) -> None:
     await pty.run("true")
-    await pty.refused("not_found", tool, "blocks_since", block_id="9_9")
+    await pty.refused("not_found", tool, "no block 9_9", "list the session", block_id="9_9")
     await pty.refused("not_found", "blocks_search", query="x", block_id="9_9")
 
 

@@ -145,7 +145,7 @@ async def test_exec_with_family_pager_returns_exact_output(controller: Controlle
 async def test_exec_on_dropped_line_fails_with_partial_output(controller: Controller) -> None:
     quirks = Quirks(drop_line_after=20)
     async with logged_in(controller, quirks) as handle:
-        with refused(ErrorCode.REMOTE_CLOSED, "in mid-command") as caught:
+        with refused(ErrorCode.REMOTE_CLOSED, "during the command") as caught:
             for _ in range(20):
                 await execute(handle, cmd=PAGED, timeout_ms=PATIENCE_MS)
         assert expected_output(quirks, PAGED).startswith(str(caught.value.details["stdout"]))
