@@ -12,8 +12,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "library.py"
 
-pytest.importorskip("mypy", reason="the type checkers are in the extra [check]")
-pytest.importorskip("basedpyright", reason="the type checkers are in the extra [check]")
 
 #: Each line is one wrong call or wrong use of a reply.
 WRONG = """
