@@ -404,7 +404,7 @@ class Session:
         return self._closing
 
     async def _close(self, force: bool) -> None:
-        await self.runs.close()
+        await self.runs.abort("the session was closed")
         if self.channel is not None:
             await self.channel.close(force=force)
         await self.display.close()

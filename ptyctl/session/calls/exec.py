@@ -38,7 +38,7 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
             await change_mode(session, request.mode, writer)
         command = request.cmd if request.cmd is not None else "\n".join(request.lines or ())
         run = await session.runs.begin(command, session.profile(request.expect), writer, request)
-        fence = run.spec.fence
+        fence = run.fence
     else:
         run = session.runs.find(request.block_id)
     reason = await _RunWait(session, run, request, pattern, fence, progress).wait()
@@ -166,7 +166,7 @@ def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneReason)
         error_hints=run.profile.error_lines(output.text) if has_error_patterns else [],
         timed_out=reason == "timeout",
         waiting_for_input=_waits_for_input(run, stream) if result is None or reason == "idle" else None,
-        duration_ms=round((now - run.spec.started) * 1000) if result is None else result.duration_ms,
+        duration_ms=round((now - run.started) * 1000) if result is None else result.duration_ms,
         block_id=run.block_id,
         cursor=str(spool_begin),
         next_cursor=str(spool_end),

@@ -42,7 +42,7 @@ async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
     """Start a command and return when its output begins; the block continues."""
     run = await begin(session, request.cmd, request.cwd, request.task_id, "exec")
     cursor = output_cursor(session, run)
-    return PtyReply(block_id=run.block_id, seq=run.spec.seq, ts=run.spec.started_ms, resume_cursor=cursor)
+    return PtyReply(block_id=run.block_id, seq=run.seq, ts=run.started_ms, resume_cursor=cursor)
 
 
 async def exec_interactive(session: Session, request: PtyExecInteractive) -> PtyReply:
@@ -51,7 +51,7 @@ async def exec_interactive(session: Session, request: PtyExecInteractive) -> Pty
     return PtyReply(
         session_id=session.session_id,
         block_id=run.block_id,
-        ts_begin=run.spec.started_ms,
+        ts_begin=run.started_ms,
         resume_cursor=output_cursor(session, run),
     )
 

@@ -78,20 +78,20 @@ class Blocks:
     def begin(self, run: Run) -> Block:
         """Add the block of a run that has begun."""
         self._last_begin = asyncio.get_running_loop().time()
-        stream, spec = self._stream, run.spec
+        stream = self._stream
         block = Block(
             block_id=run.block_id,
-            seq=spec.seq,
+            seq=run.seq,
             session_id=self._session_id,
-            origin=spec.origin,
-            cmd=spec.command if spec.submitted is None else spec.submitted,
-            cwd=self._cwd() if spec.cwd is None else spec.cwd,
-            ts_begin=spec.started_ms,
-            status="interactive" if spec.origin == "interactive" else "running",
+            origin=run.origin,
+            cmd=run.command if run.submitted is None else run.submitted,
+            cwd=self._cwd() if run.cwd is None else run.cwd,
+            ts_begin=run.started_ms,
+            status="interactive" if run.origin == "interactive" else "running",
             output_path=f"{self._output_folder}/{run.block_id}.out",
             raw_begin=stream.raw_size if run.raw_begin is None else run.raw_begin,
             spool_begin=stream.spool_end if run.spool_begin is None else run.spool_begin,
-            task_id=spec.task_id,
+            task_id=run.task_id,
         )
         self._write(block)
         return block

@@ -12,22 +12,19 @@ from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
 from .run import Run
-from .shell_command import ShellCommand
-from .strategy import UnmarkedPrompt, finish_run, type_for_run
+from .strategy import ShellStrategy, finish_run, type_for_run
 
 #: The end mark in ASCII form is searched for in this many bytes at the end of the raw output.
 _TAIL_BYTES = 128 * 1024
 
 
-class MarkerStrategy:
+class MarkerStrategy(ShellStrategy):
     """Wraps the command so that the shell sends a mark before and after it.
 
     Attributes:
         marker: the marker used.
         defined: whether the shell has the function that sends marks.
     """
-
-    ends_by_marks = True
 
     def __init__(self, terminal: TerminalState, marker: Marker, *, defined: bool, nested: bool, local: bool) -> None:
         """Create the strategy.
@@ -36,38 +33,37 @@ class MarkerStrategy:
             nested: the shell runs inside a shell with marks of its own.
             local: the shell is a program of this machine.
         """
-        self.next_check: float | None = None
+        super().__init__(terminal)
         self.marker = marker
         self.defined = defined
-        self._terminal = terminal
         self._counter = 0
         self._nested = nested
         self._dialect = marker.dialect if local and not nested else None  # a nested shell may be another user's
         self._outer_end: PlacedMark | None = None
-        self._unmarked: UnmarkedPrompt | None = None
-        self._command: ShellCommand | None = None
         self._ascii_marks: _AsciiMarks | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
         terminal, stream, marker = self._terminal, self._terminal.stream, self.marker
         self._counter = stream.next_counter(marker.nonce)
-        self._command = ShellCommand(run.command, self._dialect)
-        line = marker.line(self._command.text, self._counter, define=not self.defined)
-        run.typing(stream.raw_size, stream.spool_end, terminal.last_line())
-        self._unmarked = UnmarkedPrompt(terminal, run)
+        line = marker.line(self._begin(run, self._dialect), self._counter, define=not self.defined)
         if isinstance(marker, AsciiMarker):
             self._ascii_marks = _AsciiMarks(marker, self._counter, stream)
         await type_for_run(terminal, run, as_paste(line, BRACKETED_PASTE in stream.terminal_modes) + "\n", writer)
 
     def check(self, run: Run) -> None:
-        assert self._unmarked is not None
         if self._ascii_marks is not None:
             self._ascii_marks.check(run, self._terminal)
         if self._terminal.stream.ended is not None:
             finish_run(self._terminal, run, "eof")
-        elif self._prompt_without_mark(run, self._unmarked):
-            self._finish_at_prompt(run)
-        self.next_check = self._next_check(run, self._unmarked)
+        elif self._prompt_without_mark(run):
+            self.defined = False
+            run.output_began_with_echo()
+            why = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
+            reason: DoneReason = "cancelled" if run.interrupted else "prompt"
+            finish_run(self._terminal, run, reason, exit_code_reason=why, prompt_after=self._terminal.last_line())
+        settled = self._terminal.stream.last_data + SETTLE_S
+        waits = run.interrupted and self._terminal.now() < settled
+        self.next_check = settled if waits else self._next_prompt_check()
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         mark = placed.mark
@@ -84,17 +80,6 @@ class MarkerStrategy:
                 self._terminal, run, reason, raw_end=placed.raw_begin, spool_end=placed.spool_begin, exit_code=mark.status
             )
 
-    def close(self) -> None:
-        if self._command is not None:
-            self._command.close()
-
-    def _finish_at_prompt(self, run: Run) -> None:
-        self.defined = False
-        run.output_began_with_echo()
-        why = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
-        reason: DoneReason = "cancelled" if run.interrupted else "prompt"
-        finish_run(self._terminal, run, reason, exit_code_reason=why, prompt_after=self._terminal.last_line())
-
     def _outer_mark_received(self, run: Run, placed: PlacedMark) -> None:
         """The outer shell sends a mark: the nested one, to which the command was typed, has ended."""
         if placed.mark.kind == "end":
@@ -106,21 +91,17 @@ class MarkerStrategy:
                 self._terminal, run, "marks", raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=placed.mark.status
             )
 
-    def _prompt_without_mark(self, run: Run, unmarked: UnmarkedPrompt) -> bool:
+    def _prompt_without_mark(self, run: Run) -> bool:
         """Return whether the prompt ends the run without a mark.
 
         After an interrupt a shell drops the rest of the line with the second mark (bash, dash, zsh). The same happens when a
         command dies by a SIGINT from elsewhere, and a nested shell cannot send marks.
         """
         if not run.interrupted:
-            return unmarked.ends_run(begun=True)
+            return self._at_unmarked_prompt(run, begun=True)
         terminal = self._terminal
         at_prompt = terminal.prompt.match(terminal.last_line(), run.profile) is not None
         return at_prompt and terminal.now() >= terminal.stream.last_data + SETTLE_S
-
-    def _next_check(self, run: Run, unmarked: UnmarkedPrompt) -> float | None:
-        settled = self._terminal.stream.last_data + SETTLE_S
-        return settled if run.interrupted and self._terminal.now() < settled else unmarked.next_check()
 
 
 class _AsciiMarks:

@@ -10,48 +10,42 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run
-from .shell_command import ShellCommand
-from .strategy import UnmarkedPrompt, finish_run, type_for_run
+from .strategy import ShellStrategy, finish_run, type_for_run
 
 NO_MARKS = "a shell without marks is in front (su, sudo, exec, or its prompt's commands were replaced)"
 
 
-class MarksStrategy:
+class MarksStrategy(ShellStrategy):
     """Types the command, as it is or in an eval, and waits for the marks.
 
     Attributes:
         marks_lost: whether a prompt ended the run without a mark.
     """
 
-    ends_by_marks = True
-
     def __init__(self, terminal: TerminalState, marker: Marker) -> None:
-        self.next_check: float | None = None
+        super().__init__(terminal)
         self.marks_lost = False
-        self._terminal = terminal
         self._marker = marker
         self._end: PlacedMark | None = None
-        self._unmarked: UnmarkedPrompt | None = None
-        self._command: ShellCommand | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
-        stream = self._terminal.stream
-        run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
-        self._unmarked = UnmarkedPrompt(self._terminal, run)
-        self._command = ShellCommand(run.command, self._marker.dialect)
-        await type_for_run(self._terminal, run, self._typed_form(self._command.text) + "\n", writer)
+        command, dialect = self._begin(run, self._marker.dialect), self._marker.dialect
+        editing = BRACKETED_PASTE in self._terminal.stream.terminal_modes
+        if not editing or dialect == "fish" or not is_typable(command):  # fish sends no mark for a command it refuses
+            # the blank keeps it out of the history, if configured
+            command = as_paste(f" {self._marker.eval_command(command)}", editing)
+        await type_for_run(self._terminal, run, command + "\n", writer)
 
     def check(self, run: Run) -> None:
-        assert self._unmarked is not None
         if self._terminal.stream.ended is not None:
             finish_run(self._terminal, run, "eof")
-        elif self._unmarked.ends_run(begun=run.raw_begin is not None, ended=self._end is not None):
+        elif self._at_unmarked_prompt(run, begun=run.raw_begin is not None, ended=self._end is not None):
             self.marks_lost = True
             run.output_began_with_echo()
             prompt = self._terminal.last_line()
             finish_run(self._terminal, run, "prompt", exit_code_reason=NO_MARKS, prompt_after=prompt)
         else:
-            self.next_check = self._unmarked.next_check()
+            self.next_check = self._next_prompt_check()
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         """Record begin and end; the prompt ends the run, also without these.
@@ -66,23 +60,8 @@ class MarksStrategy:
         elif kind == "end" and run.raw_begin is not None:
             self._end = self._end or placed
         elif kind == "prompt":
-            self._prompt_received(run, placed)
-
-    def close(self) -> None:
-        if self._command is not None:
-            self._command.close()
-
-    def _typed_form(self, command: str) -> str:
-        editing = BRACKETED_PASTE in self._terminal.stream.terminal_modes
-        if editing and self._marker.dialect != "fish" and is_typable(command):  # fish sends no mark for a command it refuses
-            return command
-        return as_paste(
-            f" {self._marker.eval_command(command)}", editing
-        )  # the blank keeps it out of the history, if configured
-
-    def _prompt_received(self, run: Run, placed: PlacedMark) -> None:
-        run.output_began_with_echo()  # if nothing ran: the shell's message follows the echo
-        end = self._end or placed
-        exit_code = placed.mark.status  # hooks before the end mark may have changed the status of that mark
-        reason: DoneReason = "cancelled" if run.ended_by_signal(exit_code) else "marks"
-        finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=exit_code)
+            run.output_began_with_echo()  # if nothing ran: the shell's message follows the echo
+            end = self._end or placed
+            exit_code = placed.mark.status  # hooks before the end mark may have changed the status of that mark
+            reason: DoneReason = "cancelled" if run.ended_by_signal(exit_code) else "marks"
+            finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=exit_code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from ptyctl.api.exec import FailedLine
-from ptyctl.core.marks import PlacedMark
 from ptyctl.session.device.exchange import prompt_stay_s
 from ptyctl.session.device.free_text import FreeText
 from ptyctl.session.device.output_end import classify_line
@@ -16,7 +15,7 @@ from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 
 from .run import Question, Run
 from .run_output import render_between
-from .strategy import Typing, finish_run, type_for_run
+from .strategy import CompletionStrategy, Typing, finish_run, type_for_run
 
 #: Without a known prompt, and without a time from the caller, this much silence ends the run.
 DEFAULT_IDLE_S = 2.0
@@ -30,18 +29,15 @@ UNSURE_S = 2.0
 State = Literal["prompt", "text", "pager", "quiet", "maybe_question"]
 
 
-class PromptStrategy:
+class PromptStrategy(CompletionStrategy):
     """Each line is answered by the prompt, or by silence; the lines of a text by their echo."""
-
-    ends_by_marks = False
 
     def __init__(self, terminal: TerminalState, lines: list[str], idle_s: float | None) -> None:
         """`idle_s` None: only the prompt ends a line."""
-        self._terminal = terminal
+        super().__init__(terminal)
         self._lines = lines
         self._number = 0
         self._idle_s = idle_s
-        self.next_check: float | None = None
 
     async def type(self, run: Run, writer: Writer) -> None:
         run.typing_on_device(self._terminal.stream.raw_size, self._terminal.last_line())
@@ -128,12 +124,6 @@ class PromptStrategy:
             return True
         run.line_failed(FailedLine(number=self._number, line=self._lines[self._number - 1], said=errors))
         return run.request.on_error == "continue"
-
-    def mark_received(self, run: Run, placed: PlacedMark) -> None:
-        """Marks do not end this run."""
-
-    def close(self) -> None:
-        """Nothing to release."""
 
     def _state(self, run: Run, line: str) -> State | None:
         """None if there is nothing to do about it."""

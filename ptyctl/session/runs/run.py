@@ -8,7 +8,7 @@ from typing import Literal
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest, FailedLine
-from ptyctl.core.states import RunEvent, RunState, next_run_state
+from ptyctl.core.states import RunState, next_run_state
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.signal import Signal
 
@@ -19,44 +19,8 @@ _SIGNAL_EXIT_CODES = (130, 137)
 
 
 @dataclass(frozen=True, slots=True)
-class RunSpec:
-    """What is run, for whom, and how.
-
-    Attributes:
-        command: the text that is typed, before any wrapping.
-        profile: how the terminal's prompts, pagers and questions are recognised.
-        started: when it was started, on the loop's clock; `started_ms` in epoch milliseconds.
-        driven: False if a person typed it or an earlier process started it: nothing is typed for it.
-        fence: the fencing token of the writer's lease.
-        submitted: the command as the caller gave it, if more is typed: a change to the directory `cwd`.
-    """
-
-    seq: int
-    command: str
-    profile: DeviceProfile
-    started: float
-    started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
-    request: ExecRequest | None = None
-    origin: Origin = "exec"
-    driven: bool = True
-    task_id: str | None = None
-    fence: int | None = None
-    submitted: str | None = None
-    cwd: str | None = None
-
-    @property
-    def block_id(self) -> str:
-        """`<seq>_<ts>`, unique in the session (docs/contracts.md, Addressing)."""
-        return f"{self.seq}_{self.started_ms}"
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
-    """What waits for an answer.
-
-    Attributes:
-        certain: False if the text may be something else.
-    """
+    """What waits for an answer. `certain` is False if the text may be something else."""
 
     text: str
     certain: bool = True
@@ -83,90 +47,85 @@ class RunResult:
     cancel_reason: str | None = None
 
 
+@dataclass(eq=False, slots=True)
 class Run:
     """The progress of one command. Only its methods change it; the states are in `core/states.py`.
 
     Attributes:
+        changed: notified when the run ends or asks a question.
+        command: the text that is typed, before any wrapping.
+        profile: how the terminal's prompts, pagers and questions are recognised.
+        started: when it was started, on the loop's clock; `started_ms` in epoch milliseconds.
+        driven: False if a person typed it or an earlier process started it: nothing is typed for it.
+        fence: the fencing token of the writer's lease.
+        submitted: the command as the caller gave it, if more is typed: a change to the directory `cwd`.
+        block_id: `<seq>_<ts>`, unique in the session (docs/contracts.md, Addressing).
         raw_begin, spool_begin: where the output begins, or None while that is unknown.
         echoed: whether the output from `raw_begin` begins with the prompt and the echo of the command.
         on_device: whether only a prompt or silence can end it: it runs on a device's CLI, or an unknown program.
         prompt_before: the prompt at which the command was typed.
+        sent: whether the command, or its first line, was typed completely.
         question: what waits for an answer.
         answered_at: when a caller last typed into the run, on the loop's clock.
         line: number of the last typed line, if lines are typed one by one; the first is 1.
         pages: number of pages that the pager showed.
         interrupted: whether an interrupt key was pressed.
         failed_lines: the lines that the device refused.
+        exit_code_reason: why no exit code can be determined.
         result: how the run ended, or None.
     """
 
-    def __init__(self, spec: RunSpec, changed: Signal) -> None:
-        """`changed` is notified when the run ends or asks a question."""
-        self.spec = spec
-        self.state: RunState = "queued"
-        self.raw_begin: int | None = None
-        self.spool_begin: int | None = None
-        self.echoed = False
-        self.on_device = False
-        self.prompt_before = ""
-        self.question: Question | None = None
-        self.answered_at = 0.0
-        self.line = 0
-        self.pages = 0
-        self.interrupted = False
-        self.failed_lines: list[FailedLine] = []
-        self.result: RunResult | None = None
-        self._changed = changed
-        self._typed_at: tuple[int, int] | None = None
-        self._sent = False
-        self._exit_code_reason: str | None = None
+    changed: Signal
+    seq: int
+    command: str
+    profile: DeviceProfile
+    started: float
+    started_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    request: ExecRequest | None = None
+    origin: Origin = "exec"
+    driven: bool = True
+    task_id: str | None = None
+    fence: int | None = None
+    submitted: str | None = None
+    cwd: str | None = None
+    block_id: str = field(init=False)
+    state: RunState = field(default="queued", init=False)
+    raw_begin: int | None = field(default=None, init=False)
+    spool_begin: int | None = field(default=None, init=False)
+    echoed: bool = field(default=False, init=False)
+    on_device: bool = field(default=False, init=False)
+    prompt_before: str = field(default="", init=False)
+    sent: bool = field(default=False, init=False)
+    question: Question | None = field(default=None, init=False)
+    answered_at: float = field(default=0.0, init=False)
+    line: int = field(default=0, init=False)
+    pages: int = field(default=0, init=False)
+    interrupted: bool = field(default=False, init=False)
+    failed_lines: list[FailedLine] = field(default_factory=list, init=False)
+    exit_code_reason: str | None = field(default=None, init=False)
+    result: RunResult | None = field(default=None, init=False)
+    _typed_at: tuple[int, int] | None = field(default=None, init=False)
 
-    @property
-    def block_id(self) -> str:
-        """See `RunSpec.block_id`."""
-        return self.spec.block_id
-
-    @property
-    def command(self) -> str:
-        """The command."""
-        return self.spec.command
-
-    @property
-    def profile(self) -> DeviceProfile:
-        """How prompts, pagers and questions are recognised."""
-        return self.spec.profile
-
-    @property
-    def request(self) -> ExecRequest | None:
-        """The caller's request."""
-        return self.spec.request
+    def __post_init__(self) -> None:
+        self.block_id = f"{self.seq}_{self.started_ms}"
 
     @property
     def ended(self) -> bool:
         """Whether the run has ended."""
         return self.result is not None
 
-    @property
-    def sent(self) -> bool:
-        """Whether the command, or its first line, was typed completely."""
-        return self._sent
-
     def unread(self, raw: int) -> bool:
         """Return whether a shell had not read the whole command when the output had this raw size.
 
         Its line editor may query the terminal at the prompt of each line (busybox). A reply would arrive after all lines.
         """
-        return self.spec.driven and not self.on_device and (self.raw_begin is None or raw <= self.raw_begin)
-
-    def wait_changed(self) -> Signal:
-        """Return the signal that is notified when the run ends or asks a question."""
-        return self._changed
+        return self.driven and not self.on_device and (self.raw_begin is None or raw <= self.raw_begin)
 
     # Progress, reported by the strategy that drives the run
 
     def typing(self, raw: int, spool: int, prompt: str) -> None:
         """The command is typed now, at this prompt."""
-        self._enter("type")
+        self.state = next_run_state(self.state, "type")
         self._typed_at = raw, spool
         self.prompt_before = prompt
 
@@ -180,18 +139,18 @@ class Run:
         """A line is typed now, of several."""
         self.line = number
         if self.state != "typing":
-            self._enter("type")
+            self.state = next_run_state(self.state, "type")
 
     def typed(self) -> None:
         """The text was typed."""
-        self._sent = True
+        self.sent = True
         if self.state == "typing":
-            self._enter("typed")
+            self.state = next_run_state(self.state, "typed")
 
     def attached(self, raw: int | None, spool: int | None) -> None:
         """The command was typed elsewhere; its output begins at these offsets."""
-        self._enter("attach")
-        self._sent = True
+        self.state = next_run_state(self.state, "attach")
+        self.sent = True
         self.raw_begin, self.spool_begin = raw, spool
 
     def output_began(self, raw: int, spool: int) -> None:
@@ -221,15 +180,15 @@ class Run:
     def asked(self, question: Question) -> None:
         """The program asks a question."""
         if self.state == "running":
-            self._enter("ask")
+            self.state = next_run_state(self.state, "ask")
         self.question = question
-        self._changed.notify()
+        self.changed.notify()
 
     def output_followed(self) -> None:
         """Output followed the question: it no longer waits for an answer."""
         self.question = None
         if self.state == "asking":
-            self._enter("answer")
+            self.state = next_run_state(self.state, "answer")
 
     def answered(self, now: float) -> None:
         """A caller typed into the run."""
@@ -242,7 +201,7 @@ class Run:
 
     def without_exit_code(self, reason: str | None) -> None:
         """No exit code can be determined, for this reason."""
-        self._exit_code_reason = reason
+        self.exit_code_reason = reason
 
     # The end
 
@@ -250,35 +209,9 @@ class Run:
         """Return whether the run was interrupted and its exit code shows that a signal ended it."""
         return self.interrupted and exit_code in _SIGNAL_EXIT_CODES
 
-    def finish(
-        self,
-        done_reason: DoneReason,
-        now: float,
-        *,
-        raw_end: int,
-        spool_end: int,
-        exit_code: int | None = None,
-        exit_code_reason: str | None = None,
-        prompt_after: str = "",
-        failure: PtyctlError | None = None,
-        cancel_reason: str | None = None,
-    ) -> None:
+    def finish(self, result: RunResult) -> None:
         """End the run. A second call has no effect."""
-        if self.result is not None:
-            return
-        self._enter("end")
-        self.result = RunResult(
-            done_reason,
-            round((now - self.spec.started) * 1000),
-            raw_end,
-            spool_end,
-            exit_code=exit_code,
-            exit_code_reason=None if exit_code is not None else exit_code_reason or self._exit_code_reason,
-            prompt_after=prompt_after,
-            failure=failure,
-            cancel_reason=cancel_reason,
-        )
-        self._changed.notify()
-
-    def _enter(self, event: RunEvent) -> None:
-        self.state = next_run_state(self.state, event)
+        if self.result is None:
+            self.state = next_run_state(self.state, "end")
+            self.result = result
+            self.changed.notify()

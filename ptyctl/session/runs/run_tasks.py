@@ -72,7 +72,7 @@ async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState) -> Non
 
 async def _cancel_later(run: Run, after_s: float, terminal: TerminalState, on_interrupt: Callable[[], None]) -> None:
     await asyncio.sleep(after_s)
-    if not run.ended:
+    if run.result is None:
         with suppress(PtyctlError):  # the channel has ended, which ends the run too
             await terminal.gate.interrupt(ETX, SYSTEM)
         on_interrupt()

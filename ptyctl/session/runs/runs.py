@@ -10,7 +10,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import render
-from ptyctl.core.states import ModeEvent, TerminalMode, next_mode
+from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
 from ptyctl.session.io.coalesced_timer import CoalescedTimer
 from ptyctl.session.io.gate import Writer
@@ -19,7 +19,7 @@ from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.transcript.block_recovery import OpenBlock
 
 from .eager_task import start_eagerly
-from .run import Origin, Run, RunSpec
+from .run import Origin, Run
 from .run_tasks import compile_responses, start_run_tasks
 from .shell_probe import ProbedShell
 from .strategy import Typing, finish_run
@@ -79,7 +79,7 @@ class Runs:
         submitted: str | None = None,
         cwd: str | None = None,
     ) -> Run:
-        """Start a run. It continues whether its caller waits or not. For `submitted` and `cwd` see `RunSpec`.
+        """Start a run. It continues whether its caller waits or not. For `submitted` and `cwd` see `Run`.
 
         Raises:
             PtyctlError: BUSY, naming the current run; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT.
@@ -89,7 +89,8 @@ class Runs:
         if self.current is not None or self._reserved_for:
             await self._wait_until_free()
             fence = self._terminal.gate.check(writer)
-        spec = RunSpec(
+        run = Run(
+            self.changed,
             self._next_seq,
             command,
             profile,
@@ -101,10 +102,10 @@ class Runs:
             submitted=submitted,
             cwd=cwd,
         )
-        run = self._add(spec)
+        self._add(run)
         self._on_begin(run)
         self._run_tasks = start_run_tasks(run, rules, self._terminal, self.interrupted)
-        self._start_typing(run, self._selector.begin(run, writer))
+        self._task = start_eagerly(self._type(run, self._selector.begin(run, writer)), f"run {run.block_id}")
         return run
 
     @contextlib.asynccontextmanager
@@ -163,9 +164,9 @@ class Runs:
         if self.current is None and kind == "begin" and placed.mark.nonce == self._selector.shell_nonce:
             self._begin_typed(placed)
         run, strategy = self.current, self._selector.strategy
-        if run is not None and strategy is not None and not run.ended:
+        if run is not None and strategy is not None and run.result is None:
             strategy.mark_received(run, placed)
-            if run.ended:  # release the terminal at once
+            if run.result is not None:  # release the terminal at once
                 self._finish(run)
         if kind == "prompt":
             self._prompt_raw_end, self._prompt_line = placed.raw_end, ""
@@ -179,14 +180,15 @@ class Runs:
 
     def far_end_gone(self) -> None:
         """The channel has ended. No task checks a command that a person typed, so it ends here."""
-        if self.current is not None and not self.current.spec.driven:
+        if self.current is not None and not self.current.driven:
             finish_run(self._terminal, self.current, "eof")
             self._finish(self.current)
 
     def resume(self, running: OpenBlock) -> None:
         """Continue a command that an earlier process started; marks will report its end."""
         block = running.block
-        spec = RunSpec(
+        run = Run(
+            self.changed,
             block.seq,
             block.cmd,
             UNKNOWN_DEVICE,
@@ -196,12 +198,9 @@ class Runs:
             driven=False,
             task_id=block.task_id,
         )
-        self._add(spec).attached(running.raw_begin, running.spool_begin)
+        self._add(run)
+        run.attached(running.raw_begin, running.spool_begin)
         self._selector.select_marks()
-
-    async def close(self) -> None:
-        """End the current run because the session is closed."""
-        await self.abort("the session was closed")
 
     async def abort(self, reason: str) -> None:
         """End the current run and everything that types for it."""
@@ -213,24 +212,21 @@ class Runs:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _add(self, spec: RunSpec) -> Run:
-        run = Run(spec, self.changed)
-        self._next_seq = spec.seq + 1
-        event: ModeEvent = "begin_interactive" if spec.origin == "interactive" else "begin_block"
-        self.mode = next_mode(self.mode, event)
+    def _add(self, run: Run) -> None:
+        self._next_seq = run.seq + 1
+        self.mode = next_mode(self.mode, "begin_interactive" if run.origin == "interactive" else "begin_block")
         self.current = run
         self._history[run.block_id] = run
         while len(self._history) > KEPT_RUNS:
             self._history.pop(next(iter(self._history)))
-        return run
 
     def _begin_typed(self, placed: PlacedMark) -> None:
         """A person typed a command: make a run for it."""
         reported = placed.mark.command
         command = reported.decode("utf-8", "replace") if reported is not None else self._command_on_screen(placed.raw_begin)
-        run = self._add(
-            RunSpec(self._next_seq, command.strip(), UNKNOWN_DEVICE, self._terminal.now(), origin="typed", driven=False)
-        )
+        now = self._terminal.now()
+        run = Run(self.changed, self._next_seq, command.strip(), UNKNOWN_DEVICE, now, origin="typed", driven=False)
+        self._add(run)
         run.attached(placed.raw_end, placed.spool_end)
         self._on_begin(run)
         self._selector.select_marks()
@@ -243,9 +239,6 @@ class Runs:
         first = next((at for at in reversed(range(len(lines))) if lines[at].startswith(prompt)), 0)
         more = [line.removeprefix(_CONTINUATION_PROMPT) for line in lines[first + 1 :]]
         return "\n".join([lines[first].removeprefix(prompt), *more])
-
-    def _start_typing(self, run: Run, typing: Typing) -> None:
-        self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
 
     async def _type(self, run: Run, typing: Typing) -> None:
         """Type for a run and check it afterwards: while input is being sent, the terminal's state says little."""
@@ -265,11 +258,11 @@ class Runs:
         signal.observe(None)
         if run is None:
             return
-        typing = strategy.check(run) if strategy is not None and not run.ended else None
-        if run.ended:
+        typing = strategy.check(run) if strategy is not None and run.result is None else None
+        if run.result is not None:
             self._finish(run)
         elif typing is not None:
-            self._start_typing(run, typing)
+            self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
         elif strategy is not None:
             signal.observe(self._check)
             if strategy.next_check is not None:
@@ -286,7 +279,7 @@ class Runs:
             finish_run(self._terminal, run, "cancelled", failure=error)
 
     def _finish(self, run: Run) -> None:
-        if not run.ended:  # the server ends
+        if run.result is None:  # the server ends
             finish_run(self._terminal, run, "cancelled")
         if self.current is run:
             self.current = None
@@ -294,7 +287,7 @@ class Runs:
             for task in self._run_tasks:
                 task.cancel()
             self._run_tasks.clear()
-            if run.spec.driven:
+            if run.driven:
                 self._selector.run_ended(run)
             self.mode = next_mode(self.mode, "end")
             self._on_end(run)
@@ -316,7 +309,7 @@ class Runs:
 
     def _busy(self, run: Run) -> PtyctlError:
         mode = "interactive mode" if self.mode == "interactive" else "block running"
-        command = _shortened(run.spec.submitted or run.command)
+        command = _shortened(run.submitted or run.command)
         return PtyctlError(
             ErrorCode.BUSY,
             f"{mode}: block {run.block_id} is still running ({command})",

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any, BinaryIO
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marks import PlacedMark
-from ptyctl.core.shells import shell_change
+from ptyctl.core.shells import Dialect, shell_change
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .run import Run
+from .run import Run, RunResult
 
 #: A prompt without a mark must stay the end of the output for this long (seconds): if the command may have started another
 #: shell, and if the text may be a program's question.
 UNMARKED_PROMPT_S = 0.5
 UNMARKED_UNSURE_S = 2.0
+#: fish lays out and colours the whole line again for about every hundred keys: typing 100 KB took 50 s. Longer commands than
+#: this are sourced from a memory file instead; typing this many characters takes fish 20 ms.
+_FISH_TYPED_LIMIT = 500
 
 #: Input that is to be typed for a run.
 Typing = Coroutine[Any, Any, object]
 
 
-class CompletionStrategy(Protocol):
+class CompletionStrategy:
     """Types one run's command and detects its end.
 
     Attributes:
@@ -32,20 +36,84 @@ class CompletionStrategy(Protocol):
         next_check: when to check again if no output arrives, on the loop's clock.
     """
 
-    ends_by_marks: bool
-    next_check: float | None
+    ends_by_marks = False
+
+    def __init__(self, terminal: TerminalState) -> None:
+        self.next_check: float | None = None
+        self._terminal = terminal
 
     async def type(self, run: Run, writer: Writer) -> None:
         """Type the command."""
+        raise NotImplementedError
 
     def check(self, run: Run) -> Typing | None:
         """Finish the run if it has ended. Otherwise return input that must be typed, if any; check again after that."""
+        raise NotImplementedError
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         """Handle a mark of this session."""
 
     def close(self) -> None:
         """The run has ended: release its resources."""
+
+
+class ShellStrategy(CompletionStrategy):
+    """A command in a shell that sends marks: recognises a prompt that came without the mark of the run's end."""
+
+    ends_by_marks = True
+    _command_file: BinaryIO | None = None
+    _line_feeds = 0
+    _line_editor = False
+
+    def close(self) -> None:
+        if self._command_file is not None:
+            self._command_file.close()
+
+    def _begin(self, run: Run, dialect: Dialect | None) -> str:
+        """Record the state at the prompt, and return the command to type.
+
+        A long one in fish is read from memory (memfd_create(2)). `dialect` is None if the shell cannot read this process's
+        files: it is another user's, or on another machine.
+        """
+        stream = self._terminal.stream
+        run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
+        self._line_feeds = stream.line_feeds
+        self._line_editor = self._terminal.line_editor_active()
+        if dialect != "fish" or len(run.command) <= _FISH_TYPED_LIMIT:
+            return run.command
+        self._command_file = os.fdopen(os.memfd_create("command"), "wb")
+        self._command_file.write(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
+        self._command_file.flush()
+        return f"source /proc/{os.getpid()}/fd/{self._command_file.fileno()}"
+
+    def _at_unmarked_prompt(self, run: Run, *, begun: bool, ended: bool = False) -> bool:
+        """Return whether the end of the output is a prompt that ends the run.
+
+        Args:
+            begun: the command has begun to run, so the text may be its output.
+            ended: the command has ended, and only the mark of the prompt is missing.
+        """
+        terminal = self._terminal
+        quiet_s = terminal.now() - terminal.stream.last_data
+        if quiet_s < UNMARKED_PROMPT_S or terminal.stream.line_feeds == self._line_feeds:
+            return False
+        certainty = terminal.prompt.match(terminal.last_line(), run.profile)
+        if certainty is None or not begun:
+            return certainty is not None
+        # if the command only may have started another shell, bracketed paste must be on: the previous shell turned its own off
+        change = shell_change(run.command)
+        if change == "yes" or (change == "maybe" and BRACKETED_PASTE in terminal.stream.terminal_modes):
+            return True
+        if terminal.line_editor_active() != self._line_editor or terminal.shell_in_foreground() is False:
+            return False  # a program that asks has no line editor, and the kernel knows the foreground process group
+        return ended or (certainty == "exact" and quiet_s >= UNMARKED_UNSURE_S)
+
+    def _next_prompt_check(self) -> float | None:
+        """Return when `_at_unmarked_prompt` may become true if no output arrives."""
+        now, since = self._terminal.now(), self._terminal.stream.last_data
+        if now < since + UNMARKED_PROMPT_S:
+            return since + UNMARKED_PROMPT_S
+        return since + UNMARKED_UNSURE_S if now < since + UNMARKED_UNSURE_S else None
 
 
 def finish_run(
@@ -66,17 +134,20 @@ def finish_run(
     A command that ended the shell has the shell's exit code.
     """
     stream = terminal.stream
-    run.finish(
+    if reason == "eof" and exit_code is None:
+        exit_code = terminal.exit_code()
+    result = RunResult(
         reason,
-        terminal.now(),
+        round((terminal.now() - run.started) * 1000),
         raw_end=stream.raw_size if raw_end is None else raw_end,
         spool_end=stream.spool_end if spool_end is None else spool_end,
-        exit_code=terminal.exit_code() if reason == "eof" and exit_code is None else exit_code,
-        exit_code_reason=exit_code_reason,
+        exit_code=exit_code,
+        exit_code_reason=None if exit_code is not None else exit_code_reason or run.exit_code_reason,
         prompt_after=prompt_after,
         failure=failure,
         cancel_reason=cancel_reason,
     )
+    run.finish(result)
 
 
 async def type_for_run(terminal: TerminalState, run: Run, text: str, writer: Writer) -> None:
@@ -88,47 +159,3 @@ async def type_for_run(terminal: TerminalState, run: Run, text: str, writer: Wri
         if error.code is not ErrorCode.LOCK_LOST:
             raise
     run.typed()
-
-
-class UnmarkedPrompt:
-    """Detects a prompt that came without the mark of a run's end. Created before the command is typed, at the prompt."""
-
-    def __init__(self, terminal: TerminalState, run: Run) -> None:
-        self._terminal = terminal
-        self._run = run
-        self._line_feeds = terminal.stream.line_feeds
-        self._line_editor = terminal.line_editor_active()
-
-    def ends_run(self, *, begun: bool, ended: bool = False) -> bool:
-        """Return whether the end of the output is a prompt that ends the run.
-
-        Args:
-            begun: the command has begun to run, so the text may be its output.
-            ended: the command has ended, and only the mark of the prompt is missing.
-        """
-        terminal = self._terminal
-        quiet_s = terminal.now() - terminal.stream.last_data
-        if quiet_s < UNMARKED_PROMPT_S or terminal.stream.line_feeds == self._line_feeds:
-            return False
-        certainty = terminal.prompt.match(terminal.last_line(), self._run.profile)
-        if certainty is None or not begun:
-            return certainty is not None
-        if self._other_shell():
-            return True
-        if terminal.line_editor_active() != self._line_editor or terminal.shell_in_foreground() is False:
-            return False  # a program that asks has no line editor, and the kernel knows the foreground process group
-        return ended or (certainty == "exact" and quiet_s >= UNMARKED_UNSURE_S)
-
-    def next_check(self) -> float | None:
-        """Return when `ends_run` may become true if no output arrives."""
-        now, since = self._terminal.now(), self._terminal.stream.last_data
-        waits = (UNMARKED_PROMPT_S, UNMARKED_UNSURE_S)
-        return next((since + wait_s for wait_s in waits if now < since + wait_s), None)
-
-    def _other_shell(self) -> bool:
-        """Return whether the command has started another shell.
-
-        If it only may have, bracketed paste must be on: the previous shell turned its own off.
-        """
-        change = shell_change(self._run.command)
-        return change == "yes" or (change == "maybe" and BRACKETED_PASTE in self._terminal.stream.terminal_modes)
