@@ -13,6 +13,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Material for MkDocs announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
+# Tests start hundreds of Python processes. Without byte code, each of them compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 from ptyctl.api.controller import Controller
 from ptyctl.core import json_lines
-from ptyctl.mcp.message_stream import MessageReader, MessageWriter
-from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
@@ -88,12 +86,15 @@ class DaemonServer:
             if hello["speaks"] == "rpc":
                 await RpcConnection(self._controller, reader, writer).run()
             else:
-                await self._serve_mcp(hello.get("toolsets", "core"), reader, writer)
+                serve_tools = await asyncio.to_thread(_import_mcp)
+                await serve_tools(self._controller, choose(hello.get("toolsets", "core")), reader, writer)
 
-    async def _serve_mcp(self, toolsets: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        server = build_server(self._controller, choose(toolsets))
-        out = MessageWriter(writer)
-        await server.run(MessageReader(reader, out), out, server.create_initialization_options())
+
+def _import_mcp() -> Callable[..., Awaitable[None]]:
+    """Import the MCP SDK, which takes longer than the rest of the daemon's start, when the first MCP client connects."""
+    from ptyctl.mcp.connection import serve_tools
+
+    return serve_tools
 
 
 class _RejectedError(Exception):

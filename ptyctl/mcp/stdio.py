@@ -14,14 +14,14 @@ from mcp.server.lowlevel import Server
 
 from ptyctl.core import json_lines
 
-from .message_stream import MessageReader, MessageWriter, Sink
+from .connection import serve_streams
+from .message_stream import Sink
 
 
 async def serve_stdio(server: Server[Any]) -> None:
     """Serve the client until it closes stdin; calls that are still running are cancelled."""
     async with standard_streams() as (source, sink):
-        writer = MessageWriter(sink)
-        await server.run(MessageReader(source, writer), writer, server.create_initialization_options())
+        await serve_streams(server, source, sink)
 
 
 @asynccontextmanager

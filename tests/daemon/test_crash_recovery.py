@@ -204,6 +204,7 @@ async def test_conversation_survives_daemon(life: Life) -> None:
     assert second.notices == ["the server was replaced; the terminal and all programs in it continue"]
 
 
+@pytest.mark.timeout(300)
 async def test_thirty_kills_under_load_lose_and_duplicate_no_output(life: Life, tmp_path: Path) -> None:
     chance = random.Random(20261120)
     flood = await life.open(command=LINE_GENERATOR)

@@ -77,7 +77,7 @@ def test_cancelled_title_is_ignored() -> None:
 
 @pytest.mark.parametrize("size", [1, 1000, 4096, 4097, 100_000])
 def test_overlong_sequence_is_skipped(size: int) -> None:
-    strings = b"".join(b"\x1b%c2;%b\x1b\\" % (introducer, b"x" * 20_000) for introducer in b"]P_^X")
+    strings = b"".join(b"\x1b%c2;%b\x1b\\" % (introducer, b"x" * 6_000) for introducer in b"]P_^X")
     data = strings + b"a\x1b[" + b"1;" * 5_000 + b"1Hb\x1b[0;" + b"0;" * 5_000 + b"1mc\x1b " + b" " * 5_000 + b"cd"
     model = ScreenModel(10, 3)
     for begin in range(0, len(data), size):
