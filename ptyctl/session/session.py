@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.session import Expect, Pace, SessionEntry
 from ptyctl.core.lease import Lease, Leases
+from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.states import SessionState, StateEvent, next_state
 from ptyctl.platforms import DeviceProfile, Platform, common
@@ -19,7 +20,7 @@ from ptyctl.session.device.login_credentials import NO_CREDENTIALS, LoginCredent
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.input_log import InputLog
-from ptyctl.session.io.output_stream import GapStarted, MarkReceived, OutputStream, StreamEnded
+from ptyctl.session.io.output_stream import GapStarted, OutputStream, StreamEnded
 from ptyctl.session.io.prompt import Prompt
 from ptyctl.session.io.publisher import Publisher, Unsubscribe
 from ptyctl.session.io.signal import Signal
@@ -150,7 +151,7 @@ class Session:
             on_end=self._run_ended,
         )
         self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
-        self.stream.subscribe(MarkReceived, lambda event: self.runs.mark_received(event.placed))
+        self.stream.subscribe(PlacedMark, self.runs.mark_received)
         self.stream.subscribe(GapStarted, self._gap_started)
         self.stream.subscribe(StreamEnded, self._channel_ended)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark
 from ptyctl.core.normaliser import Normaliser
@@ -35,13 +35,6 @@ LATE_HOLD_S = 0.02
 LINE_BYTES = 4096
 #: Receive buffer while secrets are masked. Shared by all streams: each emptying is synchronous.
 _UNMASKED = bytearray(64 * 1024)
-
-
-@dataclass(frozen=True, slots=True)
-class MarkReceived:
-    """A shell mark was read; its text, if any, is in the spool."""
-
-    placed: PlacedMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +68,8 @@ class StreamEnded:
     reason: ChannelError
 
 
-OutputEvent = MarkReceived | OutputNotPersisted | GapStarted | SpoolFlushed | PersistentSecretsChanged | StreamEnded
-Event = TypeVar("Event", bound=OutputEvent)
+#: What is published. A `PlacedMark` is a shell mark that was read; its text, if any, is in the spool.
+OutputEvent = PlacedMark | OutputNotPersisted | GapStarted | SpoolFlushed | PersistentSecretsChanged | StreamEnded
 #: Called for each received chunk with its raw offset and its bytes, once its text and marks are in the spool.
 OutputHandler = Callable[[int, bytes], None]
 
@@ -85,7 +78,16 @@ class OutputStream(Receiver):
     """The output of one session across all its incarnations: offsets only grow.
 
     Attributes:
+        folder: the session's folder.
+        raw_size: number of raw bytes received: the offset of the next byte.
+        spool_end: size of the spool: the offset of the next byte of text.
         signal: wakes waiters when output arrives, the terminal is resized or the stream ends.
+        wait: waits for a change of the stream; see `Signal.wait`.
+        notify_waiters: wakes all waiters, for a change of what they check besides the stream.
+        subscribe: calls a handler for each event of a type; see `Publisher.subscribe`.
+        read_raw: returns the persisted raw bytes between two offsets; fewer if some were not persisted.
+        read_spool_file: returns spool text between two offsets as far as it is on disk.
+        disk_bytes: returns how many bytes the output takes on disk.
         ended: why the channel ended, or None.
         last_data: when the last byte arrived, on the loop's clock.
         prompts: the spool ranges of prompt marks' lines.
@@ -96,9 +98,11 @@ class OutputStream(Receiver):
     def __init__(self, folder: Path, window_bytes: int, quota_bytes: int, state: TranscriptState | None = None) -> None:
         """`state` is what recovery found in the folder; without it the folder is created."""
         state = state or new_folder(folder, quota_bytes)
+        self.folder = folder
         self.transcript = Transcript(folder, state, on_gap=self._gap_started, resume_state=self._resume_state)
         self.window = SpoolWindow(window_bytes, state.spool_size)
         self.normaliser = state.normaliser or Normaliser(state.raw.size, state.spool_size)
+        self.raw_size, self.spool_end = self.normaliser.raw, self.window.end
         self.prompts = state.prompts
         self.last_prompt: Mark | None = state.last_prompt
         self.widths = WidthHistory(DEFAULT_COLUMNS)
@@ -116,14 +120,12 @@ class OutputStream(Receiver):
         self._hold_timer: asyncio.TimerHandle | None = None
         self._output_handlers: tuple[OutputHandler, ...] = ()
         self._publisher = Publisher()
+        self.wait, self.notify_waiters, self.subscribe = self.signal.wait, self.signal.notify, self._publisher.subscribe
+        self.read_raw, self.read_spool_file = self.transcript.raw.read, self.transcript.read_spool
+        self.disk_bytes = self.transcript.disk_bytes
         self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]  # avoids a call per read
 
     # Offsets and content
-
-    @property
-    def raw_size(self) -> int:
-        """Number of raw bytes received: the offset of the next byte."""
-        return self.normaliser.raw
 
     @property
     def raw_kept(self) -> int:
@@ -145,19 +147,9 @@ class OutputStream(Receiver):
         return self.transcript.raw.size_on_disk()
 
     @property
-    def folder(self) -> Path:
-        """The session's folder."""
-        return self.transcript.folder
-
-    @property
-    def spool_end(self) -> int:
-        """Size of the spool: the offset of the next byte of text."""
-        return self.window.end
-
-    @property
     def spool_start(self) -> int:
         """The oldest spool offset that a cursor may have."""
-        return max(0, self.window.end - self.window.limit)
+        return max(0, self.spool_end - self.window.limit)
 
     @property
     def terminal_modes(self) -> set[int]:
@@ -181,18 +173,10 @@ class OutputStream(Receiver):
         """Record that a command is typed now; see `reader_changed_raw`."""
         self._command_typed_raw = self.raw_size
 
-    def read_raw(self, begin: int, end: int) -> bytes:
-        """Return the persisted raw bytes between two offsets; fewer if some were not persisted."""
-        return self.transcript.raw.read(begin, end)
-
     def read(self, begin: int, end: int) -> bytes:
         """Return spool text between two offsets, from memory or from disk."""
         if begin >= self.window.start:
             return self.window.read(begin, end)
-        return self.transcript.read_spool(begin, end)
-
-    def read_spool_file(self, begin: int, end: int) -> bytes:
-        """Return spool text between two offsets as far as it is on disk."""
         return self.transcript.read_spool(begin, end)
 
     def first_readable(self, offset: int) -> int:
@@ -215,22 +199,13 @@ class OutputStream(Receiver):
 
     def last_raw_line(self) -> bytes:
         """Return the persisted raw bytes after the last line feed."""
-        return self.read_raw(max(self.raw_kept - LINE_BYTES, 0), self.raw_kept).rpartition(b"\n")[2]
+        end = self.raw_kept
+        return self.read_raw(max(end - LINE_BYTES, 0), end).rpartition(b"\n")[2]
 
     def next_counter(self, nonce: str) -> int:
         """Return the counter for a mark that ptyctl types."""
         assert self.normaliser.reader is not None
         return self.normaliser.reader.next_counter(nonce)
-
-    # Waiters and subscriptions
-
-    def wait(self, until: float | None = None, *, coalesce: bool = False) -> Coroutine[Any, Any, None]:
-        """Wait for a change of the stream; see `Signal.wait`."""
-        return self.signal.wait(until, coalesce=coalesce)
-
-    def notify_waiters(self) -> None:
-        """Wake all waiters, for a change of what they check besides the stream."""
-        self.signal.notify()
 
     def subscribe_output(self, handler: OutputHandler) -> Unsubscribe:
         """Call `handler(raw_offset, data)` for each received chunk, in the order of subscription.
@@ -243,10 +218,6 @@ class OutputStream(Receiver):
             self._output_handlers = tuple(each for each in self._output_handlers if each is not handler)
 
         return unsubscribe
-
-    def subscribe(self, kind: type[Event], handler: Callable[[Event], None]) -> Unsubscribe:
-        """Call `handler` for each event of a type; see `Publisher`."""
-        return self._publisher.subscribe(kind, handler)
 
     # Incarnations and size
 
@@ -357,11 +328,12 @@ class OutputStream(Receiver):
             rest = rest[size:]
 
     def _received(self, nbytes: int) -> None:
-        data, begin = self.transcript.raw.take(nbytes), self.normaliser.raw
+        data, begin = self.transcript.raw.take(nbytes), self.raw_size
         if not self.transcript.raw.persisting:
             self._publisher.publish(OutputNotPersisted(data))
         self.last_data = self._loop.time()
         self.transcript.received(begin, self.spool_end, int(time.time() * 1000))
+        self.raw_size = begin + nbytes
         self._append_text(self.normaliser.feed(data, self.transcript.row_ts))
         if self.normaliser.marks:
             placed, self.normaliser.marks = self.normaliser.marks, []
@@ -378,10 +350,11 @@ class OutputStream(Receiver):
             self.prompts.add(placed.spool_begin, placed.spool_end)
             self.transcript.add_prompt(self.prompts.packed(len(self.prompts) - 1))
             self.last_prompt = placed.mark
-        self._publisher.publish(MarkReceived(placed))
+        self._publisher.publish(placed)
 
     def _append_text(self, text: bytes) -> None:
         self.window.append(text)
+        self.spool_end = self.window.end
         self.transcript.append(text)
         if self._flush_timer is None:
             self._flush_timer = self._loop.call_later(FLUSH_S, self.flush)
@@ -395,10 +368,6 @@ class OutputStream(Receiver):
             self._flush_timer = None
         self.transcript.flush()
         self._publisher.publish(SpoolFlushed())
-
-    def disk_bytes(self) -> int:
-        """Return how many bytes the output takes on disk."""
-        return self.transcript.disk_bytes()
 
     def close(self) -> None:
         """Release the files and the window; `read` still works, from disk."""

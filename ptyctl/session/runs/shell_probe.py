@@ -6,10 +6,10 @@ import random
 from dataclasses import dataclass
 
 from ptyctl.core.marker import FISH_ERROR_PREFIX, AsciiMarker, Marker, shell_probe
+from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import Dialect
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import Writer
-from ptyctl.session.io.output_stream import MarkReceived
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
 #: How long a shell may take to answer a probe (seconds).
@@ -36,8 +36,8 @@ async def probe_shell(terminal: TerminalState, profile: DeviceProfile, nonce: st
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
-    marks: list[MarkReceived] = []
-    unsubscribe = terminal.stream.subscribe(MarkReceived, marks.append)
+    marks: list[PlacedMark] = []
+    unsubscribe = terminal.stream.subscribe(PlacedMark, marks.append)
     try:
         await output_of(terminal, profile, marker.line(":", terminal.stream.next_counter(nonce)), writer)
     finally:
