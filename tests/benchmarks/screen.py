@@ -170,7 +170,7 @@ def _reads(line: str) -> list[bytes]:
 def _without_a_screen() -> AbstractContextManager[object]:
     """Disable the screen of all sessions: query detection and checkpoints."""
     stack = ExitStack()
-    stack.enter_context(patch("ptyctl.session.io.query_detection.QueryListener.received", lambda listener, raw, data: None))
+    stack.enter_context(patch("ptyctl.session.screen.query_detection.QueryListener.received", lambda listener, raw, data: None))
     stack.enter_context(patch("ptyctl.session.screen.screen.Screen.output_flushed", lambda screen: None))
     return stack
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
-from ptyctl.session.transcript.append_file import AppendFile
+from ptyctl.session.transcript.append_file import AppendFile, replace_file
 
 from .screen_replay import ScreenReplay
 
@@ -24,7 +24,6 @@ from .screen_replay import ScreenReplay
 CHECKPOINT_S = 0.5
 #: Lines kept after they scrolled off the main screen.
 SCROLLBACK_LINES = 1000
-_FILE_MODE = 0o600
 
 
 class Checkpoints:
@@ -77,16 +76,9 @@ class Checkpoints:
         """Replace the snapshot atomically; return False if the disk is full and the old one stays."""
         snapshot = {**snapshot_fields(replay.model.snapshot()), "ts": _now_ms(), **_state(replay)}
         snapshot["scrollback"] = replay.model.scrollback(SCROLLBACK_LINES)
-        draft = self._folder / "screen.snapshot.json.new"
-        try:
-            draft.touch(_FILE_MODE)
-            draft.write_text(json.dumps(snapshot, ensure_ascii=False), "utf-8")
-            draft.replace(self._folder / "screen.snapshot.json")
-        except OSError:
-            draft.unlink(missing_ok=True)
-            return False
-        self._has_snapshot = True
-        return True
+        written = replace_file(self._folder / "screen.snapshot.json", json.dumps(snapshot, ensure_ascii=False))
+        self._has_snapshot = self._has_snapshot or written
+        return written
 
     def close(self) -> None:
         """Close the file of checkpoints."""
@@ -133,9 +125,7 @@ def _replay_from(state: Any, steps: int) -> ScreenReplay | None:
 
 def _painted(cols: int, rows: int, lines: list[str], paint: bytes) -> ScreenModel:
     """Return a model with a scrollback and a painted screen. The scrollback is printed on a wide terminal and scrolled off."""
-    width = max(
-        (len(line) if line.isascii() else 2 * len(line) for line in lines), default=0
-    )  # a character has up to two cells
+    width = 2 * max(map(len, lines), default=0)  # a character has up to two cells
     model = ScreenModel(max(cols, width), rows, scrollback=SCROLLBACK_LINES)
     if lines:
         model.feed("".join(f"{line}\r\n" for line in lines).encode() + b"\n" * (rows - 1))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from ptyctl.session.io.gate import Gate
 from ptyctl.session.io.output_stream import OutputNotPersisted, OutputStream, SpoolFlushed
-from ptyctl.session.io.query_detection import QueryListener
 from transports.channel import Channel
 
 from .checkpoints import Checkpoints
 from .deltas import Deltas
 from .output_source import OutputSource
+from .query_detection import QueryListener
 from .query_responder import QueryResponder
 from .screen import Screen
 
@@ -44,17 +44,12 @@ class Display:
             size: columns and rows of the terminal when it was opened.
             channel: returns the current channel.
             new: whether the folder was just created.
-            command_unread: returns whether a shell had not yet read the command typed for the current run when the output had
-            this
-                raw size.
+            command_unread: returns whether a shell had not yet read the current run's command at this raw size of the output.
         """
-        self._stream = stream
-        self._channel = channel
-        self._command_unread = command_unread
         self.source = OutputSource(stream.transcript, size)
         self.screen = Screen(self.source, Checkpoints(folder, new=new), recorded=lambda: self.deltas.recording)
         self.deltas = Deltas(folder, self.screen, stream, conversation_id)
-        self._responder = QueryResponder(self.screen, gate, self)
+        self._responder = QueryResponder(self.screen, gate, stream, channel, command_unread)
         self._queries = QueryListener(self._responder, self.source.tail)
         stream.subscribe_output(self._queries.received)
         stream.subscribe(OutputNotPersisted, lambda event: self.source.add_unpersisted(event.data))
@@ -82,23 +77,3 @@ class Display:
     def terminal_replaced(self) -> None:
         """Drop incomplete queries of the previous terminal."""
         self._queries.reset()
-
-    # The program that sends queries: implements QueryingProgram
-
-    def can_reply(self) -> bool:
-        """Return whether the terminal can take a reply."""
-        channel = self._channel()
-        return channel is not None and channel.pty_enabled
-
-    def in_canonical_mode(self) -> bool | None:
-        """Return whether the terminal reads whole lines, so that no program awaits single keys; None if unknown."""
-        channel = self._channel()
-        return None if channel is None else channel.canonical
-
-    def ended_since(self, raw: int) -> bool:
-        """Return whether another program reads the terminal since raw offset `raw`.
-
-        A shell returned to its prompt, or a command was typed: a line editor that queried the terminal at its prompt has
-        stopped reading then, and the new program would get the reply.
-        """
-        return self._stream.reader_changed_raw >= raw or self._command_unread(raw)

@@ -7,11 +7,13 @@ for each query, when the query has just arrived.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.session.io.gate import Gate
+from ptyctl.session.io.output_stream import OutputStream
+from transports.channel import Channel
 
 from .screen import Screen
 from .screen_replay import MAX_REPLIES
@@ -48,29 +50,23 @@ class TokenBucket:
         self._tokens -= count
 
 
-class QueryingProgram(Protocol):
-    """What is known of the program that sent the queries."""
-
-    def can_reply(self) -> bool:
-        """Return whether the terminal can take a reply."""
-        ...
-
-    def in_canonical_mode(self) -> bool | None:
-        """Return whether the terminal reads whole lines; None if unknown."""
-        ...
-
-    def ended_since(self, raw: int) -> bool:
-        """Return whether another program reads the terminal since raw offset `raw`."""
-        ...
-
-
 class QueryResponder:
-    """Types the screen's replies; the handler of a `QueryListener`."""
+    """Types the screen's replies to the queries that a `QueryListener` reports."""
 
-    def __init__(self, screen: Screen, gate: Gate, program: QueryingProgram) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        gate: Gate,
+        stream: OutputStream,
+        channel: Callable[[], Channel | None],
+        command_unread: Callable[[int], bool],
+    ) -> None:
+        """See `Display` for `channel` and `command_unread`."""
         self._screen = screen
         self._gate = gate
-        self._program = program
+        self._stream = stream
+        self._channel = channel
+        self._command_unread = command_unread
         self._limit = TokenBucket(BURST, REPLIES_PER_S)
         self._searching = self._pending = False
         self._asked_at = 0.0
@@ -78,13 +74,13 @@ class QueryResponder:
         self._task: asyncio.Task[None] | None = None
 
     def output_may_hold_query(self, raw: int) -> None:
-        """Make the screen keep replies to queries from raw offset `raw` on."""
+        """Make the screen keep replies to queries from raw offset `raw` on: this output is about to be searched."""
         self._searching = True
-        if not self._screen.collecting_replies and self._program.can_reply():
+        if not self._screen.collecting_replies and self._can_reply():
             self._screen.collect_replies_from(raw)
 
     def queries_detected(self, raw_end: int | None) -> None:
-        """Reply to the queries up to `raw_end`, or stop collecting replies if there are none."""
+        """Reply to the queries up to `raw_end`, or stop collecting replies if there are none (None)."""
         self._searching = False
         now = asyncio.get_running_loop().time()
         if raw_end is not None and self._screen.collecting_replies and self._limit.available(now):
@@ -115,21 +111,27 @@ class QueryResponder:
             if not self._searching:
                 self._screen.collect_replies_from(None)
 
+    def _can_reply(self) -> bool:
+        channel = self._channel()
+        return channel is not None and channel.pty_enabled
+
     async def _still_awaited(self, raw: int) -> bool:
         """Return whether the program that asked at `raw` probably still waits."""
         deadline = asyncio.get_running_loop().time() + RAW_MODE_S
         while True:
-            canonical = self._program.in_canonical_mode()
+            channel = self._channel()
+            canonical = None if channel is None else channel.canonical
             # a shell's mark from before it left canonical mode has arrived after this pause
             await asyncio.sleep(2 * HOLD_S if canonical is None else HOLD_S)
-            if self._program.ended_since(raw):
+            # a shell returned to its prompt or a command was typed: another program would get the reply
+            if self._stream.reader_changed_raw >= raw or self._command_unread(raw):
                 return False
             if not canonical or asyncio.get_running_loop().time() >= deadline:
                 return not canonical
 
     async def _type(self, replies: list[bytes], asked_at: float) -> None:
         now = asyncio.get_running_loop().time()
-        if not self._program.can_reply() or now - asked_at > LATE_S:
+        if not self._can_reply() or now - asked_at > LATE_S:
             return
         replies = replies[: self._limit.available(now)]
         self._limit.take(len(replies))

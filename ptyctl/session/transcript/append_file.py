@@ -15,6 +15,19 @@ BATCH_BYTES = 64 * 1024
 _FILE_MODE = 0o600
 
 
+def replace_file(path: Path, text: str) -> bool:
+    """Replace a file atomically. Return False if the disk is full and the old file stays."""
+    draft = path.with_name(f"{path.name}.new")
+    try:
+        draft.touch(_FILE_MODE)
+        draft.write_text(text, "utf-8")
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        return False
+    return True
+
+
 def json_line(row: Mapping[str, object]) -> bytes:
     """Return a row of a JSON Lines file."""
     return to_json(row) + b"\n"

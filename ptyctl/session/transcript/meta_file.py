@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .append_file import replace_file
+
 #: A postponed write starts this long after the first request for it.
 DELAY_S = 1.0
-_FILE_MODE = 0o600
 
 
 class MetaFile:
@@ -60,12 +61,5 @@ class MetaFile:
                 self._replace(meta)
 
     def _replace(self, meta: dict[str, Any]) -> None:
-        draft = self._path.with_name("meta.json.new")
-        try:
-            draft.touch(_FILE_MODE)
-            draft.write_text(json.dumps(meta, indent=1))
-            draft.replace(self._path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-        else:
+        if replace_file(self._path, json.dumps(meta, indent=1)):
             self.stored = meta

@@ -67,7 +67,7 @@ class RawLog:
             BlockingIOError: another process owns the file.
             OSError: the file cannot be opened.
         """
-        self._path = path
+        self.path = path
         self._quota = quota_bytes
         self._fd = _open_locked(path)
         self.size = self.persisted_size = os.fstat(self._fd).st_size
@@ -92,18 +92,13 @@ class RawLog:
             self._extend()
             return self.get_buffer()
         self._release_view()
-        self._touch(self._map, self.size - self._base)
-        self._view = memoryview(self._map)[self.size - self._base :]
-        return self._view
-
-    def _touch(self, extent: mmap.mmap, at: int) -> None:
-        """Fault in the pages that the next read from a terminal fills; it returns at most one page.
-
-        If the process is killed during a page fault in that read, the kernel loses the 64 bytes that it has already taken from
-        the terminal.
-        """
+        extent, at = self._map, self.size - self._base
+        # Fault in the pages that the next read from a terminal fills; it returns at most one page. If the process is killed
+        # during a page fault in that read, the kernel loses the 64 bytes that it has already taken from the terminal.
         extent[at] = 0
         extent[min(at + mmap.PAGESIZE, len(extent) - 1)] = 0
+        self._view = memoryview(extent)[at:]
+        return self._view
 
     def take(self, nbytes: int) -> bytes:
         """Add `nbytes` from the buffer to the log and return them."""
@@ -118,14 +113,10 @@ class RawLog:
         self.size += nbytes
         return data
 
-    @property
-    def path(self) -> Path:
-        return self._path
-
     def size_on_disk(self) -> int:
         """Return the size of the file with the room allocated ahead; 0 if it was removed."""
         try:
-            return self._path.stat().st_size
+            return self.path.stat().st_size
         except OSError:
             return 0
 
@@ -134,7 +125,7 @@ class RawLog:
         end = min(end, self.persisted_size)
         if self._map is not None and self._base <= begin < end:
             return self._map[begin - self._base : end - self._base]
-        return read_range(self._fd, self._path, begin, end)
+        return read_range(self._fd, self.path, begin, end)
 
     def truncate(self, end: int) -> None:
         """Set the end of the received bytes; bytes after it were allocated only."""

@@ -6,6 +6,7 @@ times and incarnations of the timeline. A torn last line of a .jsonl file is cut
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,11 +121,8 @@ def _recover_blocks(folder: Path, rows: list[Block], state: TranscriptState, *, 
 def _replay(folder: Path, raw: RawLog, received: int, spool_size: int, *, still_running: bool) -> TranscriptState:
     """Rebuild the spool and the prompt lines. `received` and `spool_size` are the least sizes before the crash."""
     complete = received <= raw.persisted_size
-    replay = SpoolReplay(folder)
-    try:
+    with closing(SpoolReplay(folder)) as replay:
         replay.run(raw, ended=complete and not still_running)
-    finally:
-        replay.close()
     end = replay.normaliser.spool if complete else max(spool_size, replay.normaliser.spool)
     if not complete:
         raw.set_received_size(received)

@@ -6,15 +6,13 @@ The functions block: a timeline may be large.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 #: Nearly all rows have this kind; a search for steps does not parse them.
 _DATA = b'"kind":"data"'
-#: Read size of the backward search for the begin of a row; most rows are shorter.
-_ROW_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def read_steps(timeline: Path, size: int) -> list[TimelineStep]:
 def read_times(timeline: Path, raw: int) -> Iterator[TimelineRow]:
     """Yield the rows from the last one that applies to an offset."""
     with timeline.open("rb") as file:
-        file.seek(_find_row_before(file, raw))
+        file.seek(_last_row(file, lambda row: row["raw"] < raw)[1])
         for line in file:
             if line.endswith(b"\n"):
                 row = json.loads(line)
@@ -66,52 +64,24 @@ def read_times(timeline: Path, raw: int) -> Iterator[TimelineRow]:
 
 
 def time_at(timeline: Path, raw: int) -> int:
-    """Return when the last byte before `raw` arrived (epoch ms), by binary search; 0 before the first row."""
-    ts = 0
+    """Return when the last byte before `raw` arrived (epoch ms); 0 before the first row."""
     with timeline.open("rb") as file:
-        low, high = 0, file.seek(0, 2)
-        while low < high:  # the row begins at or after `low` and before `high`
-            middle = (low + high) // 2
-            row, end = _read_row_at(file, middle, low)
-            if row is None:
-                high = middle
-            elif row["raw"] < raw or not row["raw"]:
-                ts, low = row["ts"], end
-            else:
-                high = middle
-    return ts
+        row, _ = _last_row(file, lambda row: row["raw"] < raw or not row["raw"])
+    return row["ts"] if row is not None else 0
 
 
-def _find_row_before(file: Any, raw: int) -> int:
-    """Return the offset of the last row whose `raw` is less than the given one."""
-    found, low, high = 0, 0, file.seek(0, 2)
-    while low < high:
+def _last_row(file: BinaryIO, applies: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any] | None, int]:
+    """Return the last complete row for which `applies` is true, and its offset, by binary search; (None, 0) without one."""
+    found, at, low, high = None, 0, 0, file.seek(0, 2)
+    while low < high:  # a row begins at `low`, and the one after the last that applies begins before `high`
         middle = (low + high) // 2
-        row, end = _read_row_at(file, middle, low)
-        if row is not None and row["raw"] < raw:
-            found = low = end
+        file.seek(max(middle - 1, low))
+        if middle > low:
+            file.readline()
+        begin, line = file.tell(), file.readline()
+        row = json.loads(line) if line.endswith(b"\n") else None
+        if row is not None and applies(row):
+            found, at, low = row, begin, file.tell()
         else:
             high = middle
-    return _find_row_begin(file, found)
-
-
-def _find_row_begin(file: Any, end: int) -> int:
-    """Return the begin of the row that ends at an offset."""
-    begin = max(end - 1, 0)
-    while begin > 0:
-        size = min(_ROW_BYTES, begin)
-        file.seek(begin - size)
-        at = file.read(size).rfind(b"\n")
-        if at >= 0:
-            return int(begin - size + at + 1)
-        begin -= size
-    return 0
-
-
-def _read_row_at(file: Any, offset: int, low: int) -> tuple[dict[str, Any] | None, int]:
-    """Return the first complete row at or after an offset, and its end. `low` is the begin of some row before it."""
-    file.seek(max(offset - 1, low))
-    if offset > low:
-        file.readline()
-    line = file.readline()
-    return (json.loads(line), file.tell()) if line.endswith(b"\n") else (None, 0)
+    return found, at

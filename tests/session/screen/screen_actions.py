@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fixtures.memory_channel import MemoryChannel
-from ptyctl.session.io.query_detection import COLLECT_S
+from ptyctl.session.screen.query_detection import COLLECT_S
 from ptyctl.session.screen.screen import Screen
 from tests.session.scripted_session import wait_until
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovery import restore_session
-from ptyctl.session.io.query_detection import COLLECT_S, FLOOD_BYTES, FLOOD_TAIL_BYTES
 from ptyctl.session.screen import query_responder
+from ptyctl.session.screen.query_detection import COLLECT_S, FLOOD_BYTES, FLOOD_TAIL_BYTES
 from ptyctl.session.screen.query_responder import BURST, REPLIES_PER_S, TokenBucket
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 from ptyctl.core.control_sequences import ESC
 from ptyctl.core.screen import QueryDetector
+
+from .query_responder import QueryResponder
 
 #: Chunks that arrive within this time after a search are collected (seconds). If they exceed FLOOD_BYTES, they are a flood and
 #: are not kept in memory.
@@ -20,24 +21,14 @@ FLOOD_BYTES = 16 * 1024
 FLOOD_TAIL_BYTES = 1 << 18
 
 
-class QueryHandler(Protocol):
-    """Receives the results of the detection."""
-
-    def output_may_hold_query(self, raw: int) -> None:
-        """Output that begins at this raw offset is about to be searched."""
-
-    def queries_detected(self, raw_end: int | None) -> None:
-        """The search is complete: the last query ends at `raw_end`, or None if there was none."""
-
-
 class QueryListener:
-    """Searches received chunks for queries and reports to a handler.
+    """Searches received chunks for queries and reports to the responder.
 
     `read_tail(size)` returns up to `size` bytes of the end of the output.
     """
 
-    def __init__(self, handler: QueryHandler, read_tail: Callable[[int], bytes]) -> None:
-        self._handler = handler
+    def __init__(self, responder: QueryResponder, read_tail: Callable[[int], bytes]) -> None:
+        self._responder = responder
         self._read_tail = read_tail
         self._loop = asyncio.get_running_loop()
         self._detector = QueryDetector()
@@ -58,7 +49,7 @@ class QueryListener:
         elif ESC in data or self._detector.partial:
             self._collected_bytes = len(data)
             self._chunks.append(data)
-            self._handler.output_may_hold_query(raw)
+            self._responder.output_may_hold_query(raw)
             if self._loop.time() >= self._next_search_at:
                 self._timer = self._loop.call_soon(self._search)
             else:
@@ -86,4 +77,4 @@ class QueryListener:
         self._chunks.clear()
         self._flooded, self._timer = False, None
         self._next_search_at = self._loop.time() + COLLECT_S
-        self._handler.queries_detected(self._raw_end - self._detector.bytes_after if found else None)
+        self._responder.queries_detected(self._raw_end - self._detector.bytes_after if found else None)
