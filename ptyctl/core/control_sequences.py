@@ -21,17 +21,10 @@ from __future__ import annotations
 
 import re
 
-NUL = b"\x00"
 ETX = b"\x03"  # Ctrl-C
-BEL = b"\x07"
-BS = b"\x08"
-HT = b"\x09"
 LF = b"\x0a"
 CR = b"\x0d"
-CAN = b"\x18"
-SUB = b"\x1a"
 ESC = b"\x1b"
-ST = ESC + b"\\"
 
 #: Brackets around pasted text (xterm, private mode 2004): an application inserts it and does not interpret it.
 PASTE_BEGIN = ESC + b"[200~"

@@ -27,17 +27,13 @@ class Leases:
 
     def __init__(self) -> None:
         self.queue = LeaseQueue()
+        #: The fence of the newest lease, active or not.
+        self.fence = 0
         self._lease: Lease | None = None
-        self._fence = 0
-
-    @property
-    def fence(self) -> int:
-        """The fence of the newest lease, active or not."""
-        return self._fence
 
     def restore(self, lease: Lease | None, fence: int) -> None:
         """Take over the state of an earlier process; fences continue from `fence`."""
-        self._lease, self._fence = lease, fence
+        self._lease, self.fence = lease, fence
 
     def current(self, now: float) -> Lease | None:
         """Return the active lease."""
@@ -70,8 +66,8 @@ class Leases:
         return self._grant(task_id, ttl_s, now), lease.holder if lease is not None else None
 
     def _grant(self, task_id: str, ttl_s: float, now: float) -> Lease:
-        self._fence += 1
-        self._lease = Lease(task_id, now + ttl_s, self._fence)
+        self.fence += 1
+        self._lease = Lease(task_id, now + ttl_s, self.fence)
         self.queue.leave(task_id)
         return self._lease
 
@@ -81,7 +77,12 @@ class Leases:
         Raises:
             PtyctlError: LOCKED if another task holds it, LOCK_LOST if no task does.
         """
-        self._require_own(task_id, now)
+        lease = self.current(now)
+        if lease is None:
+            message = f"task {task_id} does not hold the lock of this session, or no longer"
+            raise PtyctlError(ErrorCode.LOCK_LOST, message, hint=NextStep.TAKE_LOCK)
+        if lease.holder != task_id:
+            raise _locked(lease, now)
         return self.acquire(task_id, ttl_s, now)
 
     def release(self, task_id: str, now: float) -> None:
@@ -113,14 +114,6 @@ class Leases:
                 hint=NextStep.TAKE_LOCK,
             )
         return None
-
-    def _require_own(self, task_id: str, now: float) -> None:
-        lease = self.current(now)
-        if lease is None:
-            message = f"task {task_id} does not hold the lock of this session, or no longer"
-            raise PtyctlError(ErrorCode.LOCK_LOST, message, hint=NextStep.TAKE_LOCK)
-        if lease.holder != task_id:
-            raise _locked(lease, now)
 
 
 @dataclass(slots=True)
