@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from .line_editor import common_prefix_length
@@ -16,7 +16,6 @@ from .line_editor import common_prefix_length
 T = TypeVar("T")
 
 _TOKEN = re.compile(r"\S+")
-_LAST_WORD = re.compile(r"\S*\Z")
 _RANGE = re.compile(r"<(\d+)-(\d+)>")
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 
@@ -64,85 +63,6 @@ class IncompleteCommand(CommandError):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """Parameter of a command, by its name in the manual."""
-
-    name: str
-
-    def accepts(self, token: str) -> bool:
-        if bounds := _RANGE.fullmatch(self.name):
-            is_number = token.isascii() and token.isdigit() and len(token) <= 10
-            return is_number and int(bounds[1]) <= int(token) <= int(bounds[2])
-        return re.fullmatch(PARAMETERS[self.name], token) is not None
-
-
-@dataclass(slots=True)
-class GrammarNode(Generic[T]):
-    """Node of the command tree: the possible next words, and the command that ends here."""
-
-    keywords: dict[str, GrammarNode[T]] = field(default_factory=dict)
-    parameters: dict[Parameter, GrammarNode[T]] = field(default_factory=dict)
-    command: T | None = None
-
-    def add(self, syntax: str, command: T) -> None:
-        node = self
-        for word in syntax.split():
-            if word[0].islower():
-                node = node.keywords.setdefault(word, GrammarNode())
-            else:
-                node = node.parameters.setdefault(Parameter(word), GrammarNode())
-        node.command = command
-
-    def step(self, token: str, offset: int) -> tuple[GrammarNode[T], bool]:
-        """Return the node after `token`, and whether the token is a parameter.
-
-        Raises:
-            AmbiguousCommand, InvalidInput.
-        """
-        word = token.lower()
-        matches = [word] if word in self.keywords else [keyword for keyword in self.keywords if keyword.startswith(word)]
-        if len(matches) == 1:
-            return self.keywords[matches[0]], False
-        if matches:
-            raise AmbiguousCommand
-        for parameter, node in self.parameters.items():
-            if parameter.accepts(token):
-                return node, True
-        # The caret points at the first character that no keyword has at this position.
-        agreed = max((common_prefix_length(word, keyword) for keyword in self.keywords), default=0)
-        raise InvalidInput(offset + agreed)
-
-    def next_words(self) -> list[str]:
-        """Return the possible next words; `<cr>` where a command may end."""
-        names = [*self.keywords, *(parameter.name for parameter in self.parameters)]
-        return names if self.command is None else [*names, "<cr>"]
-
-    @property
-    def takes_rest_of_line(self) -> bool:
-        return Parameter("LINE") in self.parameters
-
-    def walk(self, line: str) -> tuple[GrammarNode[T], Arguments]:
-        """Return the node at the end of `line`, and the parameters on the way.
-
-        Raises:
-            AmbiguousCommand, InvalidInput.
-        """
-        node = self
-        found: list[tuple[str, int]] = []
-        for match in _TOKEN.finditer(line):
-            token, offset = match.group(), match.start()
-            takes_rest = node.takes_rest_of_line
-            if takes_rest:
-                token = line[offset:].rstrip()
-            node, is_parameter = node.step(token, offset)
-            if is_parameter:
-                found.append((token, offset))
-            if takes_rest:
-                break
-        return node, Arguments(tuple(text for text, _ in found), tuple(offset for _, offset in found))
-
-
-@dataclass(frozen=True, slots=True)
 class Arguments:
     """The parameters of a parsed line, and the offset of each in the line."""
 
@@ -158,10 +78,8 @@ class CommandSet(Generic[T]):
     """
 
     def __init__(self, commands: Iterable[tuple[str, T]], fallback: CommandSet[T] | None = None) -> None:
-        root: GrammarNode[T] = GrammarNode()
-        for syntax, command in commands:
-            root.add(syntax, command)
-        self._roots: list[GrammarNode[T]] = [root, *(fallback._roots if fallback else [])]
+        own = [(syntax.split(), command) for syntax, command in commands]
+        self._levels: list[list[tuple[list[str], T]]] = [own, *(fallback._levels if fallback else [])]
 
     def parse(self, line: str) -> tuple[T, Arguments]:
         """Return the command object of `line` and its arguments.
@@ -170,19 +88,22 @@ class CommandSet(Generic[T]):
             CommandError: from the set that understood most of the line.
         """
         failures: list[InvalidInput] = []
-        for root in self._roots:
+        for commands in self._levels:
             try:
-                node, arguments = root.walk(line)
+                continuations, arguments = _walk(commands, line)
             except InvalidInput as error:
                 failures.append(error)
                 continue
-            if node.command is None:
-                raise IncompleteCommand
-            return node.command, arguments
+            for words, command in continuations:
+                if not words:
+                    return command, arguments
+            raise IncompleteCommand
         raise max(failures, key=lambda error: error.offset)
 
     def help_for(self, line: str) -> list[str]:
         """Return the completions of the last word, or after a space the possible next words, in sorted order.
+
+        `<cr>` means that a command may end there.
 
         Raises:
             InvalidInput, AmbiguousCommand: in the preceding words.
@@ -190,32 +111,71 @@ class CommandSet(Generic[T]):
         head, word = _split_last_word(line)
         names: set[str] = set()
         failures: list[CommandError] = []
-        for root in self._roots:
+        for commands in self._levels:
             try:
-                names.update(name for name in root.walk(head)[0].next_words() if name.startswith(word.lower()))
+                names |= {words[0] if words else "<cr>" for words, _ in _walk(commands, head)[0]}
             except CommandError as error:
                 failures.append(error)
-        if len(failures) == len(self._roots):
+        if len(failures) == len(self._levels):
             raise failures[0]
-        return sorted(names)
+        return sorted(name for name in names if name.startswith(word.lower()))
 
     def complete(self, line: str) -> str | None:
         """Return `line` with its last word completed, or None if there is no single completion."""
-        candidates = {_complete(root, line) for root in self._roots} - {None}
-        return candidates.pop() if len(candidates) == 1 else None
+        head, word = _split_last_word(line)
+        candidates: set[str] = set()
+        for commands in self._levels:
+            try:
+                keywords = {words[0] for words, _ in _walk(commands, head)[0] if words and words[0].islower()}
+            except CommandError:
+                continue
+            matches = {keyword for keyword in keywords if keyword.startswith(word.lower())}
+            candidates |= matches if len(matches) == 1 else set()
+        return f"{head}{candidates.pop()} " if word and len(candidates) == 1 else None
 
 
-def _complete(root: GrammarNode[T], line: str) -> str | None:
-    head, word = _split_last_word(line)
-    try:
-        node, _ = root.walk(head)
-    except CommandError:
-        return None
-    keywords = [keyword for keyword in node.keywords if keyword.startswith(word.lower())]
-    return f"{head}{keywords[0]} " if word and len(keywords) == 1 else None
+def _walk(commands: list[tuple[list[str], T]], line: str) -> tuple[list[tuple[list[str], T]], Arguments]:
+    """Return the commands that begin with `line`, each with its remaining words, and the parameters in the line.
+
+    Raises:
+        AmbiguousCommand, InvalidInput.
+    """
+    found: list[tuple[str, int]] = []
+    for match in _TOKEN.finditer(line):
+        token, offset = match.group(), match.start()
+        expected = {words[0] for words, _ in commands if words}
+        if "LINE" in expected:
+            token = line[offset:].rstrip()
+        word = _match_word(expected, token, offset)
+        commands = [(words[1:], command) for words, command in commands if words[:1] == [word]]
+        if not word.islower():
+            found.append((token, offset))
+        if word == "LINE":
+            break
+    return commands, Arguments(tuple(text for text, _ in found), tuple(offset for _, offset in found))
+
+
+def _match_word(expected: set[str], token: str, offset: int) -> str:
+    """Return the expected word of the syntax that `token` is or abbreviates."""
+    typed = token.lower()
+    keywords = {word for word in expected if word.islower()}
+    matches = {typed} & keywords or {keyword for keyword in keywords if keyword.startswith(typed)}
+    matches = matches or {parameter for parameter in expected - keywords if _accepts(parameter, token)}
+    if not matches:
+        # The caret points at the first character that no keyword has at this position.
+        raise InvalidInput(offset + max((common_prefix_length(typed, keyword) for keyword in keywords), default=0))
+    if len(matches) > 1:
+        raise AmbiguousCommand
+    return matches.pop()
+
+
+def _accepts(parameter: str, token: str) -> bool:
+    if bounds := _RANGE.fullmatch(parameter):
+        is_number = token.isascii() and token.isdigit() and len(token) <= 10
+        return is_number and int(bounds[1]) <= int(token) <= int(bounds[2])
+    return re.fullmatch(PARAMETERS[parameter], token) is not None
 
 
 def _split_last_word(line: str) -> tuple[str, str]:
-    match = _LAST_WORD.search(line)
-    assert match is not None, "the pattern also matches an empty word"
-    return line[: match.start()], match.group()
+    word = line.split(" ")[-1]
+    return line.removesuffix(word), word

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from .cli_grammar import Arguments, CommandError, CommandSet
 from .device import SimulatedDevice
-from .keys import Key
-from .line_editor import repaint
-from .login_dialog import DeviceLogin, LoginStyle
+from .line_editor import Key, repaint
+from .login_dialog import IOS_LOGIN, DeviceLogin, LoginStyle
 from .pager import PAGER_STYLES
-from .quirks import NO_QUIRKS, Quirks, QuirkValue
+from .quirks import NO_QUIRKS, Quirks
 from .show_output import filter_output
 from .terminal import (
     DEFAULT_LENGTH,
@@ -27,7 +27,7 @@ from .terminal import (
 #: A show command, also after `do`: only these accept an output filter.
 _SHOW = re.compile(r"\s*(do\s+)?sh\w*\s")
 
-#: Continuation of a step that a quirk interrupted.
+#: Continuation of a dialog.
 Continuation = Callable[[], None]
 
 #: Bytes to send, and the seconds to wait after them.
@@ -59,106 +59,22 @@ PARENT_MODE = {
 }
 
 
-class QuirkHook:
-    """Base class of the quirks: the points at which a quirk may change the behaviour of a console.
-
-    A method with `then` returns True if the quirk takes over; the quirk calls `then` to continue.
-
-    Args:
-        value: Value of the quirk's field in `Quirks`.
-    """
-
-    def __init__(self, console: DeviceConsole, value: QuirkValue) -> None:
-        self.console = console
-        self.value = value
-
-    # Connection and login
-
-    def on_connect(self, then: Continuation) -> bool:
-        """Called when the first client connects."""
-        return False
-
-    def banner(self, text: str) -> str:
-        """Return the text shown before the login."""
-        return text
-
-    def login_style(self, style: LoginStyle) -> LoginStyle:
-        return style
-
-    def after_login(self, then: Continuation) -> bool:
-        """Called after the right password, before the first prompt."""
-        return False
-
-    # Prompt and command line
-
-    def prompt_text(self, text: str) -> str:
-        """Return the prompt as one line of text."""
-        return text
-
-    def rendered_prompt(self, prompt: str) -> str:
-        """Return the prompt as sent, with preceding lines and escape sequences."""
-        return prompt
-
-    def after_prompt(self) -> None:
-        """Called after the prompt was shown."""
-
-    def visible_line(self, line: str) -> str:
-        """Return the visible part of the command line."""
-        return line
-
-    def echo(self, before: str, after: str, text: str) -> str:
-        """Return the output that replaces `before` by `after` on the screen, by default `text`."""
-        return text
-
-    def on_enter(self) -> None:
-        """Called when a command is entered."""
-
-    # Commands
-
-    def command_output(self, text: str) -> str:
-        """Return the output of a finished command."""
-        return text
-
-    def paging_reply(self, length: int) -> str:
-        """Return the output of `terminal length`."""
-        return ""
-
-    def before_save(self, then: Continuation) -> bool:
-        """Called before the configuration is saved."""
-        return False
-
-    def before_config_exit(self, then: Continuation) -> bool:
-        """Called before the configuration mode is left."""
-        return False
-
-    # Output
-
-    def transform_bytes(self, data: bytes) -> bytes:
-        """Return the bytes to send for `data`."""
-        return data
-
-    def pace(self, pieces: Iterable[PacedOutput]) -> Iterable[PacedOutput]:
-        """Split and delay output."""
-        return pieces
-
-
 class DeviceConsole(DeviceTerminal):
     """Session on one line of the switch: a vty, which ends with its connection, or the console `con0`, which remains.
 
     Args:
-        commands: The commands of each mode.
         name: Name of the line, `con0` or `vty0` and so on.
-        hooks: The enabled quirks and their values, in the order in which they apply.
         user: User that the transport has authenticated already (SSH).
     """
+
+    #: The commands of each mode; set by the subclass.
+    commands: ClassVar[Mapping[CommandMode, CommandSet[CommandHandler]]]
 
     def __init__(
         self,
         device: SimulatedDevice,
-        commands: Mapping[CommandMode, CommandSet[CommandHandler]],
         name: str = "vty0",
         quirks: Quirks = NO_QUIRKS,
-        hooks: Iterable[tuple[type[QuirkHook], QuirkValue]] = (),
         *,
         user: str | None = None,
         ping_interval: float = 0.2,
@@ -170,59 +86,34 @@ class DeviceConsole(DeviceTerminal):
         #: Interface or VLAN that the configuration submode edits.
         self.subject = ""
         self.ping_interval = ping_interval
-        self._commands = commands
         #: Whether syslog lines are shown: always on a console, after `terminal monitor` on a vty.
-        self._monitor = self.is_console_line
+        self.monitor = self.is_console_line
         #: `terminal length` and `terminal width` take precedence over the window size.
         self._fixed_length = self._fixed_width = False
         self._window = (DEFAULT_WIDTH, 0 if quirks.pages_once_sized else DEFAULT_LENGTH)
         self._fit_window()
-        self.hooks = [hook_type(self, value) for hook_type, value in hooks]
 
     @property
     def is_console_line(self) -> bool:
         return self.name.startswith("con")
 
     @property
-    def prompt_text(self) -> str:
-        """The prompt as one line of text."""
-        text = f"{self.device.hostname}{self.mode}"
-        for hook in self.hooks:
-            text = hook.prompt_text(text)
-        return text
-
-    @property
-    def rendered_prompt(self) -> str:
-        """The prompt as sent."""
-        prompt = self.prompt_text
-        for hook in self.hooks:
-            prompt = hook.rendered_prompt(prompt)
-        return prompt
-
-    @property
-    def login_style(self) -> LoginStyle:
-        style = LoginStyle(hostname=self.device.hostname)
-        for hook in self.hooks:
-            style = hook.login_style(style)
-        return style
-
-    @property
     def command_set(self) -> CommandSet[CommandHandler]:
         """The commands of the current mode."""
-        return self._commands[self.mode]
+        return self.commands[self.mode]
 
     # Called by the driver
 
     def start(self, now: float = 0.0) -> list[TerminalAction]:
         """Start the session when the first client connects."""
         self.now = now
-        self.intercept(lambda hook, then: hook.on_connect(then), self.greet)
+        self.begin_session()
         return self._take_actions()
 
     def show_syslog(self, line: str, now: float = 0.0) -> list[TerminalAction]:
         """Show a syslog line of another session, if this line shows syslog."""
         self.now = now
-        if self._monitor and not self.closed:
+        if self.monitor and not self.closed:
             self.write_lines(line)
         return self._take_actions()
 
@@ -239,23 +130,79 @@ class DeviceConsole(DeviceTerminal):
         self._release_line("Ready")
         return self._take_actions()
 
+    def pace(self, data: bytes) -> list[PacedOutput]:
+        """Split and delay output."""
+        return [(data, 0.0)]
+
+    # Overridden by quirks
+
+    @property
+    def prompt_text(self) -> str:
+        """The prompt as one line of text."""
+        return f"{self.device.hostname}{self.mode}"
+
+    @property
+    def rendered_prompt(self) -> str:
+        """The prompt as sent, with preceding lines and escape sequences."""
+        return self.prompt_text
+
+    @property
+    def login_style(self) -> LoginStyle:
+        return IOS_LOGIN
+
+    @property
+    def banner(self) -> str:
+        """The text before the login."""
+        return "\n"
+
+    def begin_session(self) -> None:
+        self.greet()
+
+    def begin_commands(self) -> None:
+        """Continue after the login."""
+        self.show_prompt()
+
+    def after_prompt(self) -> None:
+        """Called after the prompt was shown."""
+
+    def visible_line(self, line: str) -> str:
+        """Return the visible part of the command line."""
+        return line
+
+    def echo(self, before: str, after: str) -> str:
+        """Return the output that replaces `before` by `after` on the screen."""
+        return repaint(before, after)
+
+    def on_enter(self) -> None:
+        """Called when a command is entered."""
+
+    def command_output(self, text: str) -> str:
+        """Return the output of a finished command."""
+        return text
+
+    def paging_reply(self, length: int) -> str:
+        """Return the output of `terminal length`."""
+        return ""
+
+    def confirm_save(self, save: Continuation) -> None:
+        """Call `save` unless the user declines."""
+        save()
+
+    def confirm_config_exit(self, leave: Continuation) -> None:
+        """Call `leave` unless the user stays in the configuration mode."""
+        leave()
+
     # Called by commands and quirks
 
     def greet(self) -> None:
         """Show the banner and start the login."""
-        banner = "\n"
-        for hook in self.hooks:
-            banner = hook.banner(banner)
-        self.write(banner)
+        self.write(self.banner)
         if self.user is not None:
             self._admit(self.user)
             return
         self.write("\nUser Access Verification\n\n")
-        DeviceLogin(self, self.device.account, self._admit, self.log_out, self.login_style).begin()
-
-    def intercept(self, call_hook: Callable[[QuirkHook, Continuation], bool], then: Continuation) -> None:
-        """Let each quirk in turn take over, then call `then`."""
-        self._intercept(iter(self.hooks), call_hook, then)
+        account, style = self.device.account, self.login_style
+        DeviceLogin(self, account, self._admit, self.log_out, style, self.device.hostname).begin()
 
     def show_prompt(self, typed: str = "", *, visible: bool = True) -> None:
         """Wait for the next command, with `typed` already on the command line."""
@@ -264,8 +211,7 @@ class DeviceConsole(DeviceTerminal):
         self.input = reader
         if visible:
             reader.redraw()
-        for hook in self.hooks:
-            hook.after_prompt()
+        self.after_prompt()
 
     def execute(self, line: str) -> None:
         """Run a command line; empty lines and comments are ignored."""
@@ -280,9 +226,7 @@ class DeviceConsole(DeviceTerminal):
             self.finish(text)
 
     def finish(self, text: str = "") -> None:
-        for hook in self.hooks:
-            text = hook.command_output(text)
-        self.show_paged(text, self.show_prompt)
+        self.show_paged(self.command_output(text), self.show_prompt)
 
     def enter_mode(self, mode: CommandMode, subject: str = "") -> None:
         self.mode, self.subject = mode, subject
@@ -295,28 +239,23 @@ class DeviceConsole(DeviceTerminal):
             self.log(f"%SYS-5-CONFIG_I: Configured from console by {self.user or 'console'} on {self.name}")
             then()
 
-        self.intercept(lambda hook, then: hook.before_config_exit(then), leave)
+        self.confirm_config_exit(leave)
 
     def resume_as(self, user: str) -> None:
         """Continue the open session of `user`, in privileged mode."""
         self.user, self.mode = user, CommandMode.PRIVILEGED
 
-    def set_length(self, length: int) -> str:
-        """Set the screen length for the session and return the reply."""
+    def set_length(self, length: int) -> None:
+        """Set the screen length for the session."""
         self.length, self._fixed_length = length, True
-        return "".join(hook.paging_reply(length) for hook in self.hooks)
 
     def set_width(self, width: int) -> None:
         self.width, self._fixed_width = width, True
 
-    def set_monitor(self, enabled: bool) -> None:
-        """Show or hide syslog lines on this line."""
-        self._monitor = enabled
-
     def log(self, message: str) -> None:
         """Log an event of this session, and show it here if this line shows syslog."""
         line = self.record(message)
-        if self._monitor:
+        if self.monitor:
             self.write_lines(line)
 
     def record(self, message: str) -> str:
@@ -339,25 +278,11 @@ class DeviceConsole(DeviceTerminal):
             self.close_input()
             self.perform(CloseConnection())
 
-    def encode(self, text: str) -> bytes:
-        data = super().encode(text)
-        for hook in self.hooks:
-            data = hook.transform_bytes(data)
-        return data
-
     # Internal
 
     def _admit(self, user: str) -> None:
         self.user = user
-        self.intercept(lambda hook, then: hook.after_login(then), self.show_prompt)
-
-    def _intercept(
-        self, hooks: Iterator[QuirkHook], call_hook: Callable[[QuirkHook, Continuation], bool], then: Continuation
-    ) -> None:
-        for hook in hooks:
-            if call_hook(hook, lambda: self._intercept(hooks, call_hook, then)):
-                return
-        then()
+        self.begin_commands()
 
     def _release_line(self, message: str = "") -> None:
         """Reset the state of the session and wait for the next user."""
@@ -393,11 +318,9 @@ class CommandReader(PromptReader):
 
     def __init__(self, console: DeviceConsole) -> None:
         self._console = console
-        super().__init__(
-            console, console.rendered_prompt, console.execute, self._cancelled, view=self._visible, paint=self._paint
-        )
+        super().__init__(console, console.rendered_prompt, console.execute, self._cancelled, console.visible_line, console.echo)
 
-    def key(self, key: Key | str) -> None:
+    def __call__(self, key: Key | str) -> None:
         match key:
             case "?":
                 self._show_help()
@@ -408,22 +331,10 @@ class CommandReader(PromptReader):
             case Key.CTRL_Z:
                 self.cancel("^Z")
             case Key.ENTER:
-                for hook in self._console.hooks:
-                    hook.on_enter()
-                super().key(key)
+                self._console.on_enter()
+                super().__call__(key)
             case _:
-                super().key(key)
-
-    def _visible(self, line: str) -> str:
-        for hook in self._console.hooks:
-            line = hook.visible_line(line)
-        return line
-
-    def _paint(self, before: str, after: str) -> str:
-        text = repaint(before, after)
-        for hook in self._console.hooks:
-            text = hook.echo(before, after, text)
-        return text
+                super().__call__(key)
 
     def _cancelled(self) -> None:
         if self._console.mode.is_config:
@@ -435,8 +346,7 @@ class CommandReader(PromptReader):
         line = self.editor.text
         self._console.write("?\n")
         try:
-            rows = [f"  {name}\n" for name in self._console.command_set.help_for(line)]
-            self._console.write("".join(rows) + "\n")
+            self._console.write("".join(f"  {name}\n" for name in self._console.command_set.help_for(line)) + "\n")
         except CommandError as error:
             self._console.write(error.report(self._console.prompt_text, line))
         self.redraw()

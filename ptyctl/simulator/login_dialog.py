@@ -1,10 +1,9 @@
-"""Dialogs that ask for credentials: the login and `enable`."""
+"""The login dialog, and its wording in device families."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from hmac import compare_digest
 
 from .device import DeviceAccount
 from .line_editor import LineView, hide
@@ -12,19 +11,6 @@ from .terminal import DeviceTerminal
 
 #: Wrong passwords before a dialog fails.
 MAX_ATTEMPTS = 3
-
-#: Username and password prompts of device families, with `{hostname}` and `{user}` filled in.
-LOGIN_PROMPTS = {
-    "unix": ("{hostname} login: ", "Password: "),
-    "nokia": ("Login: ", "Password: "),
-    "lower": ("username:", "password:"),
-    "spaced": ("User Name:", "Password:"),
-    "putty": ("login as: ", "{user}@{hostname}'s password: "),
-}
-
-
-def secrets_equal(given: str, secret: str) -> bool:
-    return compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +20,18 @@ class LoginStyle:
     username: str = "Username: "
     password: str = "Password: "
     password_view: LineView = hide
-    hostname: str = ""
-
-    def username_prompt(self) -> str:
-        return self.username.replace("{hostname}", self.hostname)
-
-    def password_prompt(self, user: str) -> str:
-        return self.password.replace("{hostname}", self.hostname).replace("{user}", user)
 
 
 IOS_LOGIN = LoginStyle()
+
+#: Username and password prompts of device families.
+LOGIN_PROMPTS = {
+    "unix": ("{hostname} login: ", "Password: "),
+    "nokia": ("Login: ", "Password: "),
+    "lower": ("username:", "password:"),
+    "spaced": ("User Name:", "Password:"),
+    "putty": ("login as: ", "{user}@{hostname}'s password: "),
+}
 
 
 class DeviceLogin:
@@ -61,8 +49,9 @@ class DeviceLogin:
         accept: Callable[[str], None],
         refuse: Callable[[], None],
         style: LoginStyle = IOS_LOGIN,
+        hostname: str = "",
     ) -> None:
-        self._terminal, self._account, self._style = terminal, account, style
+        self._terminal, self._account, self._style, self._hostname = terminal, account, style, hostname
         self._accept, self._refuse = accept, refuse
         self._failures = 0
         self._user = ""
@@ -71,11 +60,11 @@ class DeviceLogin:
         if self._account.username is None:
             self._ask_password()
         else:
-            self._terminal.ask_line(self._style.username_prompt(), self._take_username, self.begin)
+            self._terminal.ask_line(self._style.username.format(hostname=self._hostname), self._take_username, self.begin)
 
     def _ask_password(self) -> None:
-        prompt, view = self._style.password_prompt(self._user), self._style.password_view
-        self._terminal.ask_line(prompt, self._take_password, self.begin, view=view)
+        prompt = self._style.password.format(hostname=self._hostname, user=self._user)
+        self._terminal.ask_line(prompt, self._take_password, self.begin, view=self._style.password_view)
 
     def _take_username(self, line: str) -> None:
         self._user = line.strip()
@@ -85,8 +74,7 @@ class DeviceLogin:
             self.begin()
 
     def _take_password(self, line: str) -> None:
-        is_known = self._account.username is None or secrets_equal(self._user, self._account.username)
-        if is_known and secrets_equal(line, self._account.password):
+        if self._account.accepts(self._user, line):
             self._accept(self._user)
             return
         self._failures += 1
@@ -97,30 +85,5 @@ class DeviceLogin:
             self._terminal.write("% Bad passwords\n")
         if is_last:
             self._refuse()
-        else:
-            self.begin()
-
-
-class EnableDialog:
-    """Dialog of `enable`. Calls `accept` after the right secret, and ends the command in any case."""
-
-    def __init__(
-        self, terminal: DeviceTerminal, secret: str, accept: Callable[[], None], style: LoginStyle = IOS_LOGIN
-    ) -> None:
-        self._terminal, self._secret, self._accept, self._style = terminal, secret, accept, style
-        self._failures = 0
-
-    def begin(self) -> None:
-        view = self._style.password_view
-        self._terminal.ask_line("Password: ", self._take_password, self._terminal.finish, view=view)
-
-    def _take_password(self, line: str) -> None:
-        if secrets_equal(line, self._secret):
-            self._accept()
-            self._terminal.finish()
-            return
-        self._failures += 1
-        if self._failures == MAX_ATTEMPTS:
-            self._terminal.finish("% Bad secrets\n\n")
         else:
             self.begin()

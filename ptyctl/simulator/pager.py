@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from .keys import INTERRUPTS, Key
+from .line_editor import INTERRUPTS, Key
 
 
 class PagedText:
@@ -36,7 +36,8 @@ class PagedText:
         rows = length - 1
         count = 0
         for line in self._lines:
-            rows -= _row_count(line, width)
+            columns = len(line.rstrip("\n"))
+            rows -= max(1, -(-columns // width)) if width else 1
             if rows < 0 and count:
                 break
             count += 1
@@ -47,12 +48,6 @@ class PagedText:
 
     def _take(self, count: int) -> str:
         return "".join(self._lines.popleft() for _ in range(min(count, len(self._lines))))
-
-
-def _row_count(line: str, width: int) -> int:
-    """Return the screen rows of a line, which wraps at `width`."""
-    columns = len(line.rstrip("\n"))
-    return max(1, -(-columns // width)) if width else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +78,6 @@ class PagerStyle:
     def quits(self, key: Key | str) -> bool:
         """Whether a key other than Space and Enter ends the output."""
         return self.quit_keys is None or key in INTERRUPTS or key in self.quit_keys
-
-
-def _backspaces(columns: int) -> str:
-    return "\b" * columns + " " * columns + "\b" * columns
 
 
 def _blanks(columns: int) -> str:
@@ -120,5 +111,5 @@ PAGER_STYLES = {
     "aruba_aoscx": PagerStyle("-- MORE --, next page: Space, next line: Enter, quit: q", _ERASE_LINE, _Q),
     "fortinet_fortios": PagerStyle("--More-- ", _blanks(9), _Q),
     "vyos": PagerStyle(":", _ERASE_LINE, _Q),
-    "frr": PagerStyle(" --More-- \0", _backspaces(10), _Q),
+    "frr": PagerStyle(" --More-- \0", "\b" * 10 + " " * 10 + "\b" * 10, _Q),
 }

@@ -12,8 +12,7 @@ from itertools import dropwhile
 import re2
 
 from .cli_grammar import CommandSet, InvalidInput
-from .device import SimulatedDevice
-from .running_config import RunningConfig, SwitchInterface
+from .device import RunningConfig, SimulatedDevice, SwitchInterface
 
 RULE = "------------------"
 

@@ -7,10 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from .device import DeviceAccount, SimulatedDevice
-from .login_dialog import secrets_equal
 from .quirks import NO_QUIRKS, Quirks
-from .ssh_server import SshServer
-from .telnet_server import TelnetServer
+from .ssh_server import ssh_listener
+from .telnet_server import telnet_listener
 from .terminal_lines import LineTable
 
 
@@ -43,7 +42,8 @@ class SimulatedSwitch:
     ) -> None:
         self._account = DeviceAccount(username, password, enable_secret)
         self._device = SimulatedDevice(hostname, self._account)
-        self._quirks, self._shared_console, self._ping_interval = quirks, shared_console, ping_interval
+        self.quirks = quirks
+        self._shared_console, self._ping_interval = shared_console, ping_interval
         self._lines: LineTable | None = None
         self._stack = AsyncExitStack()
         self.telnet_port = 0
@@ -55,22 +55,15 @@ class SimulatedSwitch:
         """The configured hostname."""
         return self._device.hostname
 
-    @property
-    def quirks(self) -> Quirks:
-        return self._quirks
-
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             self._lines = LineTable(
-                self._device, self._quirks, shared_console=self._shared_console, ping_interval=self._ping_interval
+                self._device, self.quirks, shared_console=self._shared_console, ping_interval=self._ping_interval
             )
             stack.callback(self._lines.stop)
-            telnet, ssh = TelnetServer(self._lines), SshServer(self._lines, self._check_password)
-            stack.push_async_callback(telnet.stop)
-            stack.push_async_callback(ssh.stop)
-            self.telnet_port = await telnet.start(self.host)
-            self.ssh_port = await ssh.start(self.host)
-            self.host_key_fingerprint = ssh.fingerprint
+            self.telnet_port = await stack.enter_async_context(telnet_listener(self._lines, self.host))
+            ssh = ssh_listener(self._lines, self._account.accepts, self.host)
+            self.ssh_port, self.host_key_fingerprint = await stack.enter_async_context(ssh)
             self._stack = stack.pop_all()
         return self
 
@@ -89,7 +82,3 @@ class SimulatedSwitch:
         if self._lines is None:
             raise RuntimeError("the switch is not running: use it in `async with`")
         self._lines.syslog(message)
-
-    def _check_password(self, username: str, password: str) -> bool:
-        is_known = self._account.username is None or secrets_equal(username, self._account.username)
-        return is_known and secrets_equal(password, self._account.password)

@@ -7,18 +7,23 @@ started.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Protocol
 
-from .keys import INTERRUPTS, Key, KeyDecoder
-from .line_editor import BELL, LineEditor, LinePainter, LineView, repaint
+from .line_editor import BELL, INTERRUPTS, Key, KeyDecoder, LineEditor, LinePainter, LineView, repaint
 from .pager import IOS_PAGER, PagedText, PagerStyle
 
 #: Maximum number of keys that wait while a job runs; further keys are answered with a bell.
 MAX_TYPE_AHEAD = 4096
 
 DEFAULT_LENGTH, DEFAULT_WIDTH = 24, 80
+
+#: Called with the next key.
+KeyHandler = Callable[[Key | str], None]
+
+#: A command that takes time: yields output and the seconds until the next step, receives whether an interrupt key was
+#: pressed, and returns the final output.
+TerminalJob = Generator[tuple[str, float], bool | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +70,6 @@ class ReloadDevice:
 TerminalAction = SendOutput | DiscardOutput | WakeAfter | BroadcastLog | CloseConnection | DropConnection | ReloadDevice
 
 
-class KeyHandler(Protocol):
-    """Receiver of the next key."""
-
-    def key(self, key: Key | str) -> None: ...
-
-
-class TerminalJob(Protocol):
-    """Command that takes time and produces output in steps."""
-
-    def step(self) -> tuple[str, float | None]:
-        """Return the next output, and the seconds until the next step or None at the end."""
-
-    def abort(self) -> str:
-        """Return the final output after an interrupt."""
-
-
 class DeviceTerminal:
     """State machine of one terminal line, without commands. Public methods for the driver return the resulting actions."""
 
@@ -90,7 +79,7 @@ class DeviceTerminal:
         self.now = 0.0
         self.closed = False
         self.pager_style = pager_style
-        self.input: KeyHandler = IgnoreKeys()
+        self.input: KeyHandler = _ignore_key
         self._decoder = KeyDecoder(merge_crlf=merge_crlf)
         self._keys: deque[Key | str] = deque()
         self._job: TerminalJob | None = None
@@ -105,7 +94,8 @@ class DeviceTerminal:
         self.now = now
         for key in self._decoder.feed(data):
             if self._job is not None and key in INTERRUPTS:
-                self._abort_job()
+                self.perform(DiscardOutput())
+                self._step_job(self._job, interrupted=True)
             elif len(self._keys) < MAX_TYPE_AHEAD:
                 self._keys.append(key)
             else:
@@ -117,7 +107,7 @@ class DeviceTerminal:
         """Continue the job after the delay that a `WakeAfter` requested."""
         self.now = now
         if self._job is not None:
-            self._step_job()
+            self._step_job(self._job)
             self._handle_keys()
         return self._take_actions()
 
@@ -149,12 +139,12 @@ class DeviceTerminal:
     ) -> None:
         """Show `prompt` and read one line for `answer`. An interrupt key calls `cancel` instead."""
         self.write(prompt)
-        self.input = PromptReader(self, prompt, answer, cancel, view=view, paint=paint)
+        self.input = PromptReader(self, prompt, answer, cancel, view, paint)
 
-    def ask_key(self, prompt: str, answer: Callable[[Key | str], None]) -> None:
+    def ask_key(self, prompt: str, answer: KeyHandler) -> None:
         """Show `prompt` and read one key, without echo, for `answer`."""
         self.write(prompt)
-        self.input = KeyReader(answer)
+        self.input = answer
 
     def ask_confirmation(self, prompt: str, answer: Callable[[bool], None]) -> None:
         """Show `prompt` and read one key: Enter and y mean yes, any other key no."""
@@ -172,21 +162,17 @@ class DeviceTerminal:
             if key is Key.ENTER:
                 then()
 
-        self.input = KeyReader(pressed)
+        self.input = pressed
 
     def start_job(self, job: TerminalJob) -> None:
-        """Run `job`, then call `finish`. Keys are queued meanwhile; interrupt keys abort the job."""
+        """Run `job`, then call `finish`. Keys are queued meanwhile; interrupt keys end the job."""
         self._job = job
-        self._step_job()
+        self._step_job(job)
 
     def cancel_job(self) -> None:
         """Drop the running job and the queued keys, without output."""
         self._job = None
         self._keys.clear()
-
-    def discard_output(self) -> None:
-        """Discard the output that is still queued, after an interrupt key."""
-        self.perform(DiscardOutput())
 
     def show_paged(self, text: str, then: Callable[[], None]) -> None:
         """Output `text` through the pager, then call `then`."""
@@ -207,7 +193,7 @@ class DeviceTerminal:
         """Stop the job and ignore all further keys."""
         self.cancel_job()
         self.closed = True
-        self.input = IgnoreKeys()
+        self.input = _ignore_key
 
     # Overridden by subclasses
 
@@ -223,24 +209,18 @@ class DeviceTerminal:
 
     def _handle_keys(self) -> None:
         while self._keys and self._job is None:
-            self.input.key(self._keys.popleft())
+            self.input(self._keys.popleft())
 
-    def _step_job(self) -> None:
-        assert self._job is not None, "only a running job is stepped"
-        text, seconds = self._job.step()
-        self.write(text)
-        if seconds is None:
+    def _step_job(self, job: TerminalJob, *, interrupted: bool | None = None) -> None:
+        try:
+            text, seconds = job.send(interrupted)
+        except StopIteration as end:
             self._job = None
+            self.write(end.value)
             self.finish()
         else:
+            self.write(text)
             self.perform(WakeAfter(seconds))
-
-    def _abort_job(self) -> None:
-        assert self._job is not None, "only a running job is aborted"
-        job, self._job = self._job, None
-        self.discard_output()
-        self.write(job.abort())
-        self.finish()
 
     def _flush_text(self) -> None:
         if self._text:
@@ -253,21 +233,8 @@ class DeviceTerminal:
         return actions
 
 
-class IgnoreKeys:
+def _ignore_key(key: Key | str) -> None:
     """Key handler of a closed line."""
-
-    def key(self, key: Key | str) -> None:
-        return
-
-
-class KeyReader:
-    """Key handler that passes each key to `answer`, without echo."""
-
-    def __init__(self, answer: Callable[[Key | str], None]) -> None:
-        self._answer = answer
-
-    def key(self, key: Key | str) -> None:
-        self._answer(key)
 
 
 class PromptReader:
@@ -279,15 +246,14 @@ class PromptReader:
         prompt: str,
         answer: Callable[[str], None],
         cancel: Callable[[], None],
-        *,
-        view: LineView = str,
-        paint: LinePainter = repaint,
+        view: LineView,
+        paint: LinePainter,
     ) -> None:
         self.editor = LineEditor(view, paint)
         self._terminal, self._prompt = terminal, prompt
         self._answer, self._cancel = answer, cancel
 
-    def key(self, key: Key | str) -> None:
+    def __call__(self, key: Key | str) -> None:
         if key is Key.ENTER:
             self._terminal.write("\n")
             self._answer(self.editor.text)
@@ -298,7 +264,7 @@ class PromptReader:
 
     def cancel(self, mark: str) -> None:
         """Abandon the line, showing `mark` for the key that did it."""
-        self._terminal.discard_output()
+        self._terminal.perform(DiscardOutput())
         self._terminal.write(f"{mark}\n")
         self._cancel()
 
@@ -313,16 +279,16 @@ class PagerReader:
     def __init__(self, terminal: DeviceTerminal, paged: PagedText, then: Callable[[], None]) -> None:
         self._terminal, self._paged, self._then = terminal, paged, then
 
-    def key(self, key: Key | str) -> None:
-        terminal, continues = self._terminal, key in (" ", Key.ENTER)
+    def __call__(self, key: Key | str) -> None:
+        terminal, paged = self._terminal, self._paged
+        continues = key in (" ", Key.ENTER)
         if not continues and not terminal.pager_style.quits(key):
             return
         if key in INTERRUPTS:
-            terminal.discard_output()
+            terminal.perform(DiscardOutput())
         terminal.write(terminal.pager_style.erase(terminal.length))
-        if not continues:
+        if continues:
+            terminal.write(paged.next_page(terminal.length, terminal.width) if key == " " else paged.next_line())
+            terminal.show_pager_prompt(paged, self._then)
+        else:
             self._then()
-            return
-        is_page = key == " "
-        terminal.write(self._paged.next_page(terminal.length, terminal.width) if is_page else self._paged.next_line())
-        terminal.show_pager_prompt(self._paged, self._then)

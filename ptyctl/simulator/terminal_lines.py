@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
-from . import output_quirks, session_quirks
-from .config_commands import COMMANDS
-from .console import DeviceConsole, PacedOutput
 from .device import SimulatedDevice
-from .quirks import NO_QUIRKS, Quirks
+from .quirks import Quirks
+from .quirky_console import QuirkyConsole
 from .terminal import (
     BroadcastLog,
     CloseConnection,
@@ -40,23 +38,8 @@ MAX_PIECES = 64
 #: A piece ends after an Enter, as that runs a command.
 _ENTERS = re.compile(rb"[\r\n]")
 
-HOOKS = session_quirks.HOOKS | output_quirks.HOOKS
-
 #: Actions that concern the connections, in order.
 ConnectionAction = SendOutput | CloseConnection | DropConnection
-
-
-def create_console(
-    device: SimulatedDevice,
-    name: str = "vty0",
-    quirks: Quirks = NO_QUIRKS,
-    *,
-    user: str | None = None,
-    ping_interval: float = 0.2,
-) -> DeviceConsole:
-    """Create a console with all commands and with the hooks of the enabled quirks."""
-    hooks = [(HOOKS[quirk], value) for quirk, value in quirks.enabled().items() if quirk in HOOKS]
-    return DeviceConsole(device, COMMANDS, name, quirks, hooks, user=user, ping_interval=ping_interval)
 
 
 class LineConnection(Protocol):
@@ -90,9 +73,9 @@ class LineDriver:
 
     def __init__(
         self,
-        console: DeviceConsole,
+        console: QuirkyConsole,
         clock: Callable[[], float],
-        on_device_action: Callable[[LineDriver, TerminalAction], None],
+        on_device_action: Callable[[LineDriver, BroadcastLog | ReloadDevice], None],
     ) -> None:
         self.console = console
         self._clock, self._on_device_action = clock, on_device_action
@@ -208,34 +191,28 @@ class LineDriver:
             self._send_due()
 
     def _queue(self, action: ConnectionAction) -> None:
-        for entry in self._paced(action):
-            self._backlog.append(entry)
-            self._backlog_bytes += _output_size(entry[0])
-
-    def _paced(self, action: ConnectionAction) -> list[tuple[ConnectionAction, float]]:
-        if not isinstance(action, SendOutput):
-            return [(action, 0.0)]
-        pieces: Iterable[PacedOutput] = [(action.data, 0.0)]
-        for hook in self.console.hooks:
-            pieces = hook.pace(pieces)
-        return [(SendOutput(piece), seconds) for piece, seconds in pieces]
+        if isinstance(action, SendOutput):
+            self._backlog += ((SendOutput(piece), seconds) for piece, seconds in self.console.pace(action.data))
+            self._backlog_bytes += len(action.data)
+        else:
+            self._backlog.append((action, 0.0))
 
     def _send_due(self) -> None:
         """Perform queued actions until one has to wait."""
         self._send_timer = None
-        while self._backlog:
+        while self._backlog and self._send_timer is None:
             action, seconds = self._backlog.popleft()
-            self._backlog_bytes -= _output_size(action)
             self._deliver(action)
             if seconds:
                 self._send_timer = asyncio.get_running_loop().call_later(seconds, self._on_send_timer)
-                break
 
     def _on_send_timer(self) -> None:
         self._send_due()
         self._process_input()
 
     def _deliver(self, action: ConnectionAction) -> None:
+        if isinstance(action, SendOutput):
+            self._backlog_bytes -= len(action.data)
         for connection in tuple(self._connections):
             match action:
                 case SendOutput(data):
@@ -247,7 +224,7 @@ class LineDriver:
 
     def _discard_output(self) -> None:
         """Discard queued output, and end the row that was interrupted."""
-        if not any(isinstance(action, SendOutput) for action, _ in self._backlog):
+        if not self._backlog_bytes:
             return
         self._backlog = deque(entry for entry in self._backlog if not isinstance(entry[0], SendOutput))
         self._backlog_bytes = 0
@@ -263,36 +240,36 @@ class LineDriver:
         self._perform(self.console.wake(self._clock()))
 
 
-def _output_size(action: ConnectionAction) -> int:
-    return len(action.data) if isinstance(action, SendOutput) else 0
-
-
 class LineTable:
     """The lines of a switch: a vty for each connection, or with `shared_console` one console for all Telnet connections."""
 
     def __init__(self, device: SimulatedDevice, quirks: Quirks, *, shared_console: bool, ping_interval: float) -> None:
         self.quirks = quirks
         self._device, self._ping_interval = device, ping_interval
-        self._vtys: dict[int, LineDriver] = {}
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
+        self._vtys: dict[str, LineDriver] = {}
         self._console = self._create_line("con0", None) if shared_console else None
 
-    def open_telnet(self) -> LineDriver:
-        """Return the line for a new Telnet connection, which is not attached yet."""
-        return self._console or self._create_vty(None)
+    def open(self, ssh_user: str | None = None) -> LineDriver:
+        """Return the line for a new connection, which is not attached yet.
 
-    def open_ssh(self, user: str) -> LineDriver:
-        """Return the line for a new SSH session of an authenticated user, which is not attached yet."""
-        return self._create_vty(user)
+        Args:
+            ssh_user: The authenticated user of an SSH session; None for Telnet.
+        """
+        if ssh_user is None and self._console is not None:
+            return self._console
+        name = next(name for number in count() if (name := f"vty{number}") not in self._vtys)
+        line = self._vtys[name] = self._create_line(name, ssh_user)
+        return line
 
     def release(self, line: LineDriver, connection: LineConnection) -> None:
         """Detach a closed connection. Its vty ends; the console remains."""
         if line is self._console:
             line.detach(connection)
-            return
-        line.stop()
-        self._vtys = {number: vty for number, vty in self._vtys.items() if vty is not line}
+        else:
+            line.stop()
+            del self._vtys[line.console.name]
 
     def syslog(self, message: str) -> None:
         """Log `message` and show it on all lines that show syslog."""
@@ -308,16 +285,11 @@ class LineTable:
     def _lines(self) -> list[LineDriver]:
         return [*self._vtys.values(), *([self._console] if self._console else [])]
 
-    def _create_vty(self, user: str | None) -> LineDriver:
-        number = next(number for number in count() if number not in self._vtys)
-        line = self._vtys[number] = self._create_line(f"vty{number}", user)
-        return line
-
     def _create_line(self, name: str, user: str | None) -> LineDriver:
-        console = create_console(self._device, name, self.quirks, user=user, ping_interval=self._ping_interval)
+        console = QuirkyConsole(self._device, name, self.quirks, user=user, ping_interval=self._ping_interval)
         return LineDriver(console, self._now, self._on_device_action)
 
-    def _on_device_action(self, origin: LineDriver, action: TerminalAction) -> None:
+    def _on_device_action(self, origin: LineDriver, action: BroadcastLog | ReloadDevice) -> None:
         match action:
             case BroadcastLog(line):
                 self._broadcast(line, origin)

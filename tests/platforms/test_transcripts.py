@@ -17,7 +17,7 @@ from fixtures.transcripts.tour import DeviceTour, output_of
 from fixtures.transcripts.transcript import load_transcript, transcript_names
 from ptyctl.platforms import Detection, Platforms
 from ptyctl.simulator.pager import PAGER_STYLES
-from ptyctl.simulator.telnet_codec import TelnetCodec
+from ptyctl.simulator.telnet_server import TelnetCodec
 from ptyctl.simulator.terminal import CloseConnection
 from transports.channel import Pty
 from transports.telnet import TelnetChannel, TelnetConnectOptions

@@ -7,8 +7,8 @@ from typing import Self
 from ptyctl.simulator import Quirks
 from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
 from ptyctl.simulator.quirks import NO_QUIRKS
+from ptyctl.simulator.quirky_console import QuirkyConsole
 from ptyctl.simulator.terminal import SendOutput, TerminalAction
-from ptyctl.simulator.terminal_lines import create_console
 
 ACCOUNT = DeviceAccount("admin", "pw", "en")
 
@@ -30,7 +30,7 @@ class ConsoleUser:
         user: str | None = None,
     ) -> None:
         self.device = device or SimulatedDevice("sw1", account)
-        self.console = create_console(self.device, name, quirks, user=user)
+        self.console = QuirkyConsole(self.device, name, quirks, user=user)
         self.actions: list[TerminalAction] = []
         self.greeting = self.output_of(self.console.start())
         self.type(keys)

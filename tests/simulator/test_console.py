@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
+from ptyctl.simulator.quirky_console import QuirkyConsole
 from ptyctl.simulator.terminal import BroadcastLog, CloseConnection, SendOutput
-from ptyctl.simulator.terminal_lines import create_console
 from tests.simulator.console_user import ConsoleUser
 
 
@@ -200,7 +200,7 @@ SCRIPT = (
 
 class TestCuts:
     def transcript(self, *pieces: bytes) -> bytes:
-        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw", "en")))
+        console = QuirkyConsole(SimulatedDevice("sw1", DeviceAccount("admin", "pw", "en")))
         actions = console.start()
         for piece in pieces:
             actions += console.feed(piece)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.simulator.keys import Key, KeyDecoder
-from ptyctl.simulator.line_editor import MAX_LINE, LineEditor, repaint
+from ptyctl.simulator.line_editor import MAX_LINE, Key, KeyDecoder, LineEditor, repaint
 from tests.simulator.screen_rows import screen_rows
 
 

@@ -11,31 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.simulator import Quirks
+from ptyctl.simulator import quirks as quirks_module
 from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
 from ptyctl.simulator.pager import IOS_PAGER
 from ptyctl.simulator.quirks import CHOICES
+from ptyctl.simulator.quirky_console import QuirkyConsole
+from ptyctl.simulator.session_quirks import CONNECT_DIALOGS, LOGIN_DIALOGS
 from ptyctl.simulator.terminal import BroadcastLog, DropConnection, SendOutput
-from ptyctl.simulator.terminal_lines import HOOKS, create_console
 from tests.simulator.console_user import LOGIN, ConsoleUser, output_of
 
-#: Quirks that the console and the Telnet server implement themselves.
-WITHOUT_HOOK = {"pager", "pages_once_sized", "counts_each_line_end", "insists_on_options"}
 
-
-def test_each_field_has_one_hook() -> None:
-    assert HOOKS.keys() | WITHOUT_HOOK == {quirk.name for quirk in fields(Quirks)}
-    assert not HOOKS.keys() & WITHOUT_HOOK
-    assert len(set(HOOKS.values())) == len(HOOKS)
+def test_each_field_is_implemented_once() -> None:
+    """By a dialog of this name, or by code that reads the field."""
+    names = [quirk.name for quirk in fields(Quirks)]
+    dialogs = [dialog.__name__ for dialog in (*CONNECT_DIALOGS, *LOGIN_DIALOGS)]
+    sources = "".join(path.read_text() for path in Path(quirks_module.__file__).parent.glob("*.py"))
+    assert sorted(dialogs, key=names.index) == dialogs, "dialogs apply in the order of the fields"
+    assert {name for name in names if f"quirks.{name}" not in sources} <= {*dialogs} <= {*names}
 
 
 def test_quirks_are_off_by_default() -> None:
     assert Quirks().enabled() == {}
-    assert ConsoleUser().console.hooks == []
-
-
-def test_enabled_quirk_creates_its_hook() -> None:
-    hooks = ConsoleUser(Quirks(prompt_prefix=True, syslog_every=2)).console.hooks
-    assert [type(hook) for hook in hooks] == [HOOKS["prompt_prefix"], HOOKS["syslog_every"]]
 
 
 def test_each_field_is_used_in_a_test() -> None:
@@ -69,7 +65,7 @@ class TestSilent:
         assert user.type("show run\r").count("\n") == 1 + 9
 
     def test_silent_ssh_session_needs_no_login(self) -> None:
-        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), quirks=Quirks(silent=True), user="admin")
+        console = QuirkyConsole(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), quirks=Quirks(silent=True), user="admin")
         assert output_of(console.start() + console.feed(b"\r\r")).endswith("\r\nsw1>")
 
 
@@ -201,7 +197,7 @@ def test_any_combination_of_quirks_does_not_depend_on_splits(quirks: dict[str, A
     )
     transcripts = []
     for pieces in ((keys,), (keys[:cut], keys[cut:])):
-        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw", "en")), "con0", Quirks(**quirks))
+        console = QuirkyConsole(SimulatedDevice("sw1", DeviceAccount("admin", "pw", "en")), "con0", Quirks(**quirks))
         actions = console.start()
         for piece in pieces:
             actions += console.feed(piece)

@@ -6,7 +6,7 @@ import pytest
 
 from ptyctl.simulator import Quirks
 from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
-from ptyctl.simulator.terminal_lines import create_console
+from ptyctl.simulator.quirky_console import QuirkyConsole
 from tests.simulator.console_user import LOGIN, ConsoleUser, output_of
 
 USER = "admin\rpw\r"
@@ -118,7 +118,7 @@ def test_all_login_quirks_apply_in_order() -> None:
 
 
 def test_licence_is_asked_in_ssh_session() -> None:
-    console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), quirks=Quirks(licence=True), user="admin")
+    console = QuirkyConsole(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), quirks=Quirks(licence=True), user="admin")
     assert output_of(console.start()).endswith("[Y/n]: ")
 
 

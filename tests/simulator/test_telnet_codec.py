@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.simulator.telnet_codec import TelnetCodec
+from ptyctl.simulator.telnet_server import TelnetCodec
 from tests.simulator.telnet_client import DO, DONT, ECHO, IAC, NAWS, NAWS_80_10, SB, SE, SGA, TTYPE, WILL, WONT
 
 

@@ -6,7 +6,8 @@ import asyncio
 
 from ptyctl.simulator import Quirks
 from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
-from ptyctl.simulator.terminal_lines import MAX_BACKLOG, MAX_INPUT, LineDriver, create_console
+from ptyctl.simulator.quirky_console import QuirkyConsole
+from ptyctl.simulator.terminal_lines import MAX_BACKLOG, MAX_INPUT, LineDriver
 from tests.simulator.console_user import ConsoleUser
 
 
@@ -46,7 +47,7 @@ class Screen:
 
 class TestSlowOutput:
     def line(self, rate: float, keys: str = "") -> tuple[LineDriver, Screen]:
-        console = create_console(
+        console = QuirkyConsole(
             SimulatedDevice("sw1", DeviceAccount("admin", "pw")), "vty0", Quirks(slow_output=rate), user="admin"
         )
         line, screen = LineDriver(console, lambda: 0.0, lambda _line, _action: None), Screen()
@@ -96,7 +97,7 @@ class TestSlowOutput:
 
 class TestFlow:
     async def test_congested_connection_stops_line(self) -> None:
-        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), user="admin")
+        console = QuirkyConsole(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), user="admin")
         line, screen, other = LineDriver(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
         line.attach(screen)
         line.attach(other)
@@ -107,7 +108,7 @@ class TestFlow:
         await screen.until("1993\r\nsw1>")
 
     async def test_detached_connection_does_not_stop_line(self) -> None:
-        console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), user="admin")
+        console = QuirkyConsole(SimulatedDevice("sw1", DeviceAccount("admin", "pw")), user="admin")
         line, screen, other = LineDriver(console, lambda: 0.0, lambda _line, _action: None), Screen(), Screen()
         line.attach(screen)
         line.attach(other)

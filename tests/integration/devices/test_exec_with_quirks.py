@@ -57,9 +57,7 @@ def expected_output(quirks: Quirks, command: str) -> str:
     text = command_output(plain.type(f"{command}\r"))
     text = f"{text}\n" if text else ""
     quirky = ConsoleUser(Quirks(look_alikes=quirks.look_alikes, pager=quirks.pager), LOGIN)
-    for hook in quirky.console.hooks:
-        text = hook.command_output(text)
-    return CARET.sub("^", text)
+    return CARET.sub("^", quirky.console.command_output(text))
 
 
 def remove_noise(quirks: Quirks, text: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.simulator import Quirks, SimulatedSwitch, output_quirks
+from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
 from ptyctl.simulator.session_quirks import HALF_TYPED
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
@@ -25,7 +25,12 @@ VALUES: dict[str, Any] = {"renamed_every": 1, "syslog_after_prompt": 1, "syslog_
 #: Login questions of other families; with platform auto a session answers the questions of all.
 OTHER_FAMILIES = ("change_password", "new_password", "licence")
 #: Covered by other tests.
-COVERED_ELSEWHERE = ("console_server", "login_prompts", "pager", "confirms_save")
+COVERED_ELSEWHERE = (
+    *("console_server", "login_prompts", "pager", "confirms_save"),
+    *("echo_wraps", "echo_truncates", "echo_breaks", "echo_doubles", "echo_repaints"),
+    *("look_alikes", "time_before_output", "syslog_every", "drop_line_after"),
+    *("nul_padding", "output_gaps", "slow_output"),
+)
 
 
 @asynccontextmanager
@@ -71,7 +76,7 @@ async def log_in(controller: Controller, words: str) -> None:
         assert await mode_of(handle) == "privileged"
 
 
-QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name not in (*output_quirks.HOOKS, *COVERED_ELSEWHERE)]
+QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name not in COVERED_ELSEWHERE]
 
 
 @pytest.fixture(scope="module")

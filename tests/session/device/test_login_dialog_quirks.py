@@ -14,9 +14,9 @@ from ptyctl.session.device.login_dialog import LoginAction, LoginDialog, LoginLa
 from ptyctl.simulator import Quirks
 from ptyctl.simulator.device import DeviceAccount, SimulatedDevice
 from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
+from ptyctl.simulator.quirky_console import QuirkyConsole
 from ptyctl.simulator.session_quirks import HALF_TYPED
 from ptyctl.simulator.terminal import SendOutput, TerminalAction
-from ptyctl.simulator.terminal_lines import create_console
 from tests.platforms.shown_lines import ShownLines
 
 PLATFORMS = Platforms()
@@ -37,7 +37,7 @@ class Desk:
     """Performs the actions of a login dialogue on the switch's console."""
 
     def __init__(self, quirks: Quirks, name: str = "con0") -> None:
-        self.console = create_console(SimulatedDevice("sw1", DeviceAccount("admin", "device-password", "en")), name, quirks)
+        self.console = QuirkyConsole(SimulatedDevice("sw1", DeviceAccount("admin", "device-password", "en")), name, quirks)
         self.shown = ShownLines()
         self.text = ""
         self._take(self.console.start())
