@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptyctl.api.errors import PtyctlError
-from ptyctl.core.search import MATCH_LIMIT_BYTES, LiteralPattern, MatchRange, Search, compile_all, compile_pattern
+from ptyctl.core.search import MATCH_LIMIT_BYTES, MatchRange, Search, compile_all, compile_pattern, literal_pattern
 from ptyctl.core.spool import SpoolWindow
 
 
@@ -170,14 +170,14 @@ def test_literal_pattern_matches_like_escaped_regex(wanted: bytes, text: bytes, 
     literal = wanted.decode("utf-8", "replace")
     pattern = compile_pattern(re.escape(literal), "pattern")
     cursor = min(cursor, len(text))
-    found = [in_pieces_of(searched, text, cuts, cursor) for searched in (LiteralPattern(literal), pattern)]
+    found = [in_pieces_of(searched, text, cuts, cursor) for searched in (literal_pattern(literal), pattern)]
     assert found[0] == found[1]
 
 
 def test_long_literal_with_near_matches_is_fast() -> None:
     """RE2 would take a minute."""
     nearly = b"x" * 9_999 + b"y"
-    assert in_pieces_of(LiteralPattern("x" * 10_000), nearly * 200 + b"x" * 10_000, []) == MatchRange(
+    assert in_pieces_of(literal_pattern("x" * 10_000), nearly * 200 + b"x" * 10_000, []) == MatchRange(
         200 * len(nearly), 201 * len(nearly)
     )
 

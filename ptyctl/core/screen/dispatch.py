@@ -11,7 +11,7 @@ from functools import lru_cache
 from . import modes
 from .emulator import Emulator
 from .parser import ESC, Sequence, Token, parse_sequence
-from .query_responses import CONTROL_SEQUENCE_RESPONSES, device_attributes, respond_to_dcs, respond_to_osc
+from .query_responses import CONTROL_SEQUENCE_RESPONSES, respond_to_dcs, respond_to_osc
 
 _MAX_TITLE = 1024
 _MAX_TITLES = 10
@@ -129,11 +129,6 @@ def _scroll_down(emulator: Emulator, values: Numbers) -> None:
         emulator.scroll_down(values[0] or 1)
 
 
-def _keypad(emulator: Emulator, *, application: bool) -> None:
-    """Switch the keypad to application or numeric mode (DECKPAM, DECKPNM)."""
-    (emulator.mode.add if application else emulator.mode.discard)(modes.DECNKM)
-
-
 def _next_line(emulator: Emulator) -> None:
     """Move the cursor to the start of the next line (NEL)."""
     emulator.carriage_return()
@@ -153,13 +148,13 @@ _C0: dict[str, Callable[[Emulator], object]] = {
 _ESCAPES: dict[str, Callable[[Emulator], object]] = {
     "7": Emulator.save_cursor,
     "8": Emulator.restore_cursor,
-    "=": lambda emulator: _keypad(emulator, application=True),
-    ">": lambda emulator: _keypad(emulator, application=False),
+    "=": lambda emulator: emulator.mode.add(modes.DECNKM),  # DECKPAM
+    ">": lambda emulator: emulator.mode.discard(modes.DECNKM),  # DECKPNM
     "D": Emulator.index,
     "E": _next_line,
     "H": Emulator.set_tab_stop,
     "M": Emulator.reverse_index,
-    "Z": lambda emulator: device_attributes(emulator, (0,)),
+    "Z": lambda emulator: CONTROL_SEQUENCE_RESPONSES["c"](emulator, (0,)),
     "c": Emulator.reset,
     "#8": Emulator.alignment_display,
     "(0": lambda emulator: emulator.define_charset("0", "("),

@@ -31,30 +31,6 @@ Numbers = tuple[int, ...]
 Response = Callable[[Emulator, Numbers], None]
 
 
-def device_attributes(emulator: Emulator, values: Numbers) -> None:
-    """Report conformance level 2, with ANSI colour (DA1)."""
-    if values[0] == 0:
-        emulator.write_process_input("\x1b[?62;22c")
-
-
-def _secondary_attributes(emulator: Emulator, values: Numbers) -> None:
-    """Report a VT220 without a firmware version (DA2)."""
-    if values[0] == 0:
-        emulator.write_process_input("\x1b[>1;0;0c")
-
-
-def _unit(emulator: Emulator, values: Numbers) -> None:
-    """Report the unit ID 0 (DA3)."""
-    if values[0] == 0:
-        emulator.write_process_input("\x1bP!|00000000\x1b\\")
-
-
-def _version(emulator: Emulator, values: Numbers) -> None:
-    """Report name and version (XTVERSION)."""
-    if values[0] == 0:
-        emulator.write_process_input(f"\x1bP>|{_NAME}\x1b\\")
-
-
 def _status(emulator: Emulator, values: Numbers) -> None:
     """Report no malfunction, or the cursor position (DSR)."""
     if values[0] == 5:
@@ -80,8 +56,7 @@ def _position(emulator: Emulator) -> str:
 
 def _ansi_mode(emulator: Emulator, values: Numbers) -> None:
     """Report an ANSI mode: 0 unknown, 1 set, 2 reset (DECRQM)."""
-    known = values[0] in modes.PUBLIC
-    state = (1 if values[0] in emulator.mode else 2) if known else 0
+    state = (1 if values[0] in emulator.mode else 2) if values[0] in modes.PUBLIC else 0
     emulator.write_process_input(f"\x1b[{values[0]};{state}$y")
 
 
@@ -161,12 +136,17 @@ def _setting(emulator: Emulator, name: str) -> str | None:
     return settings.get(name)
 
 
+def _fixed(response: str) -> Response:
+    """Return the function that sends this response to a query with the parameter 0."""
+    return lambda emulator, values: None if values[0] else emulator.write_process_input(response)
+
+
 #: By private marker, intermediates and final.
 CONTROL_SEQUENCE_RESPONSES: dict[str, Response] = {
-    "c": device_attributes,
-    ">c": _secondary_attributes,
-    "=c": _unit,
-    ">q": _version,
+    "c": _fixed("\x1b[?62;22c"),  # DA1: conformance level 2, with ANSI colour
+    ">c": _fixed("\x1b[>1;0;0c"),  # DA2: a VT220 without a firmware version
+    "=c": _fixed("\x1bP!|00000000\x1b\\"),  # DA3: unit ID 0
+    ">q": _fixed(f"\x1bP>|{_NAME}\x1b\\"),  # XTVERSION
     "n": _status,
     "?n": _private_status,
     "$p": _ansi_mode,

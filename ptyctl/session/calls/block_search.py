@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ptyctl.api.blocks import Block, BlocksReply, BlocksSearch, Hit
-from ptyctl.core.search import LiteralPattern, compile_pattern
+from ptyctl.core.search import compile_pattern, literal_pattern
 from ptyctl.session.session import Session
 
 from .block_read import find_block, with_current_offsets
@@ -25,7 +25,7 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects; NOT_FOUND for an unknown block_id.
     """
-    pattern = _lines(request.query) if request.regex else LiteralPattern(request.query)
+    pattern = _lines(request.query) if request.regex else literal_pattern(request.query)
     hits: list[Hit] = []
     for piece in _pieces(_chosen(session, request), session.stream.spool_end):
         begin = piece[0].spool_begin

@@ -11,7 +11,7 @@ from typing import Any
 from ptyctl.api.pty import MatchSpan, PromptExtra, PtyReply
 from ptyctl.core.marks import SENTINEL, read_sentinel
 from ptyctl.core.renderer import render_line
-from ptyctl.core.search import MATCH_LIMIT_BYTES, LiteralPattern, MatchRange, Search, compile_pattern
+from ptyctl.core.search import MATCH_LIMIT_BYTES, MatchRange, Search, compile_pattern, literal_pattern
 from ptyctl.core.spool import UTF8_MAX_BYTES, SpoolWindow
 from ptyctl.session.session import Session
 
@@ -38,7 +38,7 @@ def expectation(kind: str, text: str | None, field: str) -> Expectation:
         PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects.
     """
     if kind == "substring":
-        return Expectation(kind, LiteralPattern(text or ""))
+        return Expectation(kind, literal_pattern(text or ""))
     return Expectation(kind, compile_pattern(text or "", field) if kind == "regex" else None)
 
 

@@ -28,7 +28,8 @@ PACED_PIECE_S = 0.1
 #: How often the lease is checked while the far end accepts no input (seconds).
 RECHECK_S = 0.25
 
-_NEWLINE = re.compile(r"\r\n|\r|\n")
+#: A line and its newline of any kind; the last match is empty.
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,7 @@ SYSTEM_SECRET = Writer(system=True, sensitive=True)
 
 
 class Gate:
-    """Serialises writes: each write is sent whole, in the order of the calls. Only interrupts are sent before waiting
-    writes."""
+    """Serialises writes: each is sent whole, in the order of the calls. Only interrupts are sent before waiting writes."""
 
     def __init__(
         self,
@@ -85,6 +85,7 @@ class Gate:
         self._paced = paced
         self._on_input = on_input
         self._on_secret = on_secret
+        self._now = asyncio.get_running_loop().time
         self._order = asyncio.Lock()
         self._front: _Outgoing | None = None
         self._front_task: asyncio.Future[None] | None = None
@@ -99,7 +100,7 @@ class Gate:
         self._channel()
         if writer.system:
             return None
-        return self._leases.check(writer.task_id, self._console, asyncio.get_running_loop().time())
+        return self._leases.check(writer.task_id, self._console, self._now())
 
     async def type(self, text: str, writer: Writer) -> int:
         """Type text, each newline of any kind as one Enter. Return how many bytes of its UTF-8 were sent."""
@@ -164,7 +165,7 @@ class Gate:
         try:
             for number, piece in enumerate(pieces):
                 if number and self._paced:
-                    await self._received.wait(asyncio.get_running_loop().time() + PACE_S)
+                    await self._received.wait(self._now() + PACE_S)
                 if self._line_free_at:
                     await self._wait_for_line(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
@@ -191,13 +192,13 @@ class Gate:
         if self.pace is not None:
             typing_s = len(out.data) / self.pace.chars_per_s if self.pace.chars_per_s is not None else 0.0
             line_delay_s = piece.enters * (self.pace.line_delay_ms or 0) / 1000
-            self._line_free_at = max(self._line_free_at, asyncio.get_running_loop().time()) + typing_s + line_delay_s
+            self._line_free_at = max(self._line_free_at, self._now()) + typing_s + line_delay_s
 
     async def _wait_for_line(self, writer: Writer) -> None:
         """Wait until the previous piece is transmitted, unless that is after the writer's deadline."""
         if writer.deadline is not None and self._line_free_at > writer.deadline:
             raise _not_accepted()
-        wait_s = self._line_free_at - asyncio.get_running_loop().time()
+        wait_s = self._line_free_at - self._now()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
 
@@ -206,12 +207,9 @@ class Gate:
         try:
             while out.sent < len(out.data):
                 if self.check(writer) != fence and fence is not None:
-                    raise PtyctlError(
-                        ErrorCode.LOCK_LOST,
-                        "the lock was lost and taken again during the write",
-                        hint=NextStep.READ_STATE,
-                    )
-                if writer.deadline is not None and asyncio.get_running_loop().time() >= writer.deadline:
+                    message = "the lock was lost and taken again during the write"
+                    raise PtyctlError(ErrorCode.LOCK_LOST, message, hint=NextStep.READ_STATE)
+                if writer.deadline is not None and self._now() >= writer.deadline:
                     raise _not_accepted()
                 if self._front is None or self._front is out or out.urgent:
                     self._hand_over(out, writer)
@@ -223,8 +221,7 @@ class Gate:
             raise from_channel(error) from None
 
     def _hand_over(self, out: _Outgoing, writer: Writer) -> None:
-        """Give the channel what it takes now. ECHO is read first: the program may turn it on again as soon as it has the
-        input."""
+        """Give the channel what it takes now. ECHO is read first: with the input, the program may turn it on again."""
         channel = self._channel()
         secret = writer.sensitive or (channel.echo_off and not writer.system)  # the session marks its own secrets
         rest = out.data[out.sent :]
@@ -285,19 +282,13 @@ class _Piece(NamedTuple):
 
 def _pieces(text: str, size: int) -> Iterator[_Piece]:
     """Split text into pieces of at most `size` bytes and at most one line, so that a paced console gets it line by line."""
-    begin = 0
-    lines: list[tuple[str, int]] = []
-    for found in _NEWLINE.finditer(text):
-        lines.append((text[begin : found.start()], len(found[0])))
-        begin = found.end()
-    if begin < len(text):
-        lines.append((text[begin:], 0))
-    for line, newline in lines:
+    for line, newline in _LINE.findall(text):
         data = line.encode("utf-8", "surrogateescape")
         while len(data) > size:
             yield _Piece(data[:size], 0, 0)
             data = data[size:]
-        yield _Piece(data, 1 if newline else 0, newline)
+        if data or newline:
+            yield _Piece(data, 1 if newline else 0, len(newline))
 
 
 def _not_accepted() -> PtyctlError:
@@ -313,9 +304,8 @@ def _with_bytes_written(error: PtyctlError, written: int) -> PtyctlError:
     """Return the error of an incomplete write. A lock error after the first byte becomes LOCK_LOST."""
     if not written:
         return error
-    lost = error.code in (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED, ErrorCode.LOCK_LOST)
-    code = ErrorCode.LOCK_LOST if lost else error.code
-    message = error.message
-    if lost:
-        message = f"the lock was lost after {written} bytes, and the rest was not sent: {error.message}"
+    code, message = error.code, error.message
+    if code in (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED, ErrorCode.LOCK_LOST):
+        code = ErrorCode.LOCK_LOST
+        message = f"the lock was lost after {written} bytes, and the rest was not sent: {message}"
     return PtyctlError(code, message, {**error.details, "bytes_written": written}, hint=error.hint)

@@ -11,7 +11,6 @@ from pydantic_core import to_json
 
 from ptyctl.api.blocks import Block
 from ptyctl.session.io.output_stream import OutputStream
-from ptyctl.session.io.publisher import Unsubscribe
 from ptyctl.session.io.signal import Signal
 from ptyctl.session.transcript.append_file import AppendFile
 from ptyctl.session.transcript.block_recovery import EventLogPosition
@@ -53,7 +52,7 @@ class Events:
         self._raw = 0
         self._spool = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._unsubscribe: Unsubscribe | None = None
+        stream.subscribe_output(self._output_received)
 
     @property
     def cursor(self) -> int:
@@ -70,8 +69,6 @@ class Events:
         """Publish the start of a block. `run` reports where its output begins; without a run the block does."""
         self._publish_delta()
         self._block, self._run, self._raw, self._spool = block, run, block.raw_begin, block.spool_begin
-        if self._unsubscribe is None:
-            self._unsubscribe = self._stream.subscribe_output(self._output_received)
         self._publish({"type": "agent_block_begin", **self._ids, "block": block})
 
     def end(self, block: Block) -> None:
@@ -80,9 +77,6 @@ class Events:
         self._raw, self._spool = max(self._raw, block.raw_begin), max(self._spool, block.spool_begin)
         self._publish_delta(block.raw_end, block.spool_end)
         self._block = None
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
         self._publish({"type": "agent_block_end", **self._ids, "block": block})
 
     def catch_up(self, blocks: list[Block]) -> None:
@@ -101,8 +95,6 @@ class Events:
             self._block, self._raw, self._spool = block, raw, self._stream.spool_end
             if block.ts_end is not None:
                 self.end(block)
-            elif self._unsubscribe is None:
-                self._unsubscribe = self._stream.subscribe_output(self._output_received)
         self.flush()
 
     def note(self, kind: str, **fields: Any) -> None:
@@ -124,6 +116,10 @@ class Events:
         self._file.close()
 
     def _output_received(self, raw: int, data: bytes) -> None:
+        if self._block is not None:
+            self._publish_soon()
+
+    def _publish_soon(self) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._publish_collected)
 
@@ -157,8 +153,7 @@ class Events:
         self._unwritten.append(event)
         self._kept.append((event, text))
         self._count += 1
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._publish_collected)
+        self._publish_soon()
         self._signal.notify()
 
     def _with_text(self, event: dict[str, Any], text: range) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ptyctl.api.errors import PtyctlError
@@ -17,14 +17,8 @@ from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run
 
-
-@dataclass(frozen=True, slots=True)
-class ResponseRule:
-    """Text that is typed each time its pattern appears after the previous match."""
-
-    pattern: Any
-    text: str
-    writer: Writer
+#: Pattern, text that is typed each time it appears after the previous match, and who types it.
+ResponseRule = tuple[Any, str, Writer]
 
 
 def compile_responses(request: ExecRequest | None, writer: Writer) -> list[ResponseRule]:
@@ -33,10 +27,11 @@ def compile_responses(request: ExecRequest | None, writer: Writer) -> list[Respo
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects.
     """
-    responses = (request.responses or ()) if request is not None else ()
+    if request is None or not request.responses:
+        return []
     return [
-        ResponseRule(compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
-        for item in responses
+        (compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
+        for item in request.responses
     ]
 
 
@@ -54,20 +49,20 @@ def start_run_tasks(
 
 
 async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState) -> None:
-    stream = terminal.stream
+    stream, (pattern, text, writer) = terminal.stream, rule
     while run.spool_begin is None:
         await stream.wait()
-    search = Search(rule.pattern, run.spool_begin)
+    search = Search(pattern, run.spool_begin)
     while True:
         found = search.search(stream.window)
         if found is None or found.start == found.end:
             await stream.wait(coalesce=True)
             continue
         try:
-            await terminal.gate.type(rule.text, rule.writer)
+            await terminal.gate.type(text, writer)
         except PtyctlError:
             return  # the lock was lost or the channel has ended: the run continues or ends without responses
-        search = Search(rule.pattern, found.end)
+        search = Search(pattern, found.end)
 
 
 async def _cancel_later(run: Run, after_s: float, terminal: TerminalState, on_interrupt: Callable[[], None]) -> None:

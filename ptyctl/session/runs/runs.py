@@ -12,9 +12,8 @@ from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import render
 from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
-from ptyctl.session.io.coalesced_timer import CoalescedTimer
 from ptyctl.session.io.gate import Writer
-from ptyctl.session.io.signal import Signal
+from ptyctl.session.io.signal import CoalescedTimer, Signal
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.transcript.block_recovery import OpenBlock
 
