@@ -8,7 +8,7 @@ from ptyctl.api.session import Auth, Pace, SessionRequest
 from ptyctl.inventory import Inventory, Target, TargetHop
 from ptyctl.platforms import Platform, Platforms
 from ptyctl.platforms.loader import COMMON
-from ptyctl.session.device.login_credentials import LOGIN_LIMIT_S, NO_CREDENTIALS, LoginAccount, LoginCredentials
+from ptyctl.session.device.login import LOGIN_LIMIT_S, NO_CREDENTIALS, LoginAccount, LoginCredentials
 from ptyctl.session.device.platform_detection import AUTO
 
 

@@ -16,7 +16,7 @@ from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.states import SessionState, StateEvent, next_state
 from ptyctl.platforms import DeviceProfile, Platform, common
-from ptyctl.session.device.login_credentials import NO_CREDENTIALS, LoginCredentials
+from ptyctl.session.device.login import NO_CREDENTIALS, LoginCredentials
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.input_log import InputLog

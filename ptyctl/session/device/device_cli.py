@@ -13,11 +13,9 @@ from ptyctl.platforms.pattern import any_matches
 from ptyctl.platforms.platform import USERNAME
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
-from .exchange import Exchange, prompt_stay_s
-from .login_credentials import NO_CREDENTIALS, LoginCredentials
+from .exchange import Exchange, lines_before, prompt_stay_s
+from .login import NO_CREDENTIALS, LoginCredentials
 from .output_end import OutputEnd, classify, find_buried_prompt, only_blank_or_above
-from .output_since import lines_before
-from .pager import pager_key
 
 #: How long a question, and a pager, must stay the end of the output.
 QUESTION_STAYS_S = 0.1
@@ -90,27 +88,33 @@ class DeviceCli:
         Raises:
             PtyctlError: REMOTE_CLOSED.
         """
-        exchange, output, answered, asked = Exchange(self._terminal), list[str](), set[QuestionAnswer](), ""
+        exchange = Exchange(self._terminal)
         await exchange.type(line, enter=enter, echo=line if enter else "")
+        return await self._follow(exchange, dialog, quit_pager=quit_pager, silence_s=silence_s)
+
+    async def _follow(
+        self, exchange: Exchange, dialog: Sequence[QuestionAnswer] = (), *, quit_pager: bool, silence_s: float = SILENCE_S
+    ) -> CommandResult:
+        output, answered, asked = list[str](), set[QuestionAnswer](), ""
         while (end := await self._end(exchange, dialog, silence_s)).kind != "unknown":
-            lines = exchange.output.new_lines()
+            if end.pager is not None:
+                await exchange.answer_pager(end.pager.quit if quit_pager else end.pager.key)
+                continue
+            lines = exchange.new_lines()
             secret = any(answer.secret for answer in answered)
             if end.prompt is not None:
                 self._learn_prompt()
-                output += self._without_buried_prompt(lines[: len(lines) - end.prompt.lines])
+                output += self._without_pagers(self._without_buried_prompt(lines[: -end.prompt.lines]))
                 return CommandResult("prompt", tuple(output), end.prompt, asked, secret)
-            output += lines[:-1]
-            if end.pager is not None:
-                await exchange.type(pager_key(end.pager, leave=quit_pager), enter=False)
-                continue
+            output += self._without_pagers(lines[:-1])
             asked = lines[-1].strip()
             answer = next((one for one in dialog if one.match.matches(lines[-1])), None)
-            outcome = self._unanswered(answer, answered)
-            if outcome is not None or answer is None:
-                return CommandResult(outcome or "question", tuple(output), None, asked, secret)
+            if answer is None or answer in answered or not self.can_answer((answer,)):
+                refusal: Outcome = "question" if answer is None else "refused" if answer in answered else "unknown_secret"
+                return CommandResult(refusal, tuple(output), None, asked, secret)
             answered.add(answer)
             await self._answer(exchange, answer)
-        return CommandResult("silence", (*output, *exchange.output.new_lines()), None, asked)
+        return CommandResult("silence", (*output, *exchange.new_lines()), None, asked)
 
     async def prompt(self) -> ShownPrompt:
         """The prompt at the end of the output, once it has settled; a silent terminal gets one Enter.
@@ -126,13 +130,14 @@ class DeviceCli:
         if end.prompt is not None:
             self._learn_prompt()
             return end.prompt
-        last = exchange.output.new_lines()[-1].strip()
-        if end.kind != "unknown" and end.pager is None:
+        last = exchange.new_lines()[-1].strip()
+        if end.kind not in ("unknown", "pager"):
             raise PtyctlError(
                 ErrorCode.BUSY, f"the device waits for an answer to {last!r}", hint="answer it, or press ctrl_c, first"
             )
-        key = None if end.pager is None else pager_key(end.pager, leave=True)
-        result = await self.run(key or "", enter=key is None, quit_pager=True)
+        if end.kind == "unknown":
+            await exchange.type("")
+        result = await self._follow(exchange, quit_pager=True)
         if result.shown is None:
             shows = f"it shows {last!r}" if last else "it shows nothing"
             raise PtyctlError(
@@ -154,7 +159,7 @@ class DeviceCli:
                 if end.prompt is not None:
                     self._learn_prompt()
                     return end.prompt
-                last = exchange.output.text().split("\n")[-1]
+                last = exchange.output().split("\n")[-1]
                 if not press_enter or any_matches(self.platform.confirmations, last):
                     return None  # an Enter might confirm it, or count as a wrong password
                 await exchange.type("")
@@ -169,18 +174,10 @@ class DeviceCli:
     def _without_buried_prompt(self, lines: list[str]) -> list[str]:
         """The output without an earlier prompt that log lines had pushed away."""
         buried = find_buried_prompt(lines, self._profile)
-        if buried is None:
-            return lines
-        begin = max(at for at, line in enumerate(lines) if line.startswith(buried.prompt.prompt.rstrip()))
-        return lines[: begin + 1 - buried.prompt.lines]
+        return lines if buried is None else lines[: buried.line + 1 - buried.prompt.lines]
 
-    def _unanswered(self, answer: QuestionAnswer | None, answered: set[QuestionAnswer]) -> Outcome | None:
-        """Why a question is not answered; None if it is."""
-        if answer is None:
-            return "question"
-        if answer in answered:
-            return "refused"
-        return None if self.can_answer((answer,)) else "unknown_secret"
+    def _without_pagers(self, lines: list[str]) -> list[str]:
+        return [line for line in lines if self._profile.pager(line) is None]
 
     async def _answer(self, exchange: Exchange, answer: QuestionAnswer) -> None:
         secret = None if answer.secret is None else self._credentials.secret(answer.secret)
@@ -194,8 +191,9 @@ class DeviceCli:
         stream = self._terminal.stream
 
         def look() -> tuple[OutputEnd, float]:
-            end = classify(exchange.output.new_lines(), self._profile, [answer.match for answer in dialog])
-            if end.kind == "question" or (end.kind == "buried_prompt" and requested_at == stream.raw_size):
+            end = classify(exchange.new_lines(), self._profile, [answer.match for answer in dialog])
+            requested = end.kind == "buried_prompt" and requested_at == stream.raw_size
+            if end.kind == "question" or requested or (end.kind == "pager" and not exchange.pager.erased):
                 end = OutputEnd("unknown")
             stay_s = silence_s if end.kind == "unknown" else self._stay_s(end)
             return end, min(stay_s, ANSWER_S) if self._follows_echo(exchange, end) else stay_s

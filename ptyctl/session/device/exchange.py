@@ -1,4 +1,4 @@
-"""Input that the session types itself, and the wait until the output's end has settled."""
+"""Input that the session types itself, the output that follows it, and the wait until the output's end has settled."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from collections.abc import Callable
 from math import inf
 from typing import TypeVar
 
+from ptyctl.core.renderer import render
 from ptyctl.session.io.gate import SYSTEM, SYSTEM_SECRET
+from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.prompt import Prompt
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
-from .output_since import OutputSince
+from .pager import AnsweredPager
+
+#: Limits of what is rendered: the output before a prompt, and one line.
+_MOST_BYTES = 64 * 1024
+_LINE_BYTES = 4096
+#: A device's lines are matched unwrapped, whatever the terminal's width.
+_WIDE = 10_000
 
 _End = TypeVar("_End")
 
@@ -18,24 +26,34 @@ _End = TypeVar("_End")
 class Exchange:
     """Types as the session itself, so that it finishes what it began even if the lock changes hands meanwhile.
 
-    `output` is what was received since the last text was typed.
+    Its output begins with the cursor's line when text was typed last, because the echo appears there; before that, with the
+    incarnation. `pager` is the pager that was answered last.
     """
 
     def __init__(self, terminal: TerminalState) -> None:
-        self.output = OutputSince(terminal.stream, terminal.stream.incarnation_raw)
-        self._terminal = terminal
+        self.pager = AnsweredPager(terminal)
+        self._terminal, self._stream = terminal, terminal.stream
+        self._begin = self._typed = terminal.stream.incarnation_raw
         self._typed_at = terminal.now()
+        self._first_new_line = 0
         self._echo = ""
 
     async def type(self, text: str, *, enter: bool = True, secret: bool = False, echo: str = "") -> None:
         """Type text, and Enter unless told otherwise. `echo` is the text that the device is expected to echo."""
-        self.output.restart()
-        self._echo = echo
+        end = self._stream.raw_size
+        line = self._stream.read_raw(max(end - _LINE_BYTES, self._begin), end)
+        self._begin, self._typed = end - len(line) + line.rfind(b"\n") + 1, end
+        self._first_new_line, self._echo = 1, echo
         await self._send(text, enter, secret)
 
     async def press_enter(self) -> None:
-        """Type a single Enter to have the prompt shown again; `output` keeps what was received before."""
+        """Press Enter to have the prompt shown again; the output continues."""
         await self._send("", True, False)
+
+    async def answer_pager(self, key: str) -> None:
+        """Press a pager's key; the output continues in the line that the device erases."""
+        self.pager.answered()
+        await self._send(key, False, False)
 
     async def _send(self, text: str, enter: bool, secret: bool) -> None:
         writer = SYSTEM_SECRET if secret else SYSTEM
@@ -45,9 +63,22 @@ class Exchange:
             await self._terminal.gate.write(text.encode(), writer)
         self._typed_at = self._terminal.now()
 
+    @property
+    def has_output(self) -> bool:
+        """Whether anything was received since text was typed."""
+        return self._stream.raw_size > self._typed
+
+    def output(self) -> str:
+        """Return the output as a wide terminal shows it; empty if nothing was received."""
+        return rendered(self._stream, self._begin, self._stream.raw_size) if self.has_output else ""
+
+    def new_lines(self) -> list[str]:
+        """Return the lines of the output below the one in which text was typed."""
+        return self.output().split("\n")[self._first_new_line :]
+
     def lines_below_echo(self) -> list[str] | None:
-        """The lines below the complete echo of the text typed last; None without an echo."""
-        typed, *lines = self.output.text().split("\n")
+        """Return the lines below the complete echo of the text typed last; None without an echo."""
+        typed, *lines = self.output().split("\n")
         return lines if self._echo and typed.endswith(self._echo) else None
 
     async def settled(self, look: Callable[[], tuple[_End, float]], deadline: float = inf) -> _End | None:
@@ -55,7 +86,7 @@ class Exchange:
 
         None if the far end closed or the deadline passed first.
         """
-        terminal, stream = self._terminal, self._terminal.stream
+        terminal, stream = self._terminal, self._stream
         while stream.ended is None and terminal.now() < deadline:
             end, stay_s = look()
             due = max(stream.last_data, self._typed_at) + stay_s
@@ -63,6 +94,17 @@ class Exchange:
                 return end
             await stream.wait(min(due, deadline))
         return None
+
+
+def rendered(stream: OutputStream, begin: int, end: int) -> str:
+    """Return the text of raw bytes, at most the last 64 KiB, as a wide terminal shows it."""
+    return render(stream.read_raw(max(begin, end - _MOST_BYTES), end), _WIDE)
+
+
+def lines_before(stream: OutputStream, raw_end: int) -> list[str]:
+    """Return the last three lines before a raw offset in this incarnation: enough to recognise a prompt of two lines."""
+    begin = max(stream.incarnation_raw, raw_end - _LINE_BYTES)
+    return rendered(stream, begin, raw_end).split("\n")[-3:]
 
 
 def prompt_stay_s(prompt: Prompt, line: str, settle_s: float) -> float:

@@ -1,19 +1,21 @@
-"""The login on a terminal whose channel has just opened: performs the actions of a `LoginDialog`."""
+"""The login on a terminal whose channel has just opened: performs the actions of a `LoginDialog` with the known credentials."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import SecretStr
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.platforms import Platform
+from ptyctl.platforms import Platform, QuestionAnswer, SecretName
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .exchange import Exchange
-from .login_credentials import LoginAccount, LoginCredentials
 from .login_dialog import LoginAction, LoginDialog, LoginLayer
 
+#: Limit of a whole login: every tool call returns within 55 s (docs/contracts.md).
+LOGIN_LIMIT_S = 45.0
 #: Output is examined after this much silence.
 OUTPUT_QUIET_S = 0.1
 #: A prompt must stay this long, because a banner may look like one and the next command would be taken for a username. After
@@ -22,6 +24,40 @@ PROMPT_STAYS_S = 0.3
 #: Successive silences after which something is typed to wake the console. They get longer because a server that checks a
 #: password elsewhere may be slow; after the last one the login fails.
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAccount:
+    """The answers to a username and a password prompt; None if not known."""
+
+    username: str | None = None
+    password: SecretStr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginCredentials:
+    """`layers` are the accounts of successive logins: a console server's, then the device's. Without any, the caller logs in.
+
+    `enable_secret` is for the privileged mode, `answers` are for questions before the first prompt. `prepare`: turn paging off
+    and widen the terminal after the login. `timeout_s` limits all of that.
+    """
+
+    layers: tuple[LoginAccount, ...] = ()
+    enable_secret: SecretStr | None = None
+    answers: tuple[QuestionAnswer, ...] = ()
+    prepare: bool = True
+    timeout_s: float = LOGIN_LIMIT_S
+
+    def account(self, layer: int = -1) -> LoginAccount:
+        """The account of a layer; the last is the device's."""
+        return self.layers[layer] if self.layers else LoginAccount()
+
+    def secret(self, name: SecretName, layer: int = -1) -> SecretStr | None:
+        return self.enable_secret if name == "enable" else self.account(layer).password
+
+
+#: Nothing is known, and nothing is typed.
+NO_CREDENTIALS = LoginCredentials()
 
 
 async def log_in(terminal: TerminalState, platform: Platform, server: Platform, credentials: LoginCredentials) -> LoginAction:
@@ -64,18 +100,18 @@ class _Login:
         silence_s, examined = next(self._silences, SILENCES_S[-1]), -1
 
         def look() -> tuple[Literal["output", "silence"], float]:
-            if not self._exchange.output.has_data or self._stream.raw_size == examined:
+            if not self._exchange.has_output or self._stream.raw_size == examined:
                 return "silence", silence_s
             return "output", ANSWER_S if self._password_follows_username() else OUTPUT_QUIET_S
 
         while (end := await self._exchange.settled(look, self._deadline)) == "output":
-            examined, action = self._stream.raw_size, self._dialog.heard(self._exchange.output.text())
+            examined, action = self._stream.raw_size, self._dialog.heard(self._exchange.output())
             if action.kind == "wait" or (action.kind == "done" and not await self._prompt_stays()):
                 continue
             self._silences = iter(SILENCES_S)
             return action
         if end == "silence":
-            return self._dialog.silent(self._exchange.output.text())
+            return self._dialog.silent(self._exchange.output())
         return self._dialog.closed() if self._stream.ended is not None else self._timed_out()
 
     def _password_follows_username(self) -> bool:
@@ -117,6 +153,6 @@ class _Login:
         return secret
 
     def _timed_out(self) -> LoginAction:
-        last = self._exchange.output.text().split("\n")[-1].strip()
+        last = self._exchange.output().split("\n")[-1].strip()
         why = f"no prompt was shown within {self._credentials.timeout_s:g} s; the last line is {last!r}"
         return LoginAction("failed", enter=False, code=ErrorCode.CONNECT_TIMEOUT, why=why, prompt=last, hint="log in by hand")

@@ -11,7 +11,6 @@ from ptyctl.platforms import ModeGraph, Platform, QuestionAnswer, SecretName
 from ptyctl.platforms.pattern import any_matches
 
 from .output_end import classify
-from .pager import pager_key
 
 #: More attempts lock an account on many devices.
 MAX_ATTEMPTS = 3
@@ -245,7 +244,7 @@ class LoginDialog:
     def _output_end(self, lines: list[str]) -> LoginAction | None:
         end = classify(lines, self._platform.profile)
         if end.pager is not None:
-            return _key("quit_pager", pager_key(end.pager, leave=True))
+            return _key("quit_pager", end.pager.quit)
         if end.prompt is not None:
             return self._leave(end.prompt.mode) or LoginAction("done", enter=False, mode=end.prompt.mode)
         if end.kind == "buried_prompt":

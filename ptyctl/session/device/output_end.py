@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ptyctl.platforms import DeviceProfile, ShownPrompt
 from ptyctl.platforms.pattern import PagerPattern, Pattern, any_matches
@@ -24,12 +24,11 @@ class OutputEnd:
     pager: PagerPattern | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BuriedPrompt:
-    """A prompt and the log lines behind it; the first of them may begin in the prompt's own line."""
+class BuriedPrompt(NamedTuple):
+    """A prompt that log lines follow, and the number of its line; the first log line may begin in that line."""
 
     prompt: ShownPrompt
-    log: tuple[str, ...]
+    line: int
 
 
 _UNKNOWN = OutputEnd("unknown")
@@ -79,24 +78,22 @@ def find_buried_prompt(lines: Sequence[str], profile: DeviceProfile) -> BuriedPr
     found = skip_log_lines(reversed(list(enumerate(lines))), profile)
     if found is None:
         return None
-    at, _, log = found
+    at, _, has_log = found
     shown = profile.shown_prompt(lines[: at + 1])
     if shown is None and (before := profile.prompt_before_text(lines[: at + 1])) is not None:
         shown, behind = before
-        if not profile.is_log_line(behind.lstrip()):
-            return None
-        log.append(behind.lstrip())
-    return BuriedPrompt(shown, tuple(reversed(log))) if shown is not None and log else None
+        has_log = profile.is_log_line(behind.lstrip())
+    return BuriedPrompt(shown, at) if shown is not None and has_log else None
 
 
-def skip_log_lines(lines: Iterable[tuple[int, str]], profile: DeviceProfile) -> tuple[int, str, list[str]] | None:
-    """The first of these lines that is neither blank nor a log line: its position and text, and the log lines skipped."""
-    log: list[str] = []
+def skip_log_lines(lines: Iterable[tuple[int, str]], profile: DeviceProfile) -> tuple[int, str, bool] | None:
+    """The first of these lines that is neither blank nor a log line: position, text, and whether it follows log lines."""
+    has_log = False
     for position, text in lines:
         if profile.is_log_line(text):
-            log.append(text)
+            has_log = True
         elif text.strip():
-            return position, text, log
+            return position, text, has_log
     return None
 
 

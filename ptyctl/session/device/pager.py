@@ -1,4 +1,4 @@
-"""Pager handling: the key that answers a pager, and the wait until the device has erased its line.
+"""Pager handling: whether the device has erased the pager that was answered.
 
 The patterns and keys of a platform are in `platforms/device_profile.py`. `output_end.py` recognises a pager at the end of the
 output.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from ptyctl.core.control_sequences import strip_sequences
-from ptyctl.platforms.pattern import PagerPattern
 from ptyctl.session.io.terminal_state import TerminalState
 
 #: Limit of the bytes with which a device erases a pager.
@@ -17,28 +16,22 @@ _ERASER_BYTES = 4096
 _PRINTED = re.compile(rb"[^\x00-\x20\x7f]")
 
 
-def pager_key(pager: PagerPattern, *, leave: bool) -> str:
-    """Return the key that ends the output (`leave`), or the key for the next page. No end of line follows it."""
-    return pager.quit if leave else pager.key
-
-
 class AnsweredPager:
     """The pager that was answered last. Its line stays at the end of the output until the device erases it."""
 
     def __init__(self, terminal: TerminalState) -> None:
-        self._terminal = terminal
+        self._stream = terminal.stream
         self._answered_raw: int | None = None
 
     def answered(self) -> None:
         """A key was sent to the pager."""
-        self._answered_raw = self._terminal.stream.raw_size
+        self._answered_raw = self._stream.raw_size
 
     @property
     def erased(self) -> bool:
         """Whether the line of the pager is gone: something was printed since it was answered."""
         if self._answered_raw is not None:
-            stream = self._terminal.stream
-            data = stream.read_raw(self._answered_raw, min(self._answered_raw + _ERASER_BYTES, stream.raw_kept))
+            data = self._stream.read_raw(self._answered_raw, min(self._answered_raw + _ERASER_BYTES, self._stream.raw_kept))
             if _PRINTED.search(printed := strip_sequences(data)) or len(printed) >= _ERASER_BYTES:
                 self._answered_raw = None
         return self._answered_raw is None

@@ -6,7 +6,7 @@ from ptyctl.platforms import COMMON, Detection, Platform, Platforms, Verdict
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .device_cli import DeviceCli
-from .output_since import lines_before, rendered
+from .exchange import lines_before, rendered
 
 AUTO = "auto"
 #: If two families look alike, the second one's command decides.

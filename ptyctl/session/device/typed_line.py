@@ -18,6 +18,8 @@ from .pager import AnsweredPager
 _ECHO_BYTES = 256 * 1024
 #: A prompt directly below the echo is within this many bytes.
 _ANSWER_BYTES = 4096
+#: The request for text is in this many bytes at the end of the output.
+_REQUEST_BYTES = 512
 #: The device's name in a prompt ends before its mode, or its last character.
 _NAME = re.compile(r".[^(>#$%\]]*")
 #: Such a command may change the prompt to one that ends like the old one.
@@ -133,11 +135,11 @@ class TypedLine:
         found = skip_log_lines(self._lines_back(self._terminal.stream.raw_size), self._profile)
         if found is None:
             return None
-        begin, text, log = found
+        begin, text, has_log = found
         behind = text.removeprefix(prompt.learned) if prompt.learned else text
         if len(behind) < len(text) and self._profile.is_log_line(behind.lstrip()):
             return begin
-        return begin if log and prompt.match(text, self._profile) is not None else None
+        return begin if has_log and prompt.match(text, self._profile) is not None else None
 
     def _only_log_between(self, prompt: int, end: int) -> bool:
         """Whether only log lines follow a buried prompt, up to the one that was shown again."""
@@ -162,3 +164,42 @@ class TypedLine:
 def _device_name(prompt: str) -> str:
     match = _NAME.match(prompt)
     return match.group() if match is not None else prompt
+
+
+class FreeText:
+    """Text that a device reads line by line without a prompt between, until its terminator is typed: a banner, a certificate.
+
+    `request` is the line with which the device asked for text; None while it reads commands.
+    """
+
+    def __init__(self, terminal: TerminalState, profile: DeviceProfile) -> None:
+        self._terminal, self._profile = terminal, profile
+        self._terminator = ""
+        self.request: str | None = None
+
+    def type(self, line: str) -> None:
+        """A line is typed now. A terminator of one character ends the text anywhere in a line, a word only on its own line."""
+        if self._terminator in line if len(self._terminator) == 1 else line.strip() == self._terminator:
+            self.end()
+
+    def end(self) -> None:
+        self._terminator, self.request = "", None
+
+    def next_line_expected(self, typed: TypedLine) -> bool:
+        """Whether the device reads the next line of the text: the last one's echo is complete, and nothing follows it."""
+        return self.request is not None and self._at_empty_line(typed)
+
+    def find_request(self, typed: TypedLine) -> bool:
+        """Whether the device reads text: the line above the empty one with the cursor may ask for it."""
+        if self.request is None and self._at_empty_line(typed):
+            stream = self._terminal.stream
+            data = stream.read_raw(max(typed.output or 0, stream.raw_kept - _REQUEST_BYTES), stream.raw_kept)
+            above = data.rstrip().rpartition(b"\n")[2]
+            request = render_line(above.rstrip(b"\r"))
+            terminator = self._profile.text_terminator(request)
+            if terminator is not None:
+                self._terminator, self.request = terminator, request
+        return self.request is not None
+
+    def _at_empty_line(self, typed: TypedLine) -> bool:
+        return typed.output is not None and not self._terminal.last_line().strip()

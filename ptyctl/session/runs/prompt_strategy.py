@@ -6,10 +6,8 @@ from typing import Literal
 
 from ptyctl.api.exec import FailedLine
 from ptyctl.session.device.exchange import prompt_stay_s
-from ptyctl.session.device.free_text import FreeText
 from ptyctl.session.device.output_end import classify_line
-from ptyctl.session.device.pager import pager_key
-from ptyctl.session.device.typed_line import TypedLine
+from ptyctl.session.device.typed_line import FreeText, TypedLine
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 
@@ -91,7 +89,7 @@ class PromptStrategy(CompletionStrategy):
             run.page_shown()
             typed.pager.answered()
             pager = run.profile.pager(line)
-            return terminal.gate.interrupt(pager_key(pager, leave=False).encode() if pager is not None else b"", SYSTEM)
+            return terminal.gate.interrupt(pager.key.encode() if pager is not None else b"", SYSTEM)
         if state == "text" or (self._text.find_request(typed) and self._text_continues):
             return self._type_next(run, self._writer)
         if state == "maybe_question" or self._text.request or run.profile.asks(line):

@@ -19,7 +19,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.mode_change import mode_at
 from ptyctl.session.calls.session_preparation import prepare
-from ptyctl.session.device.login_credentials import LoginAccount, LoginCredentials
+from ptyctl.session.device.login import LoginAccount, LoginCredentials
 from ptyctl.session.session import Session
 from tests.session.scripted_session import Console, connect_session, run_command, split_at
 

@@ -11,7 +11,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.mode_change import change_mode, mode_at, save
-from ptyctl.session.device.login_credentials import LoginAccount, LoginCredentials
+from ptyctl.session.device.login import LoginAccount, LoginCredentials
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 from tests.session.conftest import Connect
@@ -136,3 +136,14 @@ async def test_mode_change_without_lock_finishes_current_command_only(connect: C
     assert caught.value.code is ErrorCode.LOCKED
     assert channel.written.endswith(b"En4ble-secret\r")
     assert b"En4ble" not in (session.stream.folder / "input.jsonl").read_bytes()
+
+
+async def test_mode_change_at_pager_leaves_it(connect: Connect) -> None:
+    channel = MemoryChannel()
+    session = await device(connect, channel, prompt=b"sw1#show log\r\nline 1\r\n --More-- ")
+    going = asyncio.create_task(change_mode(session, "config", ME))
+    await typed(channel, b"q")
+    channel.feed(b"\b" * 10 + b" " * 10 + b"\b" * 10 + b"sw1#")
+    await typed(channel, b"configure terminal\r")
+    channel.feed(b"configure terminal\r\nsw1(config)#")
+    assert await going == "config"

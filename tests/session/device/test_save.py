@@ -10,7 +10,7 @@ from fixtures.virtual_clock import run_virtually
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.mode_change import save
-from ptyctl.session.device.login_credentials import LoginCredentials
+from ptyctl.session.device.login import LoginCredentials
 from ptyctl.session.io.gate import Writer
 from tests.session.scripted_session import Console, connect_session
 
@@ -84,3 +84,35 @@ def test_save_that_stays_silent_is_not_interrupted(tmp_path: Path) -> None:
     assert "no output for 45 s; the device may still be saving" in refusal.message
     assert refusal.hint == "wait, and look at the screen"
     assert typed == b""
+
+
+def test_output_of_save_on_several_pages_is_complete(tmp_path: Path) -> None:
+    eraser = b"\b" * 9 + b" " * 8 + b"\b" * 9
+
+    async def script(console: Console) -> None:
+        console.feed(b"sw1#")
+        await console.expect_input(b"write memory\r", b"write memory\r\nfile 1\r\n --More-- ")
+        await console.expect_input(b" ", eraser)
+        await asyncio.sleep(0.3)
+        console.feed(b"file 2\r\nfile 3\r\n --More-- ")
+        await console.expect_input(b" ", eraser + b"file 4\r\n[OK]\r\nsw1#")
+
+    assert saved(tmp_path, "cisco_ios", script) == ("file 1\nfile 2\nfile 3\nfile 4\n[OK]", None, b"")
+
+
+def test_page_of_save_that_follows_part_of_a_line_completes_it(tmp_path: Path) -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"sw1#")
+        await console.expect_input(b"write memory\r", b"write memory\r\nfile 1--More-- ")
+        await console.expect_input(b" ", b"\b" * 9 + b" " * 9 + b"\b" * 9 + b" is saved\r\n[OK]\r\nsw1#")
+
+    assert saved(tmp_path, "frr", script) == ("file 1 is saved\n[OK]", None, b"")
+
+
+def test_pager_of_save_that_stays_shown_is_no_output(tmp_path: Path) -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"sw1#")
+        await console.expect_input(b"write memory\r", b"write memory\r\nfile 1\r\n --More-- ")
+        await console.expect_input(b" ", b"\r\nfile 2\r\n[OK]\r\nsw1#")
+
+    assert saved(tmp_path, "cisco_ios", script) == ("file 1\nfile 2\n[OK]", None, b"")
