@@ -11,7 +11,7 @@ from typer import BadParameter
 from typer.exceptions import Abort, TyperException
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
-from ptyctl.daemon.errors import DaemonError, RequestError, StopError
+from ptyctl.daemon.errors import DaemonError, RequestError
 
 from .output import replace_controls
 
@@ -89,7 +89,7 @@ def report_error(error: BaseException) -> int:
             return EXIT_FAILED
         case DaemonError():
             print_message(format_error(error))
-            return EXIT_FAILED if isinstance(error, StopError | RequestError) else EXIT_NO_CONNECTION
+            return EXIT_FAILED if isinstance(error, RequestError) else EXIT_NO_CONNECTION
         case _:
             raise error
 

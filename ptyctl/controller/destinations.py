@@ -93,11 +93,10 @@ def _target_accounts(target: Target, of_request: LoginCredentials) -> LoginCrede
 
     If the device has none, the request's are used: a device that SSH logs in to may ask again for the same credentials.
     """
-    layers = tuple(LoginAccount(login.username, login.password) for login in target.logins)
     options = target.options
     return replace(
         of_request,
-        layers=(layers or of_request.layers) if options.automatic else (),
+        layers=(target.logins or of_request.layers) if options.automatic else (),
         enable_secret=target.enable_secret,
         answers=options.answers,
         prepare=options.prepare,

@@ -136,9 +136,9 @@ class RemoteController:
         self._calls[call_id] = future
         if progress is not None:
             self._progress[call_id] = progress
-        options = {"progress": True} if progress is not None else {}
+        message = {"id": call_id, "method": method, "params": encode_request(request)}
         try:
-            await self._send({"id": call_id, "method": method, "params": encode_request(request), **options})
+            await self._send(message | ({"progress": True} if progress is not None else {}))
             reply = await future
         except asyncio.CancelledError:
             await self._cancel(call_id)
@@ -164,9 +164,8 @@ class RemoteController:
             raise DaemonConnectionLost
         line = json_lines.encode({"jsonrpc": "2.0", **message})
         if len(line) > json_lines.MAX_LINE_BYTES:
-            raise invalid(
-                f"the request is longer than {json_lines.MAX_LINE_BYTES} bytes", hint="split it into several requests"
-            )
+            too_long = f"the request is longer than {json_lines.MAX_LINE_BYTES} bytes"
+            raise invalid(too_long, hint="split it into several requests")
         self._writer.write(line)
         try:
             await self._writer.drain()
@@ -189,19 +188,15 @@ class RemoteController:
     def _receive(self, message: dict[str, Any]) -> None:
         match message.get("method"):
             case "progress":
-                self._receive_progress(message["params"])
+                params = message["params"]
+                if (progress := self._progress.get(params["id"])) is not None:
+                    progress(params["bytes"], params["seconds"])
             case "watched":
-                self._receive_item(message["params"])
+                params = message["params"]
+                if (items := self._watches.get(params["id"])) is not None:
+                    items.put_nowait(WatchItem.model_validate(params["item"]))
             case _:
                 self._receive_result(message)
-
-    def _receive_progress(self, params: dict[str, Any]) -> None:
-        if (progress := self._progress.get(params["id"])) is not None:
-            progress(params["bytes"], params["seconds"])
-
-    def _receive_item(self, params: dict[str, Any]) -> None:
-        if (items := self._watches.get(params["id"])) is not None:
-            items.put_nowait(WatchItem.model_validate(params["item"]))
 
     def _receive_result(self, message: dict[str, Any]) -> None:
         if (items := self._watches.get(message["id"])) is not None:

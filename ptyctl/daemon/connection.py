@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from ptyctl.core import json_lines
 from ptyctl.version import __version__
 
-from .errors import HandshakeError, StartError
+from .errors import DaemonError
 from .runtime_dir import RuntimeDir
 
 #: How long the daemon may take to answer. A daemon that was just started restores sessions first.
@@ -61,8 +61,7 @@ def open_connection(runtime_dir: RuntimeDir, hello: bytes, *, start: bool = True
     """Connect, send `hello`, and return the socket once the daemon accepted it. Retries if the daemon is just exiting.
 
     Raises:
-        HandshakeError, StartError, OSError
-        ConnectionRefusedError: no daemon is up and `start` is False.
+        DaemonError, OSError; ConnectionRefusedError if no daemon is up and `start` is False.
     """
     for _ in range(_HANDSHAKE_ATTEMPTS):
         link = connect(runtime_dir, start=start)
@@ -70,10 +69,10 @@ def open_connection(runtime_dir: RuntimeDir, hello: bytes, *, start: bool = True
         if answer is not None:
             if not answer["ok"]:
                 link.close()
-                raise HandshakeError(answer["message"])
+                raise DaemonError(answer["message"])
             return link
         link.close()
-    raise HandshakeError("the daemon exits as soon as a client connects", f"see {runtime_dir.log}")
+    raise DaemonError("the daemon exits as soon as a client connects", f"see {runtime_dir.log}")
 
 
 def hello_line(protocol: str, **fields: Any) -> bytes:
@@ -82,8 +81,8 @@ def hello_line(protocol: str, **fields: Any) -> bytes:
         cwd = str(Path.cwd())
     except OSError:  # the working directory was removed
         cwd = "/"
-    message = {"speaks": protocol, "version": __version__, "cwd": cwd, "env": dict(os.environ), "umask": _umask()}
-    return json_lines.encode({**message, **fields})
+    caller = {"cwd": cwd, "env": dict(os.environ), "umask": _umask()}
+    return json_lines.encode({"speaks": protocol, "version": __version__, **caller, **fields})
 
 
 def _umask() -> int | None:
@@ -102,7 +101,7 @@ def exchange_hello(link: socket.socket, hello: bytes) -> dict[str, Any] | None:
     The daemon sends nothing after its answer until it is asked, so the answer is the last line received.
 
     Raises:
-        HandshakeError: the daemon does not answer in time, or the peer is not a ptyctl daemon.
+        DaemonError: the daemon does not answer in time, or the peer is not a ptyctl daemon.
     """
     received = b""
     link.settimeout(ANSWER_TIMEOUT_S)
@@ -118,7 +117,7 @@ def exchange_hello(link: socket.socket, hello: bytes) -> dict[str, Any] | None:
     except TimeoutError:
         pid = peer_credentials(link).pid
         link.close()
-        raise HandshakeError(
+        raise DaemonError(
             f"the daemon (process {pid}) has not answered for {ANSWER_TIMEOUT_S:.0f} s",
             f"end it: kill -9 {pid} (local shells survive)",
         ) from None
@@ -127,7 +126,7 @@ def exchange_hello(link: socket.socket, hello: bytes) -> dict[str, Any] | None:
         answer: dict[str, Any] = json_lines.decode(received)
     except ValueError:
         link.close()
-        raise HandshakeError(
+        raise DaemonError(
             "the process that listens on the control socket is no ptyctl daemon", "end it, or set PTYCTL_RUNTIME_DIR"
         ) from None
     return answer
@@ -145,8 +144,7 @@ def connect(runtime_dir: RuntimeDir, *, start: bool = True) -> socket.socket:
     """Return a connected socket, before the handshake. Of several processes that call this at once, one starts the daemon.
 
     Raises:
-        StartError
-        ConnectionRefusedError: no daemon is up and `start` is False.
+        DaemonError; ConnectionRefusedError if no daemon is up and `start` is False.
     """
     link = _try_connect(runtime_dir)
     if link is not None:
@@ -162,7 +160,7 @@ def connect(runtime_dir: RuntimeDir, *, start: bool = True) -> socket.socket:
             if link is None and error is not None:
                 raise error
     if link is None:
-        raise StartError("the daemon is up but does not listen", f"see {runtime_dir.log}")
+        raise DaemonError("the daemon is up but does not listen", f"see {runtime_dir.log}")
     return link
 
 
@@ -186,7 +184,7 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _start(runtime_dir: RuntimeDir) -> StartError | None:
+def _start(runtime_dir: RuntimeDir) -> DaemonError | None:
     """Start the daemon and wait until it listens, which it signals by closing its standard output."""
     from subprocess import DEVNULL, PIPE, Popen
 
@@ -209,7 +207,7 @@ def _start(runtime_dir: RuntimeDir) -> StartError | None:
         daemon.wait()
         logged = runtime_dir.log.read_bytes()[log_start:].decode("utf-8", "replace").strip().splitlines()
         reason = logged[-1].removeprefix(ERROR_PREFIX) if logged else "it logged nothing"
-        return StartError(f"the daemon did not start: {reason}", f"see {runtime_dir.log}")
+        return DaemonError(f"the daemon did not start: {reason}", f"see {runtime_dir.log}")
     daemon.returncode = 0  # prevents the ResourceWarning of Popen.__del__: the daemon outlives this process
     return None
 

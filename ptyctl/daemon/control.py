@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ptyctl.core import json_lines
 
 from .connection import connect, exchange_hello, hello_line, open_connection
-from .errors import HandshakeError, RequestError, StopError
+from .errors import DaemonError, RequestError
 from .runtime_dir import RuntimeDir
 
 #: How long a daemon may take to exit. Programs in its sessions get a grace period after their hang-up.
@@ -27,11 +27,7 @@ class DaemonStatus(NamedTuple):
 
 
 def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
-    """Return the running daemon, of whatever version, or None.
-
-    Raises:
-        HandshakeError
-    """
+    """Return the running daemon, of whatever version, or None. Raises DaemonError."""
     try:
         link = connect(runtime_dir, start=False)
     except ConnectionRefusedError:
@@ -41,16 +37,12 @@ def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
     if answer is None:
         return None
     if not answer["ok"]:
-        raise HandshakeError(answer["message"])
+        raise DaemonError(answer["message"])
     return DaemonStatus(answer["pid"], answer["version"])
 
 
 def start(runtime_dir: RuntimeDir) -> DaemonStatus:
-    """Start the daemon if none is up, and return its status.
-
-    Raises:
-        HandshakeError, StartError
-    """
+    """Start the daemon if none is up, and return its status. Raises DaemonError."""
     connect(runtime_dir).close()
     status = find_daemon(runtime_dir)
     assert status is not None
@@ -68,7 +60,7 @@ def hand_over(runtime_dir: RuntimeDir) -> DaemonStatus | None:
 
 
 def _signal_and_wait(runtime_dir: RuntimeDir, number: signal.Signals) -> DaemonStatus | None:
-    """Raises HandshakeError, StopError."""
+    """Raises DaemonError; RequestError if the daemon does not exit."""
     status = find_daemon(runtime_dir)
     if status is None:
         return None
@@ -82,7 +74,7 @@ def _signal_and_wait(runtime_dir: RuntimeDir, number: signal.Signals) -> DaemonS
     finally:
         os.close(process)
     if not exited:
-        raise StopError(
+        raise RequestError(
             f"the daemon (process {status.pid}) has not exited for {STOP_TIMEOUT_S:.0f} s", f"see {runtime_dir.log}"
         )
     return status
@@ -109,7 +101,7 @@ def request(runtime_dir: RuntimeDir, method: str, params: dict[str, Any], *, sta
     Returns None if no daemon is up and `start` is False, or if the daemon exits before it replies.
 
     Raises:
-        HandshakeError, StartError, RequestError
+        DaemonError; RequestError if the daemon answers with an error.
     """
     try:
         link = open_connection(runtime_dir, hello_line("rpc"), start=start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class DaemonError(Exception):
-    """Base class. `str()` gives the message and the hint in one line.
+    """The daemon cannot be used, started or reached. `str()` gives the message and the hint in one line.
 
     Attributes:
         message: what failed, on what, and why.
@@ -20,29 +20,5 @@ class DaemonError(Exception):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
-class RuntimeDirError(DaemonError):
-    """The runtime directory cannot be used."""
-
-
-class AlreadyRunningError(DaemonError):
-    """Another daemon is up in the same runtime directory."""
-
-
-class FdStoreError(DaemonError):
-    """The descriptor store does not answer."""
-
-
-class StartError(DaemonError):
-    """The daemon could not be started. The message holds the last line that it logged."""
-
-
-class HandshakeError(DaemonError):
-    """The daemon rejected the connection, or did not answer."""
-
-
-class StopError(DaemonError):
-    """The daemon did not end in time."""
-
-
 class RequestError(DaemonError):
-    """The daemon answered a request with an error."""
+    """A daemon that is up answered a request with an error, or did not end in time."""

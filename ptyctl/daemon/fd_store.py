@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from .connection import peer_credentials
-from .errors import FdStoreError
+from .errors import DaemonError
 from .runtime_dir import RuntimeDir
 
 #: How long the store may take to answer. It answers at once unless it is stopped by a signal.
@@ -68,7 +68,7 @@ class FdStore:
         """Return duplicates of all descriptors that earlier daemons stored, with close-on-exec set.
 
         Raises:
-            FdStoreError: the store does not answer. Replacing it would lose what it holds.
+            DaemonError: the store does not answer. Replacing it would lose what it holds.
         """
         found: dict[str, int] = {}
         if self._link is None:
@@ -83,7 +83,7 @@ class FdStore:
                     found[name.decode()] = array.array("i", ancillary[0][2][:4])[0]
         except TimeoutError:
             pid = peer_credentials(self._link).pid
-            raise FdStoreError(
+            raise DaemonError(
                 f"the descriptor store of local programs (process {pid}) does not answer",
                 f"wake it up: kill -CONT {pid}; or end it and those programs: kill -9 {pid}",
             ) from None

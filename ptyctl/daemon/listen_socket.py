@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from .control import find_daemon
-from .errors import AlreadyRunningError
+from .errors import DaemonError
 from .runtime_dir import RuntimeDir
 
 _LOCK_POLL_S = 0.05
@@ -38,10 +38,8 @@ class ListenSocket(NamedTuple):
 def open_listen_socket(runtime_dir: RuntimeDir) -> Iterator[ListenSocket]:
     """Take the daemon lock, then listen on the control socket with mode 0600.
 
-    Waits for a daemon that is shutting down, and replaces the socket file of one that was killed.
-
-    Raises:
-        AlreadyRunningError
+    Waits for a daemon that is shutting down, and replaces the socket file of one that was killed. Raises DaemonError if another
+    daemon is up.
     """
     lock = _acquire_lock(runtime_dir)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -55,8 +53,7 @@ def open_listen_socket(runtime_dir: RuntimeDir) -> Iterator[ListenSocket]:
         finally:
             os.umask(umask)
         listener.listen(socket.SOMAXCONN)
-        listen_socket = ListenSocket(listener, runtime_dir, runtime_dir.socket.stat().st_ino)
-        yield listen_socket
+        yield (listen_socket := ListenSocket(listener, runtime_dir, runtime_dir.socket.stat().st_ino))
         listen_socket.unlink()
     finally:
         listener.close()
@@ -67,7 +64,7 @@ def _acquire_lock(runtime_dir: RuntimeDir) -> int:
     """Wait for the lock. A lock file that was deleted after it was opened does not count."""
     while True:
         if (running := find_daemon(runtime_dir)) is not None:
-            raise AlreadyRunningError(
+            raise DaemonError(
                 f"one is up already (process {running.pid})",
                 f"end it first: ptyctl daemon stop; or hand its local shells over to this one: kill -HUP {running.pid}",
             )

@@ -44,13 +44,10 @@ def run(extra_service: ExtraService | None = None) -> int:
         with open_listen_socket(runtime_dir) as listen_socket:
             asyncio.run(_serve(runtime_dir, listen_socket, extra_service))
     except (DaemonError, PtyctlError) as error:
-        print(f"{ERROR_PREFIX}{_one_line(error)}", file=sys.stderr, flush=True)
+        reason = f"{error.message}; {error.hint}" if error.hint else error.message
+        print(f"{ERROR_PREFIX}{reason}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
-
-
-def _one_line(error: DaemonError | PtyctlError) -> str:
-    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 async def _serve(runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .errors import RuntimeDirError
+from .errors import DaemonError
 
 #: sockaddr_un.sun_path holds 108 bytes including the NUL on Linux (unix(7)), 104 on other systems.
 _MAX_SOCKET_PATH_BYTES = 103
@@ -14,8 +14,13 @@ _MAX_SOCKET_PATH_BYTES = 103
 class RuntimeDir:
     """The daemon's directory and the files in it. Creates the directory with mode 0700 if it does not exist.
 
+    Attributes:
+        socket: the control socket. A daemon that exits normally removes it.
+        lock: locked by the daemon while it lives; holds its process id.
+        start_lock: locked by the client that starts a daemon.
+
     Raises:
-        RuntimeDirError: the directory belongs to another user, is accessible to others, cannot be created, or its path is too
+        DaemonError: the directory belongs to another user, is accessible to others, cannot be created, or its path is too
             long for a socket.
     """
 
@@ -25,50 +30,29 @@ class RuntimeDir:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = self.path.stat()
         except OSError as error:
-            raise RuntimeDirError(
+            raise DaemonError(
                 f"cannot use {error.filename or 'the current directory'}: {error.strerror}",
                 "set PTYCTL_RUNTIME_DIR to a directory that you own",
             ) from None
+        self.socket = self.path / "daemon.sock"
+        self.fd_store_socket = self.path / "keeper.sock"
+        self.lock = self.path / "daemon.lock"
+        self.start_lock = self.path / "start.lock"
+        self.log = self.path / "daemon.log"
+        self.previous_log = self.path / "daemon.log.1"
         if status.st_uid != os.geteuid():
-            raise RuntimeDirError(f"{self.path} belongs to another user", "set PTYCTL_RUNTIME_DIR to a directory that you own")
+            raise DaemonError(f"{self.path} belongs to another user", "set PTYCTL_RUNTIME_DIR to a directory that you own")
         if status.st_mode & 0o077:
-            raise RuntimeDirError(
+            raise DaemonError(
                 f"{self.path} is accessible to other users, who could type on your terminals", f"run: chmod 700 {self.path}"
             )
         if len(os.fsencode(self.socket)) > _MAX_SOCKET_PATH_BYTES:
-            raise RuntimeDirError(f"{self.socket} is too long for a socket", "set PTYCTL_RUNTIME_DIR to a shorter path")
-
-    @property
-    def socket(self) -> Path:
-        """The control socket. A daemon that exits normally removes it."""
-        return self.path / "daemon.sock"
+            raise DaemonError(f"{self.socket} is too long for a socket", "set PTYCTL_RUNTIME_DIR to a shorter path")
 
     @property
     def has_socket(self) -> bool:
         """Whether a daemon is up or was killed. In both cases there may be sessions to return to."""
         return self.socket.exists()
-
-    @property
-    def fd_store_socket(self) -> Path:
-        return self.path / "keeper.sock"
-
-    @property
-    def lock(self) -> Path:
-        """Locked by the daemon while it lives; holds its process id."""
-        return self.path / "daemon.lock"
-
-    @property
-    def start_lock(self) -> Path:
-        """Locked by the client that starts a daemon."""
-        return self.path / "start.lock"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "daemon.log"
-
-    @property
-    def previous_log(self) -> Path:
-        return self.path / "daemon.log.1"
 
 
 def _path_from_environment() -> Path | None:
@@ -77,7 +61,7 @@ def _path_from_environment() -> Path | None:
 
 
 def _default_path() -> Path:
-    """Return the platform's directory. Raises RuntimeDirError if another user could replace it."""
+    """Return the platform's directory. Raises DaemonError if another user could replace it."""
     import warnings
 
     from platformdirs import user_runtime_dir
@@ -87,5 +71,5 @@ def _default_path() -> Path:
         path = Path(user_runtime_dir("ptyctl"))
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.parent.stat().st_uid not in (0, os.geteuid()) or path.is_symlink():
-        raise RuntimeDirError(f"{path} is not safe from other users", "set PTYCTL_RUNTIME_DIR to a directory that you own")
+        raise DaemonError(f"{path} is not safe from other users", "set PTYCTL_RUNTIME_DIR to a directory that you own")
     return path

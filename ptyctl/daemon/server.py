@@ -111,12 +111,6 @@ async def _read_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         hello = json_lines.decode(line) if len(line) <= MAX_HELLO_BYTES else None
     except (TimeoutError, ValueError, OSError):
         hello = None
-    _check_hello(hello)
-    assert isinstance(hello, dict)
-    return hello
-
-
-def _check_hello(hello: object) -> None:
     if not isinstance(hello, dict) or hello.get("speaks") not in ("mcp", "rpc"):
         raise _RejectedError('the first line must be {"speaks": "mcp" or "rpc", "version", "cwd", "env"}')
     if hello.get("version") != __version__ and not hello.get("any_version"):
@@ -130,6 +124,7 @@ def _check_hello(hello: object) -> None:
             choose(str(hello.get("toolsets", "core")))
         except ValueError as error:
             raise _RejectedError(str(error)) from None
+    return hello
 
 
 def _describes_caller(hello: dict[str, Any]) -> bool:
@@ -137,11 +132,9 @@ def _describes_caller(hello: dict[str, Any]) -> bool:
     is_env = isinstance(env, dict) and all(
         isinstance(value, str) and _is_valid_variable(name, value) for name, value in env.items()
     )
-    return is_env and isinstance(cwd, str) and cwd.startswith("/") and _is_umask(hello.get("umask"))
-
-
-def _is_umask(value: object) -> bool:
-    return value is None or (type(value) is int and 0 <= value <= 0o777)
+    umask = hello.get("umask")
+    is_umask = umask is None or (type(umask) is int and 0 <= umask <= 0o777)
+    return is_env and isinstance(cwd, str) and cwd.startswith("/") and is_umask
 
 
 def _is_valid_variable(name: str, value: str) -> bool:

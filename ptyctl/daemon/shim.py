@@ -20,7 +20,7 @@ from contextlib import suppress
 from ptyctl.core import json_lines
 
 from .connection import hello_line, open_connection
-from .errors import DaemonError, HandshakeError, StartError
+from .errors import DaemonError
 from .runtime_dir import RuntimeDir
 
 _PIECE_BYTES = 256 * 1024
@@ -38,11 +38,7 @@ _Id = int | str
 
 
 def run(toolsets: str) -> int:
-    """Relay messages until the client closes its side.
-
-    Returns:
-        The exit code: 0 when the client closed its side, 2 when no daemon could be reached, 130 after a SIGINT.
-    """
+    """Relay messages until the client closes its side. Return the exit code: 2 without a daemon, 130 after a SIGINT, or 0."""
     try:
         Shim(RuntimeDir(), hello_line("mcp", toolsets=toolsets)).run()
     except DaemonError as error:
@@ -154,7 +150,7 @@ class Shim:
         if initializing:
             self._connect()
         elif crashed and self._failures <= _MAX_FAILURES:
-            with suppress(StartError, HandshakeError):  # reported when the client's next message needs the daemon
+            with suppress(DaemonError):  # reported when the client's next message needs the daemon
                 self._connect()
 
     def _connect(self) -> None:

@@ -5,15 +5,15 @@ Start with `loader.Inventory`, which reads devices.toml and resolves a device's 
 - `model`: the tables of devices.toml; `validation`: rules between tables; `faults`: how violations are reported.
 - `loader`: reads the file and merges defaults, groups and devices.
 - `secrets`: references to secrets, and fetching them.
-- `target`, `resolver`: a device with its secrets, ready to be opened.
+- `target`: a device with its secrets, ready to be opened.
 
-Imports `platforms` and `api`. A secret is never stored in the file, and never kept after it was used.
+Imports `platforms`, `api` and `session.device.login`. A secret is never stored in the file, and never kept after it was used.
 """
 
 from __future__ import annotations
 
 from .loader import Inventory
 from .model import InventoryDevice, LoginOptions
-from .target import Target, TargetHop, TargetLogin
+from .target import Target, TargetHop
 
-__all__ = ["Inventory", "InventoryDevice", "LoginOptions", "Target", "TargetHop", "TargetLogin"]
+__all__ = ["Inventory", "InventoryDevice", "LoginOptions", "Target", "TargetHop"]

@@ -19,8 +19,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 
 from .faults import Fault, InvalidInventory, model_faults
 from .model import Document, InventoryDevice
-from .resolver import TargetResolver
-from .target import Target
+from .target import Target, TargetResolver
 from .validation import cross_table_faults
 
 #: Identifies a version of the file: st_mtime_ns, st_size, st_ino. The inode changes when an editor replaces the file.

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator, SecretStr, ValidationError
 from pydantic_core import to_json
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.model import Value
 
 from .faults import model_faults
@@ -34,6 +34,9 @@ KEYRING_TIMEOUT_S = 10.0
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+# The errors of `read` are completed by `fetch_secret`, which knows the field.
+
+
 class EnvironmentSecret(Value):
     """An environment variable of the server."""
 
@@ -41,6 +44,12 @@ class EnvironmentSecret(Value):
 
     def __str__(self) -> str:
         return f"env:{self.name}"
+
+    async def read(self, _folder: Path) -> bytes:
+        raw = os.environb.get(self.name.encode())
+        if raw is None:
+            raise invalid("is not set in the server's environment", hint="set the variable and restart the server")
+        return raw
 
 
 class FileSecret(Value):
@@ -50,6 +59,9 @@ class FileSecret(Value):
 
     def __str__(self) -> str:
         return f"file:{self.path}"
+
+    async def read(self, folder: Path) -> bytes:
+        return await asyncio.to_thread(_read_file, folder / Path(self.path).expanduser())
 
 
 class KeyringSecret(Value):
@@ -61,6 +73,23 @@ class KeyringSecret(Value):
     def __str__(self) -> str:
         return f"keyring:{self.service}/{self.user}"
 
+    async def read(self, _folder: Path) -> bytes:
+        try:
+            import keyring
+            from keyring.errors import KeyringError
+        except ImportError:
+            raise unsupported("needs a package that is not installed", hint="run: pip install 'ptyctl[keyring]'") from None
+        try:
+            async with asyncio.timeout(KEYRING_TIMEOUT_S):
+                secret = await asyncio.to_thread(keyring.get_password, self.service, self.user)
+        except TimeoutError:
+            raise _failed(f"gave no answer in {KEYRING_TIMEOUT_S:g} s", hint="unlock the keyring") from None
+        except KeyringError as error:
+            raise _failed(f"cannot be read ({type(error).__name__})", hint="unlock or set up the keyring") from None
+        if secret is None:
+            raise invalid("does not exist", hint=f"run: keyring set {self.service} {self.user}")
+        return secret.encode()
+
 
 class CommandSecret(Value):
     """The first line of a program's output, for example of `pass`. No shell is involved."""
@@ -70,6 +99,21 @@ class CommandSecret(Value):
 
     def __str__(self) -> str:
         return f"the command {self.command[0]}"
+
+    async def read(self, _folder: Path) -> bytes:
+        try:
+            status, output = await run_program(self.command, MAX_BYTES, self.timeout_s)
+        except TimeoutError:
+            raise _failed(
+                f"did not end within {self.timeout_s:g} s", hint="use a command that asks no questions, or a longer timeout_s"
+            ) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "an argument contains a NUL"
+            raise invalid(f"cannot be started: {reason}", hint="check the program's name") from None
+        if status != 0:
+            # The output is not shown: a program that fails halfway may have printed the secret.
+            raise _failed(f"ended with status {status}", hint="run it by hand as the server's user to see the reason")
+        return output
 
 
 def _parse_environment(rest: str) -> EnvironmentSecret:
@@ -129,45 +173,32 @@ async def fetch_secret(reference: SecretReference, field: str, folder: Path) -> 
         PtyctlError: INVALID_ARGUMENT, POLICY_DENIED, IO_ERROR or UNSUPPORTED. Names the field and the reference, and no part of
             the secret.
     """
-    where = f"{field} ({reference})"
-    match reference:
-        case EnvironmentSecret(name=name):
-            raw = os.environb.get(name.encode())
-            if raw is None:
-                raise _error(
-                    ErrorCode.INVALID_ARGUMENT,
-                    where,
-                    "is not set in the server's environment",
-                    "set the variable and restart the server",
-                )
-        case FileSecret(path=path):
-            raw = await asyncio.to_thread(_read_file, folder / Path(path).expanduser(), where)
-        case KeyringSecret(service=service, user=user):
-            raw = await _read_keyring(service, user, where)
-        case CommandSecret(command=command, timeout_s=timeout_s):
-            raw = await _run_command(command, timeout_s, where)
-    return _first_line(raw, where)
+    try:
+        return _first_line(await reference.read(folder))
+    except PtyctlError as error:
+        message = f"{field} ({reference}): {error.message}"
+        raise PtyctlError(error.code, message, {"field": field}, hint=error.hint) from None
 
 
-def _first_line(raw: bytes, where: str) -> SecretStr:
+def _first_line(raw: bytes) -> SecretStr:
     line = raw.split(b"\n", 1)[0].removesuffix(b"\r")
     if not line:
-        raise _error(ErrorCode.INVALID_ARGUMENT, where, "has an empty first line", "put the secret in the first line")
+        raise invalid("has an empty first line", hint="put the secret in the first line")
     try:
         return SecretStr(line.decode())
     except UnicodeDecodeError:
-        raise _error(ErrorCode.INVALID_ARGUMENT, where, "is not in UTF-8", "store the secret in UTF-8") from None
+        raise invalid("is not in UTF-8", hint="store the secret in UTF-8") from None
 
 
-def _read_file(path: Path, where: str) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:
             # The open file is checked, since the path may lead to another file by now.
-            _check_file(os.fstat(file.fileno()), path, where)
+            _check_file(os.fstat(file.fileno()), path)
             return file.read(MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
-        raise _error(ErrorCode.IO_ERROR, where, f"cannot be read: {reason}", "check the path, the owner and the mode") from None
+        raise _failed(f"cannot be read: {reason}", hint="check the path, the owner and the mode") from None
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
@@ -175,59 +206,15 @@ def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _check_file(status: os.stat_result, path: Path, where: str) -> None:
+def _check_file(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise _error(ErrorCode.INVALID_ARGUMENT, where, "is not a regular file", "name a regular file")
+        raise invalid("is not a regular file", hint="name a regular file")
     if status.st_uid not in (os.geteuid(), 0):
-        raise _error(ErrorCode.POLICY_DENIED, where, "belongs to another user", "make a copy that belongs to the server's user")
-    if status.st_mode & 0o077:
-        raise _error(ErrorCode.POLICY_DENIED, where, "can be read by others", f"run: chmod 600 {path}")
-
-
-async def _read_keyring(service: str, user: str, where: str) -> bytes:
-    try:
-        import keyring
-        from keyring.errors import KeyringError
-    except ImportError:
-        raise _error(
-            ErrorCode.UNSUPPORTED, where, "needs a package that is not installed", "run: pip install 'ptyctl[keyring]'"
-        ) from None
-    try:
-        async with asyncio.timeout(KEYRING_TIMEOUT_S):
-            secret = await asyncio.to_thread(keyring.get_password, service, user)
-    except TimeoutError:
-        raise _error(ErrorCode.IO_ERROR, where, f"gave no answer in {KEYRING_TIMEOUT_S:g} s", "unlock the keyring") from None
-    except KeyringError as error:
-        raise _error(
-            ErrorCode.IO_ERROR, where, f"cannot be read ({type(error).__name__})", "unlock or set up the keyring"
-        ) from None
-    if secret is None:
-        raise _error(ErrorCode.INVALID_ARGUMENT, where, "does not exist", f"run: keyring set {service} {user}")
-    return secret.encode()
-
-
-async def _run_command(command: tuple[str, ...], timeout_s: float, where: str) -> bytes:
-    try:
-        status, output = await run_program(command, MAX_BYTES, timeout_s)
-    except TimeoutError:
-        raise _error(
-            ErrorCode.IO_ERROR,
-            where,
-            f"did not end within {timeout_s:g} s",
-            "use a command that asks no questions, or a longer timeout_s",
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "an argument contains a NUL"
-        raise _error(ErrorCode.INVALID_ARGUMENT, where, f"cannot be started: {reason}", "check the program's name") from None
-    if status != 0:
-        # The output is not shown: a program that fails halfway may have printed the secret.
-        raise _error(
-            ErrorCode.IO_ERROR,
-            where,
-            f"ended with status {status}",
-            "run it by hand as the server's user to see the reason",
+        raise PtyctlError(
+            ErrorCode.POLICY_DENIED, "belongs to another user", hint="make a copy that belongs to the server's user"
         )
-    return output
+    if status.st_mode & 0o077:
+        raise PtyctlError(ErrorCode.POLICY_DENIED, "can be read by others", hint=f"run: chmod 600 {path}")
 
 
 async def run_program(argv: Sequence[str], limit: int, timeout_s: float) -> tuple[int, bytes]:
@@ -283,6 +270,5 @@ class _OutputReader(asyncio.SubprocessProtocol):
             self.ended.set_result(None)
 
 
-def _error(code: ErrorCode, where: str, problem: str, hint: str) -> PtyctlError:
-    field, _, _ = where.partition(" ")
-    return PtyctlError(code, f"{where}: {problem}", {"field": field}, hint=hint)
+def _failed(problem: str, hint: str) -> PtyctlError:
+    return PtyctlError(ErrorCode.IO_ERROR, problem, hint=hint)

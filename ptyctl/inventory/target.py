@@ -1,29 +1,25 @@
-"""An inventory device with its secrets: everything that an open needs."""
+"""An inventory device with its secrets: which field goes to which transport, and which login is for whom."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
 
 from ptyctl.api.errors import invalid
 from ptyctl.api.session import Auth, Pace, SessionRequest
+from ptyctl.session.device.login import LoginAccount
 
-from .model import LoginOptions
+from .model import ConnectionFields, CredentialEntry, Document, InventoryDevice, LoginOptions
+from .secrets import SecretReference, fetch_secret
 
 #: Fields that only the inventory sets. If a caller could change them, the device's credentials would go to an address of the
 #: caller's choice.
 _INVENTORY_FIELDS = frozenset(
     {"protocol", "host", "port", "username", "auth", "ssh_options", "telnet_options", "session_type", "device_id"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TargetLogin:
-    """The answers to a username and a password prompt. None: there is no answer to that prompt."""
-
-    username: str | None
-    password: SecretStr | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ class Target:
     name: str
     request: SessionRequest
     hops: tuple[TargetHop, ...]
-    logins: tuple[TargetLogin, ...]
+    logins: tuple[LoginAccount, ...]
     enable_secret: SecretStr | None
     options: LoginOptions
     pace: Pace | None = None
@@ -76,3 +72,108 @@ class Target:
         own = {name: getattr(self.request, name) for name in self.request.model_fields_set}
         wanted = {name: value for name, value in given.items() if name != "device" and value is not None}
         return SessionRequest.of(own | wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """How a device is reached.
+
+    Attributes:
+        place: the table of the host to connect to (the device or its console server), as `devices.switch-001`.
+        fields: that table's options and login.
+        address: protocol, host and port.
+        further_logins: the logins that follow the host's own, with their tables.
+    """
+
+    place: str
+    fields: ConnectionFields
+    address: dict[str, str | int | None]
+    further_logins: tuple[tuple[str, CredentialEntry], ...] = ()
+
+    @property
+    def is_ssh(self) -> bool:
+        return self.address["protocol"] == "ssh"
+
+    @property
+    def typed_logins(self) -> tuple[tuple[str, CredentialEntry], ...]:
+        """The logins that the terminal asks for. With SSH the host's own login is not typed."""
+        return self.further_logins if self.is_ssh else ((self.place, self.fields), *self.further_logins)
+
+
+class TargetResolver:
+    """Resolves one device. A secret that is referenced twice is fetched once: it may require the touch of a token."""
+
+    def __init__(self, document: Document, folder: Path) -> None:
+        self._document, self._folder = document, folder
+        self._fetched: dict[SecretReference, SecretStr] = {}
+
+    async def resolve(self, name: str, device: InventoryDevice) -> Target:
+        """Return the target. Raises PtyctlError as `fetch_secret`."""
+        place, route = f"devices.{name}", self._route(name, device)
+        request = route.address | _session_fields(name, device) | await self._transport_fields(route)
+        request["timeouts"] = device.timeouts or route.fields.timeouts
+        return Target(
+            name=name,
+            request=SessionRequest.of({"action": "open"} | {key: value for key, value in request.items() if value is not None}),
+            hops=tuple([await self._hop(hop) for hop in route.fields.jump or () if route.is_ssh]),
+            logins=tuple([await self._login(table, entry) for table, entry in route.typed_logins]),
+            enable_secret=await self._secret(device.enable_secret, f"{place}.enable_secret"),
+            options=device.login or LoginOptions(),
+            pace=device.pace,
+        )
+
+    def _route(self, name: str, device: InventoryDevice) -> _Route:
+        place = f"devices.{name}"
+        if device.console is None:
+            return _Route(place, device, {"protocol": device.protocol, "host": device.host, "port": device.port})
+        server, line = self._document.console_servers[device.console.server], device.console.port
+        address: dict[str, str | int | None] = {
+            "protocol": server.protocol,
+            "host": server.host,
+            "port": server.port if server.base_port is None else server.base_port + line,
+        }
+        username = server.username.replace("{port}", str(line)) if server.username else None
+        fields = server.model_copy(update={"username": username})
+        return _Route(f"console_servers.{device.console.server}", fields, address, ((place, device),))
+
+    async def _transport_fields(self, route: _Route) -> dict[str, Any]:
+        if not route.is_ssh:
+            return {"telnet_options": route.fields.telnet_options}
+        auth = await self._auth(route.place, route.fields)
+        return {"username": route.fields.username, "auth": auth, "ssh_options": route.fields.ssh_options}
+
+    async def _login(self, place: str, entry: CredentialEntry) -> LoginAccount:
+        return LoginAccount(entry.username, await self._secret(entry.password, f"{place}.password"))
+
+    async def _auth(self, place: str, entry: CredentialEntry) -> Auth | None:
+        fields = {
+            "method": entry.auth_method,
+            "password": await self._secret(entry.password, f"{place}.password"),
+            "private_key_path": entry.private_key_path,
+            "passphrase": await self._secret(entry.passphrase, f"{place}.passphrase"),
+        }
+        given = {key: value for key, value in fields.items() if value is not None}
+        return Auth(**given) if given else None
+
+    async def _hop(self, name: str) -> TargetHop:
+        host = self._document.jump_hosts[name]
+        auth = await self._auth(f"jump_hosts.{name}", host)
+        return TargetHop(host.host, host.port, host.username, auth, host.legacy_algorithms)
+
+    async def _secret(self, reference: SecretReference | None, field: str) -> SecretStr | None:
+        if reference is None:
+            return None
+        if reference not in self._fetched:
+            self._fetched[reference] = await fetch_secret(reference, field, self._folder)
+        return self._fetched[reference]
+
+
+def _session_fields(name: str, device: InventoryDevice) -> dict[str, Any]:
+    """Return the fields that do not depend on how the device is reached."""
+    is_console = device.session_type == "console" or device.console is not None
+    return {
+        "platform": device.platform,
+        "session_type": "console" if is_console else device.session_type,
+        "device_id": device.device_id or name if is_console else None,
+        "pty": device.pty,
+    }

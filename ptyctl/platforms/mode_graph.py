@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptyctl.api.errors import unsupported
@@ -61,20 +60,13 @@ class ModeGraph:
         return None if steps is None else steps[-1].target if steps else source
 
     def _shortest(self, source: str, targets: Sequence[str]) -> tuple[ModeStep, ...] | None:
-        reached: dict[str, ModeStep | None] = {source: None}
-        queue = deque([source])
-        while queue:
-            mode = queue.popleft()
+        paths: dict[str, tuple[ModeStep, ...]] = {source: ()}
+        queue = [source]
+        for mode in queue:
             if mode in targets:
-                return tuple(reversed(list(_steps_back(reached, mode))))
+                return paths[mode]
             for target, transition in self._platform.modes[mode].to.items():
-                if target not in reached:
-                    reached[target] = ModeStep(mode, target, transition)
+                if target not in paths:
+                    paths[target] = (*paths[mode], ModeStep(mode, target, transition))
                     queue.append(target)
         return None
-
-
-def _steps_back(reached: dict[str, ModeStep | None], mode: str) -> Iterator[ModeStep]:
-    while (step := reached[mode]) is not None:
-        yield step
-        mode = step.source

@@ -21,7 +21,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.connection import MAX_LOG_BYTES
-from ptyctl.daemon.errors import HandshakeError, RuntimeDirError
+from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import fd_store_pid
 from tests.session.scripted_session import wait_until
@@ -128,9 +128,9 @@ async def test_large_log_is_rotated(runtime_dir: RuntimeDir, monkeypatch: pytest
 
 def test_runtime_dir_open_to_others_or_too_long_raises(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    with pytest.raises(RuntimeDirError, match="chmod 700"):
+    with pytest.raises(DaemonError, match="chmod 700"):
         RuntimeDir(tmp_path)
-    with pytest.raises(RuntimeDirError, match="too long"):
+    with pytest.raises(DaemonError, match="too long"):
         RuntimeDir(tmp_path / ("x" * 100))
 
 
@@ -182,7 +182,7 @@ async def test_daemon_that_hangs_raises_with_its_pid(runtime_dir: RuntimeDir, mo
         os.kill(pid, signal.SIGSTOP)
         monkeypatch.setattr("ptyctl.daemon.connection.ANSWER_TIMEOUT_S", 0.2)
         for ask in (control.find_daemon, control.stop, control.hand_over):
-            with pytest.raises(HandshakeError, match=f"process {pid}.* kill -9 {pid}"):
+            with pytest.raises(DaemonError, match=f"process {pid}.* kill -9 {pid}"):
                 await asyncio.to_thread(ask, runtime_dir)
         with pytest.raises(PtyctlError, match=f"process {pid}") as caught:
             await RemoteController.connect(runtime_dir)
@@ -257,7 +257,7 @@ def test_default_runtime_dir_that_is_a_symlink_raises(monkeypatch: pytest.Monkey
     (tmp_path / "other").mkdir(mode=0o700)
     (tmp_path / "ptyctl").symlink_to(tmp_path / "other")
     monkeypatch.setattr("platformdirs.user_runtime_dir", lambda name: str(tmp_path / name))
-    with pytest.raises(RuntimeDirError, match="not safe from other users"):
+    with pytest.raises(DaemonError, match="not safe from other users"):
         RuntimeDir()
 
 

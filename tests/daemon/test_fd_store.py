@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ptyctl.daemon.errors import FdStoreError
+from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.fd_store import FdStore
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import fd_store_pid
@@ -170,7 +170,7 @@ def test_store_that_does_not_answer_raises_with_its_pid(
     os.kill(pid, signal.SIGSTOP)
     store.close()
     second = FdStore(runtime_dir)
-    with pytest.raises(FdStoreError, match=f"process {pid}.*kill -CONT {pid}"):
+    with pytest.raises(DaemonError, match=f"process {pid}.*kill -CONT {pid}"):
         second.retrieve_all()
     second.close()
     os.kill(pid, signal.SIGKILL)

@@ -15,7 +15,7 @@ from ptyctl.api import ExecRequest, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.connection import exchange_hello, hello_line
-from ptyctl.daemon.errors import HandshakeError
+from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 GOOD = {"speaks": "rpc", "version": __version__, "cwd": "/", "env": {}}
@@ -200,5 +200,5 @@ def test_peer_that_is_no_daemon_raises_handshake_error() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(b"220 mail.example\n")
-        with pytest.raises(HandshakeError, match="no ptyctl daemon"):
+        with pytest.raises(DaemonError, match="no ptyctl daemon"):
             exchange_hello(ours, hello_line("rpc"))

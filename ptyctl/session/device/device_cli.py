@@ -103,7 +103,6 @@ class DeviceCli:
             lines = exchange.new_lines()
             secret = any(answer.secret for answer in answered)
             if end.prompt is not None:
-                self._learn_prompt()
                 output += self._without_pagers(self._without_buried_prompt(lines[: -end.prompt.lines]))
                 return CommandResult("prompt", tuple(output), end.prompt, asked, secret)
             output += self._without_pagers(lines[:-1])
@@ -128,7 +127,6 @@ class DeviceCli:
         exchange = Exchange(self._terminal)
         end = await self._end(exchange, (), REQUEST_PROMPT_AFTER_S)
         if end.prompt is not None:
-            self._learn_prompt()
             return end.prompt
         last = exchange.new_lines()[-1].strip()
         if end.kind not in ("unknown", "pager"):
@@ -157,16 +155,12 @@ class DeviceCli:
             for _ in range(_MAX_LEAVE_KEYS):
                 end = await self._end(exchange, (), REQUEST_PROMPT_AFTER_S)
                 if end.prompt is not None:
-                    self._learn_prompt()
                     return end.prompt
                 last = exchange.output().split("\n")[-1]
                 if not press_enter or any_matches(self.platform.confirmations, last):
                     return None  # an Enter might confirm it, or count as a wrong password
                 await exchange.type("")
         return None
-
-    def _learn_prompt(self) -> None:
-        self._terminal.prompt.learn(self._terminal.last_line())
 
     def _at_known_prompt(self) -> bool:
         return self._terminal.last_line() == self._terminal.prompt.learned
@@ -186,7 +180,7 @@ class DeviceCli:
         await exchange.type(typed, enter=answer.enter, secret=secret is not None)
 
     async def _end(self, exchange: Exchange, dialog: Sequence[QuestionAnswer], silence_s: float) -> OutputEnd:
-        """Wait for the end of the output; "unknown" means silence. A buried prompt is requested again with one Enter."""
+        """Wait for the end of the output, and learn a prompt; "unknown" means silence. Enter shows a buried prompt again."""
         requested_at = -1
         stream = self._terminal.stream
 
@@ -199,6 +193,8 @@ class DeviceCli:
             return end, min(stay_s, ANSWER_S) if self._follows_echo(exchange, end) else stay_s
 
         while (end := await exchange.settled(look)) is not None:
+            if end.kind == "prompt":
+                self._terminal.prompt.learn(self._terminal.last_line())
             if end.kind != "buried_prompt":
                 return end
             requested_at = stream.raw_size
