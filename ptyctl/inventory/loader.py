@@ -166,11 +166,7 @@ def _merge_device(name: str, tables: Mapping[str, Any]) -> InventoryDevice:
 
 
 def _file_version(path: Path) -> _FileVersion:
-    """Return the version of the file. Blocks.
-
-    Raises:
-        PtyctlError: NOT_FOUND, IO_ERROR; POLICY_DENIED if the file is world-writable.
-    """
+    """Return the version of the file. Blocks."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -192,21 +188,15 @@ def _file_version(path: Path) -> _FileVersion:
 
 
 def _read(path: Path) -> InventoryContents:
-    """Read and check the file. Blocks.
-
-    Raises:
-        PtyctlError: IO_ERROR; INVALID_ARGUMENT with all faults of the file.
-    """
+    """Read and check the file. Blocks."""
     try:
-        tables = tomllib.loads(path.read_bytes().decode())
+        return parse(tomllib.loads(path.read_bytes().decode()))
     except OSError as error:
         raise _unreadable(path, error) from None
     except UnicodeDecodeError:
         raise InvalidInventory([Fault("the file", "is not in UTF-8")]).as_error(path) from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidInventory([Fault("the file", f"is not valid TOML: {error}")]).as_error(path) from None
-    try:
-        return parse(tables)
     except InvalidInventory as error:
         raise error.as_error(path) from None
 

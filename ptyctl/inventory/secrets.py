@@ -138,21 +138,13 @@ def _parse_keyring(rest: str) -> KeyringSecret:
 _SCHEMES: dict[str, Callable[[str], Value]] = {"env": _parse_environment, "file": _parse_file, "keyring": _parse_keyring}
 
 
-def _parse_command(table: Any) -> CommandSecret:
-    try:
-        return CommandSecret.model_validate_json(to_json(table), strict=True)
-    except ValidationError as error:
-        raise ValueError("; ".join(map(str, model_faults(error)))) from None
-
-
 def _parse_reference(value: Any) -> Any:
-    """Parse a reference.
-
-    Raises:
-        ValueError: it is not a reference. The message does not repeat it, since it may be a secret.
-    """
+    """Raises ValueError if it is not a reference. The message does not repeat it, since it may be a secret."""
     if isinstance(value, dict):
-        return _parse_command(value)
+        try:
+            return CommandSecret.model_validate_json(to_json(value), strict=True)
+        except ValidationError as error:
+            raise ValueError("; ".join(map(str, model_faults(error)))) from None
     scheme, colon, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
     if not colon or scheme not in _SCHEMES:
         raise ValueError(f"is not a reference to a secret; the forms are {FORMS}")

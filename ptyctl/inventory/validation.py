@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from .faults import Fault
 from .model import ConsoleServer, Document, InventoryDevice
@@ -15,12 +14,12 @@ def cross_table_faults(document: Document, devices: Mapping[str, InventoryDevice
     """Yield the faults of the console servers, and of the devices after merging."""
     for name, server in document.console_servers.items():
         yield from _server_faults(f"console_servers.{name}", server, document)
-    unique = _UniqueNames()
+    users: dict[object, str] = {}
     for name, device in devices.items():
         place = f"devices.{name}"
         yield from _address_faults(place, device, document)
         yield from _session_faults(place, device)
-        yield from unique.faults(name, device)
+        yield from _duplicate_faults(name, device, users)
 
 
 def _server_faults(place: str, server: ConsoleServer, document: Document) -> Iterator[Fault]:
@@ -70,21 +69,13 @@ def _session_faults(place: str, device: InventoryDevice) -> Iterator[Fault]:
         yield Fault(f"{place}.device_id", 'is for devices with session_type = "console" only')
 
 
-@dataclass(slots=True)
-class _UniqueNames:
-    """Console names and console-server lines; each belongs to one device."""
-
-    ids: dict[str, str] = field(default_factory=dict)
-    lines: dict[tuple[str, int], str] = field(default_factory=dict)
-
-    def faults(self, name: str, device: InventoryDevice) -> Iterator[Fault]:
-        if device.session_type == "console" or device.console is not None:
-            device_id = device.device_id or name
-            other = self.ids.setdefault(device_id, name)
-            if other != name:
-                yield Fault(f"devices.{name}.device_id", f"{device_id} is also the console name of {other}")
-        if device.console is not None:
-            line = (device.console.server, device.console.port)
-            other = self.lines.setdefault(line, name)
-            if other != name:
-                yield Fault(f"devices.{name}.console", f"port {line[1]} of {line[0]} is also the line of {other}")
+def _duplicate_faults(name: str, device: InventoryDevice, users: dict[object, str]) -> Iterator[Fault]:
+    """Yield a fault if another device uses the console name, or the line of a console server. `users`: the devices so far."""
+    if device.session_type == "console" or device.console is not None:
+        device_id = device.device_id or name
+        if (other := users.setdefault(device_id, name)) != name:
+            yield Fault(f"devices.{name}.device_id", f"{device_id} is also the console name of {other}")
+    if device.console is not None:
+        server, port = device.console.server, device.console.port
+        if (other := users.setdefault((server, port), name)) != name:
+            yield Fault(f"devices.{name}.console", f"port {port} of {server} is also the line of {other}")

@@ -53,11 +53,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_listen(text: str) -> Address:
-    """Return the address of `--listen HOST:PORT`.
-
-    Raises:
-        AccessError: the text is not an address, or the address is not loopback.
-    """
+    """Return the address of `--listen HOST:PORT`. Raises AccessError if it is none, or not loopback."""
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise AccessError(f"--listen {text} is not an address", "give HOST:PORT, for example 127.0.0.1:8765")
@@ -72,11 +68,7 @@ def parse_listen(text: str) -> Address:
 
 
 def open_listener(address: Address) -> socket.socket:
-    """Return a listening socket; `getsockname()` has the port if 0 was requested.
-
-    Raises:
-        AccessError: the address cannot be bound.
-    """
+    """Return a listening socket; `getsockname()` has the port if 0 was requested. Raises AccessError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on sockets with an explicit protocol; without it a response waits 40 ms for a delayed ACK.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -30,14 +30,20 @@ class Tool:
     name: str
     title: str
     description: str
-    request: type[Request]
     reply: type[Reply]
-    call: Call
     read_only: bool = False
     destructive: bool = True
     idempotent: bool = False
     reply_fields: tuple[str, ...] | None = None
     encode_error: Callable[[PtyctlError], Reply] | None = None
+
+    @property
+    def request(self) -> type[Request]:
+        return METHODS[self.name].request
+
+    @property
+    def call(self) -> Call:
+        return METHODS[self.name].call
 
 
 def pty_tool(
@@ -57,9 +63,7 @@ def pty_tool(
         request.TOOL,
         title,
         description,
-        request,
         reply,
-        METHODS[request.TOOL].call,
         read_only=read_only,
         destructive=destructive and not read_only,
         idempotent=idempotent or read_only,

@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptyctl.api import (
-    ConfigReply,
-    ConfigRequest,
-    ExecReply,
-    ExecRequest,
-    IoReply,
-    IoRequest,
-    SessionReply,
-    SessionRequest,
-    blocks,
-    pty,
-    screen,
-)
-from ptyctl.api.methods import METHODS
+from ptyctl.api import ConfigReply, ExecReply, IoReply, SessionReply, blocks, pty, screen
 
 from .tool import Tool, pty_tool
 
@@ -50,22 +37,11 @@ resize a session's terminal; set its CLI mode, or the RE2 patterns (expect) that
 get returns them."""
 
 _CORE = (
+    Tool("ptyctl_session", "Terminal sessions and locks", _SESSION, SessionReply),
+    Tool("ptyctl_session_exec", "Run a command in a terminal", _EXEC, ExecReply),
+    Tool("ptyctl_session_io", "Type into a terminal, read from it", _IO, IoReply),
     Tool(
-        "ptyctl_session", "Terminal sessions and locks", _SESSION, SessionRequest, SessionReply, METHODS["ptyctl_session"].call
-    ),
-    Tool(
-        "ptyctl_session_exec", "Run a command in a terminal", _EXEC, ExecRequest, ExecReply, METHODS["ptyctl_session_exec"].call
-    ),
-    Tool("ptyctl_session_io", "Type into a terminal, read from it", _IO, IoRequest, IoReply, METHODS["ptyctl_session_io"].call),
-    Tool(
-        "ptyctl_session_config",
-        "Terminal size and prompt patterns",
-        _CONFIG,
-        ConfigRequest,
-        ConfigReply,
-        METHODS["ptyctl_session_config"].call,
-        destructive=False,
-        idempotent=True,
+        "ptyctl_session_config", "Terminal size and prompt patterns", _CONFIG, ConfigReply, destructive=False, idempotent=True
     ),
 )
 

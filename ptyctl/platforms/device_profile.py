@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from ptyctl.api.model import Value
 from ptyctl.core.search import any_of, compile_all, compile_pattern
 
 from .pattern import PagerPattern, Pattern, any_matches, encode
@@ -40,14 +41,19 @@ def pager_pattern(text: str) -> PagerPattern:
     return PagerPattern(pattern=Pattern.of(text), erased_by="carriage_return")
 
 
-@dataclass(frozen=True, slots=True)
-class ModePrompt:
-    """The prompt of one mode. `above` is the line above it that belongs to it; it may be missing unless `above_required`."""
+class LineAbove(Value):
+    """The line above a prompt that belongs to it: `[edit]` on Junos, `[/]` on SR OS. `required`: the prompt needs it."""
+
+    pattern: Pattern
+    required: bool = True
+
+
+class ModePrompt(NamedTuple):
+    """The prompt of one mode, and the line above it that belongs to it."""
 
     mode: str
     prompt: Pattern
-    above: Pattern | None = None
-    above_required: bool = False
+    above: LineAbove | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,8 @@ class DeviceProfile:
             return None
         above = lines[-2].rstrip() if len(lines) > 1 else ""
         for mode in self.modes:
-            has_above = mode.above is not None and mode.above.matches(above)
-            if (has_above or not mode.above_required) and mode.prompt.matches(line):
+            has_above = mode.above is not None and mode.above.pattern.matches(above)
+            if (has_above or mode.above is None or not mode.above.required) and mode.prompt.matches(line):
                 return ShownPrompt(mode.mode, line, 2 if has_above else 1)
         return None
 

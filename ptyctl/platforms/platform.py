@@ -19,6 +19,7 @@ from .device_profile import (
     QUESTION,
     UNKNOWN_DEVICE,
     DeviceProfile,
+    LineAbove,
     ModePrompt,
     pager_pattern,
 )
@@ -65,13 +66,6 @@ class WidthCommand(Value):
     command: str = Field(pattern=r"\{columns\}")
     columns: int = Field(ge=80, le=32767)
     modes: tuple[str, ...] = ()
-
-
-class LineAbove(Value):
-    """The line above a prompt that belongs to it: `[edit]` on Junos, `[/]` on SR OS. `required`: the prompt needs it."""
-
-    pattern: Pattern
-    required: bool = True
 
 
 class ModeTransition(Value):
@@ -225,7 +219,7 @@ class Platform(Value):
         errors = expect.error_regexes or ()
         prompt = expect.prompt_regex or DEFAULT_PROMPT
         return DeviceProfile(
-            modes=tuple(_mode_prompt(name, mode) for name, mode in self.modes.items()),
+            modes=tuple(ModePrompt(name, mode.prompt, mode.above) for name, mode in self.modes.items()),
             prompt=UNKNOWN_DEVICE.prompt if self.posix_shell else compile_pattern(prompt, "prompt"),
             pagers=UNKNOWN_DEVICE.pagers if self.posix_shell else self.pagers,
             errors=tuple(compile_all(errors, "errors")),
@@ -249,8 +243,3 @@ class Platform(Value):
             error_regexes=tuple(f"(?m){pattern}" for pattern in self.error_patterns(None)),
             settle_ms=self.settle_ms or None,
         )
-
-
-def _mode_prompt(name: str, mode: CliMode) -> ModePrompt:
-    above = mode.above
-    return ModePrompt(name, mode.prompt, above.pattern if above else None, above.required if above else False)

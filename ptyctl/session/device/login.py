@@ -70,15 +70,14 @@ async def log_in(terminal: TerminalState, platform: Platform, server: Platform, 
         PtyctlError: AUTH_FAILED with the prompt shown last in `details`; CONNECT_FAILED, CONNECT_TIMEOUT.
     """
     platforms = [*(server for _ in credentials.layers[1:]), platform]
-    layers = [_layer(family, account) for family, account in zip(platforms, credentials.layers, strict=True)]
+    layers = [
+        LoginLayer(family, account.username is not None, account.password is not None)
+        for family, account in zip(platforms, credentials.layers, strict=True)
+    ]
     last = await _Login(terminal, LoginDialog(layers, credentials.answers), credentials).run()
     if last.kind == "failed":
         raise PtyctlError(last.code or ErrorCode.CONNECT_FAILED, last.why, {"prompt": last.prompt}, hint=last.hint)
     return last
-
-
-def _layer(platform: Platform, account: LoginAccount) -> LoginLayer:
-    return LoginLayer(platform, account.username is not None, account.password is not None)
 
 
 class _Login:
@@ -120,7 +119,6 @@ class _Login:
         return lines is not None and len(lines) == 1 and self._dialog.credentials.expects_password(lines[0])
 
     async def _prompt_stays(self) -> bool:
-        """Whether the prompt stays the end of the output."""
         size, stays_s = self._stream.raw_size, SETTLE_S if self._dialog.credentials.password_sent else PROMPT_STAYS_S
         until = self._stream.last_data + stays_s
         while self._stream.raw_size == size and self._terminal.now() < until:

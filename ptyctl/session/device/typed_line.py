@@ -75,7 +75,6 @@ class TypedLine:
         self.spool_output = self._spool + (size - 1 if plain else len(Normaliser().feed(data[:size])))
 
     def _log_size(self, data: bytes) -> int:
-        """The number of bytes of the log lines at the beginning."""
         size = 0
         while (end := data.find(b"\n", size) + 1) and self._profile.is_log_line(render_line(data[size:end].rstrip(b"\r\n"))):
             size = end
@@ -92,12 +91,14 @@ class TypedLine:
 
         Never true if this is the only line: then any output may look so.
         """
-        line, stream = self._terminal.last_line(), self._terminal.stream
+        stream, name = self._terminal.stream, _NAME.match(self._prompt)
         if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_kept - self.output > _ANSWER_BYTES:
             return False
         between = stream.read_raw(self.output, stream.raw_kept).rpartition(b"\n")[0].split(b"\n")
         lines = (render_line(text.rstrip(b"\r")) for text in between)
-        return line.startswith(_device_name(self._prompt)) and only_blank_or_above(lines, self._profile)
+        return self._terminal.last_line().startswith(name.group() if name else self._prompt) and only_blank_or_above(
+            lines, self._profile
+        )
 
     def output_end(self) -> int:
         """The raw offset where the prompt at the end begins, including the line above that belongs to it."""
@@ -130,7 +131,6 @@ class TypedLine:
         return False
 
     def _prompt_before_log(self) -> int | None:
-        """The raw offset of that prompt."""
         prompt = self._terminal.prompt
         found = skip_log_lines(self._lines_back(self._terminal.stream.raw_size), self._profile)
         if found is None:
@@ -159,11 +159,6 @@ class TypedLine:
             if len(line) == len(data):
                 return
             data, end = data[: -len(line) - 1 or None], end - 1
-
-
-def _device_name(prompt: str) -> str:
-    match = _NAME.match(prompt)
-    return match.group() if match is not None else prompt
 
 
 class FreeText:
