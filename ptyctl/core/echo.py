@@ -29,7 +29,7 @@ def echo_end(data: bytes, prompt: str, line: str, width: int) -> int | None:
         shown = {_render_joined(data[:end], prompt, columns) for columns in (width, *_ASSUMED_WIDTHS)}
         if any(_is_echo(text, prompt, line) for text in shown):
             return end
-        incomplete = any(_is_beginning(text, prompt + line) for text in shown)
+        incomplete = any(text and text != prompt + line and (prompt + line).startswith(text) for text in shown)
         following = data.find(b"\n", end) + 1
         if not incomplete or not following:
             break
@@ -55,10 +55,6 @@ def _is_echo(shown: str, prompt: str, line: str) -> bool:
     cut_at_end = len(visible) > 1 and visible.endswith("$") and command.startswith(visible[:-1])
     cut_at_start = len(visible) > 1 and visible.startswith("$") and command.endswith(visible[1:])
     return cut_at_end or cut_at_start
-
-
-def _is_beginning(shown: str, whole: str) -> bool:
-    return bool(shown) and len(shown) < len(whole) and whole.startswith(shown)
 
 
 def strip_echo(text: str, prompt: str, command: str) -> str:

@@ -63,23 +63,19 @@ def _serialize(emulator: Emulator) -> Iterator[str]:
 
 def _draw_grid(emulator: Emulator, grid: Grid) -> Iterator[str]:
     for y, (row, styles) in enumerate(zip(grid.text, grid.styles, strict=True)):
-        # A character drawn after a wide character or a cluster could join it: such rows are drawn from right to left.
-        yield from _draw_cells(emulator, grid, y) if _NOT_SINGLE.search(row) else _draw_row(emulator, y, row, styles)
+        if _NOT_SINGLE.search(row):  # a character drawn after a wide character or a cluster could join it
+            yield from _single_cells(emulator, row, styles, f"\x1b[{y + 1};", "H")
+        elif length := _used_columns(row, styles):
+            yield f"\x1b[{y + 1}H"
+            yield from _styled_runs(emulator, row, styles, length)
     yield _RESET_STYLE
 
 
-def _draw_row(emulator: Emulator, y: int, row: str, styles: str) -> Iterator[str]:
-    length = _used_columns(row, styles)
-    if length:
-        yield f"\x1b[{y + 1}H"
-        yield from _styled_runs(emulator, row, styles, length)
-
-
-def _draw_cells(emulator: Emulator, grid: Grid, y: int) -> Iterator[str]:
-    for x in range(emulator.columns - 1, -1, -1):
-        cell, style = grid.text[y][x], grid.styles[y][x]
-        if cell != STUB and (cell, style) != (BLANK, DEFAULT_STYLE):
-            yield f"\x1b[{y + 1};{x + 1}H{_sgr(emulator, style)}{emulator.clusters.text(cell)}"
+def _single_cells(emulator: Emulator, cells: str, styles: str, before: str, after: str) -> Iterator[str]:
+    """Draw each cell at its position, from right to left. The address of a column is between `before` and `after`."""
+    for x in range(len(cells) - 1, -1, -1):
+        if cells[x] != STUB and (cells[x], styles[x]) != (BLANK, DEFAULT_STYLE):
+            yield f"{before}{x + 1}{after}{_sgr(emulator, styles[x])}{emulator.clusters.text(cells[x])}"
 
 
 def _place_cursor(emulator: Emulator, grid: Grid, at: SavedCursor, top: int = 0) -> Iterator[str]:
@@ -223,19 +219,10 @@ def _frame_row(emulator: Emulator, y: int, left: int, cols: int) -> str:
     if text[end : end + 1] == STUB:
         cells = cells[:-1] + BLANK
     styles = styles[left:end]
-    if _NOT_SINGLE.search(cells):
-        return _frame_row_by_cells(emulator, cells, styles)
+    if _NOT_SINGLE.search(cells):  # a terminal with other character widths then spoils one cell only
+        return _ERASE_ROW + "".join(_single_cells(emulator, cells, styles, "\x1b[", "G"))
     length = _used_columns(cells, styles)
     return "".join(_styled_runs(emulator, cells, styles, length)) + (_ERASE_TO_END if length < cols else "")
-
-
-def _frame_row_by_cells(emulator: Emulator, cells: str, styles: str) -> str:
-    """Position each cell, from right to left: a terminal with other character widths then spoils one cell only."""
-    parts = [_ERASE_ROW]
-    for x in range(len(cells) - 1, -1, -1):
-        if cells[x] != STUB and (cells[x], styles[x]) != (BLANK, DEFAULT_STYLE):
-            parts.append(f"\x1b[{x + 1}G{_sgr(emulator, styles[x])}{emulator.clusters.text(cells[x])}")
-    return "".join(parts)
 
 
 def _used_columns(cells: str, styles: str) -> int:

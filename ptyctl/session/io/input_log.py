@@ -31,17 +31,13 @@ class InputLog:
         if secret:
             row["sensitive"] = True
         else:
-            row.update(_content(data))
+            try:
+                row["data"] = data.decode()
+            except UnicodeDecodeError:
+                row["data_b64"] = base64.b64encode(data).decode()
         self._file.append(json_line(row))
         self._file.flush()  # input cannot be rebuilt from any other file
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-def _content(data: bytes) -> dict[str, str]:
-    try:
-        return {"data": data.decode()}
-    except UnicodeDecodeError:
-        return {"data_b64": base64.b64encode(data).decode()}

@@ -99,7 +99,9 @@ class OutputStream(Receiver):
         """`state` is what recovery found in the folder; without it the folder is created."""
         state = state or new_folder(folder, quota_bytes)
         self.folder = folder
-        self.transcript = Transcript(folder, state, on_gap=self._gap_started, resume_state=self._resume_state)
+        self.transcript = Transcript(
+            folder, state, on_gap=lambda: self._publisher.publish(GapStarted()), resume_state=self._resume_state
+        )
         self.window = SpoolWindow(window_bytes, state.spool_size)
         self.normaliser = state.normaliser or Normaliser(state.raw.size, state.spool_size)
         self.raw_size, self.spool_end = self.normaliser.raw, self.window.end
@@ -383,6 +385,3 @@ class OutputStream(Receiver):
             return {}
         state = {"incarnation": self._incarnation, "prompts": len(self.prompts), "in_line": normaliser.in_line}
         return {"resume": {**state, "modes": sorted(normaliser.modes), "marks": normaliser.reader.counters()}}
-
-    def _gap_started(self) -> None:
-        self._publisher.publish(GapStarted())

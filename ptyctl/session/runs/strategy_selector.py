@@ -151,8 +151,10 @@ class StrategySelector:
     async def _find_shell(self, run: Run, writer: Writer, *, forced: bool) -> ProbedShell:
         terminal = self._terminal
         dialect = shell_dialect(self._program) if self._program is not None else None
-        if self._integrated and not self._marks_lost:
-            await self._wait_for_first_mark()
+        if self._integrated and not self._marks_lost:  # a command typed now would run among the output of the start-up files
+            deadline = terminal.now() + FIRST_MARK_WAIT_S
+            while not len(terminal.stream.prompts) and terminal.stream.ended is None and terminal.now() < deadline:
+                await terminal.stream.wait(deadline)
         if (dialect is not None or forced) and not self._marks_lost:
             if terminal.expects_prompt and not self.has_marks:
                 wait_s = NEXT_PROMPT_WAIT_S if terminal.stream.spool_end else FIRST_OUTPUT_WAIT_S
@@ -167,10 +169,6 @@ class StrategySelector:
             return ProbedShell(None, "this is not known to be a POSIX shell")
         if not await wait_for_prompt(terminal, run.profile, terminal.now() + FIRST_PROMPT_WAIT_S, writer):
             return ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
-        return await self._probe(run, writer)
-
-    async def _probe(self, run: Run, writer: Writer) -> ProbedShell:
-        terminal = self._terminal
         if self._may_install:
             await keep_history_clean(terminal, writer)
         shell = await probe_shell(terminal, run.profile, self._nonce, writer)
@@ -179,13 +177,6 @@ class StrategySelector:
             self._installed_in = shell
             await self._wait_for_next_prompt(run)
         return shell
-
-    async def _wait_for_first_mark(self) -> None:
-        """Wait for the first prompt: a command that is typed before would run among the output of the start-up files."""
-        terminal = self._terminal
-        deadline = terminal.now() + FIRST_MARK_WAIT_S
-        while not len(terminal.stream.prompts) and terminal.stream.ended is None and terminal.now() < deadline:
-            await terminal.stream.wait(deadline)
 
     async def _wait_for_next_prompt(self, run: Run) -> None:
         """Wait for the shell's prompt and learn it. Output without a final newline may precede it in its line.

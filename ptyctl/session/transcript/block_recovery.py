@@ -146,7 +146,10 @@ def write_outputs(blocks: list[Block], raw: Path, raw_size: int) -> None:
 def write_output(block: Block, raw: Path, raw_size: int) -> None:
     """Copy a block's output from output.raw into its own file. On a full disk the file is missing or incomplete."""
     try:
-        with raw.open("rb") as source, open(block.output_path, "wb", opener=_open_private) as file:
+        with (
+            raw.open("rb") as source,
+            open(block.output_path, "wb", opener=lambda name, flags: os.open(name, flags, _FILE_MODE)) as file,
+        ):
             at, end = block.raw_begin, block.raw_begin + output_size(block, raw_size)
             while at < end and (copied := os.sendfile(file.fileno(), source.fileno(), at, min(end - at, _COPY_BYTES))):
                 at += copied
@@ -164,10 +167,6 @@ def read_event_log_position(folder: Path) -> EventLogPosition:
         elif row["type"] in ("agent_block_begin", "agent_block_end"):
             return EventLogPosition(count, row["block"]["block_id"], raw_to, row["type"] == "agent_block_end")
     return EventLogPosition(count)
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, _FILE_MODE)
 
 
 def _prompt_follows(raw: RawLog, begin: int, nonce: str) -> bool:
