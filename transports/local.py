@@ -57,7 +57,7 @@ class LocalChannel(Channel):
         self._options = options
         self._pty = pty
         self._master = -1
-        self._pid = 0
+        self.pid = 0
         self._pidfd = -1
         self._receiver: Receiver | None = None
         self._reason: ChannelError | None = None
@@ -79,7 +79,7 @@ class LocalChannel(Channel):
         loop = asyncio.get_running_loop()
         if self._master < 0:
             self._start()
-            self._pidfd = os.pidfd_open(self._pid)
+            self._pidfd = os.pidfd_open(self.pid)
         else:
             os.set_blocking(self._master, False)
             self._find_session_leader()
@@ -101,7 +101,7 @@ class LocalChannel(Channel):
         env.pop("COLUMNS", None)
         env.pop("LINES", None)
         try:
-            self._pid, self._master = start_process(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
+            self.pid, self._master = start_process(argv, cwd, env, self._pty.cols, self._pty.rows, umask=umask())
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise ConnectFailed(
@@ -114,13 +114,9 @@ class LocalChannel(Channel):
             sid = array.array("i", [0])
             fcntl.ioctl(self._master, _TIOCGSID, sid)
             self._pidfd = os.pidfd_open(sid[0])
-            self._pid = sid[0]
-        if not self._pid:
+            self.pid = sid[0]
+        if not self.pid:
             self._exited.set()
-
-    @property
-    def pid(self) -> int:
-        return self._pid
 
     @property
     def echo_off(self) -> bool:
@@ -153,14 +149,14 @@ class LocalChannel(Channel):
 
     def leads_foreground(self) -> bool | None:
         try:
-            return os.tcgetpgrp(self._master) == self._pid
+            return os.tcgetpgrp(self._master) == self.pid
         except OSError:
             return None
 
     def kill_foreground(self) -> bool:
         with contextlib.suppress(OSError):
             group = os.tcgetpgrp(self._master)
-            if group not in (0, self._pid):  # killing the shell would end the session
+            if group not in (0, self.pid):  # killing the shell would end the session
                 os.killpg(group, signal.SIGKILL)
                 return True
         return False
@@ -171,7 +167,7 @@ class LocalChannel(Channel):
 
     async def close(self, *, force: bool = False) -> None:
         self._end(ChannelClosed("the session was closed from this side"))
-        if not self._pid or self._exited.is_set():
+        if not self.pid or self._exited.is_set():
             return
         self._signal(signal.SIGKILL if force else signal.SIGHUP)
         try:
@@ -237,7 +233,7 @@ class LocalChannel(Channel):
         asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
         with contextlib.suppress(ChildProcessError):  # an adopted program is the child of another process
-            _, status = os.waitpid(self._pid, 0)
+            _, status = os.waitpid(self.pid, 0)
             self.exit_status = _exit_status(os.waitstatus_to_exitcode(status))
         self._exited.set()
         if self._output_ended:  # otherwise unread output may remain, and `_finish` ends the channel
@@ -248,9 +244,9 @@ class LocalChannel(Channel):
         self._writable.set()
 
     def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process group of the program, which leads its session and that group."""
+        """Send a signal to the program's process group, which it leads."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, number)
+            os.killpg(self.pid, number)
 
 
 def _exit_status(code: int) -> ExitStatus:

@@ -37,6 +37,15 @@ def call_daemon(work: Callable[[RemoteController], Awaitable[T]]) -> T:
     return asyncio.run(connected())
 
 
+def call_session(name: str, work: Callable[[RemoteController, str], Awaitable[T]]) -> T:
+    """Run `work` with a connection to the daemon and the id of the session that `name` denotes."""
+
+    async def resolved(controller: RemoteController) -> T:
+        return await work(controller, await resolve_session(controller, name))
+
+    return call_daemon(resolved)
+
+
 async def connect_successor(session_id: str) -> RemoteController | None:
     """Connect to the daemon that follows one that ended.
 

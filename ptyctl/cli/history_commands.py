@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -14,12 +15,12 @@ import typer
 from ptyctl.api.blocks import Block, BlocksRead, BlocksReply, BlocksSearch
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import call_pty, fetch_blocks
-from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.io import IoRequest
 from ptyctl.api.operator import LogLine, LogRequest
 from ptyctl.api.screen import AttributeRun, PtyReadScreen, ScreenReply
 from ptyctl.daemon.client import DaemonConnectionLost
 
-from .client import MAX_CALL_MS, call_daemon, connect_successor, resolve_session
+from .client import MAX_CALL_MS, call_session, connect_successor
 from .errors import EXIT_FAILED
 from .options import AsJson, SessionName
 from .output import print_json, print_table, print_text, replace_controls
@@ -36,9 +37,11 @@ def tail(
 ) -> None:
     """Print the last lines of a session's text."""
 
-    async def run(controller: Controller) -> None:
-        session_id = await resolve_session(controller, name)
-        reply = await _read_tail(controller, session_id, lines)
+    async def run(controller: Controller, session_id: str) -> None:
+        fields = {"session_id": session_id, "action": "read", "mode": "tail", "max_bytes": _TAIL_BYTES}
+        reply = await controller.io(IoRequest.of({**fields, "max_lines": max(lines, 1)}))
+        if not lines:
+            reply = reply.model_copy(update={"chunk": ""})
         if as_json and not follow:
             print_json(reply.payload())
             return
@@ -47,7 +50,7 @@ def tail(
             async for chunk in _follow(controller, session_id, reply.next_cursor or "0"):
                 _print_chunk(chunk, as_json)
 
-    call_daemon(run)
+    call_session(name, run)
 
 
 def screen(
@@ -58,13 +61,11 @@ def screen(
     """Print the screen, in colours on a terminal."""
     moment: dict[str, Any] = {} if at is None else {"at": int(at) if at.isdecimal() else at}
 
-    async def read(controller: Controller) -> ScreenReply:
-        session_id = await resolve_session(controller, name)
-        return await call_pty(
-            controller, PtyReadScreen.of({"session_id": session_id, "attributes": True, **moment}), ScreenReply
-        )
+    async def read(controller: Controller, session_id: str) -> ScreenReply:
+        request = PtyReadScreen.of({"session_id": session_id, "attributes": True, **moment})
+        return await call_pty(controller, request, ScreenReply)
 
-    reply = call_daemon(read)
+    reply = call_session(name, read)
     if as_json:
         print_json(reply.payload())
     elif sys.stdout.isatty():
@@ -81,8 +82,7 @@ def log(
 ) -> None:
     """Print all text of a session line by line, also after its end."""
 
-    async def run(controller: Controller) -> None:
-        session_id = await resolve_session(controller, name)
+    async def run(controller: Controller, session_id: str) -> None:
         offset, complete = 0, False
         while not complete:
             page = await controller.log(LogRequest(session_id=session_id, from_offset=offset))
@@ -90,7 +90,7 @@ def log(
             for line in page.lines:
                 _print_log_line(line, console=console, as_json=as_json)
 
-    call_daemon(run)
+    call_session(name, run)
 
 
 def blocks(
@@ -101,13 +101,13 @@ def blocks(
 ) -> None:
     """List the commands that ran, or print the output of one."""
     if output is not None:
-        text = call_daemon(lambda controller: _read_block(controller, name, output))
+        text = call_session(name, partial(_read_block, block_id=output))
         if as_json:
             print_json({"block_id": output, "text": text})
         else:
             print_text(text)
         return
-    items = call_daemon(lambda controller: _list_blocks(controller, name))[-limit:]
+    items = call_session(name, fetch_blocks)[-limit:]
     if as_json:
         print_json([block.payload() for block in items])
     else:
@@ -125,11 +125,10 @@ def search(
     """Find lines in the output of commands. Exit code 1 if there are none."""
     fields = {"query": query, "regex": regex, "limit": limit, **({"cmd": cmd} if cmd is not None else {})}
 
-    async def run(controller: Controller) -> BlocksReply:
-        session_id = await resolve_session(controller, name)
+    async def run(controller: Controller, session_id: str) -> BlocksReply:
         return await call_pty(controller, BlocksSearch.of({"session_id": session_id, **fields}), BlocksReply)
 
-    reply = call_daemon(run)
+    reply = call_session(name, run)
     hits = reply.hits or []
     if as_json:
         print_json({"hits": [hit.payload() for hit in hits], "truncated": bool(reply.truncated)})
@@ -140,13 +139,6 @@ def search(
             typer.echo(f"there are more than {limit} lines; give a larger --limit", err=True)
     if not hits:
         raise typer.Exit(EXIT_FAILED)
-
-
-async def _read_tail(controller: Controller, session_id: str, lines: int) -> IoReply:
-    """Return the last lines in memory and the cursor after them."""
-    fields = {"session_id": session_id, "action": "read", "mode": "tail", "max_bytes": _TAIL_BYTES}
-    reply = await controller.io(IoRequest.of({**fields, "max_lines": max(lines, 1)}))
-    return reply if lines else reply.model_copy(update={"chunk": ""})
 
 
 async def _follow(controller: Controller, session_id: str, cursor: str) -> AsyncIterator[str]:
@@ -169,12 +161,8 @@ async def _follow(controller: Controller, session_id: str, cursor: str) -> Async
             cursor = reply.next_cursor or cursor
 
 
-async def _list_blocks(controller: Controller, name: str) -> list[Block]:
-    return await fetch_blocks(controller, await resolve_session(controller, name))
-
-
-async def _read_block(controller: Controller, name: str, block_id: str) -> str:
-    session_id, text, offset = await resolve_session(controller, name), "", 0
+async def _read_block(controller: Controller, session_id: str, block_id: str) -> str:
+    text, offset = "", 0
     while True:
         fields = {"session_id": session_id, "block_id": block_id, "offset": offset, "max_bytes": _BLOCK_PAGE_BYTES}
         reply = await call_pty(controller, BlocksRead.of(fields), BlocksReply)

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoRequest
 
-from .client import MAX_CALL_MS, call_daemon, resolve_session, resolve_task
+from .client import MAX_CALL_MS, call_session, resolve_task
 from .errors import (
     EXEC_OFFSET,
     EXIT_FAILED,
@@ -76,12 +77,11 @@ def send(
     writes: list[dict[str, Any]] = [{"data": data, **({"sensitive": True} if sensitive else {})}] if data else []
     writes += [{"key": pressed} for pressed in key or []]
 
-    async def write(controller: Controller) -> list[dict[str, Any]]:
-        session_id = await resolve_session(controller, name)
+    async def write(controller: Controller, session_id: str) -> list[dict[str, Any]]:
         common = {"session_id": session_id, "action": "write", "task_id": resolve_task(task)}
         return [(await controller.io(IoRequest.of({**common, **fields}))).payload() for fields in writes]
 
-    replies = call_daemon(write)
+    replies = call_session(name, write)
     if as_json:
         # Reading from the first write's cursor returns everything that the writes caused.
         first_cursor = replies[0]["next_cursor"] if replies else None
@@ -91,7 +91,8 @@ def send(
 def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_json: bool) -> int:
     """Print the output and return the command's exit code; on a device 0, or 1 if the output has signs of an error."""
     with progress() as status:
-        reply = call_daemon(lambda controller: _wait_for_command(controller, name, command, timeout_s, task_id, status))
+        wait = partial(_wait_for_command, command=command, timeout_s=timeout_s, task_id=task_id, status=status)
+        reply = call_session(name, wait)
     if reply is None:
         return EXIT_INTERRUPTED
     if as_json:
@@ -110,10 +111,9 @@ def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_jso
 
 
 async def _wait_for_command(
-    controller: Controller, name: str, command: str, timeout_s: float | None, task_id: str, status: Status | None
+    controller: Controller, session_id: str, command: str, timeout_s: float | None, task_id: str, status: Status | None
 ) -> ExecReply | None:
     """Return the reply when the command ends or the timeout passes, or None after a second Ctrl-C."""
-    session_id = await resolve_session(controller, name)
     execution = _Execution(controller, session_id, task_id, status)
     waiter = asyncio.create_task(execution.run(command, timeout_s))
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, execution.interrupt, waiter)

@@ -9,7 +9,7 @@ import typer
 
 from ptyctl.api.controller import Controller
 
-from .client import call_daemon, resolve_session, resolve_task, session_action, wait_for_lock
+from .client import call_session, resolve_task, session_action, wait_for_lock
 from .options import AsJson, SessionName, Task
 from .output import print_json, progress, replace_controls
 
@@ -28,12 +28,11 @@ def lock(
 ) -> None:
     """Take the lock of a session, or extend it. Only the holder can type; all can watch."""
 
-    async def take(controller: Controller) -> dict[str, Any]:
-        session_id = await resolve_session(controller, name)
+    async def take(controller: Controller, session_id: str) -> dict[str, Any]:
         return (await wait_for_lock(controller, session_id, resolve_task(task), round(ttl * 1000), wait)).payload()
 
     with progress("waiting for the lock") if wait else nullcontext():
-        reply = call_daemon(take)
+        reply = call_session(name, take)
     _print_holder(reply, as_json)
 
 
@@ -56,12 +55,11 @@ def unlock(name: SessionName, task: Task = None, as_json: AsJson = False) -> Non
 def run_lock_action(action: str, name: str, task: str | None, **fields: object) -> dict[str, Any]:
     """Call a `session` action that depends on the lock, as this terminal's task or `task`, and return the reply's fields."""
 
-    async def act(controller: Controller) -> dict[str, Any]:
-        session_id = await resolve_session(controller, name)
+    async def act(controller: Controller, session_id: str) -> dict[str, Any]:
         reply = await session_action(controller, action, session_id=session_id, task_id=resolve_task(task), **fields)
         return reply.payload()
 
-    return call_daemon(act)
+    return call_session(name, act)
 
 
 def _print_holder(reply: dict[str, Any], as_json: bool) -> None:

@@ -49,15 +49,6 @@ class _HttpPlan:
     generated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The checked options."""
-
-    tools: Sequence[Tool]
-    stdio: bool
-    http: _HttpPlan | None
-
-
 def run(
     transport: McpTransport = McpTransport.STDIO,
     listen: str = DEFAULT_LISTEN,
@@ -81,9 +72,9 @@ def run(
 
     raise_open_file_limit()
     try:
-        plan = _make_plan(transport, listen, toolsets, token_file)
-        with plan.http.listener if plan.http else nullcontext():
-            asyncio.run(_serve(plan, open_controller or _open_local_controller))
+        tools, http = _check_options(transport, listen, toolsets, token_file)
+        with http.listener if http else nullcontext():
+            asyncio.run(_serve(tools, transport is not McpTransport.HTTP, http, open_controller or _open_local_controller))
     except AccessError as error:
         return _refuse(str(error))
     except PtyctlError as error:
@@ -101,15 +92,14 @@ def run_with_daemon(listen: str, toolsets: str, token_file: Path | None) -> int:
     from ptyctl.mcp.server import build_server
 
     try:
-        plan = _make_plan(McpTransport.HTTP, listen, toolsets, token_file)
+        tools, http = _check_options(McpTransport.HTTP, listen, toolsets, token_file)
     except AccessError as error:
         return _refuse(str(error))
-    http = plan.http
     assert http is not None
 
     async def serve_clients(controller: Controller) -> None:
         _announce(http)
-        await serve_http(build_server(controller, plan.tools), http.listener, http.token)
+        await serve_http(build_server(controller, tools), http.listener, http.token)
 
     with http.listener:
         return run_daemon(serve_clients)
@@ -120,8 +110,10 @@ def _refuse(reason: str) -> int:
     return EXIT_USAGE
 
 
-def _make_plan(transport: McpTransport, listen: str, toolsets: str, token_file: Path | None) -> _Plan:
-    """Check the options and open the listening socket.
+def _check_options(
+    transport: McpTransport, listen: str, toolsets: str, token_file: Path | None
+) -> tuple[Sequence[Tool], _HttpPlan | None]:
+    """Return the tools, and for HTTP the open listening socket.
 
     Raises:
         AccessError: an option is invalid, or the port is in use.
@@ -136,12 +128,11 @@ def _make_plan(transport: McpTransport, listen: str, toolsets: str, token_file: 
     except ValueError as error:
         raise access.AccessError(str(error)) from None
     if transport is McpTransport.STDIO:
-        return _Plan(tools, stdio=True, http=None)
+        return tools, None
     address, token = access.parse_listen(listen), access.find_token(token_file, environment_token)
     listener = access.open_listener(address)
     url = f"http://{access.Address(address.host, listener.getsockname()[1])}/mcp"
-    http = _HttpPlan(listener, url, token or access.make_token(), generated=token is None)
-    return _Plan(tools, stdio=transport is McpTransport.BOTH, http=http)
+    return tools, _HttpPlan(listener, url, token or access.make_token(), generated=token is None)
 
 
 def _open_local_controller() -> AbstractAsyncContextManager[Controller]:
@@ -150,7 +141,7 @@ def _open_local_controller() -> AbstractAsyncContextManager[Controller]:
     return LocalController(persistent=True)
 
 
-async def _serve(plan: _Plan, open_controller: OpenController) -> None:
+async def _serve(tools: Sequence[Tool], stdio: bool, http: _HttpPlan | None, open_controller: OpenController) -> None:
     """Serve until a signal arrives, stdin ends or a transport fails, then close the controller."""
     from ptyctl.mcp.server import build_server
     from ptyctl.stderr_log import log_to_stderr
@@ -158,14 +149,14 @@ async def _serve(plan: _Plan, open_controller: OpenController) -> None:
     log_to_stderr()
     with _stop_signals() as stopped:
         async with open_controller() as controller:
-            server = build_server(controller, plan.tools)
+            server = build_server(controller, tools)
             services: list[Coroutine[Any, Any, object]] = [stopped.wait()]
-            if plan.http is not None:
+            if http is not None:
                 from ptyctl.mcp.http import serve_http
 
-                _announce(plan.http)
-                services.append(serve_http(server, plan.http.listener, plan.http.token))
-            if plan.stdio:
+                _announce(http)
+                services.append(serve_http(server, http.listener, http.token))
+            if stdio:
                 from ptyctl.mcp.stdio import serve_stdio
 
                 services.append(serve_stdio(server))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from ptyctl.core.session_export import Recording
 
 
-class _Format(StrEnum):
-    ASCIICAST = "asciicast"
-    TEXT = "text"
-    HTML = "html"
-
-
 def export(
     name: SessionName,
     as_asciicast: Annotated[
@@ -33,10 +26,9 @@ def export(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not stdout.")] = None,
 ) -> None:
     """Export a session's recording as asciicast, text or HTML."""
-    chosen = [kind for kind, wanted in zip(_Format, (as_asciicast, as_text, as_html), strict=True) if wanted]
-    if len(chosen) != 1:
+    if as_asciicast + as_text + as_html != 1:
         raise typer.BadParameter("give one of --asciicast, --text and --html")
-    chunks = _render(_load_recording(name), chosen[0])
+    chunks = _render(_load_recording(name), as_asciicast=as_asciicast, as_text=as_text)
     if output is None:
         for chunk in chunks:
             print_text(chunk)
@@ -64,12 +56,10 @@ def _load_recording(name: str) -> Recording:
     return read_recording(find_session_folder(load_settings().state_dir / "sessions", name))
 
 
-def _render(recording: Recording, kind: _Format) -> Iterator[str]:
+def _render(recording: Recording, *, as_asciicast: bool, as_text: bool) -> Iterator[str]:
     from ptyctl.core.session_export import asciicast, html, plain_text
 
-    if kind is _Format.ASCIICAST:
+    if as_asciicast:
         yield from (f"{line}\n" for line in asciicast(recording))
-    elif kind is _Format.TEXT:
-        yield plain_text(recording)
     else:
-        yield html(recording)
+        yield plain_text(recording) if as_text else html(recording)

@@ -209,12 +209,12 @@ def test_negotiation_loop_is_stopped(loop: bytes) -> None:
 
 def test_naws_sends_size_with_iac_doubled() -> None:
     line = Line(pty=Pty(255, 24))
-    line.connection.resize(Pty(80, 25))  # before the request: stored
+    line.negotiation.resize(Pty(80, 25))  # before the request: stored
     assert line.say(IAC + DO + NAWS) == IAC + WILL + NAWS + IAC + SB + NAWS + b"\0\x50\0\x19" + IAC + SE
-    line.connection.resize(Pty(65535, 255))
+    line.negotiation.resize(Pty(65535, 255))
     assert line.wire.written.endswith(IAC + SB + NAWS + b"\xff\xff\xff\xff\0\xff\xff" + IAC + SE)
     line.say(IAC + DONT + NAWS)
-    line.connection.resize(Pty(80, 25))
+    line.negotiation.resize(Pty(80, 25))
     assert line.wire.written.endswith(IAC + WONT + NAWS)
 
 

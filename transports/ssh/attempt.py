@@ -21,9 +21,6 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
 #: Maximum length of a server's text in a message, characters.
 MAX_TEXT = 80
 
-#: The auth methods that may use a password.
-_USES_PASSWORD = frozenset({"auto", "password"})
-
 
 class Stage(StrEnum):
     """The stage of the attempt; the value is its description in messages."""
@@ -100,7 +97,7 @@ class SshClient(asyncssh.SSHClient):
         self._attempt = attempt
         self._connection: asyncssh.SSHClientConnection | None = None
         auth = attempt.endpoint.auth
-        self._may_answer = auth.method in _USES_PASSWORD
+        self._may_answer = auth.method in ("auto", "password")
         # Sent once: a second failure with the same password could lock the account.
         self._password = auth.password if self._may_answer else None
 

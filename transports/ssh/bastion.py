@@ -24,16 +24,6 @@ class SshConnection:
         self._bastion = bastion
         self._closed = False
 
-    @property
-    def label(self) -> str:
-        """The name of the endpoint in messages."""
-        return self.attempt.endpoint.label
-
-    @property
-    def server_banner(self) -> str | None:
-        """The server's version and banner."""
-        return self.attempt.server_banner
-
     def close(self) -> None:
         """Start closing the connection, and release the jump host."""
         if self._closed:
@@ -63,9 +53,8 @@ class SshConnectionPool:
             InvalidOption, ConnectTimeout, ConnectFailed, AuthFailed, HostKeyMismatch: of the target or of a jump host.
         """
         bastion = await self._acquire(route[:-1], keepalive_s, trail) if len(route) > 1 else None
-        tunnel = bastion.tunnel if bastion is not None else None
         try:
-            ssh, attempt = await connect(route[-1], trail, keepalive_s=keepalive_s, tunnel=tunnel)
+            ssh, attempt = await connect(route[-1], trail, keepalive_s=keepalive_s, tunnel=bastion.tunnel if bastion else None)
         except BaseException:
             if bastion is not None:
                 bastion.release()

@@ -36,19 +36,15 @@ class WriteGate:
     """
 
     def __init__(self) -> None:
-        self._paused = False
+        self.paused = False
         self._reason: ChannelError | None = None
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    @property
-    def paused(self) -> bool:
-        return self._paused
-
     def pause(self) -> None:
-        self._paused = True
+        self.paused = True
 
     def resume(self) -> None:
-        self._paused = False
+        self.paused = False
         self._release_next()
 
     def finish(self, reason: ChannelError) -> None:
@@ -68,7 +64,7 @@ class WriteGate:
         if self._reason is not None:
             # Without the reset the traceback would grow with each raise.
             raise self._reason.with_traceback(None)
-        if not self._paused and not self._waiters:
+        if not self.paused and not self._waiters:
             # Yield to the event loop: a long paste would block it otherwise.
             await asyncio.sleep(0)
             return
@@ -77,7 +73,7 @@ class WriteGate:
         await waiter
 
     def _release_next(self) -> None:
-        while self._waiters and not self._paused:
+        while self._waiters and not self.paused:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
@@ -195,7 +191,7 @@ class SshChannel(Channel):
     async def _open(self, receiver: Receiver, trail: Trail) -> asyncssh.SSHClientChannel[bytes]:
         route = await asyncio.to_thread(resolve, self._options)
         self._connection = connection = await self._connections.connect(route, self._options.keepalive_s, trail)
-        self.server_banner = connection.server_banner
+        self.server_banner = connection.attempt.server_banner
         self._session = SshClientSession(receiver, self._gate, self.pty_enabled, self._session_ended)
         try:
             return await self._start_session(connection.ssh, self._session)
@@ -242,7 +238,7 @@ class SshChannel(Channel):
 
     @property
     def _label(self) -> str:
-        return self._connection.label if self._connection is not None else self._options.host
+        return self._connection.attempt.endpoint.label if self._connection is not None else self._options.host
 
     def _open_channel(self) -> asyncssh.SSHClientChannel[bytes]:
         if self._reason is not None:

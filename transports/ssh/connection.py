@@ -56,12 +56,9 @@ class Tunnel:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            self._abandon(opening)
+            self._abandoned.add(opening)
+            opening.add_done_callback(self._close_late)
             raise
-
-    def _abandon(self, opening: asyncio.Task[Any]) -> None:
-        self._abandoned.add(opening)
-        opening.add_done_callback(self._close_late)
 
     def _close_late(self, opening: asyncio.Task[Any]) -> None:
         self._abandoned.discard(opening)
@@ -76,11 +73,7 @@ class Tunnel:
 
 
 async def connect(
-    endpoint: SshEndpoint,
-    trail: Trail,
-    *,
-    keepalive_s: float,
-    tunnel: Tunnel | None = None,
+    endpoint: SshEndpoint, trail: Trail, *, keepalive_s: float, tunnel: Tunnel | None = None
 ) -> tuple[asyncssh.SSHClientConnection, Attempt]:
     """Connect and log in, without a timeout; return the connection and its attempt.
 
@@ -95,19 +88,12 @@ async def connect(
             try:
                 return await _connect(attempt, keys, keepalive_s, tunnel), attempt
             except Exception as error:  # asyncssh lets exceptions caused by a hostile server through
-                if not _may_retry_with_another_key(error, attempt):
+                if not isinstance(error, asyncssh.HostKeyNotVerifiable) or not host_keys.may_request_another():
                     raise translate(error, attempt) from error
 
 
-def _may_retry_with_another_key(error: Exception, attempt: Attempt) -> bool:
-    return isinstance(error, asyncssh.HostKeyNotVerifiable) and attempt.host_keys.may_request_another()
-
-
 async def _connect(
-    attempt: Attempt,
-    keys: Sequence[asyncssh.SSHKeyPair],
-    keepalive_s: float,
-    tunnel: Tunnel | None,
+    attempt: Attempt, keys: Sequence[asyncssh.SSHKeyPair], keepalive_s: float, tunnel: Tunnel | None
 ) -> asyncssh.SSHClientConnection:
     endpoint = attempt.endpoint
     return await asyncssh.connect(
@@ -135,9 +121,5 @@ def _auth_methods(auth: SshAuth) -> dict[str, Any]:
     """
     if auth.method == "auto" and auth.password is None and not auth.names_a_key:
         return {}
-    return {
-        "preferred_auth": ["publickey", "keyboard-interactive", "password"],
-        "public_key_auth": True,
-        "kbdint_auth": True,
-        "password_auth": True,
-    }
+    methods = ["publickey", "keyboard-interactive", "password"]
+    return {"preferred_auth": methods, "public_key_auth": True, "kbdint_auth": True, "password_auth": True}

@@ -112,7 +112,14 @@ def _endpoint(hop: SshJumpHost, options: SshConnectOptions, *, is_jump_host: boo
         agent_path=_agent_path(setting),
         proxy_jump=parsed.tunnel,
     )
-    return _with_identities(endpoint, setting) if options.use_openssh_config else endpoint
+    if not options.use_openssh_config:
+        return endpoint
+    return replace(
+        endpoint,
+        identity_files=tuple(absolute_path(path) for path in setting("IdentityFile", _DEFAULT_KEYS)),
+        certificate_files=tuple(absolute_path(path) for path in setting("CertificateFile", ())),
+        identities_only=bool(setting("IdentitiesOnly")),
+    )
 
 
 def _config_files(options: SshConnectOptions) -> tuple[str, ...]:
@@ -161,12 +168,3 @@ def _agent_path(setting: Any) -> str | None:
     if path == "SSH_AUTH_SOCK":
         path = environment().get("SSH_AUTH_SOCK")
     return absolute_path(path) if path else None
-
-
-def _with_identities(endpoint: SshEndpoint, setting: Any) -> SshEndpoint:
-    return replace(
-        endpoint,
-        identity_files=tuple(absolute_path(path) for path in setting("IdentityFile", _DEFAULT_KEYS)),
-        certificate_files=tuple(absolute_path(path) for path in setting("CertificateFile", ())),
-        identities_only=bool(setting("IdentitiesOnly")),
-    )

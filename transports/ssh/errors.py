@@ -23,7 +23,6 @@ from transports.errors import (
 )
 
 from .attempt import Attempt, Stage, printable
-from .endpoint import SshEndpoint
 
 #: The hint after a timeout, or the end of the connection, in a stage.
 _STAGE_HINTS = {
@@ -46,6 +45,8 @@ def translate(error: Exception, attempt: Attempt) -> ChannelError:
     """Return the channel error for an exception raised while connecting or requesting the terminal."""
     if attempt.host_keys.failure is not None:
         return attempt.host_keys.failure
+    if isinstance(error, ChannelError):
+        return error
     return next(make(error, attempt) for kind, make in _TABLE if isinstance(error, kind))
 
 
@@ -90,11 +91,6 @@ def _text(error: Exception) -> str:
     return printable(str(error)) or type(error).__name__
 
 
-def _unchanged(error: Exception, attempt: Attempt) -> ChannelError:
-    assert isinstance(error, ChannelError)
-    return error
-
-
 def _auth_failed(error: Exception, attempt: Attempt) -> ChannelError:
     endpoint = attempt.endpoint
     tried = ", ".join(attempt.tried) or "nothing, for lack of credentials"
@@ -112,10 +108,8 @@ def _auth_failed(error: Exception, attempt: Attempt) -> ChannelError:
 
 
 def _prompts(attempt: Attempt) -> str:
-    if not attempt.prompts:
-        return ""
     prompts = ", ".join(f'"{prompt}"' for prompt in attempt.prompts)
-    return f"; it prompted {prompts}, and only a password prompt can be answered"
+    return f"; it prompted {prompts}, and only a password prompt can be answered" if prompts else ""
 
 
 def _auth_hint(attempt: Attempt) -> str:
@@ -166,20 +160,12 @@ def _key_exchange_failed(error: Exception, attempt: Attempt) -> ChannelError:
     if match is None:
         return _failed(f"failed the key exchange: {_text(error)}", _LOG_HINT, attempt)
     kind, offered = match.groups()
+    if attempt.endpoint.legacy_algorithms:
+        hint = "check the SSH settings of the server"
+    else:
+        hint = _JUMP_HOST_LEGACY_HINT if attempt.endpoint.is_jump_host else _LEGACY_HINT
     offered = printable(offered, _MAX_ALGORITHMS)
-    return _failed(
-        f"has no {kind} algorithm in common with this client; it offers {offered}", _algorithm_hint(attempt.endpoint), attempt
-    )
-
-
-def _algorithm_hint(endpoint: SshEndpoint) -> str:
-    if endpoint.legacy_algorithms:
-        return "check the SSH settings of the server"
-    return _JUMP_HOST_LEGACY_HINT if endpoint.is_jump_host else _LEGACY_HINT
-
-
-def _not_ssh(error: Exception, attempt: Attempt) -> ChannelError:
-    return _failed(f"does not speak SSH 2: {_text(error)}", "check the port, or use Telnet", attempt)
+    return _failed(f"has no {kind} algorithm in common with this client; it offers {offered}", hint, attempt)
 
 
 def _channel_refused(error: Exception, attempt: Attempt) -> ChannelError:
@@ -208,14 +194,6 @@ def _timeout(error: Exception, attempt: Attempt) -> ChannelError:
     )
 
 
-def _unresolvable(error: Exception, attempt: Attempt) -> ChannelError:
-    return _failed(f"has a name that cannot be resolved: {_text(error)}", "check the name, or give an address", attempt)
-
-
-def _refused(error: Exception, attempt: Attempt) -> ChannelError:
-    return _failed("refused the connection", "check the port, and that an SSH server is running there", attempt)
-
-
 def _unreachable(error: Exception, attempt: Attempt) -> ChannelError:
     if attempt.stage is not Stage.TCP:
         return _lost(error, attempt)
@@ -238,18 +216,21 @@ def _failed(what: str, hint: str, attempt: Attempt) -> ConnectFailed:
     return ConnectFailed(f"{attempt.endpoint.label} {what}", hint=hint, **attempt.details)
 
 
+def _fails(what: str, hint: str) -> Callable[[Exception, Attempt], ChannelError]:
+    return lambda error, attempt: _failed(what.format(_text(error)), hint, attempt)
+
+
 _TABLE: tuple[tuple[type[Exception], Callable[[Exception, Attempt], ChannelError]], ...] = (
-    (ChannelError, _unchanged),
     (asyncssh.PermissionDenied, _auth_failed),
     (asyncssh.HostKeyNotVerifiable, _host_key),
     (asyncssh.KeyExchangeFailed, _key_exchange_failed),
-    (asyncssh.ProtocolNotSupported, _not_ssh),
+    (asyncssh.ProtocolNotSupported, _fails("does not speak SSH 2: {}", "check the port, or use Telnet")),
     (asyncssh.ConnectionLost, _lost),
     (asyncssh.DisconnectError, _disconnected),
     (asyncssh.ChannelOpenError, _channel_refused),
     (TimeoutError, _timeout),
-    (socket.gaierror, _unresolvable),
-    (ConnectionRefusedError, _refused),
+    (socket.gaierror, _fails("has a name that cannot be resolved: {}", "check the name, or give an address")),
+    (ConnectionRefusedError, _fails("refused the connection", "check the port, and that an SSH server is running there")),
     (OSError, _unreachable),
     (ValueError, _invalid),
     (Exception, _protocol_error),

@@ -18,9 +18,6 @@ from transports.errors import AuthFailed, InvalidOption
 from .connect_options import SshAuth
 from .endpoint import SshEndpoint
 
-_USES_AGENT = frozenset({"auto", "agent"})
-_USES_FILES = frozenset({"auto", "private_key"})
-
 
 @asynccontextmanager
 async def login_keys(endpoint: SshEndpoint) -> AsyncIterator[list[asyncssh.SSHKeyPair]]:
@@ -32,9 +29,9 @@ async def login_keys(endpoint: SshEndpoint) -> AsyncIterator[list[asyncssh.SSHKe
     """
     async with AsyncExitStack() as stack:
         keys: list[asyncssh.SSHKeyPair] = []
-        if endpoint.auth.method in _USES_AGENT:
+        if endpoint.auth.method in ("auto", "agent"):
             keys += await _agent_keys(endpoint, stack)
-        if endpoint.auth.method in _USES_FILES:
+        if endpoint.auth.method in ("auto", "private_key"):
             # In a thread: decrypting a key is slow by design (bcrypt_pbkdf).
             keys += await asyncio.to_thread(_file_keys, endpoint)
         yield keys

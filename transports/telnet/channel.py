@@ -72,7 +72,7 @@ class TelnetChannel(Channel):
         """CR in BINARY, CR NUL otherwise (RFC 854), unless the options set the line ending."""
         if self._options.line_ending != "auto":
             return _ENTER[self._options.line_ending]
-        return b"\r" if self._connection is not None and self._connection.sends_binary else b"\r\0"
+        return b"\r" if self._connection is not None and self._connection.negotiation.sends_binary else b"\r\0"
 
     def write(self, data: bytes) -> int:
         return self._open_connection().write(data)
@@ -92,11 +92,11 @@ class TelnetChannel(Channel):
         check_window_size(cols, rows)
         self._pty = replace(self._pty, cols=cols, rows=rows)
         if self._connection is not None and self._connection.reason is None:
-            self._connection.resize(self._pty)
+            self._connection.negotiation.resize(self._pty)
 
     async def send_break(self, duration_ms: int = 250) -> None:
         """Send IAC BRK. Telnet does not transfer the duration; the peer chooses it."""
-        self._open_connection().send_break()
+        self._open_connection().negotiation.send_break()
 
     async def close(self, *, force: bool = False) -> None:
         connection = self._connection
@@ -104,11 +104,9 @@ class TelnetChannel(Channel):
             return
         connection.close()
         try:
-            if not force:
-                async with asyncio.timeout(CLOSE_GRACE_S):
-                    await connection.lost.wait()
-        except TimeoutError:
-            pass
+            with contextlib.suppress(TimeoutError):
+                if not force:
+                    await asyncio.wait_for(connection.lost.wait(), CLOSE_GRACE_S)
         finally:
             connection.abort()
         await connection.lost.wait()

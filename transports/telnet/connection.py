@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from transports.channel import Pty
 from transports.errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError
 from transports.receiver import Receiver
 
@@ -61,7 +60,7 @@ class TelnetConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=0)
         _set_options(self._transport.get_extra_info("socket"))
-        self._negotiation = self._negotiate(self._transport)
+        self.negotiation = self._negotiate(self._transport)
         self.writable.set()
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -95,7 +94,7 @@ class TelnetConnection(asyncio.BufferedProtocol):
         reason = self._end(_broken(self._peer, exc) if exc else _closed(self._peer))
         if not self._is_abandoned:
             self._receiver.channel_ended(reason)
-        self._negotiation.close()
+        self.negotiation.close()
         self.activity.set()
         self.lost.set()
 
@@ -109,26 +108,13 @@ class TelnetConnection(asyncio.BufferedProtocol):
         """Accept up to `WRITE_BYTES`; 0 while the kernel has not taken the previous write."""
         if not self.writable.is_set():
             return 0
-        self._negotiation.send(data[:WRITE_BYTES])
+        self.negotiation.send(data[:WRITE_BYTES])
         return min(len(data), WRITE_BYTES)
-
-    @property
-    def sends_binary(self) -> bool:
-        """Whether BINARY (RFC 856) is on in our direction."""
-        return self._negotiation.sends_binary
-
-    def resize(self, pty: Pty) -> None:
-        """Set the window size, and send it if NAWS is on."""
-        self._negotiation.resize(pty)
-
-    def send_break(self) -> None:
-        """Send IAC BRK."""
-        self._negotiation.send_break()
 
     def send_keepalive(self, command: Keepalive) -> None:
         """Send a keepalive unless the kernel still has unsent output."""
         if self.writable.is_set():
-            self._negotiation.send_keepalive(command)
+            self.negotiation.send_keepalive(command)
 
     def abort(self) -> None:
         """Close the connection at once, without sending the remaining output."""
@@ -148,13 +134,13 @@ class TelnetConnection(asyncio.BufferedProtocol):
         has_text = False
         for event in self._parser.feed(data):
             if not isinstance(event, bytes):
-                self._negotiation.handle(event)
+                self.negotiation.handle(event)
                 continue
             # RFC 854: CR NUL is a CR, and NUL elsewhere has no effect. All NULs are padding; no state is needed for CR.
-            text = event if self._negotiation.receives_binary else event.replace(b"\0", b"")
+            text = event if self.negotiation.receives_binary else event.replace(b"\0", b"")
             if text and not has_text:
                 has_text = self.has_data = True
-                self._negotiation.data_received()
+                self.negotiation.data_received()
             if text:
                 self._receiver.data_received(text)
 

@@ -54,18 +54,6 @@ class Attachment:
         self._detached = asyncio.Event()
         self._calls: set[asyncio.Task[None]] = set()
 
-    @property
-    def has_lock(self) -> bool:
-        return self._lease.held
-
-    async def take_lock(self) -> None:
-        """Take the lock, or raise PtyctlError LOCKED."""
-        await self._lease.acquire()
-
-    async def take_over_lock(self, reason: str) -> None:
-        """Take the lock from its holder."""
-        await self._lease.take_over(reason)
-
     async def run(self, *, wait_for_lock: bool = False) -> str:
         """Run until the user detaches or the session ends, release the lock, and return the reason for the end.
 

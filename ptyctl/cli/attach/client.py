@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.cli.client import connect_successor, resolve_session, resolve_task
-from ptyctl.cli.errors import print_message
 from ptyctl.daemon.client import DaemonConnectionLost, RemoteController
 
 from .attachment import Attachment
@@ -33,31 +32,23 @@ class AttachOptions:
     status: bool = True
 
 
-def run(options: AttachOptions) -> int:
-    """Attach until the user detaches or the session ends, and return the exit code.
+async def attach(options: AttachOptions) -> str:
+    """Attach until the user detaches or the session ends, and return the reason for the end.
 
     Raises:
         PtyctlError: the session cannot be watched, or the lock cannot be taken. The terminal is restored.
     """
-    print_message(asyncio.run(_attach(options)))
-    return 0
-
-
-async def _attach(options: AttachOptions) -> str:
-    """Attach through the running daemon and return the reason for the end."""
     terminal = LocalTerminal()
     async with await RemoteController.connect() as controller:
         session_id = await resolve_session(controller, options.name)
-        attachment = _make_attachment(controller, session_id, options, terminal)
-        if options.force is not None:
-            await attachment.take_over_lock(options.force)
-        elif options.write and not options.wait:
-            await attachment.take_lock()
+        lease, attachment = _make_attachment(controller, session_id, options, terminal)
+        if options.force is not None or (options.write and not options.wait):
+            await lease.acquire(force=options.force)
         with terminal:
             try:
                 return f"{session_id}: {await _run(attachment, wait_for_lock=options.write and options.wait)}"
             except DaemonConnectionLost as error:
-                return await _reattach(options, session_id, terminal, had_lock=attachment.has_lock, loss=error)
+                return await _reattach(options, session_id, terminal, had_lock=lease.held, loss=error)
 
 
 async def _reattach(
@@ -74,9 +65,9 @@ async def _reattach(
             if controller is None:
                 return f"{session_id}: closed by the daemon when it stopped"
             async with controller:
-                attachment = _make_attachment(controller, session_id, options, terminal)
+                lease, attachment = _make_attachment(controller, session_id, options, terminal)
                 if had_lock:
-                    await attachment.take_lock()
+                    await lease.acquire()
                 attachment.show_message("the daemon ended; continued with the next one")
                 return f"{session_id}: {await _run(attachment, wait_for_lock=False)}"
         except DaemonConnectionLost:
@@ -88,10 +79,10 @@ async def _reattach(
 
 def _make_attachment(
     controller: RemoteController, session_id: str, options: AttachOptions, terminal: LocalTerminal
-) -> Attachment:
+) -> tuple[AttachLease, Attachment]:
     terminal.redraw()
     lease = AttachLease(controller, session_id, resolve_task(options.task), options.ttl_s)
-    return Attachment(controller, lease, options.name, terminal, status=options.status)
+    return lease, Attachment(controller, lease, options.name, terminal, status=options.status)
 
 
 async def _run(attachment: Attachment, *, wait_for_lock: bool) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from typing import Annotated
 
 import typer
 
+from ptyctl.cli.errors import print_message
 from ptyctl.cli.options import SessionName, Task
 
 
@@ -33,6 +35,7 @@ def attach(
         raise typer.BadParameter("attach needs a terminal; without one use: ptyctl tail -f")
     if os.environ.get("TERM") == "dumb":
         raise typer.BadParameter("attach cannot draw a screen on this terminal (TERM=dumb); use: ptyctl tail -f")
-    from .client import AttachOptions, run
+    from . import client
 
-    raise typer.Exit(run(AttachOptions(name, task, ttl, write or wait or force is not None, wait, force, status)))
+    options = client.AttachOptions(name, task, ttl, write or wait or force is not None, wait, force, status)
+    print_message(asyncio.run(client.attach(options)))

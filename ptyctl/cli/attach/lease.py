@@ -32,14 +32,9 @@ class AttachLease:
         """Call `changed` after each acquisition, loss or release."""
         self._subscribers.append(changed)
 
-    async def acquire(self) -> None:
-        """Take the lock, or raise PtyctlError LOCKED."""
-        await self._call("lock", lock_ttl_ms=self._ttl_ms)
-        self._set_held(True)
-
-    async def take_over(self, reason: str) -> None:
-        """Take the lock from its holder."""
-        await self._call("lock", lock_ttl_ms=self._ttl_ms, force=True, reason=reason)
+    async def acquire(self, *, force: str | None = None) -> None:
+        """Take the lock, or raise PtyctlError LOCKED. With a reason in `force`, take it from its holder."""
+        await self._call("lock", lock_ttl_ms=self._ttl_ms, force=True if force is not None else None, reason=force)
         self._set_held(True)
 
     async def wait(self) -> None:

@@ -1,22 +1,54 @@
 """`ptyctl demo`: two agents, each an MCP client, share one console.
 
-`scenario.py` is the sequence of steps, `agent.py` the agents, `environment.py` the MCP server and the simulated switch. May
+`scenario.py` is the sequence of steps, `agent.py` the agents; the MCP server and the simulated switch are started here. May
 import all of ptyctl. Start reading in `scenario.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+import signal
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from .agent import DemoFailed, DemoTarget, parse_target
+from ptyctl.cli.errors import EXIT_FAILED, EXIT_USAGE
+from ptyctl.controller import LocalController
+from ptyctl.controller.settings import Settings
+from ptyctl.mcp.access import Address, make_token, open_listener
+from ptyctl.mcp.http import serve_http
+from ptyctl.mcp.server import build_server
+from ptyctl.mcp.toolsets import choose
+from ptyctl.simulator import SimulatedSwitch
 
-_EXIT_FAILED = 1
-_EXIT_USAGE = 2
+from .agent import DemoFailed, DemoServer, DemoTarget, parse_target
+from .scenario import run_scenario
+
+_SWITCH_INSTRUCTIONS = """\
+A simulated switch, switch-001, until Ctrl-C. Try it in another terminal:
+
+  ptyctl open telnet {host}:{port} --attach
+  ptyctl open ssh admin@{host}:{ssh_port} --accept-new --password --attach
+
+username admin, password {password}, enable secret {enable}
+
+With this in devices.toml, `ptyctl open device switch-001` logs in automatically:
+
+  [devices.switch-001]
+  host = "{host}"
+  port = {port}
+  protocol = "telnet"
+  session_type = "console"
+  platform = "cisco_ios"
+  username = "admin"
+  password = {{ command = ["echo", "{password}"] }}
+  enable_secret = {{ command = ["echo", "{enable}"] }}"""
 
 
 def run(telnet: str | None, username: str | None, password: str | None, enable: str | None) -> int:
@@ -30,7 +62,7 @@ def run(telnet: str | None, username: str | None, password: str | None, enable: 
         target = parse_target(telnet, username, password, enable)
     except ValueError as error:
         print(f"ptyctl: {error}", file=sys.stderr)
-        return _EXIT_USAGE
+        return EXIT_USAGE
     failures: list[DemoFailed] = []
     try:
         asyncio.run(_run(target, console))
@@ -38,14 +70,12 @@ def run(telnet: str | None, username: str | None, password: str | None, enable: 
         failures = list(_leaves(group))
     for failure in failures:
         console.print("\n[bold red]The demo failed:[/]", escape(str(failure)))
-    return _EXIT_FAILED if failures else 0
+    return EXIT_FAILED if failures else 0
 
 
 def serve_switch() -> int:
-    """Run a simulated switch until Ctrl-C."""
-    from .environment import run_switch
-
-    asyncio.run(run_switch())
+    """Run a simulated switch and print how to reach it, until SIGINT or SIGTERM."""
+    asyncio.run(_run_switch())
     return 0
 
 
@@ -58,12 +88,46 @@ def _leaves(group: BaseExceptionGroup[DemoFailed]) -> Iterator[DemoFailed]:
 
 
 async def _run(target: DemoTarget | None, console: Console) -> None:
-    from .environment import running_server, simulated_switch
-    from .scenario import run_scenario
-
     if target is not None:
-        async with running_server() as server:
+        async with _running_server() as server:
             await run_scenario(target, server, console, None)
         return
-    async with simulated_switch() as (target, switch), running_server() as server:
+    async with _simulated_switch() as (target, switch), _running_server() as server:
         await run_scenario(target, server, console, switch)
+
+
+@asynccontextmanager
+async def _running_server() -> AsyncIterator[DemoServer]:
+    """Run an MCP server with separate sessions; their transcripts are deleted at the end."""
+    listener = open_listener(Address("127.0.0.1", 0))
+    token = make_token()
+    with tempfile.TemporaryDirectory(prefix="ptyctl-demo-") as folder:
+        async with LocalController(Settings(state_dir=Path(folder))) as controller:
+            serving = asyncio.create_task(serve_http(build_server(controller, choose("core")), listener, token))
+            try:
+                yield DemoServer(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", token)
+            finally:
+                serving.cancel()
+                with suppress(asyncio.CancelledError):
+                    await serving
+
+
+@asynccontextmanager
+async def _simulated_switch() -> AsyncIterator[tuple[DemoTarget, SimulatedSwitch]]:
+    """Run a switch with random passwords."""
+    password, enable = secrets.token_hex(4), secrets.token_hex(4)
+    async with SimulatedSwitch(password=password, enable_secret=enable) as switch:
+        commands = ("show version", "show interfaces status")
+        yield DemoTarget("switch-001", switch.host, switch.telnet_port, "admin", password, enable, commands), switch
+
+
+async def _run_switch() -> None:
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with _simulated_switch() as (target, switch):
+        text = _SWITCH_INSTRUCTIONS.format(
+            host=target.host, port=target.port, ssh_port=switch.ssh_port, password=target.password, enable=target.enable
+        )
+        print(text, flush=True)
+        await ended.wait()

@@ -52,7 +52,9 @@ async def _run_steps(target: DemoTarget, first: Agent, second: Agent, switch: Si
     finally:
         watching.cancel()
     _require(all(command in watcher.text for command in target.commands), "the watcher must have read every command")
-    await _take_over(target, second)
+    await second.show_output((await second.exec(target.commands[0]))["stdout"], max_lines=2)
+    await second.say("releases the lock")
+    await second.call("ptyctl_session", action="unlock")
     await first.say("closes the session")
     await first.call("ptyctl_session", action="close")
 
@@ -69,7 +71,9 @@ async def _run_commands(target: DemoTarget, agent: Agent, watcher: SessionWatche
         pages += reply.get("pages", 0)
         await watcher.wait_for_cursor(int(reply["next_cursor"]))
     _require(pages > 0, f"with {_ROWS} rows, {target.commands[-1]} must be paged")
-    await _exec_with_error(agent)
+    reply = await agent.exec("show clok")
+    _require(bool(reply["error_hints"]), "error_hints must report a command that the device rejects")
+    await agent.say(f"error_hints: {'; '.join(reply['error_hints'])}")
 
 
 async def _exec_without_lock(agent: Agent) -> None:
@@ -83,25 +87,12 @@ async def _exec_without_lock(agent: Agent) -> None:
         raise DemoFailed("the second agent wrote to a locked console")
 
 
-async def _exec_with_error(agent: Agent) -> None:
-    reply = await agent.exec("show clok")
-    _require(bool(reply["error_hints"]), "error_hints must report a command that the device rejects")
-    await agent.say(f"error_hints: {'; '.join(reply['error_hints'])}")
-
-
 async def _hand_over_lock(first: Agent, second: Agent, watching: asyncio.Task[None]) -> None:
     await first.say("releases the lock")
     await first.call("ptyctl_session", action="unlock")
     await watching
     reply = await second.call("ptyctl_session", action="lock", lock_ttl_ms=30_000)
     await second.say(f"has the lock now, fence {reply['fence']}")
-
-
-async def _take_over(target: DemoTarget, agent: Agent) -> None:
-    reply = await agent.exec(target.commands[0])
-    await agent.show_output(reply["stdout"], max_lines=2)
-    await agent.say("releases the lock")
-    await agent.call("ptyctl_session", action="unlock")
 
 
 def _require(condition: bool, message: str) -> None:
