@@ -53,7 +53,6 @@ class Block(Reply):
 class BlocksSince(PtyRequest):
     """blocks_since: blocks that began or ended since a cursor."""
 
-    TOOL = "blocks_since"
     cursor: int = Field(default=0, ge=0)
     limit: int = Field(default=50, ge=1, le=1000)
 
@@ -61,14 +60,12 @@ class BlocksSince(PtyRequest):
 class BlocksGet(PtyRequest):
     """blocks_get: one block."""
 
-    TOOL = "blocks_get"
     block_id: Id
 
 
 class BlocksRead(PtyRequest):
     """blocks_read: the output of one block."""
 
-    TOOL = "blocks_read"
     block_id: Id
     offset: int = Field(default=0, ge=0)
     max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
@@ -78,7 +75,6 @@ class BlocksRead(PtyRequest):
 class BlocksSearch(PtyRequest):
     """blocks_search: lines of the blocks' output that match."""
 
-    TOOL = "blocks_search"
     query: Text = Field(min_length=1)
     regex: bool = False
     block_id: Id | None = None

@@ -6,19 +6,19 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import Id, Reply, Request, check_fields, fields
+from .model import Id, Reply, Request, check_fields
 from .session import Dimension, Expect, Pace
 
 Action = Literal["resize", "expect", "get", "mode", "save", "pace"]
+#: The fields of each action: required and optional ones.
 _ACTIONS = {
-    "resize": fields("cols rows"),
-    "expect": fields("expect"),
-    "get": fields(),
-    "mode": fields("mode"),
-    "save": fields(),
-    "pace": fields(optional="chars_per_s line_delay_ms"),
+    "resize": ("session_id cols rows", ""),
+    "expect": ("session_id expect", ""),
+    "get": ("session_id", ""),
+    "mode": ("session_id mode", ""),
+    "save": ("session_id", ""),
+    "pace": ("session_id", "chars_per_s line_delay_ms"),
 }
-_COMMON = frozenset({"action", "session_id", "task_id"})
 
 
 class ConfigRequest(Request):
@@ -36,7 +36,7 @@ class ConfigRequest(Request):
 
     @model_validator(mode="after")
     def _check_action(self) -> Self:
-        check_fields(self, _ACTIONS, _COMMON)
+        check_fields(self, self.action, *_ACTIONS[self.action])
         return self
 
 

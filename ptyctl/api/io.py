@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import Id, Reply, Request, Text, Value, check_fields, fields
+from .model import Id, Reply, Request, Text, Value, check_fields
 
 Encoding = Literal["utf-8", "base64"]
 IoAction = Literal["write", "read"]
@@ -16,13 +16,13 @@ MAX_WAIT_MS = 55_000
 DEFAULT_READ_BYTES = 65_536
 
 _READ = "mode cursor timeout_ms max_bytes max_lines until_regex include_match until_idle_ms input_hints encoding"
-_NO_TAIL = ("cursor", "until_regex", "include_match", "until_idle_ms")
-_NO_SCREEN = ("cursor", "max_bytes", "include_match", "encoding")
-_ACTIONS = {
-    "write": fields(optional="data key encoding sensitive"),
-    "read": fields(optional=_READ),
+#: Optional fields of each action.
+_ACTIONS = {"write": "data key encoding sensitive", "read": _READ}
+#: What a mode returns, and the fields that it excludes.
+_EXCLUDED = {
+    "tail": ("is a snapshot", ("cursor", "until_regex", "include_match", "until_idle_ms")),
+    "screen": ("shows the present screen", ("cursor", "max_bytes", "include_match", "encoding")),
 }
-_COMMON = frozenset({"action", "session_id", "task_id"})
 
 
 class InputHints(Value):
@@ -53,21 +53,16 @@ class IoRequest(Request):
 
     @model_validator(mode="after")
     def _check_action(self) -> Self:
-        check_fields(self, _ACTIONS, _COMMON)
+        check_fields(self, self.action, "session_id", _ACTIONS[self.action])
         if self.action == "write" and (self.data is None) == (self.key is None):
             raise ValueError("write needs exactly one of data and key")
         if self.key is not None and self.encoding is not None:
             raise ValueError("encoding goes with data, not with key")
         if self.max_lines is not None and self.mode != "tail":
             raise ValueError('max_lines needs mode "tail"')
-        if self.mode == "tail":
-            given = [name for name in _NO_TAIL if getattr(self, name) is not None]
-            if given:
-                raise ValueError(f'mode "tail" is a snapshot and takes no {", ".join(given)}')
-        if self.mode == "screen":
-            given = [name for name in _NO_SCREEN if getattr(self, name) is not None]
-            if given:
-                raise ValueError(f'mode "screen" shows the present screen and takes no {", ".join(given)}')
+        shows, excluded = _EXCLUDED.get(self.mode or "", ("", ()))
+        if given := [name for name in excluded if getattr(self, name) is not None]:
+            raise ValueError(f'mode "{self.mode}" {shows} and takes no {", ".join(given)}')
         return self
 
 

@@ -6,33 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .blocks import BlocksGet, BlocksRead, BlocksSearch, BlocksSince
+from . import blocks, screen  # noqa: F401  (define requests)
 from .config import ConfigRequest
 from .controller import Controller, Progress
 from .exec import ExecRequest
 from .io import IoRequest
 from .model import Reply, Request
 from .operator import GcRequest, LogRequest, NotifyRequest
-from .pty import (
-    PtyClose,
-    PtyCtrlC,
-    PtyCtrlD,
-    PtyEndSession,
-    PtyEnter,
-    PtyExecBlock,
-    PtyExecInteractive,
-    PtyExecInteractiveExpect,
-    PtyExpectSend,
-    PtyReadSpool,
-    PtyRequest,
-    PtyReset,
-    PtyResize,
-    PtySend,
-    PtyStatus,
-    PtyWaitFor,
-    PtyWaitPrompt,
-)
-from .screen import PtyReadRaw, PtyReadScreen, PtyReadScreenDeltas, PtyReadScrollback, PtyScreenStatus
+from .pty import PtyRequest
 from .session import SessionRequest
 
 #: Names of the methods that are not tools.
@@ -50,77 +31,18 @@ class Method:
 
 
 #: Requests of the pty_*, blocks_* and screen tools by tool name.
-PTY_REQUESTS: dict[str, type[PtyRequest]] = {
-    request.TOOL: request
-    for request in (
-        PtyExecBlock,
-        PtyExecInteractive,
-        PtyExecInteractiveExpect,
-        PtyWaitFor,
-        PtyWaitPrompt,
-        PtyExpectSend,
-        PtySend,
-        PtyCtrlC,
-        PtyCtrlD,
-        PtyEnter,
-        PtyReadSpool,
-        PtyStatus,
-        PtyEndSession,
-        PtyReset,
-        PtyResize,
-        PtyClose,
-        BlocksSince,
-        BlocksGet,
-        BlocksRead,
-        BlocksSearch,
-        PtyReadRaw,
-        PtyReadScreen,
-        PtyReadScreenDeltas,
-        PtyScreenStatus,
-        PtyReadScrollback,
-    )
-}
-
-
-async def _session(controller: Controller, request: SessionRequest, _progress: Progress | None) -> Reply:
-    return await controller.session(request)
-
-
-async def _exec(controller: Controller, request: ExecRequest, progress: Progress | None) -> Reply:
-    return await controller.exec(request, progress)
-
-
-async def _io(controller: Controller, request: IoRequest, progress: Progress | None) -> Reply:
-    return await controller.io(request, progress)
-
-
-async def _config(controller: Controller, request: ConfigRequest, _progress: Progress | None) -> Reply:
-    return await controller.config(request)
-
-
-async def _pty(controller: Controller, request: Any, progress: Progress | None) -> Reply:
-    return await controller.pty(request, progress)
-
-
-async def _notify(controller: Controller, request: NotifyRequest, _progress: Progress | None) -> Reply:
-    return await controller.notify(request)
-
-
-async def _log(controller: Controller, request: LogRequest, _progress: Progress | None) -> Reply:
-    return await controller.log(request)
-
-
-async def _gc(controller: Controller, request: GcRequest, _progress: Progress | None) -> Reply:
-    return await controller.gc(request)
-
+PTY_REQUESTS = {request.TOOL: request for request in PtyRequest.__subclasses__()}
 
 METHODS: dict[str, Method] = {
-    "ptyctl_session": Method(SessionRequest, _session),
-    "ptyctl_session_exec": Method(ExecRequest, _exec),
-    "ptyctl_session_io": Method(IoRequest, _io),
-    "ptyctl_session_config": Method(ConfigRequest, _config),
-    NOTIFY: Method(NotifyRequest, _notify),
-    LOG: Method(LogRequest, _log),
-    GC: Method(GcRequest, _gc),
-    **{name: Method(request, _pty) for name, request in PTY_REQUESTS.items()},
+    "ptyctl_session": Method(SessionRequest, lambda controller, request, _: controller.session(request)),
+    "ptyctl_session_exec": Method(ExecRequest, lambda controller, request, progress: controller.exec(request, progress)),
+    "ptyctl_session_io": Method(IoRequest, lambda controller, request, progress: controller.io(request, progress)),
+    "ptyctl_session_config": Method(ConfigRequest, lambda controller, request, _: controller.config(request)),
+    NOTIFY: Method(NotifyRequest, lambda controller, request, _: controller.notify(request)),
+    LOG: Method(LogRequest, lambda controller, request, _: controller.log(request)),
+    GC: Method(GcRequest, lambda controller, request, _: controller.gc(request)),
+    **{
+        tool: Method(request, lambda controller, request, progress: controller.pty(request, progress))
+        for tool, request in PTY_REQUESTS.items()
+    },
 }

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -80,32 +78,21 @@ class Reply(BaseModel):
         return cls.model_validate({name: getattr(wire, name) for name in cls.model_fields})
 
 
-@dataclass(frozen=True, slots=True)
-class ActionFields:
-    """Fields that belong to one action of a request."""
+def check_fields(request: BaseModel, action: str, required: str, optional: str) -> None:
+    """Check that an action's required fields are given, and no others than these and the optional ones.
 
-    required: frozenset[str]
-    optional: frozenset[str]
-
-
-def fields(required: str = "", optional: str = "") -> ActionFields:
-    """Build `ActionFields` from two space-separated lists of names."""
-    return ActionFields(frozenset(required.split()), frozenset(optional.split()))
-
-
-def check_fields(request: BaseModel, table: Mapping[str, ActionFields], common: frozenset[str]) -> None:
-    """Check the given fields of a request with an `action` against the action's row in the table.
+    Args:
+        required, optional: names separated by spaces. `action` and `task_id` are always optional.
 
     Raises:
         ValueError: names the fields that are missing, or that belong to another action.
     """
-    action: str = request.action  # type: ignore[attr-defined]
-    row = table[action]
     given = {name for name in request.model_fields_set if getattr(request, name) != type(request).model_fields[name].default}
-    missing = sorted(row.required - given)
+    needed = set(required.split())
+    missing = sorted(needed - given)
     if missing:
         raise ValueError(f'action "{action}" needs {", ".join(missing)}')
-    surplus = sorted(given - row.required - row.optional - common)
+    surplus = sorted(given - needed - {"action", "task_id", *optional.split()})
     if surplus:
         raise ValueError(f'action "{action}" takes no {", ".join(surplus)}')
 

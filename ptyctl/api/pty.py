@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+import re
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -36,12 +37,17 @@ HISTORY = (READING - {"pty_status"}) | {"pty_close"}
 class PtyRequest(Request):
     """Base of the pty_*, blocks_* and screen requests: names a conversation's own terminal, or any open session."""
 
+    #: Name of the tool: the name of the class in snake case.
     TOOL: ClassVar[str]
 
     conversation_id: Id | None = None
     client_id: Id = "default"
     session_id: Id | None = None
     task_id: Id | None = None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        cls.TOOL = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
     @model_validator(mode="after")
     def _check_address(self) -> Self:
@@ -53,7 +59,6 @@ class PtyRequest(Request):
 class PtyExecBlock(PtyRequest):
     """pty_exec_block: start a command."""
 
-    TOOL = "pty_exec_block"
     cmd: SystemText
     cwd: SystemText | None = None
 
@@ -61,7 +66,6 @@ class PtyExecBlock(PtyRequest):
 class PtyExecInteractive(PtyRequest):
     """pty_exec_interactive: start an interactive program."""
 
-    TOOL = "pty_exec_interactive"
     cmd: SystemText
     cwd: SystemText | None = None
 
@@ -79,7 +83,6 @@ class ExpectStep(Value):
 class PtyExecInteractiveExpect(PtyRequest):
     """pty_exec_interactive_expect: start a program and run a whole dialogue with it."""
 
-    TOOL = "pty_exec_interactive_expect"
     cmd: SystemText
     cwd: SystemText | None = None
     steps: tuple[ExpectStep, ...] = Field(max_length=100)
@@ -89,7 +92,6 @@ class PtyExecInteractiveExpect(PtyRequest):
 class PtyWaitFor(PtyRequest):
     """pty_wait_for: wait for output."""
 
-    TOOL = "pty_wait_for"
     match: Text | None = None
     match_type: MatchType = "substring"
     from_cursor: Offset
@@ -105,7 +107,6 @@ class PtyWaitFor(PtyRequest):
 class PtyWaitPrompt(PtyRequest):
     """pty_wait_prompt: wait until the shell shows its prompt and is idle."""
 
-    TOOL = "pty_wait_prompt"
     from_cursor: Offset
     timeout_ms: Timeout = DEFAULT_WAIT_MS
 
@@ -113,7 +114,6 @@ class PtyWaitPrompt(PtyRequest):
 class PtyExpectSend(PtyRequest):
     """pty_expect_send: wait for output, then send an answer in the same step."""
 
-    TOOL = "pty_expect_send"
     expect: Text = Field(min_length=1)
     send: Text
     expect_type: ExpectType = "substring"
@@ -125,7 +125,6 @@ class PtyExpectSend(PtyRequest):
 class PtySend(PtyRequest):
     """pty_send: type into the terminal."""
 
-    TOOL = "pty_send"
     data: Text
     sensitive: bool = False
 
@@ -133,25 +132,18 @@ class PtySend(PtyRequest):
 class PtyCtrlC(PtyRequest):
     """pty_ctrl_c: press Ctrl-C."""
 
-    TOOL = "pty_ctrl_c"
-
 
 class PtyCtrlD(PtyRequest):
     """pty_ctrl_d: press Ctrl-D."""
-
-    TOOL = "pty_ctrl_d"
 
 
 class PtyEnter(PtyRequest):
     """pty_enter: press Enter."""
 
-    TOOL = "pty_enter"
-
 
 class PtyReadSpool(PtyRequest):
     """pty_read_spool: read text from a cursor."""
 
-    TOOL = "pty_read_spool"
     from_cursor: Offset
     max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
 
@@ -159,26 +151,20 @@ class PtyReadSpool(PtyRequest):
 class PtyStatus(PtyRequest):
     """pty_status: mode, active block and cursor of the terminal."""
 
-    TOOL = "pty_status"
-
 
 class PtyEndSession(PtyRequest):
     """pty_end_session: end the interactive program, by force if asked for."""
 
-    TOOL = "pty_end_session"
     force: bool = False
 
 
 class PtyReset(PtyRequest):
     """pty_reset: replace the shell by a new one in the same session."""
 
-    TOOL = "pty_reset"
-
 
 class PtyResize(PtyRequest):
     """pty_resize: change the terminal's size."""
 
-    TOOL = "pty_resize"
     cols: Dimension
     rows: Dimension
 
@@ -186,7 +172,6 @@ class PtyResize(PtyRequest):
 class PtyClose(PtyRequest):
     """pty_close: close the terminal. Its history stays readable."""
 
-    TOOL = "pty_close"
     force: bool = False
 
 

@@ -13,7 +13,6 @@ from .pty import PtyReplyBase, PtyRequest
 class PtyReadRaw(PtyRequest):
     """pty_read_raw: bytes exactly as they were received."""
 
-    TOOL = "pty_read_raw"
     from_offset: int = Field(default=0, ge=0, description="a byte offset into the raw output: a resume_offset, or 0")
     max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
 
@@ -21,7 +20,6 @@ class PtyReadRaw(PtyRequest):
 class PtyReadScreen(PtyRequest):
     """pty_read_screen: the screen now, or at an earlier point."""
 
-    TOOL = "pty_read_screen"
     at: Annotated[int, Field(ge=0)] | Annotated[Id, Field(pattern=r"\D")] | None = Field(
         default=None, description="as it was: a raw_offset, or the end of a block_id"
     )
@@ -31,7 +29,6 @@ class PtyReadScreen(PtyRequest):
 class PtyReadScreenDeltas(PtyRequest):
     """pty_read_screen_deltas: changes of the screen since a cursor."""
 
-    TOOL = "pty_read_screen_deltas"
     cursor: int = Field(default=0, ge=0, description="the resume_cursor of the last answer, or 0")
     limit: int = Field(default=50, ge=1, le=1000)
 
@@ -39,13 +36,10 @@ class PtyReadScreenDeltas(PtyRequest):
 class PtyScreenStatus(PtyRequest):
     """pty_screen_status: title, size and cursor position."""
 
-    TOOL = "pty_screen_status"
-
 
 class PtyReadScrollback(PtyRequest):
     """pty_read_scrollback: the newest lines that have scrolled off the screen."""
 
-    TOOL = "pty_read_scrollback"
     limit: int = Field(default=100, ge=1, le=1000, description="number of lines, newest")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from .model import Id, Reply, Request, SystemText, Value, VariableName, check_fields, fields
+from .model import Id, Reply, Request, SystemText, Value, VariableName, check_fields
 
 ProtocolName = Literal["local", "ssh", "telnet"]
 SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
@@ -97,16 +97,16 @@ class Expect(Value):
 _OPEN = """protocol device host port username auth pty timeouts ssh_options telnet_options command cwd env expect platform
 session_type device_id acquire_lock lock_ttl_ms shell_integration"""
 
+#: The fields of each action: required and optional ones.
 _ACTIONS = {
-    "open": fields(optional=_OPEN),
-    "close": fields("session_id", "force"),
-    "list": fields(),
-    "lock": fields("session_id task_id", "lock_ttl_ms wait_ms force reason"),
-    "unlock": fields("session_id task_id", "lock_ttl_ms"),
-    "heartbeat": fields("session_id task_id", "lock_ttl_ms"),
-    "status": fields("session_id"),
+    "open": ("", _OPEN),
+    "close": ("session_id", "force"),
+    "list": ("", ""),
+    "lock": ("session_id task_id", "lock_ttl_ms wait_ms force reason"),
+    "unlock": ("session_id task_id", "lock_ttl_ms"),
+    "heartbeat": ("session_id task_id", "lock_ttl_ms"),
+    "status": ("session_id", ""),
 }
-_COMMON = frozenset({"action", "task_id"})
 
 #: Fields of an open that a protocol cannot use. They are rejected instead of ignored.
 _FOREIGN = {
@@ -148,7 +148,7 @@ class SessionRequest(Request):
 
     @model_validator(mode="after")
     def _check_action(self) -> Self:
-        check_fields(self, _ACTIONS, _COMMON)
+        check_fields(self, self.action, *_ACTIONS[self.action])
         if self.action == "open":
             self._check_open()
         return self

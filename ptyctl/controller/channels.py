@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import Protocol
+from collections.abc import Callable
 
 from pydantic import SecretStr
 
@@ -27,17 +27,15 @@ _DEFAULT_TELNET_PORT = 23
 _DEFAULT_PORTS = {"ssh": 22, "telnet": _DEFAULT_TELNET_PORT, "local": None}
 
 
-class ChannelFactory(Protocol):
-    """Creates the channel to a destination, not yet open. Tests use scripted channels."""
-
-    def __call__(self, destination: Destination, /) -> Channel: ...
+#: Creates the channel to a destination, not yet open. Tests use scripted channels.
+ChannelFactory = Callable[[Destination], Channel]
 
 
 def channel_factory() -> ChannelFactory:
     """Return a factory whose SSH channels share their connections to jump hosts."""
     connections = ssh.SshConnectionPool()
 
-    def create_channel(destination: Destination, /) -> Channel:
+    def create_channel(destination: Destination) -> Channel:
         request = destination.request
         timeouts = request.timeouts or Timeouts()
         options = request.pty or PtyOptions()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 from ptyctl.api import blocks, pty, screen
@@ -32,12 +33,11 @@ from .session_factory import SessionFactory
 SERVER_ENDED = "the server ended"
 _CTRL_D = b"\x04"
 
-T = TypeVar("T")
-_Handler = Callable[[Session, Any], Awaitable[PtyReplyBase]]
+_Handler = Callable[[Session, Any], PtyReplyBase | Awaitable[PtyReplyBase]]
 
 
 class Conversations:
-    """Finds or opens the terminal of a request.
+    """Serves the requests on conversation terminals: finds or opens the terminal, and returns errors as replies.
 
     A conversation of an earlier server continues with its last session. If the server was killed, that session gets a new
     incarnation. If it was closed because the server stopped, it can be read until the next command opens another session.
@@ -47,90 +47,8 @@ class Conversations:
         self._registry = registry
         self._factory = factory
         self._stored = stored
+        #: Locks of conversations and sessions. A lock exists while it is used.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    async def find(self, request: pty.PtyRequest) -> Session:
-        """Return the terminal, in any state, to read its history.
-
-        Raises:
-            PtyctlError: NOT_FOUND.
-        """
-        if request.session_id is not None:
-            return await self._registry.find(request.session_id)
-        assert request.conversation_id is not None, "PtyRequest requires one of the two ids"
-        session = await self._find_known(request.conversation_id, request.client_id)
-        if session is None:
-            raise PtyctlError(
-                ErrorCode.NOT_FOUND,
-                f"conversation {request.conversation_id} has no terminal for client {request.client_id} yet",
-                hint=NextStep.OPEN_CONVERSATION,
-            )
-        return session
-
-    async def find_live(self, request: pty.PtyRequest) -> Session:
-        """Return a terminal that is not closed and is held by this process.
-
-        Raises:
-            PtyctlError: NOT_FOUND, ALREADY_CLOSED, BUSY, LIMIT_EXCEEDED.
-        """
-        session = await self.find(request) if request.session_id is None else None
-        return await self._registry.find_live(session.session_id if session is not None else request.session_id)
-
-    async def find_or_open(self, request: pty.PtyRequest) -> Session:
-        """Return a terminal that accepts commands: open the conversation's, or restart its shell if that has ended.
-
-        Raises:
-            PtyctlError: NOT_FOUND, ALREADY_CLOSED, and the errors of starting a shell.
-        """
-        if request.session_id is not None:
-            return await self.find_live(request)
-        assert request.conversation_id is not None
-        async with self._lock(f"{request.conversation_id}\0{request.client_id}"):  # concurrent calls share one terminal
-            known = await self._find_known(request.conversation_id, request.client_id)
-            if known is None or known.closed_why == SERVER_ENDED:
-                await self._open(request.conversation_id, request.client_id)
-        session = await self.find_live(request)
-        if session.stream.ended is not None:
-            async with self._lock(session.session_id):
-                if session.stream.ended is not None and session.state in ("eof", "lost"):
-                    why = f"restarted, since {session.stream.ended.message}"
-                    await termination.restart(session, self._factory.restart, "session_restarted", why)
-        return session
-
-    async def reset(self, session: Session) -> int:
-        """Replace the session's shell by a new one, even if it is busy. Return the cursor where the new one begins."""
-        async with self._lock(session.session_id):
-            if session.state == "closed":
-                raise session.already_closed()
-            return await termination.restart(session, self._factory.restart, "session_reset", "reset")
-
-    async def _open(self, conversation_id: str, client_id: str) -> None:
-        spec = dataclasses.replace(session_spec(CONVERSATION), conversation_id=conversation_id, client_id=client_id)
-        session = await self._factory.create(CONVERSATION, spec)
-        await termination.first_prompt(session, 0)
-
-    async def _find_known(self, conversation_id: str, client_id: str) -> Session | None:
-        session = self._registry.conversation(conversation_id, client_id)
-        if session is not None:
-            return session
-        for session_id in await self._stored.of_conversation(conversation_id, client_id):
-            try:
-                return await self._registry.find(session_id)
-            except PtyctlError:
-                continue  # another server holds it, or it cannot be read
-        return None
-
-    def _lock(self, key: str) -> asyncio.Lock:
-        """Return the lock of a conversation or a session. It exists while it is used."""
-        return self._locks.setdefault(key, asyncio.Lock())
-
-
-class ConversationHandler:
-    """Serves the requests on conversation terminals. Returns errors as replies."""
-
-    def __init__(self, conversations: Conversations) -> None:
-        self._conversations = conversations
-        self._block_reader = block_read.BlockReader()
         self._handlers: dict[type[pty.PtyRequest], _Handler] = {
             pty.PtyExecBlock: pty_calls.exec_block,
             pty.PtyExecInteractive: pty_calls.exec_interactive,
@@ -141,18 +59,18 @@ class ConversationHandler:
             pty.PtySend: pty_calls.send,
             pty.PtyCtrlC: lambda session, request: pty_calls.interrupt(session, request.task_id),
             pty.PtyCtrlD: lambda session, request: pty_calls.press(session, _CTRL_D, request.task_id),
-            pty.PtyEnter: _enter,
-            pty.PtyReadSpool: _as_coroutine(pty_calls.read_spool),
-            pty.PtyStatus: _as_coroutine(lambda session, request: pty_calls.status(session)),
+            pty.PtyEnter: lambda session, request: pty_calls.press(session, session.open_channel().enter, request.task_id),
+            pty.PtyReadSpool: pty_calls.read_spool,
+            pty.PtyStatus: lambda session, request: pty_calls.status(session),
             pty.PtyEndSession: lambda session, request: termination.end_session(session, request.force, request.task_id),
             pty.PtyReset: self._reset,
-            pty.PtyResize: _as_coroutine(_resize),
+            pty.PtyResize: _resize,
             pty.PtyClose: _close,
-            blocks.BlocksSince: _as_coroutine(block_read.blocks_since),
-            blocks.BlocksGet: _as_coroutine(block_read.blocks_get),
-            blocks.BlocksRead: self._block_reader.read,
+            blocks.BlocksSince: block_read.blocks_since,
+            blocks.BlocksGet: block_read.blocks_get,
+            blocks.BlocksRead: block_read.BlockReader().read,
             blocks.BlocksSearch: blocks_search,
-            screen.PtyReadRaw: _as_coroutine(screen_queries.read_raw),
+            screen.PtyReadRaw: screen_queries.read_raw,
             screen.PtyReadScreen: screen_queries.read_screen,
             screen.PtyReadScreenDeltas: screen_queries.read_deltas,
             screen.PtyScreenStatus: screen_queries.status,
@@ -162,10 +80,11 @@ class ConversationHandler:
     async def handle(self, request: pty.PtyRequest, progress: Progress | None) -> PtyReplyBase:
         """Serve one request."""
         try:
-            session = await self._find(request)
+            session = await self._find_for(request)
             with session.usage.in_use(request.task_id, reading=request.TOOL in pty.READING):
                 async with _reporting_progress(session.stream, progress):
-                    reply = await self._handlers[type(request)](session, request)
+                    result = self._handlers[type(request)](session, request)
+                    reply = await result if inspect.isawaitable(result) else result
                 session.blocks.write_all()  # a reply that reports the end of a command implies that its files are complete
                 session.events.flush()
         except PtyctlError as error:
@@ -174,28 +93,86 @@ class ConversationHandler:
             reply.notices = session.notices.take(request.task_id)
         return reply
 
-    async def _find(self, request: pty.PtyRequest) -> Session:
+    async def _find_for(self, request: pty.PtyRequest) -> Session:
         if request.TOOL in pty.CREATING:
-            return await _uncancelled(self._conversations.find_or_open(request))
-        if request.TOOL in pty.HISTORY:
-            return await self._conversations.find(request)
-        return await self._conversations.find_live(request)
+            return await asyncio.shield(self._find_or_open(request))  # other calls may wait for the same shell
+        return await (self._find(request) if request.TOOL in pty.HISTORY else self._find_live(request))
+
+    async def _find(self, request: pty.PtyRequest) -> Session:
+        """Return the terminal, in any state, to read its history.
+
+        Raises:
+            PtyctlError: NOT_FOUND.
+        """
+        if request.session_id is not None:
+            return await self._registry.find(request.session_id)
+        session = await self._find_known(request)
+        if session is None:
+            raise PtyctlError(
+                ErrorCode.NOT_FOUND,
+                f"conversation {request.conversation_id} has no terminal for client {request.client_id} yet",
+                hint=NextStep.OPEN_CONVERSATION,
+            )
+        return session
+
+    async def _find_live(self, request: pty.PtyRequest) -> Session:
+        """Return a terminal that is not closed and is held by this process.
+
+        Raises:
+            PtyctlError: NOT_FOUND, ALREADY_CLOSED, BUSY, LIMIT_EXCEEDED.
+        """
+        return await self._registry.find_live(request.session_id or (await self._find(request)).session_id)
+
+    async def _find_or_open(self, request: pty.PtyRequest) -> Session:
+        """Return a terminal that accepts commands: open the conversation's, or restart its shell if that has ended.
+
+        Raises:
+            PtyctlError: NOT_FOUND, ALREADY_CLOSED, and the errors of starting a shell.
+        """
+        if request.session_id is not None:
+            return await self._find_live(request)
+        async with self._lock(f"{request.conversation_id}\0{request.client_id}"):  # concurrent calls share one terminal
+            known = await self._find_known(request)
+            if known is None or known.closed_why == SERVER_ENDED:
+                spec = dataclasses.replace(
+                    session_spec(CONVERSATION), conversation_id=request.conversation_id, client_id=request.client_id
+                )
+                await termination.first_prompt(await self._factory.create(CONVERSATION, spec), 0)
+        session = await self._find_live(request)
+        if session.stream.ended is not None:
+            async with self._lock(session.session_id):
+                if session.stream.ended is not None and session.state in ("eof", "lost"):
+                    why = f"restarted, since {session.stream.ended.message}"
+                    await termination.restart(session, self._factory.restart, "session_restarted", why)
+        return session
+
+    async def _find_known(self, request: pty.PtyRequest) -> Session | None:
+        conversation_id, client_id = request.conversation_id, request.client_id
+        assert conversation_id is not None, "PtyRequest requires one of the two ids"
+        session = self._registry.conversation(conversation_id, client_id)
+        if session is not None:
+            return session
+        for session_id in await self._stored.of_conversation(conversation_id, client_id):
+            try:
+                return await self._registry.find(session_id)
+            except PtyctlError:
+                continue  # another server holds it, or it cannot be read
+        return None
 
     async def _reset(self, session: Session, request: pty.PtyReset) -> PtyReply:
+        """Replace the session's shell by a new one, even if it is busy."""
         termination.check_may_end(session, request.task_id)
-        cursor = await _uncancelled(self._conversations.reset(session))
+        cursor = await asyncio.shield(self._restart(session))  # other calls may wait for the same shell
         return PtyReply(session_id=session.session_id, incarnation=session.incarnation, resume_cursor=cursor)
 
+    async def _restart(self, session: Session) -> int:
+        async with self._lock(session.session_id):
+            if session.state == "closed":
+                raise session.already_closed()
+            return await termination.restart(session, self._factory.restart, "session_reset", "reset")
 
-def _as_coroutine(function: Callable[[Session, Any], PtyReplyBase]) -> _Handler:
-    async def handler(session: Session, request: pty.PtyRequest) -> PtyReplyBase:
-        return function(session, request)
-
-    return handler
-
-
-async def _enter(session: Session, request: pty.PtyEnter) -> PtyReply:
-    return await pty_calls.press(session, session.open_channel().enter, request.task_id)
+    def _lock(self, key: str) -> asyncio.Lock:
+        return self._locks.setdefault(key, asyncio.Lock())
 
 
 def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
@@ -209,26 +186,22 @@ async def _close(session: Session, request: pty.PtyClose) -> PtyReply:
     return PtyReply()
 
 
-async def _uncancelled(work: Coroutine[Any, Any, T]) -> T:
-    """Complete `work` even if the caller is cancelled: other calls may wait for the same shell."""
-    return await asyncio.shield(asyncio.ensure_future(work))
-
-
 @asynccontextmanager
 async def _reporting_progress(stream: OutputStream, progress: Progress | None) -> AsyncIterator[None]:
     """Report progress at regular intervals while the block runs."""
     if progress is None:
         yield
         return
-    task = asyncio.create_task(_report_progress(WaitProgress(stream, progress)))
+    reporter = WaitProgress(stream, progress)
+
+    async def report() -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            reporter.report()
+
+    task = asyncio.create_task(report())
     try:
         yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def _report_progress(reporter: WaitProgress) -> None:
-    while True:
-        await asyncio.sleep(PROGRESS_S)
-        reporter.report()

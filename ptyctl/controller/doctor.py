@@ -91,9 +91,7 @@ class Doctor:
     async def _connected(self, destination: Destination) -> AsyncIterator[Session]:
         with TemporaryDirectory(prefix="ptyctl-doctor-") as folder:
             session = Session("doctor", session_spec(destination), Path(folder) / "doctor", self._settings.limits)
-            session.set_credentials(destination.credentials)
-            session.set_platform(destination.platform)
-            session.set_pace(destination.pace)
+            session.set_login(destination.credentials, destination.platform, destination.pace)
             try:
                 await session.connect(channel_factory()(destination))
                 yield session

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from types import TracebackType
 from typing import Self
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
@@ -24,10 +23,9 @@ from ptyctl.session.calls.read import read
 from ptyctl.session.calls.screen_read import read_on_screen
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
-from ptyctl.session.session import Session
 
 from .channels import ChannelFactory
-from .conversations import SERVER_ENDED, ConversationHandler, Conversations
+from .conversations import SERVER_ENDED, Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
 from .reconnect import ConsoleReconnector
@@ -63,7 +61,9 @@ class LocalController:
         destinations = Destinations(Inventory(self.settings.devices_file), platforms)
         self._persistent = persistent
         self._stored = StoredSessions(self.settings.state_dir / "sessions")
-        self._registry = SessionRegistry(self.settings.max_sessions, self._restore)
+        self._registry = SessionRegistry(
+            self.settings.max_sessions, lambda session_id, hold: self._factory.restore(session_id, hold)
+        )
         self._factory = SessionFactory(self.settings, self._registry, platforms, destinations, create_channel)
         self._reconnector = ConsoleReconnector(self._registry, self._factory.reconnect, self.settings.reconnect_for_s)
         self._factory.watch(self._reconnector.watch)
@@ -71,7 +71,7 @@ class LocalController:
         if self._hand_off is not None:
             self._factory.watch(self._hand_off.watch)
         self._actions = SessionActions(self._registry, self._factory, self._stored, destinations, platforms)
-        self._conversations = ConversationHandler(Conversations(self._registry, self._factory, self._stored))
+        self._conversations = Conversations(self._registry, self._factory, self._stored)
 
     async def __aenter__(self) -> Self:
         """Resume an earlier server's sessions whose programs still run, and reconnect its consoles."""
@@ -83,9 +83,7 @@ class LocalController:
             self._reconnector.restore_consoles(self._stored)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -157,6 +155,3 @@ class LocalController:
         session = await self._registry.find(request.session_id)
         with session.usage.in_use(request.task_id, reading=True):
             return await console_log(session, request.from_offset, request.limit)
-
-    async def _restore(self, session_id: str, *, hold: bool) -> Session | None:
-        return await self._factory.restore(session_id, hold=hold)

@@ -18,13 +18,11 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
 from ptyctl.session.transcript.block_recovery import write_outputs
-from ptyctl.session.transcript.raw_log import RawLog
 from ptyctl.session.transcript.recovery import TranscriptState, recover
 from transports.channel import Channel
 
 #: A session id is the name of one folder. The pattern excludes path separators and "..".
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_IndexKey = tuple[str, ...]
 
 
 async def restore_session(sessions: Path, session_id: str, limits: Limits, *, hold: bool) -> Session | None:
@@ -38,19 +36,12 @@ async def restore_session(sessions: Path, session_id: str, limits: Limits, *, ho
             session; IO_ERROR.
     """
     folder = sessions / session_id
-    if not _SESSION_ID.fullmatch(session_id):
+    if not _SESSION_ID.fullmatch(session_id) or (stored := await asyncio.to_thread(_load, folder, limits)) is None:
         return None
-    stored = await asyncio.to_thread(_load, folder, limits)
-    if stored is None:
-        return None
-    log = stored.transcript.raw
-    if stored.transcript.missing_outputs:
-        asyncio.get_running_loop().run_in_executor(
-            None, write_outputs, stored.transcript.missing_outputs, log.path, log.persisted_size
-        )
-    with _as_ptyctl_errors(folder), _closed_on_error(log):
-        session = Session(session_id, stored.spec, folder, limits, stored.transcript)
-        session.restore(stored.meta)
+    missing, log = stored.transcript.missing_outputs, stored.transcript.raw
+    if missing:
+        asyncio.get_running_loop().run_in_executor(None, write_outputs, missing, log.path, log.persisted_size)
+    session = _create(folder, limits, stored, still_running=False)
     if session.held and not hold:
         session.release_files()
     return session
@@ -69,16 +60,14 @@ async def adopt_session(sessions: Path, session_id: str, limits: Limits, channel
     stored = await asyncio.to_thread(_load, folder, limits, still_running=True)
     if stored is None:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"the folder {folder} does not exist, or holds no session")
-    with _as_ptyctl_errors(folder), _closed_on_error(stored.transcript.raw):
-        session = Session(session_id, stored.spec, folder, limits, stored.transcript)
-        session.restore_values(stored.meta)
+    session = _create(folder, limits, stored, still_running=True)
     session.stream.mask(secrets)
     await session.resume(channel, stored.transcript.running_block)
     return session
 
 
 class StoredSessions:
-    """Index of the sessions on disk, by console device and by conversation.
+    """Index of the sessions on disk, by (console device) and by (conversation, client).
 
     Built in a worker thread at first use, since there may be thousands; later uses read only new folders.
     """
@@ -86,12 +75,12 @@ class StoredSessions:
     def __init__(self, sessions: Path) -> None:
         self._sessions = sessions
         self._indexed: set[str] = set()
-        self._by_key: defaultdict[_IndexKey, list[str]] = defaultdict(list)
+        self._by_key: defaultdict[tuple[str | None, ...], list[str]] = defaultdict(list)
         self._indexing = asyncio.Lock()
 
     async def of_device(self, device_id: str) -> str | None:
         """Return the id of a console's last session, or None if that was closed cleanly."""
-        for session_id in await self._find(_device_key(device_id)):
+        for session_id in await self._find(device_id):
             stored_meta = await asyncio.to_thread(read_meta, self._sessions / session_id)
             if stored_meta is not None:  # None: the folder was removed since it was indexed
                 return session_id if stored_meta.get("state") != "closed" else None
@@ -99,7 +88,7 @@ class StoredSessions:
 
     async def of_conversation(self, conversation_id: str, client_id: str) -> list[str]:
         """Return the ids of a conversation's sessions, newest first."""
-        return await self._find(_conversation_key(conversation_id, client_id))
+        return await self._find(conversation_id, client_id)
 
     async def inventory_consoles(self, age_s: float) -> list[str]:
         """Return the last session of each inventory console that was not closed cleanly and was alive `age_s` ago or later."""
@@ -114,19 +103,20 @@ class StoredSessions:
                 last[spec["device"]] = meta_file.parent.name
         return list(last.values())
 
-    async def _find(self, key: _IndexKey) -> list[str]:
+    async def _find(self, *key: str) -> list[str]:
         async with self._indexing:
             await asyncio.to_thread(self._index_new_folders)
         return sorted(self._by_key.get(key, ()), reverse=True)  # newest first, since an id begins with a time stamp
 
     def _index_new_folders(self) -> None:
-        if not self._sessions.is_dir():
-            return
-        for folder in self._sessions.iterdir():
-            if folder.name not in self._indexed and (stored_meta := read_meta(folder)) is not None:
-                self._indexed.add(folder.name)
-                for key in _index_keys(stored_meta):
-                    self._by_key[key].append(folder.name)
+        for folder in self._sessions.iterdir() if self._sessions.is_dir() else ():
+            if folder.name in self._indexed or (stored_meta := read_meta(folder)) is None:
+                continue
+            self._indexed.add(folder.name)
+            spec = stored_meta.get("spec")
+            if isinstance(spec, dict):
+                self._by_key[(spec.get("device_id"),)].append(folder.name)
+                self._by_key[spec.get("conversation_id"), spec.get("client_id", "")].append(folder.name)
 
 
 def find_session_folder(sessions: Path, name: str) -> Path:
@@ -159,31 +149,9 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
 
 
 def _last_of_device(folders: list[Path], name: str) -> list[Path]:
-    metas = [(read_meta(folder) or {}, folder) for folder in folders]
-    named = [
-        (stored_meta["created_at"], folder)
-        for stored_meta, folder in metas
-        if name in (stored_meta.get("device_id"), stored_meta.get("device"))
-    ]
+    metas = ((read_meta(folder) or {}, folder) for folder in folders)
+    named = [(meta["created_at"], folder) for meta, folder in metas if name in (meta.get("device_id"), meta.get("device"))]
     return [folder for _, folder in sorted(named)[-1:]]
-
-
-def _index_keys(stored_meta: dict[str, Any]) -> Iterator[_IndexKey]:
-    spec = stored_meta.get("spec")
-    if not isinstance(spec, dict):
-        return
-    if spec.get("device_id") is not None:
-        yield _device_key(spec["device_id"])
-    if spec.get("conversation_id") is not None:
-        yield _conversation_key(spec["conversation_id"], spec.get("client_id", ""))
-
-
-def _device_key(device_id: str) -> _IndexKey:
-    return "device", device_id
-
-
-def _conversation_key(conversation_id: str, client_id: str) -> _IndexKey:
-    return "conversation", conversation_id, client_id
 
 
 def _modified_at(path: Path) -> float:
@@ -200,26 +168,34 @@ class _StoredSession(NamedTuple):
 
 
 def _load(folder: Path, limits: Limits, *, still_running: bool = False) -> _StoredSession | None:
-    """Check, repair and read a session's files. Blocks. `still_running`: its program still runs."""
+    """Check, repair and read a session's files. Blocks. `still_running`: its program still runs.
+
+    meta.json is replaced atomically, so it is complete, or the session was never opened.
+    """
     if not os.path.lexists(folder):
         return None
     with _as_ptyctl_errors(folder):
         _check_permissions(folder)
-        stored_meta = _require_meta(folder)
-        if stored_meta is None:
+        try:
+            stored_meta = json.loads((folder / "meta.json").read_bytes())
+        except FileNotFoundError:
             return None
+        if not isinstance(stored_meta, dict):
+            raise ValueError("no JSON object")
         spec = SPECS.validate_python(stored_meta["spec"])
         return _StoredSession(spec, stored_meta, recover(folder, stored_meta, limits.quota_bytes, still_running=still_running))
 
 
-@contextmanager
-def _closed_on_error(log: RawLog) -> Iterator[None]:
-    """Release the session's files if it cannot be restored."""
+def _create(folder: Path, limits: Limits, stored: _StoredSession, *, still_running: bool) -> Session:
+    """Create the session. If that fails, its files are released."""
     try:
-        yield
+        with _as_ptyctl_errors(folder):
+            session = Session(folder.name, stored.spec, folder, limits, stored.transcript)
+            session.restore(stored.meta, still_running=still_running)
     except BaseException:
-        log.close()
+        stored.transcript.raw.close()
         raise
+    return session
 
 
 @contextmanager
@@ -244,20 +220,6 @@ def _as_ptyctl_errors(folder: Path) -> Iterator[None]:
             f"{folder / 'meta.json'} does not describe a session",
             hint="the other files in the folder can still be read by hand",
         ) from None
-
-
-def _require_meta(folder: Path) -> dict[str, Any] | None:
-    """Return the content of meta.json, or None if there is none.
-
-    The file is replaced atomically, so it is complete, or the session was never opened. Raises ValueError for other content.
-    """
-    try:
-        stored_meta = json.loads((folder / "meta.json").read_bytes())
-    except FileNotFoundError:
-        return None
-    if not isinstance(stored_meta, dict):
-        raise ValueError("no JSON object")
-    return stored_meta
 
 
 def _check_permissions(folder: Path) -> None:

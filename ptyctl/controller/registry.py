@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.session.session import Session
 
 #: How many sessions that are only history stay in memory. Older ones are restored from disk on demand.
 MAX_HISTORY = 200
-
-
-class SessionLoader(Protocol):
-    """Restores a session from disk, or returns None; see `recovery.restore_session`."""
-
-    async def __call__(self, session_id: str, *, hold: bool) -> Session | None: ...
 
 
 class SessionRegistry:
@@ -26,7 +20,8 @@ class SessionRegistry:
     counts towards the limit.
     """
 
-    def __init__(self, max_sessions: int, load: SessionLoader) -> None:
+    def __init__(self, max_sessions: int, load: Callable[[str, bool], Awaitable[Session | None]]) -> None:
+        """`load` restores a session from disk, or returns None; see `SessionFactory.restore`."""
         self._max = max_sessions
         self._load = load
         self._loads: dict[str, asyncio.Task[Session | None]] = {}
@@ -125,7 +120,7 @@ class SessionRegistry:
     async def _find(self, session_id: str, *, hold: bool) -> Session:
         while True:
             session = self._sessions.get(session_id)
-            if session is not None and _is_usable(session, hold=hold):
+            if session is not None and (session.held or session.state == "closed" or not (hold or _changed_on_disk(session))):
                 return session
             if await asyncio.shield(self._loads.get(session_id) or self._start_load(session_id, hold=hold)) is None:
                 raise PtyctlError(
@@ -144,17 +139,12 @@ class SessionRegistry:
 
     async def _load_and_add(self, session_id: str, *, hold: bool) -> Session | None:
         try:
-            session = await self._load(session_id, hold=hold) if session_id else None
+            session = await self._load(session_id, hold) if session_id else None
             if session is not None:
                 self.add(session)
             return session
         finally:
             del self._loads[session_id]
-
-
-def _is_usable(session: Session, *, hold: bool) -> bool:
-    """Whether the session in memory is current, and held if `hold` asks for that."""
-    return session.held or session.state == "closed" or not (hold or _changed_on_disk(session))
 
 
 def _changed_on_disk(session: Session) -> bool:

@@ -28,7 +28,10 @@ _PROTOCOLS = ("local", "ssh", "telnet")
 
 
 class SessionActions:
-    """Serves session requests, by their `action`."""
+    """Serves session requests, by their `action`.
+
+    A console device has one session: a second open returns it, connected again if necessary.
+    """
 
     def __init__(
         self,
@@ -39,15 +42,18 @@ class SessionActions:
         platforms: Platforms,
     ) -> None:
         self._registry = registry
+        self._factory = factory
+        self._stored = stored
+        self._destinations = destinations
         self._platforms = platforms
         self._actions = {
-            "open": OpenHandler(registry, factory, stored, destinations).open,
+            "open": self._open,
             "close": self._close,
             "list": self._list,
             "status": self._status,
-            "lock": self._lock,
-            "unlock": self._unlock,
-            "heartbeat": self._heartbeat,
+            "lock": self._change_lock,
+            "unlock": self._change_lock,
+            "heartbeat": self._change_lock,
         }
 
     async def handle(self, request: SessionRequest) -> SessionReply:
@@ -72,41 +78,23 @@ class SessionActions:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
         return reply
 
-    async def _lock(self, request: SessionRequest) -> SessionReply:
+    async def _change_lock(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id):
-            if request.force:
-                lease = lock.take_over(session, _task_id(request), _ttl_s(request), request.reason)
+        task_id, ttl_s = _lock_holder(request)
+        lease: Lease | None
+        with session.usage.in_use(task_id):
+            if request.action == "unlock":
+                lock.unlock(session, task_id)
+                lease = session.lease()
+            elif request.action == "heartbeat":
+                lease = lock.heartbeat(session, task_id, ttl_s)
+            elif request.force:
+                lease = lock.take_over(session, task_id, ttl_s, request.reason)
             else:
-                wait_s = min(request.wait_ms or 0, MAX_WAIT_MS) / 1000
-                lease = await lock.lock(session, _task_id(request), _ttl_s(request), wait_s)
+                lease = await lock.lock(session, task_id, ttl_s, min(request.wait_ms or 0, MAX_WAIT_MS) / 1000)
             return _lock_reply(session, request, lease)
 
-    async def _heartbeat(self, request: SessionRequest) -> SessionReply:
-        session = await self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id):
-            lease = lock.heartbeat(session, _task_id(request), _ttl_s(request))
-            return _lock_reply(session, request, lease)
-
-    async def _unlock(self, request: SessionRequest) -> SessionReply:
-        session = await self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id):
-            lock.unlock(session, _task_id(request))
-            return _lock_reply(session, request, session.lease())
-
-
-class OpenHandler:
-    """Opens sessions. A console device has one session: a second open returns it, connected again if necessary."""
-
-    def __init__(
-        self, registry: SessionRegistry, factory: SessionFactory, stored: StoredSessions, destinations: Destinations
-    ) -> None:
-        self._registry = registry
-        self._factory = factory
-        self._stored = stored
-        self._destinations = destinations
-
-    async def open(self, request: SessionRequest) -> SessionReply:
+    async def _open(self, request: SessionRequest) -> SessionReply:
         """Open a session, or return the existing one of the console.
 
         Raises:
@@ -138,13 +126,15 @@ class OpenHandler:
     async def _open_new(self, destination: Destination, spec: Spec) -> SessionReply:
         request = destination.request
         session = await self._factory.create(destination, spec)
-        lease = await lock.lock(session, _task_id(request), _ttl_s(request)) if request.acquire_lock else None
-        return _open_reply(session, request, lease, next_cursor=0).model_copy(update={"lock_acquired": lease is not None})
+        lease = await lock.lock(session, *_lock_holder(request)) if request.acquire_lock else None
+        return _open_reply(session, request, lease, next_cursor=0, lock_acquired=lease is not None)
 
     async def _open_existing(self, destination: Destination, spec: Spec, session: Session) -> SessionReply:
-        request, is_dead = destination.request, session.state in ("eof", "lost", "reconnecting")
-        if not (_has_same_address(session.spec, spec) or (is_dead and _has_moved(session.spec, spec))):
-            old = session.spec
+        request, old, is_dead = destination.request, session.spec, session.state in ("eof", "lost", "reconnecting")
+        is_same_address = (old.protocol, old.host, old.port) == (spec.protocol, spec.host, spec.port)
+        # the inventory may have another address for the same device by now
+        has_moved = old.device is not None and (old.device, old.protocol) == (spec.device, spec.protocol)
+        if not (is_same_address or (is_dead and has_moved)):
             raise invalid(
                 f"console {spec.device_id} is open already as {old.protocol} {old.host}:{old.port}",
                 hint="open it with the same address, or close it first",
@@ -152,10 +142,10 @@ class OpenHandler:
             )
         if is_dead:
             await self._factory.reconnect(session, destination)
-        reply = _open_reply(session, request, session.lease(), next_cursor=session.stream.spool_end)
-        reply.existing_session_id = session.session_id
-        reply.lock_acquired = False
-        return reply
+        end, existing = session.stream.spool_end, session.session_id
+        return _open_reply(
+            session, request, session.lease(), next_cursor=end, existing_session_id=existing, lock_acquired=False
+        )
 
 
 def capabilities(platforms: Iterable[str]) -> Capabilities:
@@ -183,13 +173,13 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
     elif request.action == "save":
         _, stdout = await save(session, writer)
     elif request.action == "pace":
-        _check_not_locked_by_another(session, request)
+        termination.check_may_end(session, request.task_id)
         pace = Pace(chars_per_s=request.chars_per_s, line_delay_ms=request.line_delay_ms)
         session.set_pace(None if pace == Pace() else pace)
     elif request.action == "resize":
         assert request.cols is not None
         assert request.rows is not None
-        _check_not_locked_by_another(session, request)
+        termination.check_may_end(session, request.task_id)
         session.resize(request.cols, request.rows)
     elif request.expect is not None:
         session.update_expect(request.expect)
@@ -206,11 +196,6 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
     )
 
 
-def _check_not_locked_by_another(session: Session, request: ConfigRequest) -> None:
-    if session.lease() is not None:
-        session.leases.check(request.task_id, required=False, now=asyncio.get_running_loop().time())
-
-
 def _reply(session: Session, request: SessionRequest) -> SessionReply:
     """Return a reply with the session's id and the notices that the caller's task has not received."""
     return SessionReply(action=request.action, session_id=session.session_id, notices=session.notices.take(request.task_id))
@@ -224,7 +209,9 @@ def _lock_reply(session: Session, request: SessionRequest, lease: Lease | None) 
     return reply
 
 
-def _open_reply(session: Session, request: SessionRequest, lease: Lease | None, next_cursor: int) -> SessionReply:
+def _open_reply(
+    session: Session, request: SessionRequest, lease: Lease | None, *, next_cursor: int, **fields: object
+) -> SessionReply:
     """Return the reply to an open. Reading continues at `next_cursor`."""
     channel = session.channel
     assert channel is not None
@@ -238,23 +225,12 @@ def _open_reply(session: Session, request: SessionRequest, lease: Lease | None, 
             "server_banner": channel.server_banner,
             "platform": session.spec.platform,
             "message": session.login_notice,
+            **fields,
         }
     )
 
 
-def _has_same_address(old: Spec, new: Spec) -> bool:
-    return (old.protocol, old.host, old.port) == (new.protocol, new.host, new.port)
-
-
-def _has_moved(old: Spec, new: Spec) -> bool:
-    """Whether the inventory now has another address for the same device."""
-    return old.device is not None and (old.device, old.protocol) == (new.device, new.protocol)
-
-
-def _task_id(request: SessionRequest) -> str:
+def _lock_holder(request: SessionRequest) -> tuple[str, float]:
+    """Return the task that takes or extends a lock, and the lock's TTL in seconds."""
     assert request.task_id is not None, "SessionRequest requires task_id for lock actions"
-    return request.task_id
-
-
-def _ttl_s(request: SessionRequest) -> float:
-    return (request.lock_ttl_ms or DEFAULT_LOCK_TTL_MS) / 1000
+    return request.task_id, (request.lock_ttl_ms or DEFAULT_LOCK_TTL_MS) / 1000

@@ -85,7 +85,7 @@ class SessionFactory:
         self._registry.add(session)
         self._notify_watchers(session)
 
-    async def restore(self, session_id: str, *, hold: bool) -> Session | None:
+    async def restore(self, session_id: str, hold: bool) -> Session | None:
         """Restore a session from disk; see `restore_session`. The registry adds it."""
         if not (self._settings.state_dir / "sessions").is_dir():
             return None
@@ -131,9 +131,8 @@ class SessionFactory:
     async def _connect(self, session: Session, destination: Destination) -> None:
         """Open a channel and log in on it. On failure the channel is closed again."""
         self._destination_of[session] = destination
-        session.set_credentials(destination.credentials)
-        session.set_platform(destination.platform or session.platform)
-        session.set_pace(session.gate.pace or destination.pace)
+        platform, pace = destination.platform or session.platform, session.gate.pace or destination.pace
+        session.set_login(destination.credentials, platform, pace)
         if destination.device is not None:  # the inventory may have another address than at the last connection
             spec = session_spec(destination)
             session.set_address(spec.host, spec.port, spec.username)

@@ -275,9 +275,17 @@ class Session:
 
     # Configuration
 
-    def set_platform(self, platform: Platform | None) -> None:
+    def set_platform(self, platform: Platform) -> None:
         """Set the device family."""
         self.platform = platform
+
+    def set_login(self, credentials: LoginCredentials, platform: Platform | None, pace: Pace | None) -> None:
+        """Set the credentials, the device family and the typing rate for the next login."""
+        self.credentials, self.platform, self.gate.pace = credentials, platform, pace
+
+    def set_login_notice(self, notice: str | None) -> None:
+        """Set what the login reports to the user."""
+        self.login_notice = notice
 
     def adopt_platform(self, name: str, platform: Platform, expect: Expect) -> None:
         """Use a detected device family from now on; `expect` are its patterns under the session's own."""
@@ -285,14 +293,6 @@ class Session:
         self.spec = replace(self.spec, platform=name, expect=expect, probe_shell=platform.posix_shell)
         self.selector.set_may_probe(platform.posix_shell)
         self.write_meta()
-
-    def set_credentials(self, credentials: LoginCredentials) -> None:
-        """Set the credentials for the next login."""
-        self.credentials = credentials
-
-    def set_login_notice(self, notice: str | None) -> None:
-        """Set what the login reports to the user."""
-        self.login_notice = notice
 
     def set_address(self, host: str | None, port: int | None, username: str | None) -> None:
         """Set where the next connection goes: the inventory may have another address than before."""
@@ -433,9 +433,21 @@ class Session:
 
     # meta.json
 
-    def restore(self, meta: dict[str, Any]) -> None:
-        """Apply the meta.json of an earlier process: the session was closed, or it is lost with that process."""
-        self.restore_values(meta)
+    def restore(self, meta: dict[str, Any], *, still_running: bool) -> None:
+        """Apply the meta.json of an earlier process. A lock that it granted stays in force until it expires.
+
+        The session was closed, or it is lost with that process, unless its program is `still_running`.
+        """
+        self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
+        self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
+        self.gate.bytes_sent = meta["bytes_sent"]
+        lease = None
+        if "lock_holder" in meta:
+            expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
+            lease = Lease(meta["lock_holder"], expires_at, meta["fence"])
+        self.leases.restore(lease, meta["fence"])
+        if still_running:
+            return
         self.stream.ended = ChannelBroken("the server that held its terminal has ended")
         if meta["state"] != "closed":
             self._enter("broke")
@@ -445,17 +457,6 @@ class Session:
         self._closing = asyncio.get_running_loop().create_future()
         self._closing.set_result(None)
         self.release_files()
-
-    def restore_values(self, meta: dict[str, Any]) -> None:
-        """Apply the values of an earlier process's meta.json. A lock that it granted stays in force until it expires."""
-        self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
-        self.cols, self.rows = meta["pty"]["cols"], meta["pty"]["rows"]
-        self.gate.bytes_sent = meta["bytes_sent"]
-        lease = None
-        if "lock_holder" in meta:
-            expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
-            lease = Lease(meta["lock_holder"], expires_at, meta["fence"])
-        self.leases.restore(lease, meta["fence"])
 
     def write_meta(self, **fields: object) -> None:
         """Write meta.json: what the session is, and how far its files go."""

@@ -12,7 +12,6 @@ from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.search import compile_pattern
 from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
-from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
 from ptyctl.session.runs.prompt_strategy import unanswered_line
 from ptyctl.session.runs.run import Run
@@ -26,8 +25,7 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
     """Answer an exec request.
 
     Raises:
-        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`. If `mode` is
-        set,
+        PtyctlError: BUSY, LOCKED, LOCK_REQUIRED; LOCK_LOST and REMOTE_CLOSED with the output so far in `details`. With `mode`
             also the errors of `change_mode`; the command is not run then.
     """
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
@@ -139,17 +137,6 @@ def _result(session: Session, run: Run, request: ExecRequest, reason: DoneReason
     return reply
 
 
-def _waits_for_input(run: Run, stream: OutputStream) -> bool:
-    return run.question is not None or bool(QUESTION.search(stream.last_line()))
-
-
-def _exit_code_reason(run: Run) -> str | None:
-    """Return why there is no exit code."""
-    if run.result is None:
-        return "it still runs"
-    return run.result.exit_code_reason
-
-
 def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneReason) -> ExecReply:
     stream, result = session.stream, run.result
     output = run_output(run, stream, request.max_output_bytes)
@@ -157,15 +144,18 @@ def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneReason)
     spool_end = stream.spool_end if result is None else min(result.spool_end, stream.spool_end)
     spool_begin = stream.spool_end if run.spool_begin is None else min(run.spool_begin, stream.spool_end)
     has_error_patterns = run.on_device or run.echoed or session.expect.error_regexes
+    waiting = None
+    if result is None or reason == "idle":
+        waiting = run.question is not None or bool(QUESTION.search(stream.last_line()))
     return ExecReply(
         stdout=output.text,
         exit_code=None if result is None else result.exit_code,
-        exit_code_reason=_exit_code_reason(run),
+        exit_code_reason="it still runs" if result is None else result.exit_code_reason,
         done_reason=reason,
         prompt_detected=bool(result is not None and result.prompt_after) or reason == "prompt",
         error_hints=run.profile.error_lines(output.text) if has_error_patterns else [],
         timed_out=reason == "timeout",
-        waiting_for_input=_waits_for_input(run, stream) if result is None or reason == "idle" else None,
+        waiting_for_input=waiting,
         duration_ms=round((now - run.started) * 1000) if result is None else result.duration_ms,
         block_id=run.block_id,
         cursor=str(spool_begin),

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty import MatchSpan, PromptExtra, PtyReply
 from ptyctl.core.marks import SENTINEL, read_sentinel
 from ptyctl.core.renderer import render_line
 from ptyctl.core.search import MATCH_LIMIT_BYTES, MatchRange, Search, compile_pattern, literal_pattern
 from ptyctl.core.spool import UTF8_MAX_BYTES, SpoolWindow
 from ptyctl.session.session import Session
-
-from .cursor import past_the_end
 
 #: Text that is no longer in the window is searched in pieces of this size, yielding to the event loop between them.
 _PIECE_BYTES = 1 << 20
@@ -71,27 +70,22 @@ class ExpectWait:
 
     async def run(self, timeout_s: float) -> MatchRange | None:
         """Return the match, or None at the timeout or the end of the stream."""
-        deadline = asyncio.get_running_loop().time() + timeout_s
+        stream, loop = self._stream, asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
         if self._search is not None:
             self._matched(await self._search_before_window(self._search))
-        if self._on_match is None:
-            await self._wait(deadline)
-            return self._match
-        unsubscribe = self._stream.subscribe_output(lambda raw, data: self._check())
+        unsubscribe = None if self._on_match is None else stream.subscribe_output(lambda raw, data: self._check())
         try:
-            await self._wait(deadline)
+            while self._match is None:
+                over = stream.ended is not None or self._impossible() or loop.time() >= deadline
+                self._check()
+                if over or self._match is not None:
+                    break
+                await stream.wait(deadline, coalesce=self._search is not None)
         finally:
-            unsubscribe()
+            if unsubscribe is not None:
+                unsubscribe()
         return self._match
-
-    async def _wait(self, deadline: float) -> None:
-        stream = self._stream
-        while self._match is None:
-            over = stream.ended is not None or self._impossible() or asyncio.get_running_loop().time() >= deadline
-            self._check()
-            if over or self._match is not None:
-                return
-            await stream.wait(deadline, coalesce=self._search is not None)
 
     def _check(self) -> None:
         if self._match is None:
@@ -160,6 +154,13 @@ def _is_prompt(session: Session, line: bytes) -> bool:
     return session.prompt.match(render_line(line), session.profile()) is not None
 
 
+def past_the_end(cursor: int, end: int) -> PtyctlError:
+    """Return the error for a `from_cursor` that does not exist yet."""
+    return invalid(
+        f"from_cursor {cursor} is past the end, {end}", hint="pass a resume_cursor of the same terminal", field="from_cursor"
+    )
+
+
 def match_reply(session: Session, match: MatchRange, expected: Expectation) -> PtyReply:
     """Return the reply for a match."""
     text = session.stream.read(match.start, match.end)
@@ -186,15 +187,11 @@ def _prompt_extra(session: Session, match: MatchRange, line: bytes) -> PromptExt
 
 def timeout_reply(session: Session, what: str) -> PtyReply:
     """Return the reply without a match. The cursor is the spool's end, so that no output is reported twice."""
-    ended, cursor = session.stream.ended, session.stream.spool_end
+    reply = PtyReply(ok=False, matched=False, resume_cursor=session.stream.spool_end)
+    ended = session.stream.ended
     if ended is not None:
-        message = f"{what} was not found before the end: {ended.message}"
-        return PtyReply(ok=False, matched=False, error="eof", message=message, resume_cursor=cursor)
-    return PtyReply(
-        ok=False,
-        matched=False,
-        error="timeout",
-        message=f"{what} was not found in time",
-        hint="to find a match that begins before resume_cursor, wait again with the same from_cursor",
-        resume_cursor=cursor,
-    )
+        reply.error, reply.message = "eof", f"{what} was not found before the end: {ended.message}"
+    else:
+        reply.error, reply.message = "timeout", f"{what} was not found in time"
+        reply.hint = "to find a match that begins before resume_cursor, wait again with the same from_cursor"
+    return reply

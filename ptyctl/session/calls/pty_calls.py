@@ -27,8 +27,7 @@ from ptyctl.session.runs.run import Origin, Run
 from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
 
-from .cursor import past_the_end
-from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply
+from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
 
 #: How long a shell may take for its start-up files and the echo of a command: the reply's cursor is after the echo (seconds).
 _ECHO_WAIT_S = 30.0
@@ -48,12 +47,8 @@ async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
 async def exec_interactive(session: Session, request: PtyExecInteractive) -> PtyReply:
     """Start a program that the caller talks to. Until it ends, no other run can start."""
     run = await begin(session, request.cmd, request.cwd, request.task_id, "interactive")
-    return PtyReply(
-        session_id=session.session_id,
-        block_id=run.block_id,
-        ts_begin=run.started_ms,
-        resume_cursor=output_cursor(session, run),
-    )
+    cursor = output_cursor(session, run)
+    return PtyReply(session_id=session.session_id, block_id=run.block_id, ts_begin=run.started_ms, resume_cursor=cursor)
 
 
 async def wait_for(session: Session, request: PtyWaitFor) -> PtyReply:
@@ -71,9 +66,9 @@ async def wait_for(session: Session, request: PtyWaitFor) -> PtyReply:
 
 async def wait_prompt(session: Session, request: PtyWaitPrompt) -> PtyReply:
     """Wait for the first prompt after a cursor, and until the mode is idle."""
-    deadline = asyncio.get_running_loop().time() + wait_seconds(request.timeout_ms)
-    expected = Expectation("prompt")
-    match = await ExpectWait(session, expected, request.from_cursor).run(wait_seconds(request.timeout_ms))
+    timeout_s, expected = wait_seconds(request.timeout_ms), Expectation("prompt")
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    match = await ExpectWait(session, expected, request.from_cursor).run(timeout_s)
     if match is not None:
         await _wait_until_released(session)
     if match is None or not await until_idle(session, deadline):
@@ -157,10 +152,9 @@ async def begin(session: Session, cmd: str, cwd: str | None, task_id: str | None
     """Start a run, and wait until its output begins or it has ended."""
     if not cmd.strip():
         raise invalid("cmd is empty", hint=NextStep.SEND_ENTER, field="cmd")
-    directory = _directory(session, cwd) if cwd is not None else None
+    directory = None if cwd is None else _directory(session, cwd)
     command = cmd if directory is None else _in_directory(session, directory, cmd)
-    writer = Writer(task_id)
-    run = await session.runs.begin(command, session.profile(), writer, origin=origin, submitted=cmd, cwd=directory)
+    run = await session.runs.begin(command, session.profile(), Writer(task_id), origin=origin, submitted=cmd, cwd=directory)
     deadline = asyncio.get_running_loop().time() + _ECHO_WAIT_S
     while run.spool_begin is None and not run.ended and asyncio.get_running_loop().time() < deadline:
         await session.stream.wait(deadline)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
@@ -17,9 +18,8 @@ from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, whole_characters
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
 
-from .cursor import first_available, parse_cursor
-
-DEFAULT_READ_TIMEOUT_MS = 15_000
+_DEFAULT_TIMEOUT_MS = 15_000
+_CURSOR_HINT = "pass the next_cursor of an earlier reply unchanged"
 #: After this time an incomplete character at the end is returned as invalid UTF-8 (seconds).
 INCOMPLETE_CHARACTER_S = 0.2
 
@@ -30,15 +30,17 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
     Raises:
         PtyctlError: INVALID_ARGUMENT for a cursor, a pattern or a time.
     """
-    hints = compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
+    hints = input_hints(request)
     if request.mode == "tail":
         begin = _tail_begin(stream, request)
         chunk = stream.read(begin, stream.spool_end)
         lost = stream.spool_end - begin - len(chunk)
         return _reply(stream, request, begin, lost, "stopped", _visible(stream, chunk, begin), stream.spool_end, hints)
-    asked = parse_cursor(request.cursor, stream.spool_end) if request.cursor is not None else stream.spool_end
-    begin = first_available(stream, asked)
-    wait = _wait(stream, request, begin)
+    asked = _parse_cursor(request.cursor, stream.spool_end) if request.cursor is not None else stream.spool_end
+    begin = _first_available(stream, asked)
+    conditions = wait_conditions(request)
+    any_text = conditions.pattern is None and conditions.idle_s is None
+    wait = OutputWait(stream, begin, replace(conditions, full_at=begin + _max_bytes(request), any_text=any_text))
     why = await wait.run(WaitProgress(stream, progress))
     end = wait.span.end if why == "matched" and wait.span else min(stream.spool_end, begin + _max_bytes(request))
     if begin < stream.spool_start:  # it left the window during the wait
@@ -53,21 +55,47 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
     return _reply(stream, request, begin, begin - asked, why, _visible(stream, shown, begin), begin + len(chunk), hints)
 
 
-def _wait(stream: OutputStream, request: IoRequest, begin: int) -> OutputWait:
-    timeout_ms = min(DEFAULT_READ_TIMEOUT_MS if request.timeout_ms is None else request.timeout_ms, MAX_WAIT_MS)
+def wait_conditions(request: IoRequest) -> WaitConditions:
+    """Return the deadline of a read, and the conditions that the request gives.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for a pattern or a time.
+    """
+    timeout_ms = min(_DEFAULT_TIMEOUT_MS if request.timeout_ms is None else request.timeout_ms, MAX_WAIT_MS)
     idle_ms = request.until_idle_ms
     if idle_ms is not None and idle_ms > timeout_ms:
         raise invalid(f"until_idle_ms {idle_ms} is larger than timeout_ms {timeout_ms}")
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
-    conditional = pattern is not None or idle_ms is not None
-    until = WaitConditions(
-        deadline=asyncio.get_running_loop().time() + timeout_ms / 1000,
-        pattern=pattern,
-        idle_s=None if idle_ms is None else idle_ms / 1000,
-        full_at=begin + _max_bytes(request),
-        any_text=not conditional,
-    )
-    return OutputWait(stream, begin, until)
+    deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+    return WaitConditions(deadline, pattern, None if idle_ms is None else idle_ms / 1000)
+
+
+def input_hints(request: IoRequest) -> list[Any]:
+    """Return the compiled patterns of questions. Raises PtyctlError INVALID_ARGUMENT."""
+    return compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
+
+
+def _parse_cursor(cursor: str, end: int) -> int:
+    if not cursor.isascii() or not cursor.removeprefix("-").isdigit() or len(cursor) > 20:
+        raise invalid("cursor is not a number", hint=_CURSOR_HINT, field="cursor")
+    offset = int(cursor)
+    if offset < 0:
+        raise invalid("cursor is negative", hint=_CURSOR_HINT, field="cursor")
+    if offset > end:
+        raise invalid(f"cursor {offset} is past the end, {end}", hint="pass a cursor of this session", field="cursor")
+    return offset
+
+
+def _first_available(stream: OutputStream, cursor: int) -> int:
+    """Return where a read from a cursor begins: an expired cursor is moved to the oldest text in the window.
+
+    A cursor expires when its text has left the window. The reply reports the difference as `dropped_bytes`; older text can
+    still be read from disk with pty_read_spool and blocks_read.
+    """
+    begin = cursor
+    if cursor < stream.spool_start and stream.window.start <= stream.spool_start:
+        begin = stream.window.character_start(stream.spool_start)
+    return stream.first_readable(begin)
 
 
 def _max_bytes(request: IoRequest) -> int:
@@ -117,11 +145,6 @@ def _first_character(text: bytes) -> bytes:
     return text
 
 
-def _waits(shown: bytes, hints: list[Any]) -> bool:
-    """Return whether a hint matches the last line; earlier questions have been answered."""
-    return any(hint.search(shown, shown.rfind(b"\n") + 1) for hint in hints)
-
-
 def _reply(
     stream: OutputStream,
     request: IoRequest,
@@ -132,7 +155,7 @@ def _reply(
     next_cursor: int,
     hints: list[Any],
 ) -> IoReply:
-    encoding: Literal["utf-8", "base64"] = request.encoding or "utf-8"
+    encoding = request.encoding or "utf-8"
     chunk = shown.decode("utf-8", "replace") if encoding == "utf-8" else base64.b64encode(shown).decode()
     return IoReply(
         action="read",
@@ -145,7 +168,8 @@ def _reply(
         idle_reached=why == "idle",
         timed_out=why == "timeout",
         eof=stream.ended is not None and next_cursor >= stream.spool_end,
-        waiting_for_input=_waits(shown, hints) if hints else None,
+        # only the last line counts: earlier questions have been answered
+        waiting_for_input=any(hint.search(shown, shown.rfind(b"\n") + 1) for hint in hints) if hints else None,
         truncated=dropped > 0,
         dropped_bytes=dropped,
         buffered_bytes=stream.spool_end - stream.spool_start,

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import invalid
-from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
+from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.core.screen import ScreenSnapshot
-from ptyctl.core.search import compile_all, compile_pattern
-from ptyctl.session.io.output_wait import WaitEnd, WaitProgress
+from ptyctl.session.io.output_wait import WaitConditions, WaitEnd, WaitProgress
 from ptyctl.session.screen.screen import ScreenState
 from ptyctl.session.session import Session
 
-from .read import DEFAULT_READ_TIMEOUT_MS
+from .read import input_hints, wait_conditions
 
 #: Interval between two looks at a screen that changes all the time (seconds).
 _LOOK_AGAIN_S = 0.02
@@ -26,23 +23,23 @@ async def read_on_screen(session: Session, request: IoRequest, progress: Progres
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern or a time; BUSY if the screen is too far behind.
     """
-    hints = compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
-    wait = _Wait(session, request)
-    why, state = await wait.run(WaitProgress(session.stream, progress))
-    snapshot = state.snapshot
-    told = session.display.status_message()
+    hints = input_hints(request)
+    why, snapshot = await _wait(session, wait_conditions(request), WaitProgress(session.stream, progress))
+    row, col = snapshot.cursor
+    before_cursor = snapshot.rows[row].ljust(col)[:col].encode()
+    status = session.display.status_message()
     return IoReply(
         action="read",
-        notices=[told] if told else None,
+        notices=[status] if status else None,
         next_cursor=str(session.stream.spool_end),
         matched=why == "matched",
         idle_reached=why == "idle",
         timed_out=why == "timeout",
         eof=session.stream.ended is not None,
-        waiting_for_input=_waits(snapshot, hints) if hints else None,
+        waiting_for_input=any(hint.search(before_cursor) for hint in hints) if hints else None,
         rows=list(snapshot.rows),
-        cursor_row=snapshot.cursor[0],
-        cursor_col=snapshot.cursor[1],
+        cursor_row=row,
+        cursor_col=col,
         title=snapshot.title,
         alt_screen=snapshot.alt_screen,
         cols=snapshot.cols,
@@ -50,60 +47,36 @@ async def read_on_screen(session: Session, request: IoRequest, progress: Progres
     )
 
 
-class _Wait:
-    def __init__(self, session: Session, request: IoRequest) -> None:
-        timeout_ms = min(DEFAULT_READ_TIMEOUT_MS if request.timeout_ms is None else request.timeout_ms, MAX_WAIT_MS)
-        idle_ms = request.until_idle_ms
-        if idle_ms is not None and idle_ms > timeout_ms:
-            raise invalid(f"until_idle_ms {idle_ms} is larger than timeout_ms {timeout_ms}")
-        self._session = session
-        self._pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
-        self._idle_s = None if idle_ms is None else idle_ms / 1000
-        self._conditional = self._pattern is not None or idle_ms is not None
-        self._still_since = asyncio.get_running_loop().time()
-        self._deadline = self._still_since + timeout_ms / 1000
-
-    async def run(self, reporter: WaitProgress) -> tuple[WaitEnd, ScreenState]:
-        """Return why the wait ended, and the screen at that time."""
-        seen: ScreenSnapshot | None = None
-        while True:
-            ended = self._session.stream.ended is not None
-            state = await self._session.screen.state()
-            if seen is not None and state.snapshot != seen:
-                self._still_since = asyncio.get_running_loop().time()
-            why = self._over(state, ended, state.snapshot != seen)
-            if why is not None:
-                return why, state
-            seen = state.snapshot
-            await self._pause(state, reporter.due())
-            reporter.report()
-
-    def _over(self, state: ScreenState, ended: bool, new: bool) -> WaitEnd | None:
-        if not self._conditional:
-            return "stopped"
-        if new and self._pattern is not None and self._pattern.search("\n".join(state.snapshot.rows).encode()):
-            return "matched"
+async def _wait(session: Session, until: WaitConditions, progress: WaitProgress) -> tuple[WaitEnd, ScreenSnapshot]:
+    """Return why the wait ended, and the screen at that time."""
+    loop = asyncio.get_running_loop()
+    still_since, seen = loop.time(), None
+    while True:
+        ended = session.stream.ended is not None
+        state = await session.screen.state()
+        screen = state.snapshot
+        if until.pattern is None and until.idle_s is None:
+            return "stopped", screen
+        if seen is not None and screen != seen:
+            still_since = loop.time()
+        if screen != seen and until.pattern is not None and until.pattern.search("\n".join(screen.rows).encode()):
+            return "matched", screen
         if ended:
-            return "eof"
-        now = asyncio.get_running_loop().time()
-        if self._idle_s is not None and now >= self._still_since + self._idle_s:
-            return "idle"
-        return "timeout" if now >= self._deadline else None
-
-    async def _pause(self, state: ScreenState, report: float | None) -> None:
-        """Wait until the screen may have changed, or the time is up."""
-        due = self._deadline if self._idle_s is None else min(self._deadline, self._still_since + self._idle_s)
-        if report is not None:
-            due = min(due, report)
-        loop = asyncio.get_running_loop()
-        while not self._session.screen.is_outdated(state) and self._session.stream.ended is None and loop.time() < due:
-            await self._session.stream.wait(due)
-        if self._session.screen.is_outdated(state):
-            await asyncio.sleep(min(_LOOK_AGAIN_S, max(due - loop.time(), 0)))
+            return "eof", screen
+        now, idle_at = loop.time(), still_since + (float("inf") if until.idle_s is None else until.idle_s)
+        if now >= idle_at:
+            return "idle", screen
+        if now >= until.deadline:
+            return "timeout", screen
+        seen = screen
+        await _pause(session, state, min(until.deadline, idle_at, progress.due() or until.deadline))
+        progress.report()
 
 
-def _waits(snapshot: ScreenSnapshot, hints: list[Any]) -> bool:
-    """Return whether a hint matches the cursor's row up to the cursor."""
-    row, col = snapshot.cursor
-    line = snapshot.rows[row].ljust(col)[:col].encode()
-    return any(hint.search(line) for hint in hints)
+async def _pause(session: Session, state: ScreenState, due: float) -> None:
+    """Wait until the screen may have changed, or the time is up."""
+    loop = asyncio.get_running_loop()
+    while not session.screen.is_outdated(state) and session.stream.ended is None and loop.time() < due:
+        await session.stream.wait(due)
+    if session.screen.is_outdated(state):
+        await asyncio.sleep(min(_LOOK_AGAIN_S, max(due - loop.time(), 0)))
