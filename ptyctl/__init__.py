@@ -11,7 +11,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from .api.errors import ErrorCode, PtyctlError
     from .api.handle import SessionHandle
-    from .controller import LocalController
+    from .controller.local import LocalController
     from .library import Connection, connect, open_session
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 _MODULES = {
     "Connection": "ptyctl.library",
     "ErrorCode": "ptyctl.api.errors",
-    "LocalController": "ptyctl.controller",
+    "LocalController": "ptyctl.controller.local",
     "PtyctlError": "ptyctl.api.errors",
     "SessionHandle": "ptyctl.api.handle",
     "connect": "ptyctl.library",

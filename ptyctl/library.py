@@ -69,7 +69,7 @@ async def open_session(**options: Unpack[OpenOptions]) -> AsyncIterator[SessionH
     Raises:
         PtyctlError: the session could not be opened.
     """
-    from .controller import LocalController
+    from .controller.local import LocalController
 
     async with LocalController() as controller, await SessionHandle.open(controller, **options) as session:
         yield session

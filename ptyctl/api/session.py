@@ -93,6 +93,10 @@ class Expect(Value):
     error_regexes: tuple[str, ...] | None = None
     settle_ms: int | None = Field(default=None, ge=0, le=10_000)
 
+    def replaced_by(self, given: Expect) -> Expect:
+        """Return these patterns, replaced by those that are given."""
+        return self.model_copy(update=given.model_dump(exclude_none=True))
+
 
 _OPEN = """protocol device host port username auth pty timeouts ssh_options telnet_options command cwd env expect platform
 session_type device_id acquire_lock lock_ttl_ms shell_integration"""

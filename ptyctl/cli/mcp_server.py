@@ -136,7 +136,7 @@ def _check_options(
 
 
 def _open_local_controller() -> AbstractAsyncContextManager[Controller]:
-    from ptyctl.controller import LocalController
+    from ptyctl.controller.local import LocalController
 
     return LocalController(persistent=True)
 

@@ -10,19 +10,3 @@ Start with `local.LocalController`, which implements `ptyctl.api.controller.Cont
 
 Imports `inventory`, `session`, `platforms`, `core`, `api` and `transports`; the interfaces (`cli`, `daemon`, `mcp`) import it.
 """
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .local import LocalController
-
-__all__ = ["LocalController"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import `LocalController` on first use: a command that only needs the settings then starts without the transports."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .local import LocalController
-
-    return LocalController

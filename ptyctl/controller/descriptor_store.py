@@ -51,75 +51,28 @@ class DescriptorStore(Protocol):
         ...
 
 
-class StoredSecrets:
-    """The secrets that sessions mask in their output, stored in anonymous memory and never in a file.
+class SessionHandOff:
+    """Stores the PTY of each local session while it is open, and the secrets that it masks in its output until it is closed.
 
-    The next server masks them too. Covers every session that is not closed, including consoles that are connected again later.
+    Secrets are stored in anonymous memory and never in a file. The next server masks them too, also in consoles that are
+    connected again later.
     """
 
     def __init__(self, store: DescriptorStore) -> None:
         self._store = store
-        self._by_session: dict[str, bytes] = {}
-
-    def take(self, descriptors: dict[str, int]) -> None:
-        """Read the stored secrets, and remove their entries from `descriptors`."""
-        for name in [name for name in descriptors if name.endswith(_SECRETS_SUFFIX)]:
-            with os.fdopen(descriptors.pop(name), "rb") as memory:
-                memory.seek(0)
-                self._by_session[name.removesuffix(_SECRETS_SUFFIX)] = memory.read()
-
-    def of(self, session_id: str) -> bytes:
-        """Return the secrets of a session, one per line."""
-        return self._by_session.get(session_id, b"")
-
-    def watch(self, session: Session) -> None:
-        """Let the session mask its stored secrets, and store every secret that it masks from now on."""
-        if session.held:
-            session.stream.mask(self.of(session.session_id))
-            session.stream.subscribe(PersistentSecretsChanged, lambda event: self._set(session.session_id, event.secrets))
-            if session.stream.persistent_secrets:  # typed before, for example at the login
-                self._set(session.session_id, session.stream.persistent_secrets)
-
-    def store_all(self) -> None:
-        """Store the secrets of all sessions again, in a new store."""
-        for session_id in self._by_session:
-            self._store_one(session_id)
-
-    def drop(self, session_id: str) -> None:
-        if self._by_session.pop(session_id, None) is not None:
-            self._store.remove(session_id + _SECRETS_SUFFIX)
-
-    def drop_all(self) -> None:
-        for session_id in list(self._by_session):
-            self.drop(session_id)
-
-    def _set(self, session_id: str, secrets: bytes) -> None:
-        self._by_session[session_id] = secrets
-        self._store_one(session_id)
-
-    def _store_one(self, session_id: str) -> None:
-        memory = os.memfd_create("ptyctl")
-        try:
-            os.write(memory, self._by_session[session_id])
-            self._store.store(session_id + _SECRETS_SUFFIX, memory)
-        except OSError as error:
-            _LOG.warning("the next server will not mask this session's secrets", extra={"why": str(error)})
-        finally:
-            os.close(memory)
-
-
-class SessionHandOff:
-    """Stores the PTY of each local session while it is open, and its secrets until it is closed."""
-
-    def __init__(self, store: DescriptorStore) -> None:
-        self._store = store
-        self._secrets = StoredSecrets(store)
+        #: The secrets of each session, one per line.
+        self._secrets: dict[str, bytes] = {}
         self._open: dict[str, Session] = {}
 
     def watch(self, session: Session) -> None:
-        """Keep the store up to date with the state of the session."""
+        """Keep the store up to date with the state of the session, and let the session mask its stored secrets."""
+        session_id, stream = session.session_id, session.stream
         session.subscribe(StateChanged, lambda event: self._state_changed(event.session))
-        self._secrets.watch(session)
+        if session.held:
+            stream.mask(self._secrets.get(session_id, b""))
+            stream.subscribe(PersistentSecretsChanged, lambda event: self._store_secrets(session_id, event.secrets))
+            if stream.persistent_secrets:  # typed before, for example at the login
+                self._store_secrets(session_id, stream.persistent_secrets)
         self._state_changed(session)
 
     async def adopt_sessions(self, sessions: Callable[[], Path], limits: Limits) -> list[Session]:
@@ -130,11 +83,14 @@ class SessionHandOff:
         """
         adopted = []
         descriptors = self._store.retrieve_all()
-        self._secrets.take(descriptors)
+        for name in [name for name in descriptors if name.endswith(_SECRETS_SUFFIX)]:
+            with os.fdopen(descriptors.pop(name), "rb") as memory:
+                memory.seek(0)
+                self._secrets[name.removesuffix(_SECRETS_SUFFIX)] = memory.read()
         self._store.watch(self._store_all)
         for session_id, pty in descriptors.items():
             try:
-                channel, secrets = LocalChannel.adopt(pty, Pty()), self._secrets.of(session_id)
+                channel, secrets = LocalChannel.adopt(pty, Pty()), self._secrets.get(session_id, b"")
                 adopted.append(await adopt_session(sessions(), session_id, limits, channel, secrets))
             except PtyctlError as error:
                 _LOG.warning("cannot resume a session", extra={"session_id": session_id, "why": error.message})
@@ -145,23 +101,39 @@ class SessionHandOff:
 
     def drop_all_secrets(self) -> None:
         """All sessions were closed cleanly: no later process needs their secrets."""
-        self._secrets.drop_all()
+        for session_id in list(self._secrets):
+            self._drop_secrets(session_id)
+
+    def _drop_secrets(self, session_id: str) -> None:
+        if self._secrets.pop(session_id, None) is not None:
+            self._store.remove(session_id + _SECRETS_SUFFIX)
 
     def _state_changed(self, session: Session) -> None:
         if session.state == "closed":
-            self._secrets.drop(session.session_id)
-        terminal = session.channel.terminal_fd if session.channel is not None else None
+            self._drop_secrets(session.session_id)
         if session.state != "open":
             self._open.pop(session.session_id, None)
             self._store.remove(session.session_id)
-        elif terminal is not None:
+        elif session.channel is not None and session.channel.terminal_fd is not None:
             self._open[session.session_id] = session
             self._store_terminals([session] if self._store.is_running else list(self._open.values()))
 
     def _store_all(self) -> None:
         """Store everything again: the store has ended, and a new one is started on first use."""
-        self._secrets.store_all()
+        for session_id, secrets in self._secrets.items():
+            self._store_secrets(session_id, secrets)
         self._store_terminals(list(self._open.values()))
+
+    def _store_secrets(self, session_id: str, secrets: bytes) -> None:
+        self._secrets[session_id] = secrets
+        memory = os.memfd_create("ptyctl")
+        try:
+            os.write(memory, secrets)
+            self._store.store(session_id + _SECRETS_SUFFIX, memory)
+        except OSError as error:
+            _LOG.warning("the next server will not mask this session's secrets", extra={"why": str(error)})
+        finally:
+            os.close(memory)
 
     def _store_terminals(self, sessions: list[Session]) -> None:
         for session in sessions:

@@ -61,7 +61,10 @@ class Doctor:
         """Yield each check when it is done. The first failure is the last check."""
         name: CheckName = "name"
         try:
-            yield Check(name, True, _address(await self._find_device()))
+            devices = await self._inventory.devices()
+            if self._device not in devices:
+                await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
+            yield Check(name, True, _address(devices[self._device]))
             name = "credentials"
             platforms = Platforms(self._settings.platforms_dir)
             destinations = Destinations(self._inventory, platforms)
@@ -80,12 +83,6 @@ class Doctor:
                     yield check
         except PtyctlError as error:
             yield Check(name, False, error.message, error.hint)
-
-    async def _find_device(self) -> InventoryDevice:
-        devices = await self._inventory.devices()
-        if self._device not in devices:
-            await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
-        return devices[self._device]
 
     @asynccontextmanager
     async def _connected(self, destination: Destination) -> AsyncIterator[Session]:
@@ -130,11 +127,16 @@ async def _check_network(destination: Destination) -> str:
         async with asyncio.timeout(limit_s):
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
-        raise _unreachable(host, port, f"no answer in {limit_s:g} s") from None
+        why = f"no answer in {limit_s:g} s"
     except (OSError, UnicodeError) as error:
-        raise _unreachable(host, port, _reason(error)) from None
-    writer.close()
-    return f"{host}:{port} accepts connections"
+        number = error.errno if isinstance(error, OSError) else None
+        why = os.strerror(number) if number is not None and number > 0 else str(error)  # asyncio's own text is longer
+    else:
+        writer.close()
+        return f"{host}:{port} accepts connections"
+    raise PtyctlError(
+        ErrorCode.CONNECT_FAILED, f"{host}:{port} cannot be reached: {why}", hint="check the host, the port and firewalls"
+    )
 
 
 def _connection(session: Session) -> str:
@@ -162,22 +164,9 @@ async def _check_prompt(session: Session) -> list[Check]:
         return checks
     if mode not in platform.home:
         wanted = " or ".join(platform.home)
-        result = f"it is {mode or 'unknown'}, and commands run in {wanted}"
-        if session.login_notice:
-            return [*checks, Check("mode", False, f"{result}: {session.login_notice}")]
-        return [*checks, Check("mode", False, result, "set an enable_secret, or check the platform")]
+        result, notice = f"it is {mode or 'unknown'}, and commands run in {wanted}", session.login_notice
+        failed = Check("mode", False, result, "set an enable_secret, or check the platform")
+        return [*checks, Check("mode", False, f"{result}: {notice}") if notice else failed]
     commands = [command for entry in platform.terminal.paging_off for command in entry.commands]
     paging = f"turned off: {', '.join(commands)}" if commands and session.credentials.layers else "left on; pagers are answered"
     return [*checks, Check("mode", True, mode), Check("paging", True, paging)]
-
-
-def _unreachable(host: str, port: int, why: str) -> PtyctlError:
-    return PtyctlError(
-        ErrorCode.CONNECT_FAILED, f"{host}:{port} cannot be reached: {why}", hint="check the host, the port and firewalls"
-    )
-
-
-def _reason(error: OSError | UnicodeError) -> str:
-    """Return the system's text for the error. asyncio replaces it by a longer one."""
-    number = error.errno if isinstance(error, OSError) else None
-    return os.strerror(number) if number is not None and number > 0 else str(error)

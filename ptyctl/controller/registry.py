@@ -41,13 +41,27 @@ class SessionRegistry:
         """Return the sessions in memory that are not closed."""
         return [session for session in self._sessions.values() if session.state != "closed"]
 
-    async def find(self, session_id: str | None) -> Session:
+    async def find(self, session_id: str | None, *, hold: bool = False) -> Session:
         """Return a session in any state, from memory or from disk, to read its history.
+
+        Args:
+            hold: let this process hold a session that is not closed, whatever the limit.
 
         Raises:
             PtyctlError: NOT_FOUND; POLICY_DENIED, BUSY or IO_ERROR for a session on disk that cannot be read.
         """
-        return await self._find(session_id or "", hold=False)
+        session_id = session_id or ""
+        while True:
+            session = self._sessions.get(session_id)
+            if session is not None and (session.held or session.state == "closed" or not (hold or _changed_on_disk(session))):
+                return session
+            if await asyncio.shield(self._loads.get(session_id) or self._start_load(session_id, hold=hold)) is None:
+                raise PtyctlError(
+                    ErrorCode.NOT_FOUND,
+                    f"there is no session {session_id}",
+                    {"session_id": session_id},
+                    hint=NextStep.LIST_SESSIONS,
+                )
 
     async def find_live(self, session_id: str | None) -> Session:
         """Return a session that is not closed and is held by this process.
@@ -56,17 +70,13 @@ class SessionRegistry:
             PtyctlError: as `find`; ALREADY_CLOSED; LIMIT_EXCEEDED if holding one from disk would exceed the limit.
         """
         before = self._sessions.get(session_id or "")
-        session = await self.find_held(session_id)
+        session = await self.find(session_id, hold=True)
         if session.state == "closed":
             raise session.already_closed()
         if session is not before and self._held_count() > self._max:
             session.release_files()
             raise self._limit_exceeded()
         return session
-
-    async def find_held(self, session_id: str | None) -> Session:
-        """As `find`, but a session that is not closed is held by this process, whatever the limit."""
-        return await self._find(session_id or "", hold=True)
 
     def console(self, device_id: str) -> Session | None:
         """Return the live session of a console."""
@@ -116,19 +126,6 @@ class SessionRegistry:
             {"max_sessions": self._max},
             hint=NextStep.CLOSE_SESSIONS,
         )
-
-    async def _find(self, session_id: str, *, hold: bool) -> Session:
-        while True:
-            session = self._sessions.get(session_id)
-            if session is not None and (session.held or session.state == "closed" or not (hold or _changed_on_disk(session))):
-                return session
-            if await asyncio.shield(self._loads.get(session_id) or self._start_load(session_id, hold=hold)) is None:
-                raise PtyctlError(
-                    ErrorCode.NOT_FOUND,
-                    f"there is no session {session_id}",
-                    {"session_id": session_id},
-                    hint=NextStep.LIST_SESSIONS,
-                )
 
     def _start_load(self, session_id: str, *, hold: bool) -> asyncio.Task[Session | None]:
         """Start the task that all concurrent callers wait for. It finishes even if they are cancelled."""

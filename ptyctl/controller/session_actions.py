@@ -61,7 +61,7 @@ class SessionActions:
         return await self._actions[request.action](request)
 
     async def _close(self, request: SessionRequest) -> SessionReply:
-        session = await self._registry.find_held(request.session_id)
+        session = await self._registry.find(request.session_id, hold=True)
         await termination.close(session, bool(request.force), request.task_id)
         return _reply(session, request)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.stderr_log import log_to_stderr
 from ptyctl.version import __version__

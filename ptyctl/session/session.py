@@ -21,18 +21,15 @@ from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.input_log import InputLog
 from ptyctl.session.io.output_stream import GapStarted, OutputStream, StreamEnded
-from ptyctl.session.io.prompt import Prompt
 from ptyctl.session.io.publisher import Publisher, Unsubscribe
 from ptyctl.session.io.signal import Signal
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.runs.blocks import Blocks
 from ptyctl.session.runs.events import Events
-from ptyctl.session.runs.run import Run
 from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.runs.strategy_selector import StrategySelector
 from ptyctl.session.screen.display import Display
-from ptyctl.session.screen.screen import Screen
 from ptyctl.session.transcript.block_recovery import OpenBlock
 from ptyctl.session.transcript.meta_file import MetaFile
 from ptyctl.session.transcript.recovery import TranscriptState, new_folder
@@ -137,9 +134,11 @@ class Session:
             conversation_id=conversation_id,
             command_unread=self._command_unread,
         )
+        self.screen = self.display.screen
         self.terminal = TerminalState(
             self.stream, self.gate, expects_prompt=spec.pty.enabled, channel=lambda: self.channel, width=lambda: self.cols
         )
+        self.prompt = self.terminal.prompt
         self.selector = StrategySelector(
             self.terminal, program=spec.program, probe_shell=spec.probe_shell, install_integration=spec.install_integration
         )
@@ -148,7 +147,7 @@ class Session:
             self.selector,
             first_seq=self.blocks.last_seq() + 1,
             on_begin=lambda run: self.events.begin(self.blocks.begin(run), run),
-            on_end=self._run_ended,
+            on_end=lambda run: self.events.end(self.blocks.end(run)),
         )
         self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
         self.stream.subscribe(PlacedMark, self.runs.mark_received)
@@ -158,16 +157,6 @@ class Session:
     def subscribe(self, kind: type[Event], handler: Callable[[Event], None]) -> Unsubscribe:
         """Call `handler` for each `StateChanged` or `LineLost`."""
         return self._publisher.subscribe(kind, handler)
-
-    @property
-    def screen(self) -> Screen:
-        """The current screen."""
-        return self.display.screen
-
-    @property
-    def prompt(self) -> Prompt:
-        """What is known of the prompt."""
-        return self.terminal.prompt
 
     # Connecting
 
@@ -182,7 +171,10 @@ class Session:
         if self.channel is not None:
             await self.channel.close(force=True)  # its program may continue without its terminal
         self.incarnation += 1
-        self._begin_incarnation()
+        typed_nonce = new_nonce()
+        self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.shell_nonce))
+        self.display.terminal_replaced()
+        self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
         self.write_meta()
         try:
@@ -218,12 +210,6 @@ class Session:
     def renew_shell_nonce(self) -> None:
         """Invalidate the marks of the previous shell; called before another one is started."""
         self.shell_nonce = new_nonce()
-
-    def _begin_incarnation(self) -> None:
-        typed_nonce = new_nonce()
-        self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.shell_nonce))
-        self.display.terminal_replaced()
-        self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
 
     def begin_reconnecting(self, why: str) -> None:
         """The line is lost, and an attempt to reconnect follows."""
@@ -309,11 +295,11 @@ class Session:
             PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects.
         """
         self.profile(expect)
-        self.expect = self.expect.model_copy(update=expect.model_dump(exclude_none=True))
+        self.expect = self.expect.replaced_by(expect)
 
     def profile(self, override: Expect | None = None) -> DeviceProfile:
         """Return the compiled patterns: those of a call first, then the session's, then the platform's."""
-        expect = self.expect if override is None else self.expect.model_copy(update=override.model_dump(exclude_none=True))
+        expect = self.expect if override is None else self.expect.replaced_by(override)
         errors = expect.error_regexes
         if errors is None and (self.spec.program is not None or self.spec.platform == "linux"):
             errors = ()
@@ -384,10 +370,6 @@ class Session:
         text = f"{sender or 'a person'}: {message}"
         self.notices.post("message from " + "".join(letter if letter.isprintable() else " " for letter in text))
         self.events.note("message", message=message, sender=sender)
-
-    def exit_code(self) -> int | None:
-        """Return the exit code of the channel's program, if it has ended with one."""
-        return self.terminal.exit_code()
 
     # Closing
 
@@ -513,9 +495,6 @@ class Session:
             self.runs.far_end_gone()
             self._publisher.publish(LineLost(self, event.reason))
             self.write_meta(ended_reason=event.reason.message)
-
-    def _run_ended(self, run: Run) -> None:
-        self.events.end(self.blocks.end(run))
 
     def _command_unread(self, raw: int) -> bool:
         return self.runs.current is not None and self.runs.current.unread(raw)

@@ -37,7 +37,7 @@ async def scripted_session(on_write: Callable[[bytes], bytes] = lambda data: b""
     """
     try:
         from ptyctl.api.handle import SessionHandle
-        from ptyctl.controller import LocalController
+        from ptyctl.controller.local import LocalController
         from ptyctl.controller.settings import Settings
     except ImportError as error:
         raise Unavailable(str(error)) from None

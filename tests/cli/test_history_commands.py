@@ -16,7 +16,7 @@ from fixtures.daemons import end_daemon
 from ptyctl.api.blocks import Block, Hit
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.screen import ScreenReply
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl

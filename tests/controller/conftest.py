@@ -17,7 +17,7 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from tests.controller.conversation import Pty
 from tests.controller.local_daemon import served

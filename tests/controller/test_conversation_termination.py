@@ -13,7 +13,7 @@ import pytest
 
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from tests.controller.conversation import LEAST, PATIENCE_MS, Pty, folder_of
 from tests.controller.session_calls import MakeController
 

@@ -16,7 +16,8 @@ from ptyctl.api.exec import ExecRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.session import SessionReply, SessionRequest
-from ptyctl.controller import LocalController, recovery
+from ptyctl.controller import recovery
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from tests.controller.conversation import Pty
 

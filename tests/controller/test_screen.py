@@ -11,7 +11,7 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from tests.controller.conversation import Pty
 from tests.controller.session_calls import BASH, PATIENCE_MS, MakeController, Open, key_log, puppet, read, refused, say, until
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.session import SessionRequest
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 
 COUNT = 'i=0; while :; do echo "line $i"; i=$((i+1)); done'

@@ -23,7 +23,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.io import IoRequest
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
 

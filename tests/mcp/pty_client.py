@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from mcp import Client
 
 from fixtures.servers.programs import require_program
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
 

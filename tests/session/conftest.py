@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.session.session import Session
 from tests.session.scripted_session import connect_session
 from transports.channel import Channel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,7 +44,9 @@ class _Log:
         """Return the lines, and the offset after the last complete one."""
         times = _Times(read_times(timeline, self.begin), self.begin)
         found: list[LogLine] = []
-        cuts = [0, *self._ends()]
+        cuts = [0, *(match.end() for match in re.finditer(b"\n", self.data))]
+        if len(cuts) == 1 and len(self.data) >= MAX_BYTES:  # a part of a long line
+            cuts.append(len(self.data))
         for at, end in pairwise(cuts):
             if len(found) >= limit:
                 return found + times.incarnations(self.begin + at - 1), self.begin + at
@@ -55,15 +58,6 @@ class _Log:
             self.open = size - rest
             found.append(LogLine(kind="open", ts=times.at(self.begin + size - 1), text=self._shown(rest, size)))
         return found, self.begin + rest
-
-    def _ends(self) -> Iterator[int]:
-        """Yield the ends of lines; without any line feed in MAX_BYTES, their end."""
-        at = self.data.find(b"\n")
-        if at < 0 and len(self.data) >= MAX_BYTES:
-            yield len(self.data)
-        while at >= 0:
-            yield at + 1
-            at = self.data.find(b"\n", at + 1)
 
     def _shown(self, begin: int, end: int) -> str:
         return render(self.data[begin:end], self.widths.width_at(self.begin + begin)).rstrip("\n").rpartition("\n")[2]

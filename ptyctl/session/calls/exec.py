@@ -124,7 +124,7 @@ def _result(session: Session, run: Run, request: ExecRequest, reason: DoneReason
         raise run.result.failure
     reply = _reply(session, run, request, reason)
     if reason == "eof":
-        reply.exit_code = session.exit_code()
+        reply.exit_code = session.terminal.exit_code()
         if reply.exit_code is None:
             ended = session.stream.ended
             raise PtyctlError(

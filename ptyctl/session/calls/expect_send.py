@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from ptyctl.api.errors import NextStep, PtyctlError, invalid
 from ptyctl.api.pty import ExpectStep, PtyExecInteractiveExpect, PtyExpectSend, PtyReply
@@ -22,11 +21,9 @@ _IDLE_WAIT_S = 2.0
 async def expect_send(session: Session, request: PtyExpectSend) -> PtyReply:
     """Wait for a match and send in the same step. Other readers and writers continue meanwhile."""
     expected = expectation(request.expect_type, request.expect, "expect")
-    answer = _AnswerOnMatch(session, request.send, Writer(request.task_id, sensitive=request.sensitive))
-    session.gate.check(answer.writer)
-    match = await ExpectWait(session, expected, request.from_cursor, answer).run(wait_seconds(request.timeout_ms))
-    if answer.error is not None:
-        raise answer.error
+    writer = Writer(request.task_id, sensitive=request.sensitive)
+    session.gate.check(writer)
+    match = await _answer(session, expected, request.from_cursor, request.send, writer, wait_seconds(request.timeout_ms))
     if match is None:
         return timeout_reply(session, "the expected text").model_copy(update={"sent": False})
     return match_reply(session, match, expected).model_copy(update={"sent": True})
@@ -44,31 +41,39 @@ async def exec_interactive_expect(session: Session, request: PtyExecInteractiveE
     return await dialogue.finished()
 
 
-class _AnswerOnMatch:
-    """Types an answer when its question is found.
+async def _answer(
+    session: Session,
+    expected: Expectation,
+    cursor: int,
+    text: str,
+    writer: Writer,
+    timeout_s: float,
+    program: Run | None = None,
+) -> MatchRange | None:
+    """Type `text` when the expectation is met; return the match, or None if nothing was typed.
 
-    Attributes:
-        sent: whether it was typed.
-        error: why it could not be typed.
+    A question of a `program` is not answered after its end: the answer would be a command to the shell.
+
+    Raises:
+        PtyctlError: why the text could not be typed.
     """
+    sent, error = False, None
 
-    def __init__(self, session: Session, text: str, writer: Writer, allowed: Callable[[], bool] = lambda: True) -> None:
-        """`allowed` returns whether the answer may still be typed."""
-        self.writer = writer
-        self.sent = False
-        self.error: PtyctlError | None = None
-        self._session = session
-        self._text = text
-        self._allowed = allowed
-
-    def __call__(self, match: MatchRange) -> None:
-        if not self._allowed():
+    def on_match(match: MatchRange) -> None:
+        nonlocal sent, error
+        if program is not None and program.ended and expected.kind != "prompt":
             return
         try:
-            self._session.gate.type_now(self._text, self.writer)
-            self.sent = True
-        except PtyctlError as error:
-            self.error = error
+            session.gate.type_now(text, writer)
+            sent = True
+        except PtyctlError as caught:
+            error = caught
+
+    ended = (lambda: program.ended) if program is not None else (lambda: False)
+    match = await ExpectWait(session, expected, cursor, on_match, ended).run(timeout_s)
+    if error is not None:
+        raise error
+    return match if sent else None
 
 
 class _Dialogue:
@@ -83,22 +88,14 @@ class _Dialogue:
         self._reply = PtyReply(session_id=session.session_id, block_id=run.block_id)
 
     async def perform(self, step: ExpectStep, expected: Expectation) -> bool:
-        """Wait for a question and answer it; return whether it was answered.
-
-        A question is not answered after the program has ended: the answer would be a command to the shell.
-        """
+        """Wait for a question and answer it; return whether it was answered."""
         remaining_s = self._deadline - asyncio.get_running_loop().time()
         timeout_s = remaining_s if step.timeout_ms is None else min(remaining_s, step.timeout_ms / 1000)
         writer = Writer(self._task_id, sensitive=step.sensitive)
-        to_shell = expected.kind == "prompt"
-        answer = _AnswerOnMatch(self._session, step.send, writer, lambda: to_shell or not self._run.ended)
-        wait = ExpectWait(self._session, expected, self._cursor, answer, lambda: self._run.ended)
-        match = await wait.run(max(timeout_s, 0))
-        if answer.error is not None:
-            raise answer.error
-        if match is not None and answer.sent:
+        match = await _answer(self._session, expected, self._cursor, step.send, writer, max(timeout_s, 0), self._run)
+        if match is not None:
             self._cursor = match.end
-        return answer.sent
+        return match is not None
 
     async def failed(self, number: int, step: ExpectStep) -> PtyReply:
         """Return the reply for a step that was not answered: which, why, and the screen."""
@@ -143,7 +140,7 @@ class _Dialogue:
             )
         await until_idle(self._session, loop.time() + _IDLE_WAIT_S)
         reason = result.done_reason if result.done_reason in ("eof", "cancelled") else "prompt"
-        code = self._session.exit_code() if reason == "eof" else result.exit_code
+        code = self._session.terminal.exit_code() if reason == "eof" else result.exit_code
         update = {"exit_reason": reason, "exit_code": code, "resume_cursor": stream.spool_end}
         return self._reply.model_copy(update=update)
 

@@ -80,7 +80,13 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
             if _now() >= deadline:
                 queue.pause(task_id, _now())
                 session.lock_changed()
-                raise _still_locked(error, queue.waiting(_now()).index(task_id) + 1) from None
+                position = queue.waiting(_now()).index(task_id) + 1
+                raise PtyctlError(
+                    error.code,
+                    f"{error.message}; you are number {position} in the queue",
+                    {**error.details, "queue_position": position},
+                    hint="ask again at once to keep the place in the queue",
+                ) from None
         try:
             await session.signal.wait(min(deadline, _next_check(session)))
         except asyncio.CancelledError:
@@ -100,15 +106,6 @@ def _stored(session: Session, lease: Lease) -> Lease:
     """Store the lease in meta.json before the call returns: another process must find it after a crash."""
     session.lock_changed()
     return lease
-
-
-def _still_locked(error: PtyctlError, position: int) -> PtyctlError:
-    return PtyctlError(
-        error.code,
-        f"{error.message}; you are number {position} in the queue",
-        {**error.details, "queue_position": position},
-        hint="ask again at once to keep the place in the queue",
-    )
 
 
 def _now() -> float:

@@ -51,7 +51,7 @@ def restore_platform(session: Session, platforms: Platforms) -> None:
 
 def merged_expect(given: Expect, platform: Platform) -> Expect:
     """The platform's patterns, replaced by those given. A POSIX shell's prompt may be any text, so it is learned."""
-    return given if platform.posix_shell else platform.expect().model_copy(update=given.model_dump(exclude_none=True))
+    return given if platform.posix_shell else platform.expect().replaced_by(given)
 
 
 def _login_platform(session: Session, platforms: Platforms) -> Platform:

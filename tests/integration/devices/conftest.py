@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.relay import Relay
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 

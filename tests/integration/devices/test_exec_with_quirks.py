@@ -16,7 +16,7 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.blocks import BlocksRead
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.pager import PAGER_STYLES

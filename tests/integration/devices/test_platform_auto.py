@@ -12,7 +12,7 @@ from fixtures.servers.inprocess_ssh import HOST
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.platforms import Platforms
 from ptyctl.simulator import Quirks, SimulatedSwitch

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.api.pty import PtyExpectSend, PtySend, PtyWaitFor
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.calls.expect_send import expect_send

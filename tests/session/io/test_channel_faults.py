@@ -10,8 +10,8 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError, SessionRequest
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
 from ptyctl.controller.destinations import Destination
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec

@@ -14,7 +14,7 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import IoRequest, SessionRequest
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.session.spec import Limits
 from tests.controller.session_calls import until_ended

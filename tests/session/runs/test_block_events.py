@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 
 WINDOW_BYTES = 8192

@@ -15,7 +15,7 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
@@ -154,7 +154,7 @@ _SERVER = """
 import asyncio, sys
 from ptyctl.api import SessionRequest
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 
 COUNTER = "i=0; stty -opost; while :; do i=$((i+1)); echo $i; done"
 
