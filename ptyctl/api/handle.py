@@ -171,7 +171,8 @@ class SessionHandle:
             cancel_after_ms: interrupt the command after this time.
             task_id: replaces the handle's task for this call.
         """
-        return await self._exec(
+        request = self._request(
+            ExecRequest,
             cmd=cmd,
             timeout_ms=timeout_ms,
             until_idle_ms=until_idle_ms,
@@ -185,6 +186,7 @@ class SessionHandle:
             cancel_after_ms=cancel_after_ms,
             task_id=task_id,
         )
+        return await self.controller.exec(request)
 
     async def wait(
         self,
@@ -199,7 +201,8 @@ class SessionHandle:
         task_id: str | None = None,
     ) -> ExecReply:
         """Wait again for a running command; see `exec` for the parameters."""
-        return await self._exec(
+        request = self._request(
+            ExecRequest,
             block_id=block_id,
             timeout_ms=timeout_ms,
             until_idle_ms=until_idle_ms,
@@ -209,16 +212,19 @@ class SessionHandle:
             cancel_after_ms=cancel_after_ms,
             task_id=task_id,
         )
+        return await self.controller.exec(request)
 
     async def write(
         self, data: str, *, encoding: Encoding | None = None, sensitive: bool | None = None, task_id: str | None = None
     ) -> WriteReply:
         """Type text; a newline is Enter. The transcript keeps only the length of `sensitive` input."""
-        return await self._write(data=data, encoding=encoding, sensitive=sensitive, task_id=task_id)
+        fields = {"data": data, "encoding": encoding, "sensitive": sensitive, "task_id": task_id}
+        return WriteReply.of(await self.controller.io(self._request(IoRequest, action="write", **fields)))
 
     async def key(self, key: str, *, task_id: str | None = None) -> WriteReply:
         """Press a key by name: enter, ctrl_c, up, f1 ..."""
-        return await self._write(key=key, task_id=task_id)
+        request = self._request(IoRequest, action="write", key=key, task_id=task_id)
+        return WriteReply.of(await self.controller.io(request))
 
     async def read(
         self,
@@ -393,14 +399,10 @@ class SessionHandle:
         """Close the session. With `force` also while another task holds the lock. Its transcript stays readable."""
         return CloseReply.of(await self.controller.session(self._request(SessionRequest, action="close", force=force or None)))
 
-    async def _exec(self, **fields: Any) -> ExecReply:
-        return await self.controller.exec(self._request(ExecRequest, **fields))
-
-    async def _write(self, **fields: Any) -> WriteReply:
-        return WriteReply.of(await self.controller.io(self._request(IoRequest, action="write", **fields)))
-
     def _request(self, kind: type[RequestT], **fields: Any) -> RequestT:
-        return kind.of({"session_id": self.session_id, **_given(task_id=self.task_id), **_given(**fields)})
+        if fields.get("task_id") is None:
+            fields["task_id"] = self.task_id
+        return kind.of(_given(session_id=self.session_id, **fields))
 
 
 async def call_pty(controller: Controller, request: PtyRequest, kind: type[PtyReplyT]) -> PtyReplyT:

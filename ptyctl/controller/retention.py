@@ -15,8 +15,6 @@ from .settings import Settings
 
 _DAY_MS = 86_400_000
 
-Removal = tuple[StoredSession, Literal["age", "size"]]
-
 
 async def remove_old_sessions(
     settings: Settings, request: GcRequest, live: frozenset[str], forget: Callable[[str], None]
@@ -38,7 +36,9 @@ async def remove_old_sessions(
     try:
         for session, why in list(select_removals(stored, live, int(time.time() * 1000), max_age_days, max_bytes)):
             if request.dry_run or await asyncio.to_thread(remove_stored, folder / session.session_id):
-                removed.append(_entry(session, why))
+                removed.append(
+                    GcEntry(session_id=session.session_id, why=why, bytes=session.disk_bytes, last_used_at=session.last_used_at)
+                )
                 if not request.dry_run:
                     forget(session.session_id)
         if not request.dry_run:
@@ -59,7 +59,7 @@ async def remove_old_sessions(
 
 def select_removals(
     stored: Sequence[StoredSession], live: frozenset[str], now_ms: int, max_age_days: float, max_bytes: int
-) -> Iterator[Removal]:
+) -> Iterator[tuple[StoredSession, Literal["age", "size"]]]:
     """Yield the sessions to remove, and why.
 
     A session that was not closed cleanly may still be resumed, so only its age counts.
@@ -83,7 +83,3 @@ def select_removals(
             return
         total -= session.disk_bytes
         yield session, "size"
-
-
-def _entry(session: StoredSession, why: Literal["age", "size"]) -> GcEntry:
-    return GcEntry(session_id=session.session_id, why=why, bytes=session.disk_bytes, last_used_at=session.last_used_at)

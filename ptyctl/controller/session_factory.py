@@ -15,7 +15,6 @@ from ptyctl.session.calls.session_preparation import prepare, restore_platform
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
-from transports.channel import Channel
 from transports.errors import ChannelError
 
 from .channels import ChannelFactory, channel_factory, session_spec, with_shell_integration
@@ -136,7 +135,13 @@ class SessionFactory:
         if destination.device is not None:  # the inventory may have another address than at the last connection
             spec = session_spec(destination)
             session.set_address(spec.host, spec.port, spec.username)
-        await session.connect(self._channel(destination, session))
+        if session.spec.integrated:
+            destination = replace(destination, request=with_shell_integration(destination.request, session.shell_nonce))
+        try:
+            channel = self._create_channel(destination)
+        except ChannelError as error:
+            raise from_channel(error) from None
+        await session.connect(channel)
         try:
             await prepare(session, self._platforms)
         except BaseException:
@@ -144,14 +149,6 @@ class SessionFactory:
                 await session.channel.close(force=True)
             raise
         session.usage.watch()
-
-    def _channel(self, destination: Destination, session: Session) -> Channel:
-        if session.spec.integrated:
-            destination = replace(destination, request=with_shell_integration(destination.request, session.shell_nonce))
-        try:
-            return self._create_channel(destination)
-        except ChannelError as error:
-            raise from_channel(error) from None
 
     def _notify_watchers(self, session: Session) -> None:
         restore_platform(session, self._platforms)

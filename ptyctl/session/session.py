@@ -38,7 +38,6 @@ from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
 from .clock import boot_id, epoch_ms, stored_deadline
 from .notices import Notices
-from .reconnect_status import ReconnectStatus
 from .spec import SPECS, Limits, Spec
 from .usage import Usage
 
@@ -61,6 +60,36 @@ class LineLost:
 
     session: Session
     reason: ChannelError
+
+
+@dataclass(frozen=True, slots=True)
+class ReconnectStatus:
+    """Why the last attempt to reconnect failed, and when the next begins.
+
+    Attributes:
+        next_attempt: on the loop's clock; None while an attempt is in progress.
+    """
+
+    why: str
+    next_attempt: float | None = None
+
+    def describe(self, now: float) -> str:
+        """Return the status as text."""
+        if self.next_attempt is None:
+            return f"reconnecting ({self.why}); an attempt is in progress"
+        return f"reconnecting ({self.why}); the next attempt is in {self._wait_s(now):.0f} s"
+
+    def error(self, session_id: str, now: float) -> PtyctlError:
+        """Return the error for a call that needs the connection."""
+        return PtyctlError(
+            ErrorCode.CONNECT_FAILED,
+            f"session {session_id} is {self.describe(now)}",
+            {"state": "reconnecting", "retry_after_ms": round(self._wait_s(now) * 1000)},
+            hint="call again after that time, open the session to try now, or close it to stop reconnecting",
+        )
+
+    def _wait_s(self, now: float) -> float:
+        return 0.0 if self.next_attempt is None else max(self.next_attempt - now, 0.0)
 
 
 class Session:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ptyctl.cli.errors import EXIT_FAILED, EXIT_USAGE
-from ptyctl.controller import LocalController
+from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.mcp.access import Address, make_token, open_listener
 from ptyctl.mcp.http import serve_http

@@ -20,7 +20,7 @@ from ptyctl.api.pty import (
 )
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.marker import Marker
-from ptyctl.core.shells import Dialect, shell_dialect
+from ptyctl.core.shells import shell_dialect
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.runs.run import Origin, Run
@@ -201,14 +201,6 @@ def _directory(session: Session, cwd: str) -> str:
 
 def _in_directory(session: Session, directory: str, cmd: str) -> str:
     """Return a command that runs all of `cmd` in the directory, or nothing."""
-    dialect = _dialect(session)
-    quoted = shlex.quote(directory)
-    if dialect == "fish":
-        quoted = "'" + directory.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return f"cd -- {quoted} && {Marker('', dialect).eval_command(cmd)}"
-
-
-def _dialect(session: Session) -> Dialect:
     program, shell = session.spec.program, session.runs.shell
     if shell is not None:
         dialect = shell.marker.dialect if shell.marker is not None else None
@@ -216,7 +208,10 @@ def _dialect(session: Session) -> Dialect:
         dialect = shell_dialect(program) if program is not None else "posix" if session.spec.probe_shell else None
     if dialect is None:
         raise unsupported("cwd needs a shell, and this is not known to be one", hint="leave cwd out", field="cwd")
-    return dialect
+    quoted = shlex.quote(directory)
+    if dialect == "fish":
+        quoted = "'" + directory.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f"cd -- {quoted} && {Marker('', dialect).eval_command(cmd)}"
 
 
 def _first_character(text: bytes, *, last: bool) -> int:

@@ -33,15 +33,14 @@ def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
     if request.from_offset > session.stream.raw_size:
         raise invalid(f"from_offset {request.from_offset} is past the end, {session.stream.raw_size}", field="from_offset")
     data = session.stream.read_raw(request.from_offset, request.from_offset + request.max_bytes)
-    lost = session.stream.raw_size - session.stream.raw_kept if not data else 0
+    size, kept = session.stream.raw_size, session.stream.raw_kept
+    lost = size - kept if not data else 0
     return RawReply(
         data_b64=base64.b64encode(data).decode(),
         offset=request.from_offset,
         resume_offset=request.from_offset + len(data),
-        raw_size=session.stream.raw_size,
-        message=f"{lost} bytes from {session.stream.raw_kept} on were not kept: the disk or the quota was full"
-        if lost
-        else None,
+        raw_size=size,
+        message=f"{lost} bytes from {kept} on were not kept: the disk or the quota was full" if lost else None,
     )
 
 
@@ -66,13 +65,12 @@ async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasR
         await deltas.record()
     found, resume = deltas.since(request.cursor, request.limit)
     full = "there is no room for more deltas; the current screen can still be read" if deltas.full else None
-    return DeltasReply(
-        deltas=found, cursor=request.cursor, resume_cursor=resume, message=full or session.display.status_message()
-    )
+    message = full or session.display.status_message()
+    return DeltasReply(deltas=found, cursor=request.cursor, resume_cursor=resume, message=message)
 
 
 async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusReply:
-    """Return the screen\'s title, size and cursor, and the end of the deltas."""
+    """Return the screen's title, size and cursor, and the end of the deltas."""
     picture = (await session.screen.state()).snapshot
     return ScreenStatusReply(
         cursor=session.display.deltas.cursor,
@@ -106,10 +104,10 @@ def _offset(session: Session, at: int | str) -> int | None:
     return at
 
 
-def _reply(state: ScreenState, ts: int, told: str | None) -> ScreenReply:
+def _reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
     picture = state.snapshot
     return ScreenReply(
-        message=told,
+        message=message,
         rows=list(picture.rows),
         cursor=_position(picture),
         cursor_visible=picture.cursor_visible,
@@ -119,7 +117,7 @@ def _reply(state: ScreenState, ts: int, told: str | None) -> ScreenReply:
         rows_count=picture.rows_count,
         ts=ts,
         raw_offset=state.raw,
-        attributes=None if picture.attributes is None else [[_told(run) for run in row] for row in picture.attributes],
+        attributes=None if picture.attributes is None else [[_attributes(run) for run in row] for row in picture.attributes],
     )
 
 
@@ -127,7 +125,7 @@ def _position(picture: ScreenSnapshot) -> Position:
     return Position(row=picture.cursor[0], col=picture.cursor[1])
 
 
-def _told(run: StyledRun) -> AttributeRun:
+def _attributes(run: StyledRun) -> AttributeRun:
     """Return the attributes that differ from the terminal's default."""
-    told = {name: value for name, value in dataclasses.asdict(run).items() if value is not False and value != "default"}
-    return AttributeRun(**told)
+    attributes = dataclasses.asdict(run).items()
+    return AttributeRun(**{name: value for name, value in attributes if value is not False and value != "default"})

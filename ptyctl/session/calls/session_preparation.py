@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.session import Expect
-from ptyctl.platforms import COMMON, CommandSequence, Platform, Platforms, ShownPrompt
+from ptyctl.platforms import COMMON, CommandSequence, Platform, Platforms
 from ptyctl.session.device.device_cli import DeviceCli
 from ptyctl.session.device.login import log_in
 from ptyctl.session.device.modes import walk_home
@@ -89,16 +89,12 @@ async def _set_up_terminal(session: Session) -> list[str]:
     shown = cli.shown()
     if shown is None:
         return notices
-    for sequence in _terminal_commands(session.platform, shown):
+    terminal = session.platform.terminal
+    width = (CommandSequence(commands=(one.command.format(columns=one.columns),), modes=one.modes) for one in terminal.width)
+    for sequence in (*terminal.paging_off, *width, *terminal.setup):
+        if sequence.modes and shown.mode not in sequence.modes:
+            continue
         for command in sequence.commands:
             if (await cli.run(command, sequence.dialog, quit_pager=True)).shown is None:
                 await cli.leave_question()
     return notices
-
-
-def _terminal_commands(platform: Platform, shown: ShownPrompt) -> list[CommandSequence]:
-    """The commands to type in that mode after a login."""
-    terminal = platform.terminal
-    width = (CommandSequence(commands=(one.command.format(columns=one.columns),), modes=one.modes) for one in terminal.width)
-    sequences = (*terminal.paging_off, *width, *terminal.setup)
-    return [sequence for sequence in sequences if not sequence.modes or shown.mode in sequence.modes]

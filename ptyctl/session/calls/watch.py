@@ -32,7 +32,8 @@ async def watch(session: Session, from_offset: int | None = None) -> AsyncGenera
                 yield WatchItem(kind="end", raw_offset=session.stream.raw_size)
                 return
             else:
-                await session.signal.wait(watcher.due())
+                lease = session.lease()
+                await session.signal.wait(lease.expires_at if lease else None)  # the lease expires without a signal
     finally:
         unsubscribe()
 
@@ -66,11 +67,6 @@ class _Watcher:
             self._last_state = state
             return WatchItem(kind="terminal", **self._terminal())
         return self._next_output() or self._next_event()
-
-    def due(self) -> float | None:
-        """Return when the lease expires, on the loop's clock: the only change without a signal."""
-        lease = self._session.lease()
-        return lease.expires_at if lease is not None else None
 
     def _current_state(self) -> tuple[object, ...]:
         session = self._session
