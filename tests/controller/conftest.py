@@ -81,14 +81,14 @@ async def open_session(controller: Controller) -> AsyncIterator[Open]:
 
 
 @pytest.fixture
-def way() -> str:
+def strategy() -> str:
     """How the end of a run in `bash` is detected: "marks" or "marker". A module may override it to run its tests with both."""
     return "marks"
 
 
 @pytest.fixture
-async def bash(open_session: Open, way: str) -> SessionHandle:
-    return await open_session(**({} if way == "marks" else {"shell_integration": "off"}))
+async def bash(open_session: Open, strategy: str) -> SessionHandle:
+    return await open_session(**({} if strategy == "marks" else {"shell_integration": "off"}))
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A program for the far end of a local session: it reads lines of hex and prints the bytes.
 
-With the argument `keys` it prints, in hex, the bytes that it receives, each read in angle brackets. What follows the first
-argument is hex to print before that.
+With the argument `keys` it prints, in hex, the bytes that it receives, each read in angle brackets. The other arguments are hex
+to print first.
 """
 
 import os

@@ -29,7 +29,7 @@ from ptyctl.api.handle import SessionHandle
 #: Limit of a wait. Only a failing test reaches it.
 PATIENCE_MS = 20_000
 BASH = ("bash", "--norc", "--noprofile")
-_PUPPET = (sys.executable, "-I", "-S", str(Path(__file__).with_name("scripted_program.py")))
+_SCRIPTED_PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("scripted_program.py")))
 
 #: Creates a controller with the given settings, named as in PTYCTL_* variables.
 MakeController = Callable[..., Awaitable[Controller]]
@@ -38,8 +38,8 @@ Open = Callable[..., Awaitable[SessionHandle]]
 
 
 @pytest.fixture(params=["marks", "marker"])
-def both_ways(request: pytest.FixtureRequest) -> str:
-    """Runs the tests of `bash` with marks and with a marker, in a module that sets `way = both_ways`."""
+def each_strategy(request: pytest.FixtureRequest) -> str:
+    """Runs the tests of `bash` with marks and with a marker, in a module that sets `strategy = each_strategy`."""
     return str(request.param)
 
 
@@ -75,18 +75,18 @@ def refused(code: ErrorCode, *parts: str) -> Iterator[pytest.ExceptionInfo[Ptyct
     assert [part for part in parts if part not in shown] == []
 
 
-async def puppet(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:
+async def scripted_program(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:
     """Open a session that prints what `say` sends. Its cursor is after the greeting."""
-    return await _puppet(open_session, "say", greeting, fields)
+    return await _open_program(open_session, "say", greeting, fields)
 
 
 async def key_log(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:
     """Open a session that prints the bytes it receives, in hex."""
-    return await _puppet(open_session, "keys", greeting, fields)
+    return await _open_program(open_session, "keys", greeting, fields)
 
 
-async def _puppet(open_session: Open, role: str, greeting: tuple[bytes, ...], fields: dict[str, Any]) -> SessionHandle:
-    command = (*_PUPPET, role, *(text.hex() for text in greeting))
+async def _open_program(open_session: Open, role: str, greeting: tuple[bytes, ...], fields: dict[str, Any]) -> SessionHandle:
+    command = (*_SCRIPTED_PROGRAM, role, *(text.hex() for text in greeting))
     handle = await open_session(command=command, **fields)
     assert (await handle.read(until_regex="ready\n", timeout_ms=PATIENCE_MS)).matched
     return handle

@@ -8,7 +8,7 @@ import pytest
 
 from ptyctl.api import Controller, ErrorCode, LogReply, LogRequest, NotifyRequest
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, puppet, refused, session
+from tests.controller.session_calls import PATIENCE_MS, Open, refused, scripted_program, session
 
 pytestmark = pytest.mark.also_remote("replies of log and notify")
 
@@ -30,7 +30,7 @@ def told(reply: LogReply) -> list[tuple[str, str]]:
 
 
 async def test_lines_are_rendered_as_on_a_terminal(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     before = int(time.time() * 1000)
     await say(handle, b"\x1b[31mred\x1b[0m\r\n", b"10%\r20%\r\n", "grün\r\n".encode(), b"abc\bd")
     reply = await log(handle)
@@ -43,7 +43,7 @@ async def test_lines_are_rendered_as_on_a_terminal(open_session: Open) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 async def test_pages_together_are_the_whole_log(open_session: Open, limit: int) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await say(handle, b"".join(b"line %d\r\n" % number for number in range(9)))
     whole = await log(handle)
     lines, at = [], 0
@@ -58,7 +58,7 @@ async def test_pages_together_are_the_whole_log(open_session: Open, limit: int) 
 
 
 async def test_unfinished_line_is_repeated_on_the_next_page(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await say(handle, b"one\r\ntw")
     first = await log(handle)
     assert told(first)[-1] == ("open", "tw#")
@@ -79,7 +79,7 @@ async def test_incarnation_is_listed_once_in_its_place(open_session: Open) -> No
 
 
 async def test_very_long_line_is_split_into_parts(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await say(handle, b"x" * 100_000, b"x" * 100_000, b"x" * 100_000)
     at, text = 0, ""
     while True:
@@ -92,14 +92,14 @@ async def test_very_long_line_is_split_into_parts(open_session: Open) -> None:
 
 
 async def test_closed_session_log_can_be_read(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await say(handle, b"kept\r\n")
     await handle.close()
     assert ("line", "kept") in told(await log(handle))
 
 
 async def test_message_is_delivered_once_to_each_task(open_session: Open, controller: Controller) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     handle.task_id = "t"
     await handle.read(timeout_ms=0)
     request = {"session_id": handle.session_id, "message": "reload at\x1b[31m noon", "sender": "Ana"}

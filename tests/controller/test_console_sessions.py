@@ -157,8 +157,8 @@ async def test_console_write_without_lock_is_refused(open_session: Open, control
         await one.exec("echo x")
     (entry,) = (await session(controller, "list")).sessions or []
     assert entry.bytes_sent == 0
-    await read(one, timeout_ms=0)  # reading needs none
-    await one.resize(100, 30)  # nor has a resize to have one, as long as nobody else has
+    await read(one, timeout_ms=0)  # a read needs no lock
+    await one.resize(100, 30)  # nor does a resize, unless another task holds it
 
 
 async def test_console_with_shell_platform_reports_exit_codes(open_session: Open) -> None:

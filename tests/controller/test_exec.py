@@ -13,12 +13,12 @@ from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, ref
 
 
 @pytest.fixture(params=["marks", "marker"])
-def way(request: pytest.FixtureRequest) -> str:
+def strategy(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.mark.also_remote("every field of a reply")
-async def test_exec_reply_has_all_fields(bash: SessionHandle, way: str) -> None:
+async def test_exec_reply_has_all_fields(bash: SessionHandle, strategy: str) -> None:
     before = time.time() * 1000
     reply = await bash.exec("echo hi")
     payload = reply.payload()
@@ -31,7 +31,7 @@ async def test_exec_reply_has_all_fields(bash: SessionHandle, way: str) -> None:
         "stdout": "hi\n",
         "stderr": "",
         "exit_code": 0,
-        "done_reason": way,
+        "done_reason": strategy,
         "prompt_detected": False,
         "error_hints": [],
         "timed_out": False,
@@ -71,13 +71,13 @@ async def test_exit_code_is_reported(bash: SessionHandle, code: int) -> None:
         ("set -e; true; set +e", 0),
     ],
 )
-async def test_exit_code_of_command_kinds(bash: SessionHandle, way: str, command: str, code: int) -> None:
+async def test_exit_code_of_command_kinds(bash: SessionHandle, strategy: str, command: str, code: int) -> None:
     reply = await bash.exec(command)
     if code in (1, 2) and reply.exit_code != code:
         assert reply.exit_code in (1, 2)  # which of the two a shell gives is its own affair
     else:
         assert reply.exit_code == code
-    assert reply.done_reason == way
+    assert reply.done_reason == strategy
     assert (await bash.exec("echo after")).stdout == "after\n"
 
 
@@ -119,9 +119,9 @@ async def test_exit_code_of_command_kinds(bash: SessionHandle, way: str, command
         ("printf '%0.s=' $(seq 1 300); echo", "=" * 300 + "\n"),
     ],
 )
-async def test_output_is_exact(bash: SessionHandle, way: str, command: str, output: str) -> None:
+async def test_output_is_exact(bash: SessionHandle, strategy: str, command: str, output: str) -> None:
     reply = await bash.exec(command)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, way)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, strategy)
 
 
 async def test_marker_text_in_output_is_kept(open_session: Open) -> None:
@@ -159,10 +159,10 @@ async def test_output_before_a_run_is_excluded(bash: SessionHandle) -> None:
 @pytest.mark.parametrize(
     "command", ["sh -c 'echo so far; kill -INT $$'; :", "echo so far; bash --norc --noprofile", "echo so far; exec bash --norc"]
 )
-async def test_run_ends_at_prompt_without_mark(bash: SessionHandle, way: str, command: str) -> None:
+async def test_run_ends_at_prompt_without_mark(bash: SessionHandle, strategy: str, command: str) -> None:
     await bash.exec("true")
     reply = await bash.exec(command, timeout_ms=PATIENCE_MS)
-    if way == "marks" and "INT" in command:  # the shell itself was there all the time
+    if strategy == "marks" and "INT" in command:  # the shell itself was there all the time
         assert (reply.done_reason, reply.exit_code, reply.exit_code_reason) == ("marks", 130, None)
     else:
         assert (reply.done_reason, reply.exit_code, reply.prompt_detected) == ("prompt", None, True)

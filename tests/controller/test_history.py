@@ -10,14 +10,25 @@ import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, MakeController, Open, heard, puppet, read, refused, say, session, until
+from tests.controller.session_calls import (
+    PATIENCE_MS,
+    MakeController,
+    Open,
+    heard,
+    read,
+    refused,
+    say,
+    scripted_program,
+    session,
+    until,
+)
 
 WINDOW = 4096
 
 
 async def with_window(make_controller: MakeController, open_session: Open, **settings: int) -> SessionHandle:
     controller = await make_controller(**{"window_bytes": WINDOW, **settings})
-    return await puppet(open_session, on=controller)
+    return await scripted_program(open_session, on=controller)
 
 
 async def everything(handle: SessionHandle, cursor: str = "0", **fields: object) -> str:
@@ -114,7 +125,7 @@ async def test_closed_session_history_can_be_read(make_controller: MakeControlle
 
 @pytest.mark.also_remote("reply of a waiting call")
 async def test_close_ends_a_waiting_read(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     waiting = asyncio.create_task(read(handle, until_regex="never", timeout_ms=PATIENCE_MS))
     await asyncio.sleep(0)
     await handle.close()
@@ -191,7 +202,7 @@ async def test_exec_past_the_quota_reports_missing_output(make_controller: MakeC
     ],
 )
 async def test_waiting_for_input_is_detected(open_session: Open, said: bytes, waiting: bool) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     hints = {"wait_for_regexes": [r"(?i)password:\s*", r"\[y/n\]"]}
     await say(handle, said)
     reply = await handle.read(until_idle_ms=200, timeout_ms=PATIENCE_MS, input_hints=hints)
@@ -200,6 +211,6 @@ async def test_waiting_for_input_is_detected(open_session: Open, said: bytes, wa
 
 
 async def test_waiting_for_input_is_absent_without_hints(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await say(handle, b"Password: ")
     assert (await handle.read(until_idle_ms=100, timeout_ms=PATIENCE_MS)).waiting_for_input is None

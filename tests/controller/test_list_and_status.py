@@ -9,14 +9,14 @@ import pytest
 
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, puppet, read, session, write
+from tests.controller.session_calls import PATIENCE_MS, Open, read, scripted_program, session, write
 
 pytestmark = pytest.mark.also_remote("replies of list and status")
 
 
 async def test_list_has_an_entry_for_each_session(controller: Controller, open_session: Open) -> None:
     before = int(time.time() * 1000)
-    one = await puppet(open_session, pty={"cols": 100, "rows": 30}, platform="generic")
+    one = await scripted_program(open_session, pty={"cols": 100, "rows": 30}, platform="generic")
     two = await open_session(session_type="console", device_id="rack-1", acquire_lock=True, task_id="task-1")
     await one.read(timeout_ms=0)
     reply = await session(controller, "list")
@@ -59,7 +59,7 @@ async def test_list_reports_capabilities(controller: Controller) -> None:
 
 
 async def test_bytes_sent_and_received_are_counted(controller: Controller, open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await write(handle, data=b"\xff\x1b[1m".hex() + "\n")
     await handle.read(until_idle_ms=100, timeout_ms=PATIENCE_MS)
     (entry,) = (await session(controller, "list")).sessions or []

@@ -12,7 +12,18 @@ import pytest
 from ptyctl.api import ErrorCode
 from ptyctl.api.errors import NextStep
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, config, execute, puppet, read, refused, session, until, write
+from tests.controller.session_calls import (
+    PATIENCE_MS,
+    Open,
+    config,
+    execute,
+    read,
+    refused,
+    scripted_program,
+    session,
+    until,
+    write,
+)
 
 
 def held_by(holder: str) -> str:
@@ -221,7 +232,7 @@ async def test_responses_stop_when_the_lock_is_lost(bash: SessionHandle) -> None
 
 
 async def test_concurrent_writes_do_not_interleave(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     one, two = b"a" * 30_000, b"b" * 30_000
     await asyncio.gather(*(write(handle, data=text.hex() + "\n") for text in (one, two, one, two)))
     reply = await handle.read(until_idle_ms=300, max_bytes=200_000, timeout_ms=PATIENCE_MS)

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from ptyctl.api import ErrorCode
-from tests.controller.session_calls import Open, config, puppet, refused
+from tests.controller.session_calls import Open, config, refused, scripted_program
 
 
 @pytest.mark.also_remote("replies of pace")
 async def test_pace_is_set_shown_and_removed(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     assert (await config(handle, "get")).pace is None
     told = (await config(handle, "pace", line_delay_ms=20)).pace
     assert told is not None
@@ -25,7 +25,7 @@ async def test_pace_is_set_shown_and_removed(open_session: Open) -> None:
 
 
 async def test_pace_change_is_refused_while_another_holds_the_lock(open_session: Open) -> None:
-    handle = await puppet(open_session, acquire_lock=True, task_id="t")
+    handle = await scripted_program(open_session, acquire_lock=True, task_id="t")
     with refused(ErrorCode.LOCKED):
         await config(handle, "pace", chars_per_s=10, task_id="u")
     with refused(ErrorCode.INVALID_ARGUMENT, "chars_per_s"):

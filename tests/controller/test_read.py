@@ -10,7 +10,7 @@ import pytest
 
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, heard, puppet, read, refused, say
+from tests.controller.session_calls import PATIENCE_MS, Open, heard, read, refused, say, scripted_program
 
 pytestmark = pytest.mark.also_remote("every field of a reply, and refused requests")
 
@@ -18,7 +18,7 @@ BYTES_OF_A_CHARACTER = "€".encode()
 
 
 async def test_read_reply_has_all_fields(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"hello\r\n", b"hello\n")
     assert cursor == "6"
     reply = await read(handle, cursor=cursor, timeout_ms=0)
@@ -41,7 +41,7 @@ async def test_read_reply_has_all_fields(open_session: Open) -> None:
 
 
 async def test_read_without_cursor_starts_at_the_end(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     reply = await read(handle, timeout_ms=50)
     assert (reply.chunk, reply.timed_out, reply.next_cursor) == ("", True, "6")
     waiting = asyncio.create_task(read(handle, timeout_ms=PATIENCE_MS))
@@ -54,7 +54,7 @@ async def test_read_without_cursor_starts_at_the_end(open_session: Open) -> None
 
 
 async def test_read_without_condition_returns_available_output(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"x" * 100)
     begun = time.monotonic()
     assert (await read(handle, cursor=cursor, timeout_ms=PATIENCE_MS)).chunk == "x" * 100
@@ -62,7 +62,7 @@ async def test_read_without_condition_returns_available_output(open_session: Ope
 
 
 async def test_consecutive_reads_return_everything(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     text = "".join(f"{number} é€😀\n" for number in range(3_000))
     cursor = await heard(handle, text.encode())
     seen = ""
@@ -76,7 +76,7 @@ async def test_consecutive_reads_return_everything(open_session: Open) -> None:
 
 
 async def test_zero_timeout_never_waits(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     for fields in ({}, {"until_regex": "never"}):
         begun = time.monotonic()
         reply = await handle.read(timeout_ms=0, **fields)
@@ -86,7 +86,7 @@ async def test_zero_timeout_never_waits(open_session: Open) -> None:
 
 @pytest.mark.parametrize("max_bytes", [1, 2, 3, 4])
 async def test_chunk_never_ends_inside_a_character(open_session: Open, max_bytes: int) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     text = "a€b😀é"
     cursor = await heard(handle, text.encode())
     chunks = []
@@ -99,14 +99,14 @@ async def test_chunk_never_ends_inside_a_character(open_session: Open, max_bytes
 
 
 async def test_incomplete_character_is_awaited(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     waiting = asyncio.create_task(read(handle, cursor=handle.cursor, timeout_ms=PATIENCE_MS))
     await say(handle, BYTES_OF_A_CHARACTER[:1], BYTES_OF_A_CHARACTER[1:])
     assert (await waiting).chunk == "€"
 
 
 async def test_incomplete_character_is_left_for_the_next_read(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await say(handle, b"price: " + BYTES_OF_A_CHARACTER[:2])
     first = await handle.read(timeout_ms=PATIENCE_MS)
     assert first.chunk == "price: "
@@ -115,7 +115,7 @@ async def test_incomplete_character_is_left_for_the_next_read(open_session: Open
 
 
 async def test_stale_incomplete_character_is_replaced(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"x" + BYTES_OF_A_CHARACTER[:2])
     reply = await read(handle, cursor=cursor, until_idle_ms=300, timeout_ms=PATIENCE_MS)
     assert (reply.chunk, reply.next_cursor) == ("x\ufffd", str(int(cursor) + 3))
@@ -126,7 +126,7 @@ async def test_stale_incomplete_character_is_replaced(open_session: Open) -> Non
 
 
 async def test_invalid_utf_8_is_replaced(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     raw = b"a\xff\xfe\x80b\xc3(\xe2\x28\xa1z"
     cursor = await heard(handle, raw)
     assert (await read(handle, cursor=cursor, timeout_ms=0)).chunk == raw.decode("utf-8", "replace")
@@ -139,14 +139,14 @@ async def test_invalid_utf_8_is_replaced(open_session: Open) -> None:
     [*((cursor, "not a number") for cursor in ("ten", "", "1.5", "٣", "-")), ("-1", "negative"), ("7", "past the end")],
 )
 async def test_invalid_cursor_is_refused(open_session: Open, cursor: str, part: str) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     with refused(ErrorCode.INVALID_ARGUMENT, "cursor", part):
         await read(handle, cursor=cursor, timeout_ms=0)
     assert (await read(handle, cursor="6", timeout_ms=0)).chunk == ""
 
 
 async def test_tail_returns_the_last_lines(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await heard(handle, b"one\ntwo\nthree\n$ ")
 
     async def tail(**fields: object) -> str | None:

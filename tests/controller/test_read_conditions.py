@@ -9,12 +9,12 @@ import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, heard, puppet, read, refused, say
+from tests.controller.session_calls import PATIENCE_MS, Open, heard, read, refused, say, scripted_program
 
 
 @pytest.mark.also_remote("reply fields")
 async def test_read_until_regex_ends_with_the_match(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     waiting = asyncio.create_task(read(handle, cursor=handle.cursor, until_regex=r"b+\d", timeout_ms=PATIENCE_MS))
     await say(handle, b"aaa", b"bb", b"b7 and more")
     reply = await waiting
@@ -24,14 +24,14 @@ async def test_read_until_regex_ends_with_the_match(open_session: Open) -> None:
 
 
 async def test_include_match_false_excludes_the_match(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"before STOP after")
     reply = await read(handle, cursor=cursor, until_regex="STOP", include_match=False, timeout_ms=PATIENCE_MS)
     assert (reply.chunk, reply.matched, reply.next_cursor) == ("before ", True, str(int(cursor) + len("before STOP")))
 
 
 async def test_anchors_match_cursor_and_end(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"first\nsecond\nthird")
 
     async def matches(pattern: str, at: int = 0) -> bool:
@@ -49,7 +49,7 @@ async def test_anchors_match_cursor_and_end(open_session: Open) -> None:
 
 
 async def test_patterns_match_utf_8(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, "Größe: 5 €!".encode())
     assert (await read(handle, cursor=cursor, until_regex="öß", timeout_ms=0)).chunk == "Größ"
     assert (await read(handle, cursor=cursor, until_regex="5 .!", timeout_ms=0)).matched
@@ -57,7 +57,7 @@ async def test_patterns_match_utf_8(open_session: Open) -> None:
 
 
 async def test_split_match_is_found(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     waiting = asyncio.create_task(read(handle, cursor=handle.cursor, until_regex="login: €$", timeout_ms=PATIENCE_MS))
     for byte in b"noise login: lo" + b"\x1b[1m" + "gin: €".encode():
         await say(handle, bytes([byte]))
@@ -65,7 +65,7 @@ async def test_split_match_is_found(open_session: Open) -> None:
 
 
 async def test_text_before_the_cursor_is_not_matched(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"needle")
     reply = await read(handle, cursor=str(int(cursor) + 1), until_regex="needle", timeout_ms=50)
     assert (reply.matched, reply.timed_out, reply.chunk) == (False, True, "eedle")
@@ -89,14 +89,14 @@ async def test_text_before_the_cursor_is_not_matched(open_session: Open) -> None
     ],
 )
 async def test_invalid_pattern_is_refused(open_session: Open, pattern: str, parts: list[str]) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     with refused(ErrorCode.INVALID_ARGUMENT, *parts):
         await read(handle, until_regex=pattern)
 
 
 @pytest.mark.also_remote("concurrent calls")
 async def test_pathological_pattern_does_not_block_other_calls(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"a" * 200_000)
     begun = time.monotonic()
     reply = await read(handle, cursor=cursor, until_regex="(a+)+b|(a|aa)+c", timeout_ms=0, max_bytes=300_000)
@@ -105,7 +105,7 @@ async def test_pathological_pattern_does_not_block_other_calls(open_session: Ope
 
 
 async def test_read_until_idle_returns_after_silence(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     waiting = asyncio.create_task(read(handle, cursor=handle.cursor, until_idle_ms=400, timeout_ms=PATIENCE_MS))
     for _ in range(5):
         await say(handle, b"tick ")
@@ -115,7 +115,7 @@ async def test_read_until_idle_returns_after_silence(open_session: Open) -> None
 
 
 async def test_idle_time_starts_with_the_call(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     await asyncio.sleep(0.3)
     begun = time.monotonic()
     reply = await read(handle, until_idle_ms=200, timeout_ms=PATIENCE_MS)
@@ -124,7 +124,7 @@ async def test_idle_time_starts_with_the_call(open_session: Open) -> None:
 
 
 async def test_match_takes_precedence_over_idle(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"here it is")
     reply = await read(handle, cursor=cursor, until_regex="it", until_idle_ms=1, timeout_ms=PATIENCE_MS)
     assert (reply.matched, reply.idle_reached, reply.chunk) == (True, False, "here it")
@@ -138,7 +138,7 @@ async def test_idle_longer_than_timeout_is_refused(bash: SessionHandle) -> None:
 
 
 async def test_max_bytes_ends_a_read(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"0123456789")
     for fields in ({"until_idle_ms": 5_000}, {"until_regex": "9"}, {}):
         reply = await read(handle, cursor=cursor, max_bytes=4, timeout_ms=PATIENCE_MS, **fields)
@@ -146,7 +146,7 @@ async def test_max_bytes_ends_a_read(open_session: Open) -> None:
 
 
 async def test_match_within_max_bytes_is_reported(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     cursor = await heard(handle, b"0123456789")
     assert (await read(handle, cursor=cursor, max_bytes=4, until_regex="3", timeout_ms=0)).matched
     assert not (await read(handle, cursor=cursor, max_bytes=4, until_regex="4", timeout_ms=0)).matched

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, both_ways, execute, read
+from tests.controller.session_calls import PATIENCE_MS, Open, each_strategy, execute, read
 
-way = both_ways
+strategy = each_strategy
 
 
 async def test_rc_mode_false_reports_no_exit_code(bash: SessionHandle) -> None:

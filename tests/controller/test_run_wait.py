@@ -9,13 +9,13 @@ import pytest
 
 from ptyctl.api import ErrorCode, ExecRequest, IoRequest
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, both_ways, execute, read, refused
+from tests.controller.session_calls import PATIENCE_MS, Open, each_strategy, execute, read, refused
 
-way = both_ways
+strategy = each_strategy
 
 
 @pytest.mark.also_remote("timeout of a call")
-async def test_timeout_leaves_the_run_running(bash: SessionHandle, way: str) -> None:
+async def test_timeout_leaves_the_run_running(bash: SessionHandle, strategy: str) -> None:
     first = await bash.exec("echo begun; sleep 0.6; echo ended; (exit 5)", timeout_ms=300)
     assert (first.done_reason, first.timed_out, first.exit_code, first.stdout) == ("timeout", True, None, "begun\n")
     assert first.exit_code_reason
@@ -23,7 +23,7 @@ async def test_timeout_leaves_the_run_running(bash: SessionHandle, way: str) -> 
     second = await bash.wait(first.block_id, timeout_ms=50)
     assert (second.done_reason, second.stdout, second.block_id) == ("timeout", "begun\n", first.block_id)
     third = await bash.wait(first.block_id, timeout_ms=PATIENCE_MS)
-    assert (third.done_reason, third.timed_out, third.exit_code) == (way, False, 5)
+    assert (third.done_reason, third.timed_out, third.exit_code) == (strategy, False, 5)
     assert third.stdout == "begun\nended\n"
     assert third.cursor == first.cursor
     assert third.duration_ms >= 600
@@ -87,16 +87,16 @@ async def test_close_ends_waiting_calls(bash: SessionHandle) -> None:
     assert (reply.done_reason, reply.stdout, reply.exit_code) == ("cancelled", "begun\n", None)
 
 
-async def test_cancel_after_interrupts_the_run(bash: SessionHandle, way: str) -> None:
+async def test_cancel_after_interrupts_the_run(bash: SessionHandle, strategy: str) -> None:
     reply = await bash.exec("echo begun; sleep 60; echo never", cancel_after_ms=500, timeout_ms=PATIENCE_MS)
     assert reply.done_reason == "cancelled"
-    expected = (130, None) if way == "marks" else (None, "interrupted")
+    expected = (130, None) if strategy == "marks" else (None, "interrupted")
     assert (reply.exit_code, reply.exit_code_reason) == expected
     assert reply.stdout.startswith("begun\n")
     assert "never" not in reply.stdout
     assert 500 <= reply.duration_ms < PATIENCE_MS
     reply = await bash.exec("echo quick", cancel_after_ms=5_000)
-    assert (reply.stdout, reply.done_reason) == ("quick\n", way)
+    assert (reply.stdout, reply.done_reason) == ("quick\n", strategy)
 
 
 async def test_cancel_after_applies_without_a_waiting_call(bash: SessionHandle) -> None:
@@ -105,7 +105,7 @@ async def test_cancel_after_applies_without_a_waiting_call(bash: SessionHandle) 
     assert reply.done_reason == "cancelled"
 
 
-async def test_command_that_handles_interrupt_continues(bash: SessionHandle, way: str) -> None:
+async def test_command_that_handles_interrupt_continues(bash: SessionHandle, strategy: str) -> None:
     running = asyncio.create_task(
         bash.exec("sh -c 'trap \"echo caught\" INT; echo ready; sleep 1; echo ended; exit 6'", timeout_ms=PATIENCE_MS)
     )
@@ -113,7 +113,7 @@ async def test_command_that_handles_interrupt_continues(bash: SessionHandle, way
     await read(bash, cursor=ready.next_cursor, until_idle_ms=200, timeout_ms=PATIENCE_MS)
     await bash.key("ctrl_c")
     reply = await running
-    assert (reply.done_reason, reply.exit_code) == (way, 6)
+    assert (reply.done_reason, reply.exit_code) == (strategy, 6)
     assert reply.stdout.endswith("caught\nended\n")
 
 
@@ -129,30 +129,30 @@ async def test_waiting_after_ignored_interrupt_uses_no_cpu(bash: SessionHandle) 
     assert time.process_time() - before < 0.7
 
 
-async def test_until_regex_ignores_the_echo(bash: SessionHandle, way: str) -> None:
+async def test_until_regex_ignores_the_echo(bash: SessionHandle, strategy: str) -> None:
     reply = await bash.exec("sleep 0.5 && echo done", until_regex="done", timeout_ms=PATIENCE_MS)
-    assert reply.done_reason in ("until_regex", way)  # its end may come with the match
+    assert reply.done_reason in ("until_regex", strategy)  # its end may come with the match
     assert reply.stdout.strip() == "done"
     assert reply.duration_ms >= 500
     assert reply.timed_out is False
 
 
-async def test_until_regex_starts_at_the_output(bash: SessionHandle, way: str) -> None:
+async def test_until_regex_starts_at_the_output(bash: SessionHandle, strategy: str) -> None:
     for pattern in ("^hi", "^h", "(?m)^hi$"):
         reply = await bash.exec("echo hi; sleep 0.3", until_regex=pattern, timeout_ms=PATIENCE_MS)
         assert reply.done_reason == "until_regex"
         await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)
     reply = await bash.exec("echo hi", until_regex="^never", timeout_ms=PATIENCE_MS)
-    assert (reply.done_reason, reply.exit_code) == (way, 0)  # the run's end ends the wait too
+    assert (reply.done_reason, reply.exit_code) == (strategy, 0)  # the run's end ends the wait too
 
 
-async def test_until_regex_matches_in_running_run(bash: SessionHandle, way: str) -> None:
+async def test_until_regex_matches_in_running_run(bash: SessionHandle, strategy: str) -> None:
     reply = await bash.exec("echo listening; sleep 1; echo closed; (exit 4)", until_regex="listening\n", timeout_ms=PATIENCE_MS)
     assert (reply.done_reason, reply.stdout, reply.exit_code) == ("until_regex", "listening\n", None)
     with refused(ErrorCode.BUSY, reply.block_id):
         await bash.exec("echo other")
     reply = await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("listening\nclosed\n", 4, way)
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("listening\nclosed\n", 4, strategy)
 
 
 async def test_until_idle_returns_after_silence(bash: SessionHandle) -> None:

@@ -13,14 +13,25 @@ from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.local import LocalController
 from tests.controller.conversation import Pty
-from tests.controller.session_calls import BASH, PATIENCE_MS, MakeController, Open, key_log, puppet, read, refused, say, until
+from tests.controller.session_calls import (
+    BASH,
+    PATIENCE_MS,
+    MakeController,
+    Open,
+    key_log,
+    read,
+    refused,
+    say,
+    scripted_program,
+    until,
+)
 
 SIZE = {"cols": 40, "rows": 5}
 
 
 @pytest.fixture
 async def handle(open_session: Open) -> SessionHandle:
-    return await puppet(open_session, pty=SIZE)
+    return await scripted_program(open_session, pty=SIZE)
 
 
 def pty_of(handle: SessionHandle) -> Pty:

@@ -23,9 +23,9 @@ SHELLS = {
     "fish": ("fish", "--no-config"),
     "busybox": ("busybox", "sh"),
 }
-#: These can announce their commands by themselves: how the end of a run is known in the others, and when that is off.
+#: These shells send marks, unless shell integration is off; the others never do.
 MARKED = {"bash", "bash without a line editor", "zsh with its own files", "fish"}
-#: What quoting, history, line editors and terminals trip over.
+#: Text with a special meaning for quoting, history, line editors or terminals.
 NASTY = [
     *"\"'$`\\!%#*~{}[]()<>|&;= \n\t\r\x01\x03\x04\x1a\x1b\x7f",
     "é",
@@ -38,12 +38,11 @@ NASTY = [
     "\x1b[201~",
     "x" * 200,
 ]
-#: Not a POSIX shell: these are the others.
 POSIX = [name for name in SHELLS if name != "fish"]
 WITHOUT = " without marks"
 
 
-def _ways(names: Iterable[str]) -> list[str]:
+def _with_and_without_marks(names: Iterable[str]) -> list[str]:
     return [*names, *(name + WITHOUT for name in names if name in MARKED)]
 
 
@@ -51,18 +50,18 @@ def _ways(names: Iterable[str]) -> list[str]:
 async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Path) -> SessionHandle:
     command = SHELLS[request.param.removesuffix(WITHOUT)]
     require_program(command[0], command[0])
-    (tmp_path / ".zshrc").touch()  # without one it asks questions
+    (tmp_path / ".zshrc").touch()  # zsh without one starts its set-up dialog
     off = {"shell_integration": "off"} if request.param.endswith(WITHOUT) else {}
     return await open_session(command=command, env={"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path)}, **off)
 
 
 @pytest.fixture
-def way(request: pytest.FixtureRequest) -> str:
+def strategy(request: pytest.FixtureRequest) -> str:
     return "marks" if request.node.callspec.params["shell"] in MARKED else "marker"
 
 
-in_each = pytest.mark.parametrize("shell", _ways(SHELLS), indirect=True)
-in_each_posix = pytest.mark.parametrize("shell", _ways(POSIX), indirect=True)
+in_each = pytest.mark.parametrize("shell", _with_and_without_marks(SHELLS), indirect=True)
+in_each_posix = pytest.mark.parametrize("shell", _with_and_without_marks(POSIX), indirect=True)
 
 
 @in_each
@@ -94,7 +93,7 @@ async def test_previous_status_does_not_trigger_set_e(shell: SessionHandle) -> N
 
 
 @in_each
-async def test_output_is_exact(shell: SessionHandle, way: str) -> None:
+async def test_output_is_exact(shell: SessionHandle, strategy: str) -> None:
     for command, output in (
         ("echo hi", "hi\n"),
         ("printf 'no newline'", "no newline"),
@@ -106,7 +105,7 @@ async def test_output_is_exact(shell: SessionHandle, way: str) -> None:
         ("printf '%s' 'two  blanks '", "two  blanks "),
     ):
         reply = await shell.exec(command)
-        assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, way), command
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (output, 0, strategy), command
 
 
 @in_each

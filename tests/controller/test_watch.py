@@ -12,7 +12,7 @@ import pytest
 from ptyctl.api import Controller, ErrorCode, WatchItem, WatchRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.screen import ScreenModel
-from tests.controller.session_calls import PATIENCE_MS, Open, puppet, refused, say, session
+from tests.controller.session_calls import PATIENCE_MS, Open, refused, say, scripted_program, session
 
 pytestmark = pytest.mark.also_remote("items, flow control and cancellation of a stream")
 
@@ -41,7 +41,7 @@ async def output(watch: Watching, size: int) -> bytes:
 
 
 async def test_watch_starts_with_screen_and_continues_with_every_byte(open_session: Open) -> None:
-    handle = await puppet(open_session, b"\x1b[2J\x1b[3;5Hhello\x1b]0;a title\x07")
+    handle = await scripted_program(open_session, b"\x1b[2J\x1b[3;5Hhello\x1b]0;a title\x07")
     watch = watching(handle)
     begin = await anext(watch)
     assert (begin.kind, begin.cols, begin.rows, begin.state, begin.mode) == ("begin", 120, 40, "open", "idle")
@@ -123,7 +123,7 @@ async def test_block_deltas_are_its_output(bash: SessionHandle) -> None:
 
 
 async def test_slow_watcher_does_not_delay_the_session(open_session: Open) -> None:
-    handle = await puppet(open_session)
+    handle = await scripted_program(open_session)
     slow = watching(handle)
     await anext(slow)
     quick = watching(handle)

@@ -11,7 +11,17 @@ import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, execute, key_log, puppet, read, refused, until_ended, write
+from tests.controller.session_calls import (
+    PATIENCE_MS,
+    Open,
+    execute,
+    key_log,
+    read,
+    refused,
+    scripted_program,
+    until_ended,
+    write,
+)
 
 pytestmark = pytest.mark.also_remote("keys, text and binary data in requests")
 
@@ -85,7 +95,7 @@ async def test_cursor_keys_follow_application_mode(open_session: Open) -> None:
     for key, expected in IN_APPLICATION_MODE.items():
         await handle.key(key)
         assert await typed(handle, expected.encode()) == expected.encode(), key
-    off = await puppet(open_session, f"{ESC}[?1h{ESC}[?1l".encode())
+    off = await scripted_program(open_session, f"{ESC}[?1h{ESC}[?1l".encode())
     reply = await off.key("up")
     assert reply.bytes_written == 3
 

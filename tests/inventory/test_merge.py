@@ -17,11 +17,11 @@ tables = st.dictionaries(keys, leaves | st.dictionaries(keys, leaves, max_size=3
 
 
 def paths(table: Any) -> dict[tuple[str, ...], Any]:
-    """Each leaf by the way to it; an empty table is a leaf too."""
+    """Each leaf by its path; an empty table is a leaf too."""
     found: dict[tuple[str, ...], Any] = {}
     for key, value in table.items():
         if isinstance(value, dict) and value:
-            found.update({(key, *way): leaf for way, leaf in paths(value).items()})
+            found.update({(key, *path): leaf for path, leaf in paths(value).items()})
         else:
             found[(key,)] = value
     return found
@@ -33,8 +33,8 @@ def test_last_table_with_a_value_wins(given_tables: list[dict[str, Any]]) -> Non
     assert merged.keys() == {key for table in given_tables for key in table}
     if given_tables:
         last = paths(given_tables[-1])
-        assert {way: leaf for way, leaf in paths(merged).items() if way in last and leaf != {}} == {
-            way: leaf for way, leaf in last.items() if leaf != {}
+        assert {path: leaf for path, leaf in paths(merged).items() if path in last and leaf != {}} == {
+            path: leaf for path, leaf in last.items() if leaf != {}
         }
 
 

@@ -30,8 +30,8 @@ def fewest_moves(edges: set[tuple[str, str]], source: str, target: str) -> int |
     """The length of the shortest path, by trying all paths."""
     for length in range(len(NAMES)):
         for between in itertools.product(NAMES, repeat=max(length - 1, 0)):
-            way = [source, *between, target] if length else [source]
-            if way[-1] == target and all(step in edges for step in itertools.pairwise(way)):
+            path = [source, *between, target] if length else [source]
+            if path[-1] == target and all(step in edges for step in itertools.pairwise(path)):
                 return length
     return None
 

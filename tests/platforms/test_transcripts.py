@@ -106,7 +106,10 @@ class TestTours:
         transcript, platform = load_transcript(name), PLATFORMS[load_transcript(name).platform]
         modes = {mode.platform_mode or mode_name for mode_name, mode in transcript.modes.items()}
         moves = [(source, move.commands) for source in modes for to, move in platform.modes[source].to.items() if to in modes]
-        typed = [(way.modes, way.commands) for way in (*platform.terminal.paging_off, *platform.save, *platform.exit)]
+        typed = [
+            (procedure.modes, procedure.commands)
+            for procedure in (*platform.terminal.paging_off, *platform.save, *platform.exit)
+        ]
         lines = {command.line for mode in transcript.modes.values() for command in mode.commands}
         for sources, commands in (*typed, *(((source,), commands) for source, commands in moves)):
             if not sources or modes.intersection(sources):
