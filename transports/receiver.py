@@ -25,7 +25,8 @@ class Receiver(ABC):
         """Handle the end of the channel: ChannelEnded, ChannelClosed or ChannelBroken. Called once, after the last byte."""
 
     def drained(self) -> None:
-        """Handle that the kernel's receive buffer is empty for now. Optional; not every channel can detect it."""
+        """Handle an empty receive buffer of the kernel: nothing more can be read now. Optional; not every channel can detect
+        it."""
         return
 
     def data_received(self, data: bytes) -> None:

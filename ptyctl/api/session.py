@@ -94,7 +94,7 @@ class Expect(Value):
     settle_ms: int | None = Field(default=None, ge=0, le=10_000)
 
     def replaced_by(self, given: Expect) -> Expect:
-        """Return these patterns, replaced by those that are given."""
+        """Return a copy in which the fields set in `given` replace these."""
         return self.model_copy(update=given.model_dump(exclude_none=True))
 
 

@@ -43,7 +43,7 @@ class DescriptorStore(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Close the store's duplicate, if there is one."""
+        """Close the store's duplicate of the descriptor `name`, if there is one."""
         ...
 
     def retrieve_all(self) -> dict[str, int]:

@@ -107,7 +107,7 @@ class SessionFactory:
         session.events.note("session_reconnected", incarnation=session.incarnation)
 
     async def restart(self, session: Session) -> None:
-        """Start a new incarnation of a session where it was connected before.
+        """Start a new incarnation of a session, connected to the same destination as before.
 
         Raises:
             PtyctlError: UNSUPPORTED if the destination is not known; the errors of the inventory, the connection and the login.
@@ -115,7 +115,7 @@ class SessionFactory:
         await self._connect(session, await self._find_destination(session))
 
     async def _find_destination(self, session: Session) -> Destination:
-        """Return where a session leads; a device of the inventory is resolved again."""
+        """Return the destination of a session; an inventory device is looked up again."""
         if session.spec.device is not None:
             return await self._destinations.resolve_device(session.spec.device)
         default = CONVERSATION if session.spec.conversation_id is not None else None

@@ -62,9 +62,9 @@ def answering_program(argv: Sequence[str]) -> str:
 
 
 def shell_change(command: str) -> ShellChange:
-    """Return whether a command line starts another shell or leaves the current one.
+    """Return `yes`, `maybe` or `no`: whether a command line starts another shell or leaves the current one.
 
-    After `yes`, any kind of prompt is a shell's prompt. A command with unbalanced quotes returns `no`.
+    After `yes`, callers accept any shell's prompt. A command with unbalanced quotes returns `no`.
     """
     lexer = shlex.shlex(command.replace("\n", ";"), posix=True, punctuation_chars=True)
     lexer.commenters = ""

@@ -58,7 +58,7 @@ def peer_credentials(link: socket.socket) -> PeerCredentials:
 
 
 def open_connection(runtime_dir: RuntimeDir, hello: bytes, *, start: bool = True) -> socket.socket:
-    """Connect, send `hello`, and return the socket once the daemon accepted it. Retries if the daemon is just exiting.
+    """Connect, send `hello`, and return the socket once the daemon has accepted it. Retries while an old daemon exits.
 
     Raises:
         DaemonError, OSError; ConnectionRefusedError if no daemon is up and `start` is False.
@@ -185,7 +185,10 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _start(runtime_dir: RuntimeDir) -> DaemonError | None:
-    """Start the daemon and wait until it listens, which it signals by closing its standard output."""
+    """Start the daemon and wait until it listens, which it signals by closing its standard output.
+
+    Return the error if it did not start.
+    """
     from subprocess import DEVNULL, PIPE, Popen
 
     log = _open_log(runtime_dir)

@@ -59,7 +59,7 @@ class FdStore:
         self._link.sendmsg([b"keep " + name.encode()], rights)
 
     def remove(self, name: str) -> None:
-        """Close the store's duplicate, if there is one."""
+        """Close the store's duplicate of the descriptor `name`, if there is one."""
         if self._link is not None:
             with suppress(OSError):  # the store has exited and holds nothing
                 self._link.send(b"drop " + name.encode())

@@ -139,7 +139,11 @@ _SCHEMES: dict[str, Callable[[str], Value]] = {"env": _parse_environment, "file"
 
 
 def _parse_reference(value: Any) -> Any:
-    """Raises ValueError if it is not a reference. The message does not repeat it, since it may be a secret."""
+    """Return the reference to a secret that an inventory value describes.
+
+    Raises:
+        ValueError: it describes none. The message does not contain the value, which may be a secret.
+    """
     if isinstance(value, dict):
         try:
             return CommandSecret.model_validate_json(to_json(value), strict=True)

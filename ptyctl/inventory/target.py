@@ -108,7 +108,7 @@ class TargetResolver:
         self._fetched: dict[SecretReference, SecretStr] = {}
 
     async def resolve(self, name: str, device: InventoryDevice) -> Target:
-        """Return the target. Raises PtyctlError as `fetch_secret`."""
+        """Return the target of a device, with its secrets. Raises the errors of `fetch_secret`."""
         place, route = f"devices.{name}", self._route(name, device)
         request = route.address | _session_fields(name, device) | await self._transport_fields(route)
         request["timeouts"] = device.timeouts or route.fields.timeouts

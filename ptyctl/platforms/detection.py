@@ -72,7 +72,7 @@ class Detection:
         return {name: value / whole for name, value in odds.items()}
 
     def _found(self, name: str) -> Iterator[tuple[str, float]]:
-        """A description and the ratio of each sign found; each sign counts once."""
+        """Yield a description and the likelihood ratio of each sign found; each sign counts once."""
         signs = self._platforms[name].detect
         yield from _signs_in(signs.banners, _complete_lines(self._banner), "the banner")
         yield from _signs_in(signs.prompts, self._prompt[-1:] if self._prompt else (), "the prompt")

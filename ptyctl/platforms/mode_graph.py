@@ -29,7 +29,7 @@ class ModeGraph:
         """The path with the fewest transitions; empty if both modes are the same.
 
         Raises:
-            PtyctlError: UNSUPPORTED for a mode that the family does not have, or that no transition leads to.
+            PtyctlError: UNSUPPORTED for a mode that the family does not have, or if no path leads from `source` to `target`.
         """
         self.check(source)
         self.check(target)

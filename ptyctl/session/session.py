@@ -49,7 +49,7 @@ Event = TypeVar("Event")
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """The session has entered another state, or may have another channel."""
+    """The session has processed a state event: its state or its channel may have changed."""
 
     session: Session
 
@@ -247,12 +247,12 @@ class Session:
             self._enter("reconnect")
 
     def schedule_reconnect(self, at: float | None) -> None:
-        """Record when the next attempt begins on the loop's clock; None: now."""
+        """Record when the next attempt begins, on the loop's clock; None while an attempt is in progress."""
         if self.reconnect is not None:
             self.reconnect = replace(self.reconnect, next_attempt=at)
 
     def stop_reconnecting(self, why: str) -> None:
-        """No further attempt follows."""
+        """End the series of reconnection attempts."""
         self.reconnect = None
         if self.state == "reconnecting":
             self._enter("broke")

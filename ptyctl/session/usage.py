@@ -26,7 +26,7 @@ class Usage:
     def __init__(self, idle_timeout_s: float, on_idle: Callable[[], None], notices: Notices) -> None:
         """Call `on_idle` after `idle_timeout_s` without a call; 0 disables this.
 
-        An error of a call gets the task's unread notices, such as who took its lock.
+        The error of a failed call carries the task's unread notices, for example who took its lock.
         """
         self.last_activity_at = int(time.time() * 1000)
         self._idle_timeout_s = idle_timeout_s

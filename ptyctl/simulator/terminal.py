@@ -137,12 +137,12 @@ class DeviceTerminal:
         view: LineView = str,
         paint: LinePainter = repaint,
     ) -> None:
-        """Show `prompt` and read one line for `answer`. An interrupt key calls `cancel` instead."""
+        """Show `prompt`, read one line and pass it to `answer`. An interrupt key calls `cancel` instead."""
         self.write(prompt)
         self.input = PromptReader(self, prompt, answer, cancel, view, paint)
 
     def ask_key(self, prompt: str, answer: KeyHandler) -> None:
-        """Show `prompt` and read one key, without echo, for `answer`."""
+        """Show `prompt`, read one key without echo, and pass it to `answer`."""
         self.write(prompt)
         self.input = answer
 

@@ -58,7 +58,7 @@ class Attachment:
         """Run until the user detaches or the session ends, release the lock, and return the reason for the end.
 
         Raises:
-            PtyctlError: the session cannot be watched, or not any more.
+            PtyctlError: the session cannot be watched, or can no longer be.
         """
         self._terminal.start_reading(self._handle_input)
         if wait_for_lock:

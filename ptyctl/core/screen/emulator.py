@@ -151,14 +151,14 @@ class Emulator(pyte.Screen):
     # Cursor, margins and tab stops.
 
     def cursor_up(self, count: int | None = None) -> None:
-        """Move the cursor up (CUU). The top margin stops the cursor only if it starts at or below it."""
+        """Move the cursor up (CUU). It stops at the top margin, or at the first row if it starts above the margin."""
         top, _ = self.region
         y = self.cursor.y
         self.cursor.y = max(y - (count or 1), top if y >= top else 0)
         self.ensure_hbounds()
 
     def cursor_down(self, count: int | None = None) -> None:
-        """Move the cursor down (CUD). The bottom margin stops the cursor only if it starts at or above it."""
+        """Move the cursor down (CUD). It stops at the bottom margin, or at the last row if it starts below the margin."""
         _, bottom = self.region
         y = self.cursor.y
         self.cursor.y = min(y + (count or 1), bottom if y <= bottom else self.lines - 1)

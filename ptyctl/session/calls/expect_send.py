@@ -19,7 +19,7 @@ _IDLE_WAIT_S = 2.0
 
 
 async def expect_send(session: Session, request: PtyExpectSend) -> PtyReply:
-    """Wait for a match and send in the same step. Other readers and writers continue meanwhile."""
+    """Wait for a match and send the text at once, before any waiting write. Other readers and writers continue meanwhile."""
     expected = expectation(request.expect_type, request.expect, "expect")
     writer = Writer(request.task_id, sensitive=request.sensitive)
     session.gate.check(writer)

@@ -137,7 +137,10 @@ class CredentialPrompts:
         return LoginAction("secret", secret="password", layer=self._at)
 
     def _is_next_layer(self, lines: Sequence[str]) -> bool:
-        """A refusal has a message or shows only the prompt again; other text before the prompt greets from the next system."""
+        """Return whether the prompt after a password is that of the next system.
+
+        After a refusal there is an error message, or only the prompt again; any other text is the greeting of the next system.
+        """
         if self._at + 1 == len(self._layers):
             return False
         texts = [line for line in lines[:-1] if line.strip()]
@@ -265,7 +268,7 @@ class LoginDialog:
         return LoginAction("leave_mode", transition.commands[done], enter=transition.enter)
 
     def _pending_question(self, lines: list[str]) -> LoginAction:
-        """Leave a question that a previous user was asked: Ctrl-C is no answer to it on any device."""
+        """Leave a previous user's question with the interrupt key, which no device takes as an answer."""
         if self._interrupts == _MAX_INTERRUPTS:
             prompt = lines[-1].strip()
             why = f"the console waits for an answer to {prompt!r}"

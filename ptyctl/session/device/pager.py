@@ -1,7 +1,8 @@
 """Pager handling: whether the device has erased the pager that was answered.
 
 The patterns and keys of a platform are in `platforms/device_profile.py`. `output_end.py` recognises a pager at the end of the
-output.
+output; `runs/prompt_strategy.py` (exec) and `device_cli.py` (commands of ptyctl) press the key, and `core/renderer.py` removes
+the erased pager from the output.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class AnsweredPager:
         self._answered_raw: int | None = None
 
     def answered(self) -> None:
-        """A key was sent to the pager."""
+        """Record that a key was sent to the pager."""
         self._answered_raw = self._stream.raw_size
 
     @property

@@ -151,7 +151,7 @@ class Gate:
             raise from_channel(error) from None
 
     async def _send_front(self, out: _Outgoing, writer: Writer) -> None:
-        """Send the rest of a `type_now`. Until then only interrupts pass."""
+        """Send the rest of a `type_now`. Until it is sent, only interrupts are written."""
         with suppress(PtyctlError):  # the lock was lost or the channel has ended: the rest is dropped
             try:
                 await self._send(out, writer, None)

@@ -15,8 +15,8 @@ from typing import Any
 def start_eagerly(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None] | None:
     """Run a coroutine synchronously until it first suspends; create a task only for the rest.
 
-    Returns None if the coroutine has finished. Until it first suspends the current task is the caller's, so the coroutine must
-    not enter an `asyncio.timeout` before.
+    Returns None if the coroutine has finished. Until it first suspends, the coroutine runs in the caller's task, so it must not
+    enter an `asyncio.timeout` before that.
     """
     try:
         awaited = coroutine.send(None)

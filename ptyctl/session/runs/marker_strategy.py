@@ -1,4 +1,4 @@
-"""Completion by a marker: two marks are typed around the command, and the output between them is exact."""
+"""Completion by a marker: the shell sends a mark before and after the command, which delimit its exact output."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def output_path(folder: Path, block_id: str) -> str:
 
 
 def read_blocks(folder: Path) -> list[Block]:
-    """Return the rows of blocks.jsonl: one for the begin of a block and one for its end. Unreadable rows are skipped."""
+    """Return the rows of blocks.jsonl: one for the start of a block and one for its end. Unreadable rows are skipped."""
     path, rows = folder / "blocks.jsonl", []
     for line in path.read_bytes().split(b"\n") if path.exists() else ():
         try:

@@ -135,7 +135,7 @@ def _replay(folder: Path, raw: RawLog, received: int, spool_size: int, *, still_
 
 
 def _least_sizes(folder: Path, meta: dict[str, Any], blocks: list[Block]) -> tuple[int, int]:
-    """Return how many raw bytes and spool bytes there were at least. New text never gets an offset that was already in use."""
+    """Return lower bounds of the raw and the spool size, from all stored rows, so that new text never reuses an offset."""
     raw, spool = meta.get("bytes_received", 0), meta.get("spool_size", 0)
     for _, row in read_rows_backwards(folder / "timeline.jsonl"):
         raw, spool = max(raw, row["raw"]), max(spool, row["spool"])
