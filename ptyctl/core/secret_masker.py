@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-#: How long after typing an echo is expected.
-ECHO_TIMEOUT_S = 10.0
-MASK = b"*"
+from .echo_masker import MASK, EchoMasker
+
 #: A secret is distinctive if it has at least 16 bytes, or at least 8 bytes of two character classes. The 32 most recent are
 #: kept.
 DISTINCTIVE_BYTES = 16
@@ -14,60 +13,85 @@ DISTINCTIVE_MIXED_BYTES = 8
 MAX_PERSISTENT = 32
 #: Terminals show controls in other forms (`^C`, a new line): only the text between controls can be recognised.
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]+")
+#: How long the possible begin of a distinctive secret is held back for the rest (seconds).
+LATE_HOLD_S = 0.02
 _CHARACTER_CLASSES = (re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[0-9]"), re.compile(rb"[^a-zA-Z0-9]"))
 
 
 class SecretMasker:
-    """Masks secrets byte for byte in a stream; the result does not depend on how the bytes are split.
+    """Masks secrets byte for byte in a stream; without pauses, the result does not depend on how the bytes are split.
 
     A distinctive secret is masked every time: a device may show it later, in its history or log. Other secrets (`y`, `admin`, a
-    word) are masked once, at their first appearance within ECHO_TIMEOUT_S. Masked always, they would damage the text and
-    prompts, and be revealed by that. Times are seconds of any monotonic clock.
+    word) are masked in their echo only, by `EchoMasker`. Masked always, they would damage the text and prompts, and be revealed
+    by that. Times are seconds of any monotonic clock.
     """
 
     def __init__(self) -> None:
-        #: The end of the input that may be the begin of a secret.
-        self.held = b""
+        self._echoes = EchoMasker()
+        self._held = b""  # the end of the input that may be the begin of a distinctive secret
         self._released = b""  # the part of a possible secret that `flush` had to release
-        self._echoes: list[tuple[float, bytes]] = []
         self._persistent: dict[bytes, None] = {}
-        self._echo_deadline = 0.0
         self._longest = 0
         self._first_bytes: re.Pattern[bytes] = re.compile(b"(?!)")
 
     @property
     def armed(self) -> bool:
         """Whether input must pass through `feed`."""
-        return bool(self._echoes or self._persistent or self.held)
+        return bool(self._persistent or self._held or self._echoes.armed)
 
     @property
     def persistent(self) -> bytes:
-        """The distinctive secrets, one per line, as `arm` accepts them."""
+        """The distinctive secrets, one per line, as `remember` accepts them."""
         return b"\n".join(self._persistent)
 
-    def expects_echo(self, now: float) -> bool:
-        """Whether a secret was typed within ECHO_TIMEOUT_S."""
-        return now < self._echo_deadline
+    @property
+    def hold_s(self) -> float | None:
+        """How long to wait for the rest of a possible secret before `flush`; None if nothing is held back."""
+        if self._echoes.held:
+            return self._echoes.hold_s
+        return LATE_HOLD_S if self._held else None
 
     def arm(self, typed: bytes, now: float) -> None:
-        """Register each line of typed input as a secret."""
-        self._echo_deadline = now + ECHO_TIMEOUT_S
+        """Register each line of input that is typed now as a secret."""
         for secret in filter(None, _CONTROLS.split(typed)):
-            if is_distinctive(secret):
-                self._persistent.pop(secret, None)
-                self._persistent[secret] = None
-            else:
-                self._echoes.append((self._echo_deadline, secret))
+            self._echoes.expect(secret, now)
+        self.remember(typed)
+
+    def remember(self, secrets: bytes) -> None:
+        """Mask the distinctive ones of these lines wherever they appear."""
+        for secret in filter(is_distinctive, _CONTROLS.split(secrets)):
+            self._persistent.pop(secret, None)
+            self._persistent[secret] = None
         while len(self._persistent) > MAX_PERSISTENT:
             del self._persistent[next(iter(self._persistent))]
         self._update_index()
 
     def feed(self, data: bytes, now: float) -> bytes:
         """Return masked input. The begin of a secret at the end is held back."""
-        if self._echoes and self._echoes[0][0] <= now:
-            self._echoes = [entry for entry in self._echoes if entry[0] > now]
-            self._update_index()
-        released, rest = len(self._released), self._released + self.held + data
+        if self._echoes.armed:
+            data = self._echoes.feed(data, now)
+        return self._mask_persistent(data)
+
+    def flush(self) -> bytes:
+        """Release the held input because nothing followed in time. If the rest of a secret follows later, that is masked."""
+        masked = self._mask_persistent(self._echoes.flush())
+        held, self._held = self._held, b""
+        self._released += held
+        return masked + held
+
+    def clear(self) -> bytes:
+        """Forget all secrets. Returns the held input."""
+        held = self.flush()
+        self._echoes = EchoMasker()
+        self._persistent.clear()
+        self._released = b""
+        self._update_index()
+        return held
+
+    def _mask_persistent(self, data: bytes) -> bytes:
+        if not self._persistent:
+            return data
+        released, rest = len(self._released), self._released + self._held + data
         masked = []
         while True:
             held = self._held_start(rest)
@@ -76,47 +100,22 @@ class SecretMasker:
                 break
             masked += [rest[:begin], MASK * len(secret)]
             rest = rest[begin + len(secret) :]
-            self._forget_echo(secret)
         return self._hold(b"".join(masked), rest, held, released)
-
-    def flush(self) -> bytes:
-        """Release the held input because nothing followed in time. If the rest of a secret follows later, that is masked."""
-        held, self.held = self.held, b""
-        self._released += held
-        return held
-
-    def clear(self) -> bytes:
-        """Forget all secrets. Returns the held input."""
-        held = self.flush()
-        self._echoes.clear()
-        self._persistent.clear()
-        self._released = b""
-        self._update_index()
-        return held
 
     def _hold(self, masked: bytes, rest: bytes, held: int, released: int) -> bytes:
         """Hold back `rest` from `held` on. Returns the text before it, without the bytes that were released earlier."""
         text, keep = masked + rest[:held], rest[held:]
-        self._released, self.held = keep[: max(released - len(text), 0)], keep[max(released - len(text), 0) :]
+        self._released, self._held = keep[: max(released - len(text), 0)], keep[max(released - len(text), 0) :]
         return text[released:]
 
-    def _forget_echo(self, secret: bytes) -> None:
-        if secret not in self._persistent:
-            del self._echoes[[echo for _, echo in self._echoes].index(secret)]
-            self._update_index()
-
-    def _secrets(self) -> list[bytes]:
-        return [*self._persistent, *(secret for _, secret in self._echoes)]
-
     def _update_index(self) -> None:
-        secrets = self._secrets()
-        self._longest = max(map(len, secrets), default=0)
-        firsts = b"".join(re.escape(first) for first in sorted({secret[:1] for secret in secrets}))
+        self._longest = max(map(len, self._persistent), default=0)
+        firsts = b"".join(re.escape(first) for first in sorted({secret[:1] for secret in self._persistent}))
         self._first_bytes = re.compile(b"[" + firsts + b"]" if firsts else b"(?!)")
 
     def _first_secret(self, text: bytes) -> tuple[int, bytes]:
         """Return position and secret of the first match in the text, the longest of several; an empty secret if none."""
-        found = [(at, -len(secret), secret) for secret in self._secrets() if (at := text.find(secret)) >= 0]
+        found = [(at, -len(secret), secret) for secret in self._persistent if (at := text.find(secret)) >= 0]
         begin, _, secret = min(found, default=(0, 0, b""))
         return begin, secret
 
@@ -124,7 +123,7 @@ class SecretMasker:
         """Return the start of the longest end of the text that is the begin of a secret, or the length of the text."""
         for place in self._first_bytes.finditer(text, max(len(text) - self._longest + 1, 0)):
             tail = text[place.start() :]
-            if any(len(tail) < len(secret) and secret.startswith(tail) for secret in self._secrets()):
+            if any(len(tail) < len(secret) and secret.startswith(tail) for secret in self._persistent):
                 return place.start()
         return len(text)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.servers.frr import Zebra
+from fixtures.servers.frr import Zebra, running_zebra
 from ptyctl import ErrorCode, LocalController, SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
 from tests.session.secret_search import files_containing
@@ -130,3 +131,21 @@ async def test_secrets_are_in_no_file_reply_or_log(
         assert files_containing(tmp_path / "state", secret) == []
         assert secret not in replied
     assert "enable password ************\n" in replied.replace("\\n", "\n")
+
+
+@pytest.fixture
+def zebra_core() -> Iterator[Zebra]:
+    with running_zebra("zebra-core1", "zebra", "zebra") as server:
+        yield server
+
+
+async def test_short_password_in_the_hostname_leaves_prompt_and_output_intact(
+    controller: LocalController, zebra_core: Zebra, tmp_path: Path
+) -> None:
+    async with await opened(controller, zebra_core) as handle:
+        assert (await read(handle, mode="tail", max_bytes=14)).chunk == "\nzebra-core1# "
+        reply = await handle.exec("list", max_output_bytes=1_000_000)
+        assert reply.done_reason == "prompt"
+        assert "***" not in reply.stdout
+    typed = [json.loads(line) for path in (tmp_path / "state").rglob("input.jsonl") for line in path.read_text().splitlines()]
+    assert [row["bytes"] for row in typed if row.get("sensitive")] == [7, 7]  # with CR LF

@@ -28,9 +28,6 @@ from .signal import COALESCE_BYTES, Signal
 DEFAULT_COLUMNS = 80
 #: Longest time that spool text waits in memory before it is written to disk (seconds).
 FLUSH_S = 0.05
-#: How long the possible start of a secret is held back for the rest: soon after the secret was typed, and later (seconds).
-HOLD_S = 0.2
-LATE_HOLD_S = 0.02
 #: A prompt or question is searched for in at most this many bytes before the end.
 LINE_BYTES = 4096
 #: Receive buffer while secrets are masked. Shared by all streams: each emptying is synchronous.
@@ -258,13 +255,17 @@ class OutputStream(Receiver):
     def mask_typed(self, secret: bytes) -> None:
         """Mask a secret that is typed now wherever the far end shows it."""
         before = self.persistent_secrets
-        self.mask(secret)
+        self._masking.arm(secret, self._loop.time())
+        self._start_masking()
         if self.persistent_secrets != before:
             self._publisher.publish(PersistentSecretsChanged(self.persistent_secrets))
 
     def mask(self, secrets: bytes) -> None:
         """Mask secrets, one per line, that are already stored."""
-        self._masking.arm(secrets, self._loop.time())
+        self._masking.remember(secrets)
+        self._start_masking()
+
+    def _start_masking(self) -> None:
         if not self._masked and self._masking.armed:
             self._masked = True
             del self.get_buffer  # bytes go through memory instead of straight to the file
@@ -301,8 +302,8 @@ class OutputStream(Receiver):
         self._cancel_hold_timer()
         now = self._loop.time()
         self._receive(self._masking.feed(bytes(memoryview(_UNMASKED)[:nbytes]), now))
-        if self._masking.held:
-            hold_s = HOLD_S if self._masking.expects_echo(now) else LATE_HOLD_S
+        hold_s = self._masking.hold_s
+        if hold_s is not None:
             self._hold_timer = self._loop.call_later(hold_s, self.release_held)
         elif not self._masking.armed:
             self._stop_masking()

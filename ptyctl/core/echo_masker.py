@@ -1,0 +1,138 @@
+"""Masks the echo of a typed secret: at the place where an echo can be, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .control_sequences import SEQUENCE, compile_bytes
+
+MASK = b"*"
+#: After this time no echo is expected (seconds).
+ECHO_TIMEOUT_S = 10.0
+#: Text that is followed by this much silence is the answer: no echo follows it (seconds).
+ANSWER_PAUSE_S = 1.0
+#: How long the begin of an echo is held back for the rest, where the cursor was; otherwise, and behind other text (seconds).
+INCOMPLETE_HOLD_S = 1.0
+HOLD_S = 0.2
+#: A longer line has text.
+_LINE_BYTES = 4096
+#: What a line may contain besides text: controls, blanks, and the masks that some programs show for a secret.
+_NO_TEXT = compile_bytes(rf"(?>{SEQUENCE}|[\x00-\x1a\x1c-\x20*\x7f])*+\Z")
+#: What follows an echo at the cursor, if more was typed in that line; and behind other text, where only Enter's echo follows.
+_NO_WORD = re.compile(rb"[^0-9A-Za-z_.-]")
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Echo:
+    secret: bytes
+    until: float
+
+
+class EchoMasker:
+    """Masks the expected echoes in a stream; without pauses, the result does not depend on how the bytes are split.
+
+    An echo begins where the cursor was when the secret was typed, or behind output that was on its way then. It is not the
+    begin of a word, and behind other output it ends the line: there the same text in a log line or a prompt is no echo.
+    A line without text is the echo of Enter alone: the far end does not show that secret.
+    Times are seconds of any monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        #: The end of the input that may be the begin of an echo.
+        self.held = b""
+        self._echoes: list[_Echo] = []
+        self._line = b""  # what was received in this line since the first of these secrets was typed
+        self._typed = 0  # its size when the last secret was typed
+        self._first_line = False  # whether it is still the line in which the last secret was typed
+        self._echoed = False  # whether it contains an echo
+        self._text_at: float | None = None  # when text was received last
+
+    @property
+    def armed(self) -> bool:
+        """Whether input must pass through `feed`."""
+        return bool(self._echoes or self.held)
+
+    @property
+    def hold_s(self) -> float:
+        """How long to wait for more input before `flush`."""
+        complete = any(echo.secret == self.held for echo in self._echoes)
+        return INCOMPLETE_HOLD_S if self._at_cursor(b"") and not complete else HOLD_S
+
+    def expect(self, secret: bytes, now: float) -> None:
+        """Expect the echo of a line, or of a part of one, that is typed now."""
+        if not self._echoes:
+            self._line, self._echoed = b"", False
+        self._typed, self._first_line, self._text_at = len(self._line), True, None
+        self._echoes.append(_Echo(secret, now + ECHO_TIMEOUT_S))
+
+    def feed(self, data: bytes, now: float) -> bytes:
+        """Return masked input. The begin of an echo at the end is held back."""
+        answered = self._text_at is not None and now - self._text_at >= ANSWER_PAUSE_S
+        self._echoes = [] if answered else [echo for echo in self._echoes if echo.until > now]
+        rest, self.held = self.held + data, b""
+        masked = []
+        while rest and self._echoes:
+            end = rest.find(b"\n") + 1
+            begin, secret = self._first_echo(rest[: end or len(rest)])
+            masked.append(rest[:begin])
+            self._line = (self._line + rest[:begin])[:_LINE_BYTES]
+            if _NO_TEXT.match(self._line) is None:
+                self._text_at = now
+            rest = rest[begin:]
+            if secret:
+                masked.append(self._masked(secret))
+                rest = rest[len(secret) :]
+            elif end:
+                self._end_line()
+            else:
+                self.held, rest = rest, b""
+        return b"".join(masked) + rest
+
+    def flush(self) -> bytes:
+        """Release the held input because nothing followed in time. A complete echo is masked."""
+        held, self.held = self.held, b""
+        if any(echo.secret == held for echo in self._echoes):
+            return self._masked(held)
+        self._line += held
+        return held
+
+    def _first_echo(self, text: bytes) -> tuple[int, bytes]:
+        """Return position and secret of the first echo in a line, the longest of several.
+
+        Without one the secret is empty, and the position is that of the end of the text that may be the begin of an echo.
+        """
+        secrets = sorted({echo.secret for echo in self._echoes}, key=len, reverse=True)
+        first_bytes = re.compile(b"[" + b"".join(re.escape(secret[:1]) for secret in secrets) + b"]")
+        for place in first_bytes.finditer(text):
+            begin, tail = place.start(), text[place.start() :]
+            ends_before = _NO_WORD if self._at_cursor(text[:begin]) else _CONTROL
+            for secret in secrets:
+                following = tail[len(secret) :]
+                if secret.startswith(tail) or (tail.startswith(secret) and self._is_next_echo(secret, following, begun=True)):
+                    return begin, b""
+                if tail.startswith(secret) and (ends_before.match(following) or self._is_next_echo(secret, following)):
+                    return begin, secret
+        return len(text), b""
+
+    def _is_next_echo(self, secret: bytes, text: bytes, *, begun: bool = False) -> bool:
+        """Whether the text behind an echo is the echo of what was typed next, or only the begin of one."""
+        others = [echo.secret for echo in self._echoes]
+        others.remove(secret)
+        return any(len(text) < len(other) and other.startswith(text) if begun else text.startswith(other) for other in others)
+
+    def _at_cursor(self, text: bytes) -> bool:
+        """Whether the cursor is where it was when the last secret was typed, if this text is received."""
+        before = self._line[self._typed :] + text
+        return self._first_line and b"\r" not in before and _NO_TEXT.match(before) is not None
+
+    def _masked(self, secret: bytes) -> bytes:
+        del self._echoes[[echo.secret for echo in self._echoes].index(secret)]
+        self._echoed = True
+        return MASK * len(secret)
+
+    def _end_line(self) -> None:
+        if not self._echoed and _NO_TEXT.match(self._line):
+            del self._echoes[0]
+        self._line, self._typed, self._first_line, self._echoed = b"", 0, False, False
