@@ -6,13 +6,24 @@ alternate screen leaves no text unless requested. A line without controls passes
 
 from __future__ import annotations
 
+import codecs
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from wcwidth import wcwidth
 
-from .control_sequences import CSI_FINAL, ESC, SEQUENCE, STRING_SEQUENCE, sequence_end
+from .control_sequences import (
+    CSI_BODY,
+    CSI_FINAL,
+    ESCAPE_BODY,
+    OSC_BODY,
+    SEQUENCE,
+    STRING_BODY,
+    STRING_INTRODUCER,
+    STRING_SEQUENCE,
+)
 
 #: A surrogate that marks a resize in the text; decoding UTF-8 never produces it.
 _RESIZE = "\udc00"
@@ -20,6 +31,9 @@ _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _STRINGS = re.compile(STRING_SEQUENCE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _LINE_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+_PARTIAL = re.compile(
+    rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
+)  # fmt: skip
 _UNLIMITED_WIDTH = 1 << 30
 _TOKEN = re.compile(
     rf"(?P<text>[^\x00-\x1f\x7f{_RESIZE}]+)|{_RESIZE}"
@@ -29,6 +43,11 @@ _TOKEN = re.compile(
 )
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 _TAB_WIDTH = 8
+#: Text that is this many rows above the last row is final: no terminal is higher.
+_REACH_ROWS = 256
+#: An incomplete line is held back up to this length (characters), and an incomplete string sequence up to this one.
+_LINE_LIMIT = 16 * 1024
+_STRING_LIMIT = 1 << 20
 #: A cell that was never written or was erased: a blank within a line, nothing at its end.
 _VOID = ""
 #: The second column of a wide character, or a column that a tab skipped.
@@ -41,39 +60,18 @@ def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = (), *, 
     `resizes` are ascending offsets into `data`, each with the width from there on. Bytes that are not UTF-8 become U+FFFD.
     `alternate` includes the text of the alternate screen.
     """
-    pieces, columns, begin = [], [], 0
+    renderer, begin = Renderer(width, alternate=alternate), 0
     for offset, new_width in resizes:
-        end = max(_boundary(data, offset), begin)
-        pieces.append(data[begin:end].decode("utf-8", "replace"))
-        columns.append(new_width)
-        begin = end
-    text = _RESIZE.join([*pieces, (data[begin:] if begin else data).decode("utf-8", "replace")])
-    if "\x1b" in text:
-        text = _SGR.sub("", _STRINGS.sub("", text))
-    plain = text.replace("\r\n", "\n")
-    if not _CONTROL.search(plain):
-        return plain.replace(_RESIZE, "")
-    renderer = _Renderer(width, columns, alternate)
-    for number, line in enumerate(text.split("\n")):
-        if number:
-            renderer.newline()
-        renderer.line(line)
-    return renderer.screen.text()
+        renderer.feed(data[begin:offset])
+        renderer.resize(new_width)
+        begin = offset
+    renderer.feed(data[begin:] if begin else data)
+    return renderer.finish()
 
 
 def render_line(line: bytes) -> str:
     """Return one line as a terminal of unlimited width shows it, for example without an erased pager prompt."""
     return render(line, _UNLIMITED_WIDTH, alternate=True) if _LINE_CONTROL.search(line) else line.decode("utf-8", "replace")
-
-
-def _boundary(data: bytes, offset: int) -> int:
-    """Return the first offset at or after `offset` that is not within a sequence or a character."""
-    begin = data.rfind(ESC, 0, offset)
-    if begin >= 0:
-        offset = max(offset, sequence_end(data, begin))
-    while offset < len(data) and data[offset] & 0xC0 == 0x80:
-        offset += 1
-    return offset
 
 
 class WidthHistory:
@@ -105,7 +103,8 @@ class UnboundedScreen:
 
     `x` and `y` are the cursor, 0-based; `x` counts along the logical line. `pending` is the pending wrap: the cursor is after
     the last column and wraps before the next character (DEC STD 070). `row` is the 1-based row of the last cursor address until
-    a line feed; it only identifies whether two addresses are in the same line.
+    a line feed; it identifies whether two addresses are in the same line. `redrawn` is the largest number of lines that the
+    cursor has been above the last one.
     """
 
     def __init__(self, width: int) -> None:
@@ -113,14 +112,41 @@ class UnboundedScreen:
         self.y = 0
         self.x = 0
         self.pending = False
+        self.redrawn = 0
         self.row: int | None = None
         self._previous_row: int | None = None  # `row` before the last address, while nothing was drawn there
         self._addressed = False
         self._erasing = False
         self._lines: list[str | list[str]] = [""]
 
-    def text(self) -> str:
-        return "\n".join(line if isinstance(line, str) else _joined(line) for line in self._lines)
+    def text(self, end: int | None = None) -> str:
+        """Return the text of all lines, or of those before `end`."""
+        return "\n".join(line if isinstance(line, str) else _joined(line) for line in self._lines[:end])
+
+    def unchanging_lines(self) -> str:
+        """Return the lines above the cursor, without those that the cursor is known to return to."""
+        end = max(min(self.y, len(self._lines) - 1 - self.redrawn), 0)
+        return self.text(end) + "\n" if end else ""
+
+    def settle(self, rows: int) -> str:
+        """Remove and return the text more than `rows` rows above the end. A very long line is divided at a row's end."""
+        first, below = len(self._lines), 0
+        while first and below <= rows:
+            first -= 1
+            below += len(self._lines[first]) // self.width + 1
+        first = min(first, self.y)
+        text = self.text(first) + "\n" if first else ""
+        del self._lines[:first]
+        self.y -= first
+        line = self._lines[0]
+        if isinstance(line, list) and len(line) > 2 * rows * self.width:
+            cut = len(line) // self.width * self.width - rows * self.width
+            if self.y == 0:
+                cut = min(cut, self._cursor() // self.width * self.width)
+                self.x -= cut
+            text += _text_of_cells(line[:cut])
+            del line[:cut]
+        return text
 
     def resize(self, width: int) -> None:
         """Change the width and wrap lines accordingly; the cursor stays after the same character."""
@@ -133,6 +159,12 @@ class UnboundedScreen:
 
     def keep(self, line: str) -> None:
         self._lines[self.y] = line
+
+    def keep_lines(self, lines: list[str]) -> None:
+        """Store plain lines, and move to the line after them."""
+        self._lines[-1:] = [*lines, ""]
+        self.y = len(self._lines) - 1
+        self.row = None
 
     def newline(self) -> None:
         self.row = None
@@ -170,6 +202,12 @@ class UnboundedScreen:
     def draw(self, text: str) -> None:
         line = self._line()
         self._erasing = False
+        if self.x >= len(line) and text.isascii():
+            self._fill(line)
+            line.extend(text)
+            self.x += len(text)
+            self.pending = self.x % self.width == 0
+            return
         for character in text:
             size = 1 if character < "\u0300" else wcwidth(character)
             if size > 0:
@@ -211,6 +249,7 @@ class UnboundedScreen:
                 self.y -= 1
                 self.x = max(len(self._line()) - 1, 0) // self.width * self.width + column
             self.pending = False
+        self.redrawn = max(self.redrawn, len(self._lines) - 1 - self.y)
 
     def down(self, rows: int) -> None:
         """Move the cursor down, at most to the last line (CUD)."""
@@ -293,30 +332,99 @@ def _joined(cells: list[str]) -> str:
     end = len(cells)
     while end and cells[end - 1] == _VOID:
         end -= 1
-    return "".join(" " if cell == _VOID else cell for cell in cells[:end]).replace(_FILLER, "")
+    return _text_of_cells(cells[:end])
 
 
-class _Renderer:
-    """Applies lines to a screen; ignores unknown sequences. `widths` are those of the resize marks in the text, in order."""
+def _text_of_cells(cells: list[str]) -> str:
+    return "".join(" " if cell == _VOID else cell for cell in cells).replace(_FILLER, "")
 
-    def __init__(self, width: int, widths: Iterable[int], keep_alternate: bool) -> None:
-        self.screen = UnboundedScreen(width)
-        self._widths = iter(widths)
-        self._keep_alternate = keep_alternate
+
+class Renderer:
+    """Renders raw bytes piece by piece; ignores unknown sequences. With `take` the memory is bounded.
+
+    `width` is that at the begin. `alternate` includes the text of the alternate screen.
+    """
+
+    def __init__(self, width: int, *, alternate: bool = False) -> None:
+        self._screen = UnboundedScreen(width)
+        self._keep_alternate = alternate
         self._alternate = False
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._widths: deque[int] = deque()  # of the resize marks in the held text
+        self._held = ""  # an incomplete line
+        self._partial = 0  # where the incomplete sequence at its end begins
+        self._in_line = False  # a part of the line is drawn
 
-    def newline(self) -> None:
+    def feed(self, data: bytes) -> None:
+        """Render bytes. An incomplete line is held back, up to a limit."""
+        text = self._held + self._decoder.decode(data)
+        end = _partial_begin(text)
+        complete, partial = _without_strings(text[:end]), text[end:]
+        cut = complete.rfind("\n") + 1
+        if len(complete) - cut > _LINE_LIMIT:
+            cut = len(complete)
+        if len(partial) > _STRING_LIMIT:
+            partial = ""  # as in the spool, the rest of the string is text
+        self._held, self._partial = complete[cut:] + partial, len(complete) - cut
+        self._draw(complete[:cut])
+
+    def resize(self, width: int) -> None:
+        """Change the width from here on. Within a sequence or a character, change it before them."""
+        self._widths.append(width)
+        self._held = f"{self._held[: self._partial]}{_RESIZE}{self._held[self._partial :]}"
+        self._partial += 1
+
+    def take(self) -> str:
+        """Remove and return the text that is final, because no terminal is so high that its cursor can return there."""
+        return self._screen.settle(_REACH_ROWS)
+
+    def unchanging_lines(self) -> str:
+        """Return the complete lines after the text that was taken, without those that are being redrawn."""
+        return self._screen.unchanging_lines()
+
+    def finish(self) -> str:
+        """End the input, and return the text that was not taken."""
+        text = _without_strings(self._held + self._decoder.decode(b"", True))
+        self._held = ""
+        self._draw(text, ended=True)
+        return self._screen.text()
+
+    def _draw(self, text: str, *, ended: bool = False) -> None:
+        """Draw lines, and a part of a long line or, with `ended`, the last line."""
+        plain = text.replace("\r\n", "\n")
+        if self._at_empty_line() and _RESIZE not in plain and not _CONTROL.search(plain):
+            *lines, rest = plain.split("\n")
+            self._screen.keep_lines(lines)
+        else:
+            *lines, rest = text.split("\n")
+            for line in lines:
+                self._line(line)
+                self._newline()
+        if ended:
+            self._line(rest)
+        elif rest:
+            self._tokens(rest)
+            self._in_line = True
+
+    def _at_empty_line(self) -> bool:
+        return not self._alternate and not self._in_line and self._screen.at_empty_line()
+
+    def _newline(self) -> None:
+        self._in_line = False
         if not self._alternate:
-            self.screen.apply_address()
-            self.screen.newline()
+            self._screen.apply_address()
+            self._screen.newline()
 
-    def line(self, line: str) -> None:
+    def _line(self, line: str) -> None:
         plain = line.replace(_RESIZE, "").rstrip("\r")
-        if not self._alternate and self.screen.at_empty_line() and not _CONTROL.search(plain):
-            self.screen.keep(plain)
+        if self._at_empty_line() and not _CONTROL.search(plain):
+            self._screen.keep(plain)
             for _ in range(line.count(_RESIZE)):
-                self.screen.resize(next(self._widths))
+                self._screen.resize(self._widths.popleft())
             return
+        self._tokens(line)
+
+    def _tokens(self, line: str) -> None:
         for token in _TOKEN.finditer(line):
             self._token(token)
 
@@ -325,23 +433,37 @@ class _Renderer:
             if _ALTERNATE_SCREEN.intersection(token["args"].split(";")) and token["final"] in "hl":
                 self._alternate = token["final"] == "h" and not self._keep_alternate
         elif token[0] == _RESIZE:
-            self.screen.resize(next(self._widths))
+            self._screen.resize(self._widths.popleft())
         elif self._alternate:
             return
         elif token["final"] in ("H", "f"):
             row, column = (*_numbers(token["args"]), None, None)[:2]
-            self.screen.address(row or 1, (column or 1) - 1)
+            self._screen.address(row or 1, (column or 1) - 1)
         elif token["final"] == "K" and _numbers(token["args"])[0] == 2:
-            self.screen.erase_row()
+            self._screen.erase_row()
         elif token["text"]:
-            self.screen.apply_address()
-            self.screen.draw(token["text"])
+            self._screen.apply_address()
+            self._screen.draw(token["text"])
         elif token["c0"] in _C0:
-            self.screen.apply_address()
-            _C0[token["c0"]](self.screen)
+            self._screen.apply_address()
+            _C0[token["c0"]](self._screen)
         elif token["final"] in _CSI:
-            self.screen.apply_address()
-            _CSI[token["final"]](self.screen, _numbers(token["args"])[0])
+            self._screen.apply_address()
+            _CSI[token["final"]](self._screen, _numbers(token["args"])[0])
+
+
+def _without_strings(text: str) -> str:
+    """Remove string sequences, which may contain line feeds, and attributes."""
+    return _SGR.sub("", _STRINGS.sub("", text)) if "\x1b" in text else text
+
+
+def _partial_begin(text: str) -> int:
+    """Return where the incomplete sequence at the end of a text begins, or the text's length."""
+    last = text.rfind("\x1b")
+    if last == len(text) - 1:  # may be the first half of ST
+        last = max(text.rfind("\x1b", 0, last), 0)
+    found = _PARTIAL.search(text, last) if last >= 0 else None
+    return len(text) if found is None else found.start()
 
 
 def _numbers(args: str) -> list[int | None]:

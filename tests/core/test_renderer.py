@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.renderer import WidthHistory, render
+from ptyctl.core.renderer import Renderer, WidthHistory, render
 
 MORE = b" --More-- "
 ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
@@ -116,3 +116,54 @@ def test_width_history_byte_has_width_of_last_resize(resizes: list[tuple[int, in
     for offset in range(begin, end):
         columns = changes.get(offset - begin, columns)
         assert columns == next((width for place, width in reversed(resizes) if place <= offset), 80)
+
+
+PIECES = [
+    *(b"\x1b[", b"A", b"\r", b"\n", b"\b", b"K", b"3", b"x", b"\t", b"\x1b[2J", b"\xff", b"  ", "\u65e5".encode()),
+    *(b"\x1b[2A", b"\x1b[5;1H", b"\x1b]0;a\nb", b"\x07", b"\x1b\\", b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[31m", b"plain\r\n"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), st.sets(st.integers(0, 200)), st.integers(2, 30))
+def test_text_rendered_in_pieces_is_that_of_the_whole(data: bytes, cuts: set[int], width: int) -> None:
+    renderer, text = Renderer(width), ""
+    ends = [*sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    for begin, end in zip([0, *ends], ends, strict=False):
+        renderer.feed(data[begin:end])
+        text += renderer.take()
+    assert text + renderer.finish() == render(data, width)
+
+
+@pytest.mark.parametrize(
+    "line", [b"plain\r\n", b"10%\r20%\r\n", b"\x1b[2A\x1b[K\x1b[31mred\r\n\n\n", b"long " * 50 + b"\b!\r\n"]
+)
+def test_taken_text_of_many_lines_is_that_of_the_whole(line: bytes) -> None:
+    renderer, text = Renderer(40), ""
+    for _ in range(40):
+        renderer.feed(line * 50)
+        text += renderer.take()
+    assert len(text) > 20 * len(line)
+    assert text + renderer.finish() == render(line * 2000, 40)
+
+
+@pytest.mark.parametrize("piece", [b"no line feed ", b"\b", b"\r12%", b"\x1b[C\x1b[31m+", "\u65e5".encode(), b"\x1bPq#0"])
+def test_line_of_any_length_is_rendered_in_bounded_memory(piece: bytes) -> None:
+    renderer, size = Renderer(80), 0
+    data = piece * (40_000 // len(piece))
+    for _ in range(50):
+        renderer.feed(data)
+        size += len(renderer.take())
+    assert len(renderer.finish()) < 200_000
+    if piece == b"no line feed ":
+        assert size > 1_900_000
+
+
+def test_unchanging_lines_exclude_the_current_line_and_redrawn_ones() -> None:
+    renderer = Renderer(80)
+    renderer.feed(b"done\r\na 10%\r\nb 10%\r\n\x1b[2Aa 20%\r\nb 20%\r\n")
+    assert renderer.unchanging_lines() == "done\n"
+    renderer = Renderer(80)
+    renderer.feed(b"done\r\nmore 10%")
+    assert renderer.unchanging_lines() == "done\n"
+    renderer.feed(b"\rmore 20%")
+    assert renderer.finish() == "done\nmore 20%"
