@@ -33,6 +33,8 @@ PASTE_END = ESC + b"[201~"
 #: DEC private modes that change what is typed or drawn.
 DECCKM = 1  # application cursor keys
 BRACKETED_PASTE = 2004
+#: Each of them shows the alternate screen.
+ALTERNATE_SCREENS = frozenset((47, 1047, 1049))
 
 #: The introducer, after ESC, of DCS, SOS, PM and APC.
 STRING_INTRODUCER = r"[PX^_]"

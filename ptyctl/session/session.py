@@ -169,7 +169,11 @@ class Session:
         )
         self.prompt = self.terminal.prompt
         self.selector = StrategySelector(
-            self.terminal, program=spec.program, probe_shell=spec.probe_shell, install_integration=spec.install_integration
+            self.terminal,
+            program=spec.program,
+            probe_shell=spec.probe_shell,
+            install_integration=spec.install_integration,
+            notify=self.notices.post,
         )
         self.runs = Runs(
             self.terminal,

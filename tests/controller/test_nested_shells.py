@@ -84,14 +84,17 @@ async def test_nested_shell_in_unmarked_shell_is_tracked(open_session: Open, pro
     assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer$ \n", 4, "marker")
 
 
-@pytest.mark.parametrize("command", ["PROMPT_COMMAND=()", "unset PROMPT_COMMAND", "unset -f __ptyctl_prompt"])
-async def test_run_ends_after_marks_were_removed(bash: SessionHandle, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "way"),
+    [("PROMPT_COMMAND=()", "marks"), ("unset PROMPT_COMMAND", "marks"), ("unset -f __ptyctl_prompt", "marker")],
+)
+async def test_run_ends_after_marks_were_removed(bash: SessionHandle, command: str, way: str) -> None:
     await bash.exec("echo before")
     reply = await bash.exec(command, timeout_ms=PATIENCE_MS)
     assert (reply.done_reason, reply.exit_code) == ("prompt", None)
     assert reply.exit_code_reason
     reply = await bash.exec("echo after; (exit 3)", timeout_ms=PATIENCE_MS)
-    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("after\n", 3, "marker")
+    assert (reply.stdout, reply.exit_code, reply.done_reason) == ("after\n", 3, way)
 
 
 async def test_printed_prompt_does_not_end_the_run(open_session: Open) -> None:

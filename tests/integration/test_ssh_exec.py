@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from fixtures.servers.openssh import OpenSshServer
 from ptyctl import ErrorCode, LocalController, PtyctlError, SessionHandle
+
+#: Opens an SSH session that is closed after the test.
+Start = Callable[..., Awaitable[SessionHandle]]
 
 
 def target(server: OpenSshServer, **more: Any) -> dict[str, Any]:

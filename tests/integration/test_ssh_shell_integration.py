@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,25 +15,10 @@ from ptyctl.api.blocks import Block, BlocksReply, BlocksSince
 from ptyctl.api.handle import call_pty
 from ptyctl.api.pty import PtyExecBlock
 from tests.controller.session_calls import PATIENCE_MS, read, write
-from tests.integration.test_ssh_exec import target
+from tests.integration.test_ssh_exec import Start
 
 BASH = ("bash", "--norc", "--noprofile")
 ZSH = ("zsh", "-f", "-i")
-Start = Callable[..., Awaitable[SessionHandle]]
-
-
-@pytest.fixture
-async def start(controller: LocalController, sshd: OpenSshServer) -> AsyncIterator[Start]:
-    async with AsyncExitStack() as opened:
-
-        async def one(*command: str, **more: Any) -> SessionHandle:
-            if command:
-                require_program(command[0], command[0])
-                more["command"] = command
-            fields = target(sshd, **{"shell_integration": "auto", **more})
-            return await opened.enter_async_context(await SessionHandle.open(controller, **fields))
-
-        yield one
 
 
 async def block_of(session: SessionHandle, number: int) -> Block:

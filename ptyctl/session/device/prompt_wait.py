@@ -16,25 +16,30 @@ _REPLY_S = 5.0
 async def wait_for_prompt(terminal: TerminalState, profile: DeviceProfile, deadline: float, writer: Writer | None) -> bool:
     """Wait until the output ends in a prompt, and learn it. A silent terminal gets one Enter from `writer`, if there is one.
 
+    A line that an Enter shows again is a prompt, whatever it looks like.
+
     False if none was shown before the deadline, or at a question (a login, a confirmation), which is left alone.
     """
     stream, requested = terminal.stream, writer is None
+    line_before, line_feeds = "", stream.line_feeds
+    begin = terminal.now()
     while stream.ended is None and terminal.now() < deadline:
         line = terminal.last_line()
-        certainty = terminal.prompt.match(line, profile)
+        certainty = terminal.prompt_certainty(profile)
         if certainty == "exact":
             return True
         due = stream.last_data + SETTLE_S
-        if certainty == "regex":
+        shown_again = line_before.strip() and line == line_before and stream.line_feeds > line_feeds
+        if certainty == "regex" or (not profile.asks(line) and (certainty == "editor" or shown_again)):
             if terminal.now() >= due:
                 terminal.prompt.learn(line)
                 return True
         elif profile.asks(line):
             return False
         else:
-            due = stream.last_data + _REQUEST_PROMPT_AFTER_S
+            due = (stream.last_data or begin) + _REQUEST_PROMPT_AFTER_S
             if not requested and terminal.now() >= due:
-                requested = True
+                requested, line_before, line_feeds = True, line, stream.line_feeds
                 assert writer is not None
                 await terminal.gate.type("\n", writer)
                 deadline = min(deadline, terminal.now() + _REPLY_S)

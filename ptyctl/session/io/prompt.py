@@ -6,8 +6,8 @@ from typing import Literal
 
 from ptyctl.platforms import DeviceProfile
 
-#: "exact": the line is the prompt seen before; "regex": it looks like a prompt.
-Certainty = Literal["exact", "regex"]
+#: "exact": the line is the prompt seen before; "regex": it looks like a prompt; "editor": a line editor reads, at any text.
+Certainty = Literal["exact", "regex", "editor"]
 #: Devices put these before their prompt while something is not saved or not committed.
 _UNSAVED_MARKS = frozenset("*!")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ptyctl.core.control_sequences import BRACKETED_PASTE
+from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.renderer import render_line
+from ptyctl.platforms import DeviceProfile
 from transports.channel import Channel
 
 from .gate import Gate
 from .output_stream import OutputStream
-from .prompt import Prompt
+from .prompt import Certainty, Prompt
 
 #: A prompt that only matches a pattern must stay the end of the output for this long (seconds).
 SETTLE_S = 0.15
@@ -77,6 +78,17 @@ class TerminalState:
         channel = self._channel()
         canonical = channel.canonical if channel is not None else None
         return BRACKETED_PASTE in self.stream.terminal_modes if canonical is None else not canonical
+
+    def prompt_certainty(self, profile: DeviceProfile) -> Certainty | None:
+        """Return how certain it is that the cursor is at a prompt: by its text, or because a line editor reads.
+
+        The line editors of shells turn bracketed paste on at each prompt, and off for each command. Programs that use the
+        alternate screen may leave it on.
+        """
+        certainty = self.prompt.match(self.last_line(), profile)
+        modes = self.stream.terminal_modes
+        editing = BRACKETED_PASTE in modes and ALTERNATE_SCREENS.isdisjoint(modes)
+        return "editor" if certainty is None and editing else certainty
 
     async def nothing_more(self) -> bool:
         """Return whether no more output can be read now.

@@ -28,6 +28,10 @@ class MarksStrategy(ShellStrategy):
         self._marker = marker
         self._end: PlacedMark | None = None
 
+    def attach(self) -> None:
+        """The command was typed elsewhere: by a person at the prompt, or by an earlier process."""
+        self._line_editor = True
+
     async def type(self, run: Run, writer: Writer) -> None:
         command, dialect = self._begin(run, self._marker.dialect), self._marker.dialect
         editing = BRACKETED_PASTE in self._terminal.stream.terminal_modes
@@ -42,8 +46,11 @@ class MarksStrategy(ShellStrategy):
         elif self._at_unmarked_prompt(run, begun=run.raw_begin is not None, ended=self._end is not None):
             self.marks_lost = True
             run.output_began_with_echo()
-            prompt = self._terminal.last_line()
-            finish_run(self._terminal, run, "prompt", exit_code_reason=NO_MARKS, prompt_after=prompt)
+            if self._end is None:
+                prompt = self._terminal.last_line()
+                finish_run(self._terminal, run, "prompt", exit_code_reason=NO_MARKS, prompt_after=prompt)
+            else:
+                self._finish_at(run, self._end, self._end.mark.status)
         else:
             self.next_check = self._next_prompt_check()
 
@@ -61,7 +68,8 @@ class MarksStrategy(ShellStrategy):
             self._end = self._end or placed
         elif kind == "prompt":
             run.output_began_with_echo()  # if nothing ran: the shell's message follows the echo
-            end = self._end or placed
-            exit_code = placed.mark.status  # hooks before the end mark may have changed the status of that mark
-            reason: DoneReason = "cancelled" if run.ended_by_signal(exit_code) else "marks"
-            finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=exit_code)
+            self._finish_at(run, self._end or placed, placed.mark.status)  # hooks may have changed the end mark's status
+
+    def _finish_at(self, run: Run, end: PlacedMark, exit_code: int | None) -> None:
+        reason: DoneReason = "cancelled" if run.ended_by_signal(exit_code) else "marks"
+        finish_run(self._terminal, run, reason, raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=exit_code)

@@ -10,6 +10,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import render
+from ptyctl.core.shells import shell_change
 from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
 from ptyctl.session.io.gate import Writer
@@ -26,6 +27,8 @@ from .strategy_selector import StrategySelector
 
 #: A call waits this long for a run whose output is complete but whose mark has not arrived (seconds).
 BUSY_GRACE_S = 0.25
+#: The same for a typed command that starts another shell, until that shows its prompt (seconds).
+NESTED_GRACE_S = 3.0
 #: Number of ended runs that can be queried.
 KEPT_RUNS = 64
 #: Prompt of a shell for the further lines of a command (POSIX PS2).
@@ -229,6 +232,7 @@ class Runs:
         run.attached(placed.raw_end, placed.spool_end)
         self._on_begin(run)
         self._selector.select_marks()
+        self._check()
 
     def _command_on_screen(self, raw_begin: int) -> str:
         """Return the command as the screen shows it after the prompt, if the shell does not report it."""
@@ -286,8 +290,7 @@ class Runs:
             for task in self._run_tasks:
                 task.cancel()
             self._run_tasks.clear()
-            if run.driven:
-                self._selector.run_ended(run)
+            self._selector.run_ended(run)
             self.mode = next_mode(self.mode, "end")
             self._on_end(run)
         self._stream.notify_waiters()
@@ -298,7 +301,8 @@ class Runs:
         Raises:
             PtyctlError: BUSY, naming what occupies the terminal.
         """
-        deadline = self._terminal.now() + BUSY_GRACE_S
+        typed = self.current.command if self.current is not None and self.current.origin == "typed" else ""
+        deadline = self._terminal.now() + (BUSY_GRACE_S if shell_change(typed) == "no" else NESTED_GRACE_S)
         while self.current is not None and self._terminal.now() < deadline:
             await self.changed.wait(deadline)
         if self.current is not None:

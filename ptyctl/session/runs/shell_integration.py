@@ -24,13 +24,11 @@ builtin shopt -u expand_aliases
 while [[ $(builtin history 1) == *@(__ptyctl|'echo $(('*'))${{'@(ZSH|BASH)_VERSION)* ]]; do builtin history -d -1 || break; done
 {hooks}
 __ptyctl_install
-unset -f __ptyctl_install
 [[ $__ptyctl_options != *expand_aliases* ]] || builtin shopt -s expand_aliases
 unset __ptyctl_options"""
 _ZSH = """typeset -g __ptyctl_nonce={nonce}
 {hooks}
-__ptyctl_install
-unfunction __ptyctl_install"""
+__ptyctl_install"""
 #: zsh decides whether to keep a line in its history when it has read it, so the option is set in an earlier line.
 _ZSH_IGNORE_SPACE = " [[ -o histignorespace ]] || { __ptyctl_kept=1; setopt histignorespace; }"
 #: The same before the first probe. zsh is recognised by how its line editor starts a prompt (attributes off, screen cleared

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ptyctl.core.marker import FISH_ERROR_PREFIX, AsciiMarker, Marker, shell_probe
+from ptyctl.core.marker import FISH_ERROR_PREFIX, FUNCTION, AsciiMarker, Marker, shell_probe
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.shells import Dialect
 from ptyctl.platforms import DeviceProfile
@@ -24,18 +24,26 @@ class ProbedShell:
     why: str | None = None
 
 
-async def probe_shell(terminal: TerminalState, profile: DeviceProfile, nonce: str, writer: Writer) -> ProbedShell:
+async def probe_shell(
+    terminal: TerminalState, profile: DeviceProfile, nonce: str, writer: Writer, *, reinstall: bool = False
+) -> ProbedShell:
     """Probe the program at whose prompt the terminal is.
 
     An arithmetic echo is typed: only a POSIX shell prints the sum, and fish prints an error of its own. A second line shows
-    whether the private OSC sequence passes through, or the ASCII form is needed.
+    whether the private OSC sequence passes through, or the ASCII form is needed. With `reinstall`, a shell that has lost its
+    prompt hooks installs them again.
     """
     left, right = random.randrange(10_000, 50_000), random.randrange(10_000, 50_000)
     line, sum_text = shell_probe(left, right)
+    if reinstall:
+        line = f" {FUNCTION}_install 2>/dev/null;{line}"
+    prompts = len(terminal.stream.prompts)
     dialect = _dialect(await output_of(terminal, profile, line, writer), sum_text)
     if dialect is None:
         return ProbedShell(None, "no POSIX shell answered here")
     marker = Marker(nonce, dialect)
+    if len(terminal.stream.prompts) > prompts:
+        return ProbedShell(marker)
     marks: list[PlacedMark] = []
     unsubscribe = terminal.stream.subscribe(PlacedMark, marks.append)
     try:
@@ -52,7 +60,7 @@ async def output_of(terminal: TerminalState, profile: DeviceProfile, line: str, 
     deadline = terminal.now() + PROBE_WAIT_S
     await terminal.gate.type(line + "\n", writer)
     while stream.ended is None and terminal.now() < deadline:
-        certainty = terminal.prompt.match(terminal.last_line(), profile)
+        certainty = terminal.prompt_certainty(profile)
         due = deadline
         if stream.line_feeds > line_feeds and certainty is not None:
             due = stream.last_data + (0 if certainty == "exact" else SETTLE_S)

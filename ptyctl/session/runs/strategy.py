@@ -8,18 +8,22 @@ from typing import Any, BinaryIO
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
-from ptyctl.core.control_sequences import BRACKETED_PASTE
-from ptyctl.core.marks import PlacedMark
+from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
+from ptyctl.core.marks import OSC_NUMBER, PlacedMark
+from ptyctl.core.renderer import render
 from ptyctl.core.shells import Dialect, shell_change
 from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.output_stream import LINE_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run, RunResult
 
-#: A prompt without a mark must stay the end of the output for this long (seconds): if the command may have started another
-#: shell, and if the text may be a program's question.
-UNMARKED_PROMPT_S = 0.5
+#: A prompt without a mark must stay the end of the output for this long (seconds): if a line editor reads, if the command may
+#: have started another shell, and if the text may be a program's question.
+UNMARKED_PROMPT_S = 0.25
+UNMARKED_NESTED_S = 0.5
 UNMARKED_UNSURE_S = 2.0
+_UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, UNMARKED_UNSURE_S)
 #: fish lays out and colours the whole line again for about every hundred keys: typing 100 KB took 50 s. Longer commands than
 #: this are sourced from a memory file instead; typing this many characters takes fish 20 ms.
 _FISH_TYPED_LIMIT = 500
@@ -97,23 +101,35 @@ class ShellStrategy(CompletionStrategy):
         quiet_s = terminal.now() - terminal.stream.last_data
         if quiet_s < UNMARKED_PROMPT_S or terminal.stream.line_feeds == self._line_feeds:
             return False
-        certainty = terminal.prompt.match(terminal.last_line(), run.profile)
+        certainty = terminal.prompt_certainty(run.profile)
         if certainty is None or not begun:
-            return certainty is not None
+            return certainty in ("exact", "regex") and quiet_s >= UNMARKED_NESTED_S
         # if the command only may have started another shell, bracketed paste must be on: the previous shell turned its own off
+        editing = BRACKETED_PASTE in terminal.stream.terminal_modes
         change = shell_change(run.command)
-        if change == "yes" or (change == "maybe" and BRACKETED_PASTE in terminal.stream.terminal_modes):
-            return True
+        if change == "yes" or (change == "maybe" and editing):
+            return editing or quiet_s >= UNMARKED_NESTED_S
         if terminal.line_editor_active() != self._line_editor or terminal.shell_in_foreground() is False:
             return False  # a program that asks has no line editor, and the kernel knows the foreground process group
-        return ended or (certainty == "exact" and quiet_s >= UNMARKED_UNSURE_S)
+        line = terminal.last_line()
+        same = certainty == "exact" or self._preceded_command(run, line)
+        if ended or (same and editing):
+            return True
+        return quiet_s >= UNMARKED_UNSURE_S and (same or (editing and not run.profile.may_ask(line)))
+
+    def _preceded_command(self, run: Run, line: str) -> bool:
+        """Return whether the prompt at which the command was typed was this line, in a shell that marks its prompts."""
+        if run.raw_begin is None or not line.strip():
+            return False
+        mark = ESC + b"]" + OSC_NUMBER
+        before_begin = self._terminal.stream.read_raw(max(run.raw_begin - LINE_BYTES, 0), run.raw_begin).rpartition(mark)[0]
+        shown = render(before_begin[max(before_begin.rfind(mark), 0) :], self._terminal.width())
+        return any(before.startswith(line) for before in shown.split("\n"))
 
     def _next_prompt_check(self) -> float | None:
         """Return when `_at_unmarked_prompt` may become true if no output arrives."""
         now, since = self._terminal.now(), self._terminal.stream.last_data
-        if now < since + UNMARKED_PROMPT_S:
-            return since + UNMARKED_PROMPT_S
-        return since + UNMARKED_UNSURE_S if now < since + UNMARKED_UNSURE_S else None
+        return next((since + stay_s for stay_s in _UNMARKED_TIMES_S if now < since + stay_s), None)
 
 
 def finish_run(

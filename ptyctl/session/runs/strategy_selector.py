@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
-from ptyctl.core.shells import shell_dialect
+from ptyctl.core.shells import shell_change, shell_dialect
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .marker_strategy import MarkerStrategy
-from .marks_strategy import MarksStrategy
+from .marks_strategy import NO_MARKS, MarksStrategy
 from .prompt_strategy import DEFAULT_IDLE_S, PromptStrategy
 from .run import Run
 from .shell_integration import install_integration, keep_history_clean
 from .shell_probe import ProbedShell, probe_shell
-from .strategy import CompletionStrategy
+from .strategy import UNMARKED_NESTED_S, UNMARKED_UNSURE_S, CompletionStrategy
 
 #: A shell is ready when its first output pauses; its line editor may lose or repeat input that is typed before (seconds).
 FIRST_OUTPUT_WAIT_S = 3.0
@@ -26,6 +28,10 @@ FIRST_MARK_WAIT_S = 15.0
 LOCAL_PROMPT_WAIT_S = 1.0
 #: How long to wait for the prompt after a run, for a shell whose prompt changes each time (seconds).
 NEXT_PROMPT_WAIT_S = 0.1
+HOOKS_REMOVED = (
+    "the shell's prompt came without its mark: a command or a start-up file has removed the prompt hooks of shell integration; "
+    "they are installed again before the next command"
+)
 
 
 class StrategySelector:
@@ -38,7 +44,12 @@ class StrategySelector:
     """
 
     def __init__(
-        self, terminal: TerminalState, program: str | None, probe_shell: bool, install_integration: bool = False
+        self,
+        terminal: TerminalState,
+        program: str | None,
+        probe_shell: bool,
+        install_integration: bool = False,
+        notify: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Create the selector.
 
@@ -46,6 +57,7 @@ class StrategySelector:
             program: the path of the local program.
             probe_shell: whether an unknown terminal may be probed for a shell.
             install_integration: whether to install shell integration in a shell that was found by probing.
+            notify: posts a notice for the session's users.
         """
         self.strategy: CompletionStrategy | None = None
         self.shell: ProbedShell | None = None
@@ -55,7 +67,10 @@ class StrategySelector:
         self._program = program
         self._may_probe = probe_shell
         self._may_install = install_integration
+        self._notify = notify
         self._integrated = False
+        self._first_prompt_awaited = False
+        self._hooks_removed = False
         self._marks_lost = False
         self._has_line_editor = True
         self._installed_in: ProbedShell | None = None
@@ -64,7 +79,8 @@ class StrategySelector:
     def new_incarnation(self, nonce: str, shell_nonce: str, integrated: bool) -> None:
         """Forget everything about the previous program."""
         self._nonce, self.shell_nonce, self._integrated = nonce, shell_nonce, integrated
-        self._marks_lost, self._has_line_editor = False, True
+        self._marks_lost, self._has_line_editor, self._first_prompt_awaited = False, True, False
+        self._hooks_removed = False
         self.shell = self._installed_in = None
         self._defined_marker = None
         self._terminal.prompt.forget()
@@ -106,6 +122,7 @@ class StrategySelector:
     def select_marks(self) -> None:
         """A command that was not typed by this process runs in a shell with marks."""
         self.strategy = MarksStrategy(self._terminal, Marker(self._nonce))
+        self.strategy.attach()
 
     def run_ended(self, run: Run) -> None:
         """Take over what the strategy learned of the shell in the foreground."""
@@ -119,6 +136,9 @@ class StrategySelector:
             self._marks_lost = self.strategy.marks_lost
             if self._marks_lost:
                 self.shell = None
+                self._hooks_removed = shell_change(run.command) == "no"
+            if self._hooks_removed:
+                self._notify(HOOKS_REMOVED)
 
     async def _prompt_strategy(self, run: Run, writer: Writer) -> PromptStrategy:
         local = self._program is not None  # a local program may have no prompt, and would take an Enter as input
@@ -140,21 +160,22 @@ class StrategySelector:
             self.shell = await self._find_shell(run, writer, forced=enabled is True)
         else:
             await self._wait_for_next_prompt(run)
-        marker = self.shell.marker
+        shell = self.shell or ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
+        marker = shell.marker
         if marker is None:
-            run.without_exit_code(self.shell.why)
+            run.without_exit_code(shell.why)
         elif rc_mode is not None and (rc_mode.marker_prefix or rc_mode.marker_suffix):
             prefix, suffix = rc_mode.marker_prefix or "__PTYCTL_", rc_mode.marker_suffix or "__"
             marker = AsciiMarker(self._nonce, marker.dialect, prefix, suffix)
         return marker
 
-    async def _find_shell(self, run: Run, writer: Writer, *, forced: bool) -> ProbedShell:
+    async def _find_shell(self, run: Run, writer: Writer, *, forced: bool) -> ProbedShell | None:
+        """Return the shell in the foreground; None if no prompt was shown, so that the next run looks again."""
         terminal = self._terminal
         dialect = shell_dialect(self._program) if self._program is not None else None
-        if self._integrated and not self._marks_lost:  # a command typed now would run among the output of the start-up files
-            deadline = terminal.now() + FIRST_MARK_WAIT_S
-            while not len(terminal.stream.prompts) and terminal.stream.ended is None and terminal.now() < deadline:
-                await terminal.stream.wait(deadline)
+        if self._integrated and not self._marks_lost and not await self._wait_for_first_mark(run):
+            self._marks_lost = True
+            self._notify(f"the start-up files put another program in front of the shell ({NO_MARKS})")
         if (dialect is not None or forced) and not self._marks_lost:
             if terminal.expects_prompt and not self.has_marks:
                 wait_s = NEXT_PROMPT_WAIT_S if terminal.stream.spool_end else FIRST_OUTPUT_WAIT_S
@@ -167,16 +188,42 @@ class StrategySelector:
             return self._installed_in
         if not self._may_probe and not self._marks_lost:
             return ProbedShell(None, "this is not known to be a POSIX shell")
-        if not await wait_for_prompt(terminal, run.profile, terminal.now() + FIRST_PROMPT_WAIT_S, writer):
-            return ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
+        if not await self._wait_for_first_prompt(run, writer):
+            return None
         if self._may_install:
             await keep_history_clean(terminal, writer)
-        shell = await probe_shell(terminal, run.profile, self._nonce, writer)
+        shell = await probe_shell(terminal, run.profile, self._nonce, writer, reinstall=self._hooks_removed)
+        self._hooks_removed = False
         install = self._may_install and not self._marks_lost
         if install and await install_integration(terminal, run.profile, shell, self.shell_nonce, writer):
             self._installed_in = shell
             await self._wait_for_next_prompt(run)
         return shell
+
+    async def _wait_for_first_mark(self, run: Run) -> bool:
+        """Wait until the start-up files have ended; False if another shell than the one that was started shows its prompt."""
+        terminal, stream = self._terminal, self._terminal.stream
+        deadline = terminal.now() + FIRST_MARK_WAIT_S
+        while not len(stream.prompts) and stream.ended is None and terminal.now() < deadline:
+            certainty, due = terminal.prompt_certainty(run.profile), deadline
+            if certainty is not None and terminal.line_editor_active():
+                due = stream.last_data + UNMARKED_NESTED_S
+            elif certainty is not None:
+                due = stream.last_data + UNMARKED_UNSURE_S
+            if terminal.now() >= due:
+                return False
+            await stream.wait(min(due, deadline))
+        return True
+
+    async def _wait_for_first_prompt(self, run: Run, writer: Writer) -> bool:
+        """Wait for a prompt at which to probe: for the first command until the start-up files of a shell may have ended."""
+        terminal, begin = self._terminal, self._terminal.now()
+        if await wait_for_prompt(terminal, run.profile, begin + FIRST_PROMPT_WAIT_S, writer):
+            return True
+        if self._first_prompt_awaited:
+            return False
+        self._first_prompt_awaited = True
+        return await wait_for_prompt(terminal, run.profile, begin + FIRST_MARK_WAIT_S, None)
 
     async def _wait_for_next_prompt(self, run: Run) -> None:
         """Wait for the shell's prompt and learn it. Output without a final newline may precede it in its line.

@@ -6,4 +6,3 @@ unset PTYCTL_NONCE PTYCTL_NORC
 [ ! -r "$__ptyctl_rc" ] || . "$__ptyctl_rc"
 unset __ptyctl_rc
 __ptyctl_install
-unset -f __ptyctl_install

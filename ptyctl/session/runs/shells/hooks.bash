@@ -1,6 +1,7 @@
 # The marks of bash 5.1 and later; their format is in ptyctl/core/marks.py. A local shell sources this file. Into a remote shell it
-# is typed without comments and indentation. The nonce is set before.
-__ptyctl_count=0 __ptyctl_ran=0 __ptyctl_pwd= __ptyctl_cwd= __ptyctl_unheard=2\>/dev/null
+# is typed without comments and indentation. The nonce is set before. Each of the two hooks installs the other one again if the user
+# has removed it.
+__ptyctl_hook= __ptyctl_empty= __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_pwd= __ptyctl_cwd= __ptyctl_unheard=2\>/dev/null
 [[ $- != *r* ]] || __ptyctl_unheard= # a restricted shell allows no redirection
 # Runs before the user's prompt commands and keeps the status for them. What they print, and a trace of this function by `set -x`,
 # is not output of the command.
@@ -30,12 +31,19 @@ __ptyctl_prompt() {
   builtin printf '%s\e]7717;%s;%s;P;%s;%s;%s\a' \
     "$end" "$__ptyctl_nonce" "$((++__ptyctl_count))" "$status" "${now%???}" "$__ptyctl_cwd"
   ((${#PROMPT_COMMAND[@]} < 2)) || [[ ${PROMPT_COMMAND[0]-} == '{ __ptyctl_ended'* ]] || __ptyctl_put_first "${PROMPT_COMMAND[0]-}"
+  [[ ${PS0-} == *'${__ptyctl_nonce}'* ]] || __ptyctl_put_ps0
   return 0
 }
 __ptyctl_put_first() { PROMPT_COMMAND[0]='{ __ptyctl_ended "$?" && ((1)); } '$__ptyctl_unheard${1:+$'\n'$1}; }
+# PS0 is expanded after a command line was read and before it runs. The substring is empty; evaluating it records that a command
+# ran. The expansion before the mark is empty too, and sets the prompt command if it was removed.
+__ptyctl_put_ps0() {
+  PS0=${PS0-}'${__ptyctl_empty#${PROMPT_COMMAND[9999]:=$__ptyctl_hook}}'
+  PS0+='\e]7717;${__ptyctl_nonce};$((++__ptyctl_count));B\a${__ptyctl_ran:$((__ptyctl_ran=1,0)):0}'
+}
 __ptyctl_install() {
   ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)) || return 0
-  PROMPT_COMMAND[9999]='{ __ptyctl_prompt; } '$__ptyctl_unheard
-  # Expanded after a command line was read and before it runs. The substring is empty; evaluating it records that a command ran.
-  PS0='\e]7717;${__ptyctl_nonce};$((++__ptyctl_count));B\a${__ptyctl_ran:$((__ptyctl_ran=1,0)):0}'${PS0-}
+  __ptyctl_hook='{ __ptyctl_prompt; } '$__ptyctl_unheard
+  PROMPT_COMMAND[9999]=$__ptyctl_hook
+  [[ ${PS0-} == *'${__ptyctl_nonce}'* ]] || __ptyctl_put_ps0
 }

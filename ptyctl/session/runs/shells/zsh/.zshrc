@@ -7,4 +7,3 @@ builtin source "$PTYCTL_HOOKS/hooks.zsh"
 unset PTYCTL_NONCE PTYCTL_ZDOTDIR PTYCTL_HOOKS
 [[ ! -r ${ZDOTDIR:-$HOME}/.zshrc ]] || builtin source "${ZDOTDIR:-$HOME}/.zshrc"
 __ptyctl_install
-unfunction __ptyctl_install

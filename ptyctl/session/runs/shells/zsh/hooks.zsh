@@ -1,5 +1,5 @@
 # The marks of zsh; their format is in ptyctl/core/marks.py. A local shell sources this file. Into a remote shell it is typed without
-# comments and indentation. The nonce is set before.
+# comments and indentation. The nonce is set before. Each of the two hooks installs the other one again if the user has removed it.
 typeset -gi __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_eol_set=0
 typeset -g __ptyctl_eol= __ptyctl_end=
 # The first prompt function, so that output of the others does not count as the command's; $? is the command's status.
@@ -18,6 +18,7 @@ __ptyctl_precmd() {
     builtin printf '\e]7717;%s;%d;E;%d\a' $__ptyctl_nonce $((++__ptyctl_count)) $st
   fi
   __ptyctl_ran=0
+  (( $preexec_functions[(I)__ptyctl_preexec] )) || preexec_functions+=(__ptyctl_preexec)
   builtin printf '\e]7717;%s;%d;P;%d;%s;%s\a' $__ptyctl_nonce $((++__ptyctl_count)) $st ${now[1,13]} $cwd
 }
 # zsh terminates an incomplete last line before the prompt functions (PROMPT_SP), so the end mark is put into PROMPT_EOL_MARK. The
@@ -28,6 +29,7 @@ __ptyctl_preexec() {
   local cmd=${${1:-$3}[1,4096]}
   cmd=${${${cmd//\%/%25}//$'\n'/%0A}//$'\t'/%09}
   local -i begun=$((++__ptyctl_count))
+  (( $precmd_functions[(I)__ptyctl_precmd] )) || precmd_functions=(__ptyctl_precmd $precmd_functions)
   __ptyctl_eol_set=${+PROMPT_EOL_MARK}
   __ptyctl_eol=${PROMPT_EOL_MARK-%B%S%#%s%b}
   __ptyctl_end=$'%{\e'"]7717;$__ptyctl_nonce;$((++__ptyctl_count));E;%?"$'\a%}'
@@ -38,6 +40,6 @@ __ptyctl_install() {
   emulate -L zsh
   zmodload zsh/datetime
   typeset -ga precmd_functions preexec_functions
-  precmd_functions=(__ptyctl_precmd $precmd_functions)
-  preexec_functions+=(__ptyctl_preexec)
+  precmd_functions=(__ptyctl_precmd ${precmd_functions:#__ptyctl_precmd})
+  preexec_functions=(${preexec_functions:#__ptyctl_preexec} __ptyctl_preexec)
 }

@@ -1,0 +1,39 @@
+"""Shells over SSH whose prompts and start-up files are unusual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.controller.session_calls import PATIENCE_MS
+from tests.integration.test_ssh_exec import Start
+
+PROMPTS = ["me@mac ~ % ", "❯ ", "➜  ~ ", "λ ", "🚀 ", "\n┌─ me\n└─❯ ", "a: "]
+
+
+@pytest.mark.parametrize(
+    ("shell", "prompt"),
+    [(shell, prompt) for shell in ("bash", "zsh") for prompt in PROMPTS] + [("dash", "❯ "), ("dash", "a: ")],
+)
+async def test_unusual_prompt_is_found(start: Start, tmp_path: Path, shell: str, prompt: str) -> None:
+    (tmp_path / "rc").write_text(f"PS1='{prompt.replace('%', '%%') if shell == 'zsh' else prompt}'\n")
+    (tmp_path / ".zshrc").write_text((tmp_path / "rc").read_text())
+    command = {
+        "bash": ("bash", "--noprofile", "--rcfile", str(tmp_path / "rc")),
+        "zsh": ("env", f"ZDOTDIR={tmp_path}", "zsh", "-i"),
+        "dash": ("env", f"ENV={tmp_path}/rc", "dash", "-i"),
+    }[shell]
+    session = await start(*command, shell_integration=None)
+    for code in (3, 0):
+        reply = await session.exec(f"echo far; (exit {code})", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code) == ("far\n", code)
+        assert reply.duration_ms < 3_000
+
+
+async def test_slow_start_up_file_keeps_exit_codes(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "rc").write_text("sleep 5.5; PS1='$ '\n")
+    session = await start("bash", "--noprofile", "--rcfile", str(tmp_path / "rc"), shell_integration=None)
+    for code in (3, 0):
+        reply = await session.exec(f"echo far; (exit {code})", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code) == ("far\n", code)
