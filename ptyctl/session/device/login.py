@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from pydantic import SecretStr
@@ -12,7 +13,7 @@ from ptyctl.platforms import Platform, QuestionAnswer, SecretName
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
 from .exchange import Exchange
-from .login_dialog import LoginAction, LoginDialog, LoginLayer
+from .login_dialog import Expected, LoginAction, LoginDialog, LoginLayer
 
 #: Limit of a whole login: every tool call returns within 55 s (docs/contracts.md).
 LOGIN_LIMIT_S = 45.0
@@ -21,9 +22,13 @@ OUTPUT_QUIET_S = 0.1
 #: A prompt must stay this long, because a banner may look like one and the next command would be taken for a username. After
 #: the device's password no other login follows, and `SETTLE_S` suffices.
 PROMPT_STAYS_S = 0.3
-#: Successive silences after which something is typed to wake the console. They get longer because a server that checks a
-#: password elsewhere may be slow; after the last one the login fails.
+#: A far end that asks again after a password must stay so this long before the login has failed: it may repaint its prompt.
+REFUSAL_STAYS_S = 1.0
+#: Successive silences after which something is typed to wake the console; after the last one the login fails.
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
+#: A device that has not answered its password at all may wait for another Enter, which gets one this long before the timeout.
+#: Until then the password is being checked, and Enter would count as another attempt.
+LAST_ENTER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,32 +101,44 @@ class _Login:
         return action
 
     async def _next_action(self) -> LoginAction:
-        silence_s, examined = next(self._silences, SILENCES_S[-1]), -1
+        remaining_s, examined = self._deadline - self._terminal.now(), -1
+        silences_s: dict[Expected, float] = {
+            "sleep": next(self._silences, SILENCES_S[-1]),
+            "check": inf,
+            "check_or_next": remaining_s / 2,
+            "check_or_sleep": remaining_s - LAST_ENTER_S,
+        }
 
         def look() -> tuple[Literal["output", "silence"], float]:
-            if not self._exchange.has_output or self._stream.raw_size == examined:
-                return "silence", silence_s
-            return "output", ANSWER_S if self._password_follows_username() else OUTPUT_QUIET_S
+            if self._exchange.has_output and self._stream.raw_size != examined:
+                return "output", ANSWER_S if self._password_follows_username() else OUTPUT_QUIET_S
+            return "silence", silences_s[self._dialog.expected(self._exchange.output())]
 
         while (end := await self._exchange.settled(look, self._deadline)) == "output":
             examined, action = self._stream.raw_size, self._dialog.heard(self._exchange.output())
-            if action.kind == "wait" or (action.kind == "done" and not await self._prompt_stays()):
+            if action.kind == "wait" or not await self._stays(action):
                 continue
             self._silences = iter(SILENCES_S)
             return action
         if end == "silence":
             return self._dialog.silent(self._exchange.output())
-        return self._dialog.closed() if self._stream.ended is not None else self._timed_out()
+        if self._stream.ended is not None:
+            return self._dialog.closed()
+        what = f"no prompt was shown within {self._credentials.timeout_s:g} s"
+        return self._dialog.timed_out(self._exchange.output(), what)
 
     def _password_follows_username(self) -> bool:
         """Whether the password prompt is directly below the complete echo of the username."""
         lines = self._exchange.lines_below_echo()
         return lines is not None and len(lines) == 1 and self._dialog.credentials.expects_password(lines[0])
 
-    async def _prompt_stays(self) -> bool:
+    async def _stays(self, action: LoginAction) -> bool:
+        """Whether what a final action is based on remains the end of the output."""
+        if action.kind not in ("done", "failed"):
+            return True
         size, stays_s = self._stream.raw_size, SETTLE_S if self._dialog.credentials.password_sent else PROMPT_STAYS_S
-        until = self._stream.last_data + stays_s
-        while self._stream.raw_size == size and self._terminal.now() < until:
+        until = self._stream.last_data + (stays_s if action.kind == "done" else REFUSAL_STAYS_S)
+        while self._stream.raw_size == size and self._stream.ended is None and self._terminal.now() < until:
             await self._stream.wait(until)
         return self._stream.raw_size == size
 
@@ -149,8 +166,3 @@ class _Login:
                 hint="give the secret and open the session again",
             )
         return secret
-
-    def _timed_out(self) -> LoginAction:
-        last = self._exchange.output().split("\n")[-1].strip()
-        why = f"no prompt was shown within {self._credentials.timeout_s:g} s; the last line is {last!r}"
-        return LoginAction("failed", enter=False, code=ErrorCode.CONNECT_TIMEOUT, why=why, prompt=last, hint="log in by hand")

@@ -12,8 +12,9 @@ from ptyctl.platforms.pattern import any_matches
 
 from .output_end import classify
 
-#: More attempts lock an account on many devices.
-MAX_ATTEMPTS = 3
+#: How often a far end may ask for the username before the login fails. A password is typed once: repeated attempts lock an
+#: account on many devices.
+_MAX_USERNAMES = 3
 #: Twice what two layers, a setup dialogue, a pager and a left-over mode may need together.
 _MAX_ANSWERS = 40
 #: Enters that wake any console that can be woken, and Ctrl-Cs that leave any question that can be left.
@@ -22,6 +23,10 @@ _MAX_INTERRUPTS = 2
 #: What a password is for is explained in one of this many last lines.
 _EXPLANATION_LINES = 3
 
+#: What a silent far end is expected to do. "sleep": wait for a key. "check": check what was typed, so that nothing is typed
+#: until it answers. "check_or_next": the same, or the system behind it is asleep. "check_or_sleep": the same, or it waits for
+#: another Enter.
+Expected = Literal["sleep", "check", "check_or_next", "check_or_sleep"]
 ActionKind = Literal[
     "wait",  # nothing to answer yet
     "username",  # the layer's, followed by `text`
@@ -83,8 +88,10 @@ class CredentialPrompts:
     def __init__(self, layers: Sequence[LoginLayer]) -> None:
         self._layers = layers
         self._at = 0
-        self._attempts = 0
+        self._usernames = 0
+        self._refusable = False  # whether a repeated prompt is a refusal: a password was typed for our username
         self._sent: Literal["username", "password"] | None = None
+        self._checked = False  # whether the answer to it is awaited
         self.last_prompt = ""
 
     @property
@@ -94,10 +101,26 @@ class CredentialPrompts:
 
     def accepted(self) -> bool:
         """Something other than a login prompt followed a password, if only silence. True if the next layer begins."""
+        self._checked = False
         begins_next = self._sent == "password" and self._at + 1 < len(self._layers)
         if begins_next:
             self._next_layer()
         return begins_next
+
+    def expected(self, lines: Sequence[str]) -> Expected:
+        """What is expected of a far end that is silent after these lines."""
+        if not self._checked:
+            return "sleep"
+        if self._sent == "username":
+            return "check"
+        answered, is_last = any(line.strip(" *") for line in lines), self._at + 1 == len(self._layers)
+        if answered:
+            return "check" if is_last else "sleep"
+        return "check_or_sleep" if is_last else "check_or_next"
+
+    def has_failure(self, lines: Sequence[str]) -> bool:
+        """Whether a line is the message of a refused login."""
+        return any(any_matches(self._layer.platform.login.failures, line) for line in lines)
 
     def expects_password(self, line: str) -> bool:
         """Whether a line asks for the password of the username that was sent last."""
@@ -120,19 +143,22 @@ class CredentialPrompts:
         return self._layers[self._at]
 
     def _send(self, what: Literal["username", "password"], lines: Sequence[str]) -> LoginAction:
-        first = what == "username" or self._sent != "username"
-        if first and self._sent == "password" and self._is_next_layer(lines):
+        if self._sent == "password" and self._is_next_layer(lines):
             self._next_layer()
         self.last_prompt = lines[-1].strip()
-        if first and self._attempts == MAX_ATTEMPTS:
-            return self.refused(f"after {MAX_ATTEMPTS} attempts the far end asks again,")
+        if self._sent == "password" and (what == "password" or self._refusable):
+            return self.refused("the far end asks again,")
+        if what == "username" and self._usernames == _MAX_USERNAMES:
+            return self.refused(f"after {_MAX_USERNAMES} usernames the far end asks again,")
         known = self._layer.username if what == "username" else self._layer.password
         if not known:
             why = f"the far end asks {self.last_prompt!r}, and {self._system()} has no {what}"
             return _failed(ErrorCode.AUTH_FAILED, why, self.last_prompt, f"give the {what} and open the session again")
-        self._attempts += first
-        self._sent = what
+        # A previous user may have left the first password prompt. After that the username is asked for.
+        self._refusable = self._sent == "username" or not self._layer.username
+        self._sent, self._checked = what, True
         if what == "username":
+            self._usernames += 1
             return LoginAction("username", self._layer.platform.login.username_suffix, layer=self._at)
         return LoginAction("secret", secret="password", layer=self._at)
 
@@ -144,11 +170,11 @@ class CredentialPrompts:
         if self._at + 1 == len(self._layers):
             return False
         texts = [line for line in lines[:-1] if line.strip()]
-        return bool(texts) and not any(any_matches(self._layer.platform.login.failures, line) for line in texts)
+        return bool(texts) and not self.has_failure(texts)
 
     def _next_layer(self) -> None:
         self._at += 1
-        self._attempts, self._sent = 0, None
+        self._usernames, self._sent, self._checked = 0, None, False
 
     def _system(self) -> str:
         return "the console server" if self._at + 1 < len(self._layers) else "the device"
@@ -181,11 +207,29 @@ class LoginDialog:
         lines = self._unanswered(output)
         return self._counted(self._action(lines), lines)
 
+    def expected(self, output: str) -> Expected:
+        """What is expected of a far end that is silent after this output."""
+        lines = self._unanswered(output)
+        return "sleep" if self._platform.profile.prompt_before_text(lines) is not None else self.credentials.expected(lines)
+
     def silent(self, output: str) -> LoginAction:
-        """The action if nothing follows this output."""
+        """The action if nothing follows this output; a failure if what was typed is being checked."""
         lines = self._unanswered(output)
         action = self._action(lines)
+        if action.kind == "wait" and self.expected(output) == "check":
+            return self.timed_out(output, "the far end is silent")
         return self._counted(self._wake(lines) if action.kind == "wait" else action, lines)
+
+    def timed_out(self, output: str, what: str) -> LoginAction:
+        """The failure if no prompt is shown in time; `what` says so."""
+        lines = self._unanswered(output)
+        if self.credentials.has_failure(lines):
+            return self.credentials.refused(f"the far end shows {_last_text(lines).strip()!r}; it last asked")
+        prompt = _last_text(lines).strip()
+        why = f"{what}; the last line is {prompt!r}"
+        if self.credentials.expected(lines) != "sleep":
+            why = f"{what}, and did not answer {self.credentials.last_prompt!r}"
+        return _failed(ErrorCode.CONNECT_TIMEOUT, why, prompt, "log in by hand, or allow more time for the connection")
 
     def closed(self) -> LoginAction:
         """The failure if the far end closes before the login is done."""

@@ -117,19 +117,99 @@ def test_prompt_below_other_text_must_settle() -> None:
     assert log_in(script, PREPARED)["mode"] == "privileged"
 
 
-def test_slow_password_check_is_awaited() -> None:
-    """The keys that wake a silent console do no harm meanwhile: the line is cleared first, and Enters are few."""
-
+@pytest.mark.parametrize("answer", [b"", b"\r\n", b"\r\nAuthenticating, please wait...\r\n"])
+def test_slow_password_check_is_awaited_without_input(answer: bytes) -> None:
     async def script(console: Console) -> None:
         console.feed(VERIFICATION)
-        await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
-        await console.expect_input(f"{PASSWORD}\r".encode(), b"\r\n")
-        await asyncio.sleep(12)
+        await console.expect_input(b"admin\r", b"admin\r\n")
+        await asyncio.sleep(9)
+        console.feed(b"Password: ")
+        await console.expect_input(f"{PASSWORD}\r".encode(), answer)
+        await asyncio.sleep(20)
         console.feed(b"\r\nsw1>")
 
     done = log_in(script)
     assert done["mode"] == "user"
-    assert [row["data"] for row in done["typed"][2:]] == ["\x15", "\r", "\r", "\r"]
+    assert len(done["typed"]) == 2
+
+
+def test_device_that_waits_for_another_enter_gets_one_before_the_time_limit() -> None:
+    async def script(console: Console) -> None:
+        await usual(console, b"\r\n")
+        await console.expect_input(b"\x15", b"")
+        await console.expect_input(b"\r", b"\r\nsw1>")
+
+    done = log_in(script)
+    assert done["mode"] == "user"
+    assert 34 <= done["took"] <= 40
+
+
+def test_password_without_answer_fails_at_the_time_limit() -> None:
+    async def script(console: Console) -> None:
+        await usual(console, b"\r\nAuthenticating, please wait...\r\n")
+
+    done = log_in(script)
+    assert done["refusal"].code is ErrorCode.CONNECT_TIMEOUT
+    assert "within 45 s, and did not answer 'Password:'" in done["refusal"].message
+    assert (len(done["typed"]), done["took"]) == (2, 45)
+
+
+def test_refusal_without_a_new_prompt_is_auth_failed() -> None:
+    async def script(console: Console) -> None:
+        await usual(console, b"\r\n% Authentication failed\r\n")
+
+    done = log_in(script)
+    assert done["refusal"].code is ErrorCode.AUTH_FAILED
+    assert "shows '% Authentication failed'; it last asked 'Password:'" in done["refusal"].message
+    assert len(done["typed"]) == 2
+
+
+@pytest.mark.parametrize("check_s", [0.0, 20.0])
+@pytest.mark.parametrize("again", [b"Username: ", b"Password: "])
+def test_refused_password_is_typed_once(check_s: float, again: bytes) -> None:
+    async def script(console: Console) -> None:
+        await usual(console, b"\r\n")
+        await asyncio.sleep(check_s)
+        console.feed(b"% Login invalid\r\n\r\n" + again)
+
+    done = log_in(script)
+    assert (done["refusal"].code, done["refusal"].details["prompt"]) == (ErrorCode.AUTH_FAILED, again.decode().strip())
+    assert len(done["typed"]) == 2
+    assert done["took"] < check_s + 2
+
+
+def test_password_prompt_that_is_repainted_is_no_refusal() -> None:
+    async def script(console: Console) -> None:
+        await usual(console, b"\r\n*Nov 20 17:00:00.123: %LINK-3-UPDOWN: Interface Gi1/0/7, changed state to up\r\nPassword: ")
+        await asyncio.sleep(0.5)
+        console.feed(b"\r\nsw1>")
+
+    assert log_in(script)["mode"] == "user"
+
+
+def test_slow_console_server_gets_no_input_while_it_checks() -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"\r\nlogin: ")
+        await console.expect_input(b"ports\r", b"ports\r\nPassword: ")
+        await console.expect_input(f"{SERVERS}\r".encode(), b"\r\n")
+        await asyncio.sleep(20)
+        await usual(console)
+
+    done = log_in(script, TWO_LAYERS)
+    assert (done["mode"], len(done["typed"])) == ("user", 4)
+
+
+def test_device_asleep_behind_silent_console_server_is_woken() -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"\r\nlogin: ")
+        await console.expect_input(b"ports\r", b"ports\r\nPassword: ")
+        await console.expect_input(f"{SERVERS}\r".encode(), b"\r\n")
+        await console.expect_input(b"\x15", b"")
+        await console.expect_input(b"\r", VERIFICATION)
+        await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
+        await console.expect_input(f"{PASSWORD}\r".encode(), b"\r\nsw1#")
+
+    assert log_in(script, TWO_LAYERS)["mode"] == "privileged"
 
 
 def test_dead_line_fails_with_connect_timeout() -> None:
@@ -180,16 +260,13 @@ def test_far_end_that_closes_fails_login(where: str) -> None:
         assert "it last asked 'Password:'" in refusal.message
 
 
-def test_three_refused_attempts_fail_with_last_prompt() -> None:
+def test_password_prompt_that_another_user_left_is_answered_before_the_login() -> None:
     async def script(console: Console) -> None:
-        console.feed(VERIFICATION)
-        for _ in range(3):
-            await console.expect_input(b"admin\r", b"admin\r\nPassword: ")
-            await console.expect_input(f"{PASSWORD}\r".encode(), b"\r\n% Login invalid\r\n\r\nUsername: ")
+        console.feed(b"\r\nPassword: ")
+        await console.expect_input(f"{PASSWORD}\r".encode(), b"\r\n% Login invalid\r\n")
+        await usual(console)
 
-    refusal = log_in(script)["refusal"]
-    assert (refusal.code, refusal.details["prompt"]) == (ErrorCode.AUTH_FAILED, "Username:")
-    assert "after 3 attempts" in refusal.message
+    assert log_in(script)["mode"] == "user"
 
 
 def test_console_server_then_sleeping_device() -> None:

@@ -82,20 +82,27 @@ def test_sleeping_console_is_woken_by_enter(text: str) -> None:
     assert kinds(actions) == ["clear_line", "enter", "enter", "username", "secret"]
 
 
-def test_wrong_password_fails_after_three_attempts_with_last_prompt() -> None:
-    console = Console([getty(NAME_AND_PASSWORD, ("admin", "right"), INVALID)])
+def test_wrong_password_before_the_line_is_closed_fails_with_last_prompt() -> None:
+    console = Console([getty(NAME_AND_PASSWORD, ("admin", "right"), INVALID, patience=1)])
     last, actions = log_in(console, dialog("cisco_ios"))
     assert (last.kind, last.code, last.prompt) == ("failed", ErrorCode.AUTH_FAILED, "Password:")
-    assert kinds(actions) == ["username", "secret"] * 3
+    assert kinds(actions) == ["username", "secret"]
     assert "closed the line; it last asked 'Password:'" in last.why
 
 
 @pytest.mark.parametrize("asks", [("Password: ",), ("host login: ", "Password: ")], ids=len)
-def test_endless_login_prompts_fail_after_three_attempts(asks: tuple[str, ...]) -> None:
-    last, actions = log_in(Console([getty(asks, ("never",) * len(asks), patience=99)]), dialog("linux"))
+def test_wrong_password_is_typed_once(asks: tuple[str, ...]) -> None:
+    login = dialog("linux", username=len(asks) > 1)
+    last, actions = log_in(Console([getty(asks, ("never",) * len(asks), patience=99)]), login)
     assert (last.kind, last.code, last.prompt) == ("failed", ErrorCode.AUTH_FAILED, asks[0].strip())
-    assert f"after 3 attempts the far end asks again, {asks[0].strip()!r}" in last.why
-    assert kinds(actions).count("secret") == 3
+    assert f"the far end asks again, {asks[0].strip()!r}" in last.why
+    assert kinds(actions).count("secret") == 1
+
+
+def test_endless_username_prompts_fail_login() -> None:
+    last, actions = log_in(Console([getty(("login: ",), ("never",), patience=99)]), dialog("linux"))
+    assert (last.kind, last.code, last.prompt) == ("failed", ErrorCode.AUTH_FAILED, "login:")
+    assert kinds(actions) == ["username"] * 3
 
 
 @pytest.mark.parametrize(("username", "password", "missing"), [(False, True, "username"), (True, False, "password")])

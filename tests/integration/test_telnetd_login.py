@@ -1,0 +1,41 @@
+"""Logins at a real telnetd whose login program is slow, and refuses."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.telnetd import running_telnetd
+from ptyctl import ErrorCode, LocalController, SessionHandle
+from tests.controller.session_calls import refused
+
+#: Asks until the password is right, and records each attempt. PASSWORD_CHECK_S is the time that the check takes.
+LOGIN = r"""
+while :; do
+  printf 'host login: '; read -r user
+  stty -echo; printf 'Password: '; read -r password; stty echo; echo
+  echo "$user:$password" >> {attempts}
+  sleep {check_s}
+  [ "$password" = right ] && break
+  printf '\nLogin incorrect\n'
+done
+PS1='host$ ' exec /bin/bash --norc --noprofile --noediting -i
+"""
+
+
+@pytest.mark.parametrize("password", ["right", "wrong"])
+async def test_slow_login_gets_exactly_one_attempt(controller: LocalController, tmp_path: Path, password: str) -> None:
+    attempts = tmp_path / "attempts"
+    async with running_telnetd(tmp_path, LOGIN.format(attempts=attempts, check_s=4)) as server:
+        target = {"protocol": "telnet", "host": server.host, "port": server.port, "platform": "linux"}
+        begun = time.monotonic()
+        if password == "right":
+            async with await SessionHandle.open(controller, **target, username="ann", auth={"password": password}) as handle:
+                assert (await handle.exec("echo in")).stdout == "in\n"
+        else:
+            with refused(ErrorCode.AUTH_FAILED, "the far end asks again, 'host login:'"):
+                await SessionHandle.open(controller, **target, username="ann", auth={"password": password})
+        assert time.monotonic() - begun < 15
+    assert attempts.read_text() == f"ann:{password}\n"
