@@ -6,11 +6,14 @@ Time is monotonic seconds and is passed in. An expired lease counts as no lease;
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 
 #: How long the queue keeps the place of a task between two calls.
 GRACE_S = 2.0
+#: Number of tasks whose last lease is remembered after its end.
+_MAX_ENDS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,24 @@ class Lease:
     fence: int
 
 
+class LeaseEnd(NamedTuple):
+    """How the last lease of a task ended, and when. `by`: the task that took it over. `not_held`: there was none."""
+
+    reason: Literal["expired", "taken_over", "released", "not_held"]
+    at: float = 0.0
+    by: str | None = None
+
+    def describe(self, now: float) -> str:
+        """Return the end as the predicate of a sentence about the lock."""
+        ago = f"{max(0, round((now - self.at) * 1000))} ms ago"
+        match self.reason:
+            case "taken_over":
+                return f"was taken over by task {self.by} {ago}"
+            case "expired" | "released":
+                return f"{'was ' if self.reason == 'released' else ''}{self.reason} {ago}"
+        return "was not held"
+
+
 class Leases:
     """The leases of one session, at most one of them active, and the queue."""
 
@@ -30,6 +51,7 @@ class Leases:
         #: The fence of the newest lease, active or not.
         self.fence = 0
         self._lease: Lease | None = None
+        self._ends: dict[str, LeaseEnd] = {}
 
     def restore(self, lease: Lease | None, fence: int) -> None:
         """Take over the state of an earlier process; fences continue from `fence`."""
@@ -38,8 +60,21 @@ class Leases:
     def current(self, now: float) -> Lease | None:
         """Return the active lease."""
         if self._lease is not None and self._lease.expires_at <= now:
-            self._lease = None
+            self._end("expired", self._lease.expires_at)
         return self._lease
+
+    def end_of(self, task_id: str | None, now: float) -> LeaseEnd:
+        """Return how the task's last lease ended."""
+        self.current(now)
+        return self._ends.get(task_id or "", LeaseEnd("not_held"))
+
+    def _end(self, reason: Literal["expired", "taken_over", "released"], at: float, by: str | None = None) -> None:
+        if self._lease is not None:
+            self._ends.pop(self._lease.holder, None)
+            self._ends[self._lease.holder] = LeaseEnd(reason, at, by)
+            if len(self._ends) > _MAX_ENDS:
+                del self._ends[next(iter(self._ends))]
+        self._lease = None
 
     def acquire(self, task_id: str, ttl_s: float, now: float) -> Lease:
         """Acquire the lease, or extend the caller's own lease, which keeps its fence.
@@ -63,6 +98,7 @@ class Leases:
         lease = self.current(now)
         if lease is not None and lease.holder == task_id:
             return self.acquire(task_id, ttl_s, now), None
+        self._end("taken_over", now, task_id)
         return self._grant(task_id, ttl_s, now), lease.holder if lease is not None else None
 
     def _grant(self, task_id: str, ttl_s: float, now: float) -> Lease:
@@ -79,8 +115,9 @@ class Leases:
         """
         lease = self.current(now)
         if lease is None:
-            message = f"task {task_id} does not hold the lock of this session, or no longer"
-            raise PtyctlError(ErrorCode.LOCK_LOST, message, hint=NextStep.TAKE_LOCK)
+            end = self.end_of(task_id, now)
+            message = f"task {task_id} does not hold the lock of this session: it {end.describe(now)}"
+            raise PtyctlError(ErrorCode.LOCK_LOST, message, {"reason": end.reason}, hint=NextStep.TAKE_LOCK)
         if lease.holder != task_id:
             raise _locked(lease, now)
         return self.acquire(task_id, ttl_s, now)
@@ -94,7 +131,7 @@ class Leases:
         lease = self.current(now)
         if lease is not None and lease.holder != task_id:
             raise _locked(lease, now)
-        self._lease = None
+        self._end("released", now)
 
     def check(self, task_id: str | None, required: bool, now: float) -> int | None:
         """Check that `task_id` may write. Returns the fence of its lease, or None if no lease is active or needed.

@@ -182,7 +182,12 @@ class Session:
             on_begin=lambda run: self.events.begin(self.blocks.begin(run), run),
             on_end=lambda run: self.events.end(self.blocks.end(run)),
         )
-        self.usage = Usage(spec.idle_timeout_s, self._close_as_idle, self.notices)
+        self.usage = Usage(
+            spec.idle_timeout_s,
+            self._close_as_idle,
+            self.notices,
+            last_output=lambda: self.stream.last_data if self.runs.current is not None else None,
+        )
         self.stream.subscribe(PlacedMark, self.runs.mark_received)
         self.stream.subscribe(GapStarted, self._gap_started)
         self.stream.subscribe(StreamEnded, self._channel_ended)

@@ -23,14 +23,20 @@ class Usage:
         last_activity_at: begin of the last call (epoch ms).
     """
 
-    def __init__(self, idle_timeout_s: float, on_idle: Callable[[], None], notices: Notices) -> None:
-        """Call `on_idle` after `idle_timeout_s` without a call; 0 disables this.
+    def __init__(
+        self, idle_timeout_s: float, on_idle: Callable[[], None], notices: Notices, last_output: Callable[[], float | None]
+    ) -> None:
+        """Call `on_idle` after `idle_timeout_s` without a call and without output of a run; 0 disables this.
 
         The error of a failed call carries the task's unread notices, for example who took its lock.
+
+        Args:
+            last_output: returns when a run in progress has last printed (loop's clock); None without a run.
         """
         self.last_activity_at = int(time.time() * 1000)
         self._idle_timeout_s = idle_timeout_s
         self._on_idle = on_idle
+        self._last_output = last_output
         self._notices = notices
         self._last_reads: dict[str, float] = {}
         self._reading: Counter[str] = Counter()
@@ -63,7 +69,15 @@ class Usage:
         """Restart the idle timeout if no call is in progress."""
         self._stop_timer()
         if self._idle_timeout_s and not self._calls and not self._ended:
-            self._timer = asyncio.get_running_loop().call_later(self._idle_timeout_s, self._on_idle)
+            self._timer = asyncio.get_running_loop().call_later(self._idle_timeout_s, self._timed_out)
+
+    def _timed_out(self) -> None:
+        """End the session, unless a run has printed within the timeout."""
+        loop, printed = asyncio.get_running_loop(), self._last_output()
+        if printed is None or printed + self._idle_timeout_s <= loop.time():
+            self._on_idle()
+        else:
+            self._timer = loop.call_at(printed + self._idle_timeout_s, self._timed_out)
 
     def end(self) -> None:
         """Stop the idle timeout: the session is closed."""

@@ -72,7 +72,7 @@ def refused(code: ErrorCode, *parts: str) -> Iterator[pytest.ExceptionInfo[Ptyct
         yield caught
     assert caught.value.code is code, caught.value
     shown = f"{caught.value.message}; {caught.value.hint}"
-    assert [part for part in parts if part not in shown] == []
+    assert [part for part in parts if part not in shown] == [], shown
 
 
 async def scripted_program(open_session: Open, *greeting: bytes, **fields: Any) -> SessionHandle:

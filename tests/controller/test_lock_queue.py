@@ -153,8 +153,9 @@ async def test_run_continues_when_its_lock_is_taken(bash: SessionHandle) -> None
     call = asyncio.create_task(bash.exec("echo begun; read -r line; echo got $line", timeout_ms=PATIENCE_MS))
     assert (await read(bash, cursor="0", until_regex=r"(?m)^begun$", timeout_ms=PATIENCE_MS)).matched
     await lock(bash, "two", force=True)
-    with refused(ErrorCode.LOCK_LOST, "task two holds it now", "the command continues") as caught:
+    with refused(ErrorCode.LOCK_LOST, "was taken over by task two", "task two holds it now", "continues") as caught:
         await asyncio.wait_for(call, PATIENCE_MS / 1000)
+    assert caught.value.details["reason"] == "taken_over"
     bash.task_id = "two"
     await bash.write("on\n")
     reply = await execute(bash, block_id=caught.value.details["block_id"])

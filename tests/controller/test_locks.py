@@ -109,13 +109,41 @@ async def test_expired_lease_leaves_session_open(bash: SessionHandle) -> None:
     await until_free(bash)
     assert (await bash.status()).state == "open"
     bash.task_id = "task-1"
-    with refused(ErrorCode.LOCK_LOST, "task-1", "does not hold the lock"):
+    with refused(ErrorCode.LOCK_LOST, "task-1", "does not hold the lock", "it expired") as caught:
         await bash.heartbeat()
+    assert caught.value.details["reason"] == "expired"
     await bash.unlock()  # no holder: no effect
     bash.task_id = "task-2"
     assert (await bash.lock()).fence == 2
     with refused(ErrorCode.LOCKED, held_by("task-2")):
         await session(bash.controller, "heartbeat", session_id=bash.session_id, task_id="task-1")
+
+
+async def test_lock_lost_names_take_over_release_and_missing_lock(bash: SessionHandle) -> None:
+    bash.task_id = "task-1"
+    with refused(ErrorCode.LOCK_LOST, "it was not held") as caught:
+        await bash.heartbeat()
+    assert caught.value.details["reason"] == "not_held"
+    await lock(bash, "task-1")
+    await lock(bash, "task-2", force=True)
+    await session(bash.controller, "unlock", session_id=bash.session_id, task_id="task-2")
+    with refused(ErrorCode.LOCK_LOST, "was taken over by task task-2") as caught:
+        await bash.heartbeat()
+    assert caught.value.details["reason"] == "taken_over"
+    await bash.lock()
+    await bash.unlock()
+    with refused(ErrorCode.LOCK_LOST, "it was released") as caught:
+        await bash.heartbeat()
+    assert caught.value.details["reason"] == "released"
+
+
+async def test_lock_that_expires_during_write_is_reported_as_expired(open_session: Open) -> None:
+    handle = await open_session(command=("sh", "-c", "stty raw -echo; echo ready; exec sleep 60"))
+    assert (await handle.read(until_regex="ready", timeout_ms=PATIENCE_MS)).matched
+    await lock(handle, "task-1", lock_ttl_ms=300)
+    with refused(ErrorCode.LOCK_LOST, "the lock expired") as caught:  # no task holds the lock afterwards
+        await asyncio.wait_for(write(handle, "task-1", data="x" * 1_000_000), PATIENCE_MS / 1000)
+    assert caught.value.details["reason"] == "expired"
 
 
 async def test_heartbeats_extend_the_lease(bash: SessionHandle) -> None:
@@ -149,7 +177,7 @@ async def test_lock_lost_during_paste_stops_it(open_session: Open) -> None:
     paste = asyncio.create_task(write(handle, "task-1", data="x" * 1_000_000))
     await until_free(handle)
     await lock(handle, "task-2")
-    with refused(ErrorCode.LOCK_LOST, "the rest was not sent") as caught:
+    with refused(ErrorCode.LOCK_LOST, "the lock expired", "the rest was not sent") as caught:
         await asyncio.wait_for(paste, PATIENCE_MS / 1000)
     sent = caught.value.details["bytes_written"]
     assert 0 < sent < 1_000_000
@@ -185,9 +213,10 @@ async def test_lock_lost_during_paced_paste_leaves_clean_line(open_session: Open
 async def test_lock_lost_during_run_returns_lock_lost(bash: SessionHandle) -> None:
     await lock(bash, "task-1", lock_ttl_ms=400)
     bash.task_id = "task-1"
-    with refused(ErrorCode.LOCK_LOST, "the command continues", "block_id") as caught:
+    with refused(ErrorCode.LOCK_LOST, "the lock expired", "the command continues", "block_id") as caught:
         await bash.exec("echo begun; sleep 60; echo never", timeout_ms=PATIENCE_MS)
     details = caught.value.details
+    assert details["reason"] == "expired"
     assert details["stdout"] == "begun\n"
     assert details["lock_holder"] is None
 

@@ -91,6 +91,20 @@ async def test_concurrent_closes_wait_for_the_same_end(open_session: Open) -> No
         os.kill(pid, 0)
 
 
+async def test_session_with_printing_run_is_not_idle(open_session: Open, controller: Controller) -> None:
+    handle = await open_session(timeouts={"idle_timeout_ms": 400})
+    command = "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; sleep 0.15; done"
+    assert (await handle.exec(command, timeout_ms=0)).timed_out  # no call waits for it
+
+    async def gone() -> bool:
+        return not (await session(controller, "list")).sessions
+
+    await until(gone)
+    with refused(ErrorCode.ALREADY_CLOSED, "idle_timeout_ms"):
+        await handle.status()
+    assert "line 10\n" in ((await read(handle, cursor="0", timeout_ms=0)).chunk or "")
+
+
 async def test_idle_session_is_closed_after_its_timeout(open_session: Open, controller: Controller) -> None:
     handle = await open_session(timeouts={"idle_timeout_ms": 300})
     for _ in range(4):  # each use restarts the timeout, and a waiting call is a use

@@ -110,11 +110,12 @@ class _RunWait:
 
     def _lock_lost(self, holder: str | None) -> PtyctlError:
         now = f"task {holder} holds it now" if holder else "no task holds it now"
+        end = self._session.leases.end_of(self._request.task_id, self._loop.time())
         details = _reply(self._session, self._run, self._request, "timeout").payload()
         return PtyctlError(
             ErrorCode.LOCK_LOST,
-            f"the lock expired while block {self._run.block_id} ran ({now}); the command continues",
-            {**details, "lock_holder": holder},
+            f"the lock {end.describe(self._loop.time())}, while block {self._run.block_id} ran ({now}); the command continues",
+            {**details, "lock_holder": holder, "reason": end.reason},
             hint="wait for the command by its block_id; extend a lock when half of its TTL has passed",
         )
 

@@ -172,7 +172,7 @@ class Gate:
                 try:
                     await self._send(out, writer, fence)
                 except PtyctlError as error:
-                    raise _with_bytes_written(error, written + min(out.sent, len(piece.data))) from None
+                    raise self._with_bytes_written(error, written + min(out.sent, len(piece.data)), writer) from None
                 self._reserve_line(out, piece)
                 written += len(piece.data) + piece.newline_bytes
         finally:
@@ -207,8 +207,7 @@ class Gate:
         try:
             while out.sent < len(out.data):
                 if self.check(writer) != fence and fence is not None:
-                    message = "the lock was lost and taken again during the write"
-                    raise PtyctlError(ErrorCode.LOCK_LOST, message, hint=NextStep.READ_STATE)
+                    raise self._lock_lost(writer)
                 if writer.deadline is not None and self._now() >= writer.deadline:
                     raise _not_accepted()
                 if self._front is None or self._front is out or out.urgent:
@@ -233,6 +232,21 @@ class Gate:
         out.sent += taken
         if taken:
             self._on_input(writer, rest[:taken], secret)
+
+    def _lock_lost(self, writer: Writer) -> PtyctlError:
+        end = self._leases.end_of(writer.task_id, self._now())
+        message = f"the lock {end.describe(self._now())}, during the write"
+        return PtyctlError(ErrorCode.LOCK_LOST, message, {"reason": end.reason}, hint=NextStep.READ_STATE)
+
+    def _with_bytes_written(self, error: PtyctlError, written: int, writer: Writer) -> PtyctlError:
+        """Return the error of an incomplete write. A lock error after the first byte becomes LOCK_LOST."""
+        if not written and error.code is not ErrorCode.LOCK_LOST:
+            return error
+        if error.code in (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED, ErrorCode.LOCK_LOST):
+            lost = self._lock_lost(writer)
+            message = f"{lost.message}: {written} bytes were sent, and the rest was not sent"
+            error = PtyctlError(lost.code, message, {**error.details, **lost.details}, hint=error.hint)
+        return PtyctlError(error.code, error.message, {**error.details, "bytes_written": written}, hint=error.hint)
 
     async def _acquire_order(self, writer: Writer) -> None:
         """Wait for all earlier writes."""
@@ -298,14 +312,3 @@ def _not_accepted() -> PtyctlError:
         {"bytes_written": 0},
         hint="read its output, and continue to write when it accepts input",
     )
-
-
-def _with_bytes_written(error: PtyctlError, written: int) -> PtyctlError:
-    """Return the error of an incomplete write. A lock error after the first byte becomes LOCK_LOST."""
-    if not written:
-        return error
-    code, message = error.code, error.message
-    if code in (ErrorCode.LOCKED, ErrorCode.LOCK_REQUIRED, ErrorCode.LOCK_LOST):
-        code = ErrorCode.LOCK_LOST
-        message = f"the lock was lost after {written} bytes, and the rest was not sent: {message}"
-    return PtyctlError(code, message, {**error.details, "bytes_written": written}, hint=error.hint)
