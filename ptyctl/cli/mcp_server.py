@@ -9,8 +9,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -55,6 +55,8 @@ def run(
     toolsets: str = "core",
     token_file: Path | None = None,
     open_controller: OpenController | None = None,
+    *,
+    standalone: bool = False,
 ) -> int:
     """Serve until stdin ends (stdio, both), or until SIGTERM or SIGINT. Errors are printed on stderr in one line.
 
@@ -62,7 +64,8 @@ def run(
         listen: HOST:PORT on loopback; port 0 selects a free one.
         toolsets: names separated by commas, or `all`.
         token_file: holds the bearer token. The default is PTYCTL_TOKEN, or a new token that is printed.
-        open_controller: opens the controller to serve; by default a LocalController in this process.
+        open_controller: opens the controller to serve; by default the daemon's.
+        standalone: serve sessions of this process by default.
 
     Returns:
         The exit code: 0 after a clean end, 2 for invalid options, 130 after a second SIGINT.
@@ -74,7 +77,8 @@ def run(
     try:
         tools, http = _check_options(transport, listen, toolsets, token_file)
         with http.listener if http else nullcontext():
-            asyncio.run(_serve(tools, transport is not McpTransport.HTTP, http, open_controller or _open_local_controller))
+            default = _open_local_controller if standalone else _open_daemon_controller
+            asyncio.run(_serve(tools, transport is not McpTransport.HTTP, http, open_controller or default))
     except AccessError as error:
         return _refuse(str(error))
     except PtyctlError as error:
@@ -139,6 +143,14 @@ def _open_local_controller() -> AbstractAsyncContextManager[Controller]:
     from ptyctl.controller.local import LocalController
 
     return LocalController(persistent=True)
+
+
+@asynccontextmanager
+async def _open_daemon_controller() -> AsyncIterator[Controller]:
+    from ptyctl.daemon.client import RemoteController
+
+    async with await RemoteController.connect(reconnect=True) as controller:
+        yield controller
 
 
 async def _serve(tools: Sequence[Tool], stdio: bool, http: _HttpPlan | None, open_controller: OpenController) -> None:

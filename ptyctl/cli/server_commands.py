@@ -85,13 +85,13 @@ def mcp(
 ) -> None:
     """Serve the tools to MCP clients over stdin and stdout, or over HTTP at /mcp.
 
-    With stdio the sessions are those of the daemon. With HTTP or --standalone they are in this process and end with it.
+    The sessions are those of the daemon, which all clients share. With --standalone they are in this process and end with it.
     """
     if transport is McpTransport.STDIO and not standalone:
         from ptyctl.daemon.shim import run as run_shim
 
         raise typer.Exit(run_shim(toolsets))
-    raise typer.Exit(mcp_server.run(transport, listen, toolsets, token_file))
+    raise typer.Exit(mcp_server.run(transport, listen, toolsets, token_file, standalone=standalone))
 
 
 def serve(listen: _Listen = DEFAULT_LISTEN, toolsets: _Toolsets = "core", token_file: _TokenFile = None) -> None:

@@ -29,8 +29,6 @@ from .recovery import StoredSessions
 from .registry import SessionRegistry
 from .session_factory import SessionFactory
 
-#: The reason with which sessions are closed when their server stops.
-SERVER_ENDED = "the server ended"
 _CTRL_D = b"\x04"
 
 _Handler = Callable[[Session, Any], PtyReplyBase | Awaitable[PtyReplyBase]]
@@ -40,7 +38,7 @@ class Conversations:
     """Serves the requests on conversation terminals: finds or opens the terminal, and returns errors as replies.
 
     A conversation of an earlier server continues with its last session. If the server was killed, that session gets a new
-    incarnation. If it was closed because the server stopped, it can be read until the next command opens another session.
+    incarnation. If it was closed, it can be read until the next command opens another session, which a notice reports.
     """
 
     def __init__(self, registry: SessionRegistry, factory: SessionFactory, stored: StoredSessions) -> None:
@@ -133,11 +131,17 @@ class Conversations:
             return await self._find_live(request)
         async with self._lock(f"{request.conversation_id}\0{request.client_id}"):  # concurrent calls share one terminal
             known = await self._find_known(request)
-            if known is None or known.closed_why == SERVER_ENDED:
+            if known is None or known.state == "closed":
                 spec = dataclasses.replace(
                     session_spec(CONVERSATION), conversation_id=request.conversation_id, client_id=request.client_id
                 )
-                await termination.first_prompt(await self._factory.create(CONVERSATION, spec), 0)
+                opened = await self._factory.create(CONVERSATION, spec)
+                if known is not None:
+                    opened.notices.post(
+                        f"a new session began, with new cursors and blocks: the terminal of this conversation was closed "
+                        f"({known.closed_why}); read its history with session_id {known.session_id}"
+                    )
+                await termination.first_prompt(opened, 0)
         session = await self._find_live(request)
         if session.stream.ended is not None:
             async with self._lock(session.session_id):
@@ -150,14 +154,15 @@ class Conversations:
         conversation_id, client_id = request.conversation_id, request.client_id
         assert conversation_id is not None, "PtyRequest requires one of the two ids"
         session = self._registry.conversation(conversation_id, client_id)
-        if session is not None:
+        if session is not None and session.state != "closed":
             return session
+        # Of closed sessions the newest counts, and it may not be in memory.
         for session_id in await self._stored.of_conversation(conversation_id, client_id):
             try:
                 return await self._registry.find(session_id)
             except PtyctlError:
                 continue  # another server holds it, or it cannot be read
-        return None
+        return session
 
     async def _reset(self, session: Session, request: pty.PtyReset) -> PtyReply:
         """Replace the session's shell by a new one, even if it is busy."""

@@ -9,6 +9,7 @@ from typing import Self
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
+from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
@@ -25,7 +26,7 @@ from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
 
 from .channels import ChannelFactory
-from .conversations import SERVER_ENDED, Conversations
+from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
 from .reconnect import ConsoleReconnector
@@ -35,6 +36,10 @@ from .retention import remove_old_sessions
 from .session_actions import SessionActions, configure
 from .session_factory import SessionFactory
 from .settings import Settings, load_settings
+from .state_lock import StateLock
+
+#: The reason with which sessions are closed when their server stops.
+_SERVER_ENDED = "the server ended"
 
 
 class LocalController:
@@ -54,12 +59,14 @@ class LocalController:
             settings: by default those of the environment.
             create_channel: by default channels of the transports.
             fd_store: keeps local programs running if this process is killed.
-            persistent: reconnect the inventory consoles that an earlier server has lost. Not for a process that ends soon.
+            persistent: be the server of the state directory: own its sessions, and reconnect the inventory consoles that an
+                earlier server has lost. Not for a process that ends soon.
         """
         self.settings = settings or load_settings()
         platforms = Platforms(self.settings.platforms_dir)
         destinations = Destinations(Inventory(self.settings.devices_file), platforms)
         self._persistent = persistent
+        self._state_lock = StateLock(self.settings.state_dir / "server.lock")
         self._stored = StoredSessions(self.settings.state_dir / "sessions")
         self._registry = SessionRegistry(
             self.settings.max_sessions, lambda session_id, hold: self._factory.restore(session_id, hold)
@@ -74,7 +81,13 @@ class LocalController:
         self._conversations = Conversations(self._registry, self._factory, self._stored)
 
     async def __aenter__(self) -> Self:
-        """Resume an earlier server's sessions whose programs still run, and reconnect its consoles."""
+        """Resume an earlier server's sessions whose programs still run, and reconnect its consoles.
+
+        Raises:
+            PtyctlError: BUSY if this controller is persistent and another server owns the state directory.
+        """
+        if self._persistent and self._has_state_dir():
+            await self._state_lock.acquire()
         if self._hand_off is not None:
             for session in await self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits):
                 self._factory.add(session)
@@ -82,6 +95,13 @@ class LocalController:
         if self._persistent:
             self._reconnector.restore_consoles(self._stored)
         return self
+
+    def _has_state_dir(self) -> bool:
+        try:
+            self.settings.sessions_dir()
+        except PtyctlError:
+            return False  # reported when a session is opened
+        return True
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
@@ -91,9 +111,10 @@ class LocalController:
         await self._reconnector.aclose()
         await self._registry.finish_loads()
         ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
-        await asyncio.gather(*(session.close(why=SERVER_ENDED) for session in ours))
+        await asyncio.gather(*(session.close(why=_SERVER_ENDED) for session in ours))
         if self._hand_off is not None:
             self._hand_off.drop_all_secrets()
+        self._state_lock.release()
 
     def flush(self) -> None:
         """Write all buffered data, before the process ends without closing its sessions."""

@@ -21,6 +21,8 @@ from ptyctl.session.transcript.block_recovery import write_outputs
 from ptyctl.session.transcript.recovery import TranscriptState, recover
 from transports.channel import Channel
 
+from .state_lock import describe_lock_holder
+
 #: A session id is the name of one folder. The pattern excludes path separators and "..".
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -75,7 +77,8 @@ class StoredSessions:
     def __init__(self, sessions: Path) -> None:
         self._sessions = sessions
         self._indexed: set[str] = set()
-        self._by_key: defaultdict[tuple[str | None, ...], list[str]] = defaultdict(list)
+        #: When each session was created, and its id.
+        self._by_key: defaultdict[tuple[str | None, ...], list[tuple[int, str]]] = defaultdict(list)
         self._indexing = asyncio.Lock()
 
     async def of_device(self, device_id: str) -> str | None:
@@ -106,7 +109,7 @@ class StoredSessions:
     async def _find(self, *key: str) -> list[str]:
         async with self._indexing:
             await asyncio.to_thread(self._index_new_folders)
-        return sorted(self._by_key.get(key, ()), reverse=True)  # newest first, since an id begins with a time stamp
+        return [session_id for _, session_id in sorted(self._by_key.get(key, ()), reverse=True)]  # newest first
 
     def _index_new_folders(self) -> None:
         for folder in self._sessions.iterdir() if self._sessions.is_dir() else ():
@@ -115,8 +118,9 @@ class StoredSessions:
             self._indexed.add(folder.name)
             spec = stored_meta.get("spec")
             if isinstance(spec, dict):
-                self._by_key[(spec.get("device_id"),)].append(folder.name)
-                self._by_key[spec.get("conversation_id"), spec.get("client_id", "")].append(folder.name)
+                entry = (stored_meta.get("created_at", 0), folder.name)
+                self._by_key[(spec.get("device_id"),)].append(entry)
+                self._by_key[spec.get("conversation_id"), spec.get("client_id", "")].append(entry)
 
 
 def find_session_folder(sessions: Path, name: str) -> Path:
@@ -206,7 +210,7 @@ def _as_ptyctl_errors(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         raise PtyctlError(
             ErrorCode.BUSY,
-            f"session {folder.name} is in use by another server on this machine",
+            f"session {folder.name} is in use by another server: {describe_lock_holder(folder / 'output.raw')}",
             {"session_id": folder.name},
             hint="use it there, or stop that server first",
         ) from None

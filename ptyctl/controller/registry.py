@@ -85,8 +85,8 @@ class SessionRegistry:
     def conversation(self, conversation_id: str, client_id: str) -> Session | None:
         """Return the newest session of a conversation, in any state."""
         key = (conversation_id, client_id)
-        sessions = reversed(self._sessions.values())
-        return next((session for session in sessions if (session.spec.conversation_id, session.spec.client_id) == key), None)
+        sessions = (session for session in self.known() if (session.spec.conversation_id, session.spec.client_id) == key)
+        return max(sessions, key=lambda session: session.created_at, default=None)  # loaded in any order
 
     def reserve(self) -> None:
         """Reserve room for one more session.

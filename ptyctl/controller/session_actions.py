@@ -111,7 +111,11 @@ class SessionActions:
             return await self._open_existing(destination, spec, existing)
 
     async def _find_console(self, device_id: str) -> Session | None:
-        """Return the console's live session, or its last one from disk if that was not closed cleanly."""
+        """Return the console's live session, or its last one from disk if that was not closed cleanly.
+
+        Raises:
+            PtyctlError: BUSY if another process has the console open; LIMIT_EXCEEDED.
+        """
         live = self._registry.console(device_id)
         session_id = live.session_id if live is not None else await self._stored.of_device(device_id)
         if session_id is None:
@@ -119,9 +123,9 @@ class SessionActions:
         try:
             return await self._registry.find_live(session_id)
         except PtyctlError as error:
-            if error.code is ErrorCode.LIMIT_EXCEEDED:
+            if error.code in (ErrorCode.LIMIT_EXCEEDED, ErrorCode.BUSY):  # BUSY: another process has the console open
                 raise
-            return None  # another server holds it, or it cannot be read: a new session is opened
+            return None  # it cannot be read: a new session is opened
 
     async def _open_new(self, destination: Destination, spec: Spec) -> SessionReply:
         request = destination.request

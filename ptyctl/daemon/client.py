@@ -42,36 +42,57 @@ class DaemonConnectionLost(PtyctlError):
         )
 
 
+async def _open_streams(runtime_dir: RuntimeDir, *, start: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        link = await asyncio.to_thread(open_connection, runtime_dir, hello_line("rpc"), start=start)
+        return await asyncio.open_unix_connection(sock=link, limit=MAX_REPLY_BYTES)
+    except (DaemonError, OSError) as error:
+        raise _no_daemon(error) from None
+
+
+def _no_daemon(error: DaemonError | OSError) -> PtyctlError:
+    message, hint = (error.message, error.hint) if isinstance(error, DaemonError) else (str(error), None)
+    return PtyctlError(ErrorCode.CONNECT_FAILED, f"no daemon: {message}", hint=hint)
+
+
 class RemoteController:
     """Implements `api.controller.Controller` over the daemon's socket. Calls may run concurrently.
 
     Closing it leaves the sessions open.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, runtime_dir: RuntimeDir | None = None
+    ) -> None:
+        """Use a connection. With `runtime_dir`, a call after its loss connects to the next daemon."""
+        self._runtime_dir = runtime_dir
+        self._reconnecting = asyncio.Lock()
         self._last_id = 0
+        self._use(reader, writer)
         self._calls: dict[int, asyncio.Future[Reply]] = {}
         self._progress: dict[int, Progress] = {}
         self._watches: dict[int, asyncio.Queue[WatchItem | PtyctlError | None]] = {}
+
+    def _use(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
         self._task = asyncio.create_task(self._read(), name="daemon replies")
 
     @classmethod
-    async def connect(cls, runtime_dir: RuntimeDir | None = None, *, start: bool = True) -> Self:
+    async def connect(cls, runtime_dir: RuntimeDir | None = None, *, start: bool = True, reconnect: bool = False) -> Self:
         """Connect to this user's daemon; start it if it is not up, unless `start` is False.
+
+        Args:
+            reconnect: let a call after the end of the daemon connect to the next one, which is started if necessary.
 
         Raises:
             PtyctlError: CONNECT_FAILED.
         """
         try:
-            link = await asyncio.to_thread(open_connection, runtime_dir or RuntimeDir(), hello_line("rpc"), start=start)
-            reader, writer = await asyncio.open_unix_connection(sock=link, limit=MAX_REPLY_BYTES)
+            runtime_dir = runtime_dir or RuntimeDir()
         except DaemonError as error:
-            raise PtyctlError(ErrorCode.CONNECT_FAILED, f"no daemon: {error.message}", hint=error.hint) from None
-        except OSError as error:
-            raise PtyctlError(ErrorCode.CONNECT_FAILED, f"no daemon: {error}") from None
-        return cls(reader, writer)
+            raise _no_daemon(error) from None
+        return cls(*await _open_streams(runtime_dir, start=start), runtime_dir if reconnect else None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -130,7 +151,16 @@ class RemoteController:
         with suppress(OSError):  # the connection was already lost
             await self._writer.wait_closed()
 
+    async def _ensure_connected(self) -> None:
+        if self._runtime_dir is None or not self._task.done():
+            return
+        async with self._reconnecting:  # concurrent calls share one connection
+            if self._task.done():
+                self._writer.close()
+                self._use(*await _open_streams(self._runtime_dir, start=True))
+
     async def _call(self, method: str, request: Request, kind: type[R], progress: Progress | None = None) -> R:
+        await self._ensure_connected()
         call_id = self._new_id()
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._calls[call_id] = future

@@ -139,7 +139,7 @@ _PTY = (
     pty_tool(
         pty.PtyClose,
         "Close the terminal",
-        "End the conversation's terminal permanently; its output can still be read.",
+        "End the conversation's terminal; its output can still be read until the next command opens a new one.",
         idempotent=True,
     ),
 )

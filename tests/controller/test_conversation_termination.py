@@ -124,8 +124,25 @@ async def test_closed_conversation_can_be_read(pty: Pty) -> None:
     assert (await pty.good("blocks_search", query="kept"))["hits"]
     missed = await pty.refused("eof", "pty_wait_for", match="never", from_cursor=0)
     assert missed["resume_cursor"] == end
-    for tool in ("pty_exec_block", "pty_send", "pty_status", "pty_reset", "pty_expect_send"):
+    for tool in ("pty_status", "pty_reset", "pty_expect_send"):
         await pty.refused("closed", tool, **LEAST.get(tool, {}))
+
+
+async def test_closed_conversation_is_opened_again_with_notice(pty: Pty) -> None:
+    first = await pty.run("echo kept; x=1")
+    await pty.good("pty_close")
+    begun = await pty.good("pty_exec_block", cmd="echo ${x-gone}")
+    (notice,) = begun["notices"]
+    assert first["session_id"] in notice
+    assert "a new session began" in notice
+    await pty.prompt(begun["resume_cursor"])
+    again = await pty.block(begun["block_id"])
+    assert (again["text"], again["session_id"] != first["session_id"]) == ("gone\n", True)
+    old = pty.at(session_id=first["session_id"])
+    assert (await old.block(first["block_id"]))["text"] == "kept\n"
+    assert (await pty.run("echo same"))["session_id"] == again["session_id"]
+    await pty.good("pty_close")
+    assert (await pty.block(begun["block_id"]))["text"] == "gone\n"  # the newest one, also when it is closed
 
 
 async def test_conversation_opens_new_session_after_server_end(
@@ -136,9 +153,11 @@ async def test_conversation_opens_new_session_after_server_end(
     later = Pty(await make_controller())
     assert (await later.block(block["block_id"]))["text"] == "kept\n"
     await later.refused("closed", "pty_status")
-    assert (await later.run("echo ${x-gone}"))["text"] == "gone\n"
-    await later.good("pty_close")
-    await later.refused("closed", "pty_exec_block", cmd="true")
+    begun = await later.good("pty_exec_block", cmd="echo ${x-gone}")
+    assert [block["session_id"] in notice for notice in begun["notices"]] == [True]
+    await later.at(session_id=block["session_id"]).good("pty_read_spool", from_cursor=0)  # reading it changes nothing
+    await later.prompt(begun["resume_cursor"])
+    assert (await later.block(begun["block_id"]))["text"] == "gone\n"
 
 
 async def test_conversation_of_killed_server_continues(pty: Pty, make_controller: MakeController, tmp_path: Path) -> None:

@@ -69,12 +69,14 @@ async def test_lost_console_continues_in_its_session(tmp_path: Path, state: Path
         assert (await opened(server)).session_id != session_id, "it was closed in order"
 
 
-async def test_console_held_by_another_server_gets_new_session(tmp_path: Path, state: Path) -> None:
+async def test_console_held_by_another_server_is_busy(tmp_path: Path, state: Path) -> None:
     session_id = await crash(tmp_path, state)
     settings = Settings(state_dir=state)
     async with LocalController(settings) as first, LocalController(settings) as second:
         assert (await opened(first)).session_id == session_id
-        assert (await opened(second)).session_id != session_id
+        with pytest.raises(PtyctlError, match="in use by another server") as refused:
+            await opened(second)
+        assert refused.value.code is ErrorCode.BUSY
 
 
 async def test_history_is_read_without_holding_the_session(tmp_path: Path, state: Path) -> None:

@@ -190,12 +190,17 @@ async def test_daemon_that_hangs_raises_with_its_pid(runtime_dir: RuntimeDir, mo
         os.kill(pid, signal.SIGKILL)
 
 
-async def test_daemon_with_deleted_files_leaves_those_of_its_successor(runtime_dir: RuntimeDir) -> None:
+async def test_daemon_with_deleted_files_leaves_those_of_its_successor(
+    runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     async with await RemoteController.connect(runtime_dir):
         first = daemon_pid(runtime_dir)
         assert first is not None
         runtime_dir.socket.unlink()
         runtime_dir.lock.unlink()
+        with pytest.raises(PtyctlError, match=rf"another server owns the sessions in .*: process {first} \("):
+            await RemoteController.connect(runtime_dir)
+        monkeypatch.setenv("PTYCTL_STATE_DIR", str(tmp_path / "other"))
         async with await RemoteController.connect(runtime_dir):
             ended = os.pidfd_open(first)
             os.kill(first, signal.SIGTERM)

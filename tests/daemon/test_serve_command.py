@@ -1,4 +1,4 @@
-"""`ptyctl serve`: the daemon with HTTP in addition to its socket."""
+"""`ptyctl serve`: the daemon with HTTP in addition to its socket. `ptyctl mcp --transport http`: a client of the daemon."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ import pytest
 
 from ptyctl import __version__
 from ptyctl.api import SessionRequest
+from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.mcp.http_server import TOKEN, http_client
 
 PATIENCE_S = 60
-SERVE = ["-c", "from ptyctl.cli import main; main()", "serve", "--listen", "127.0.0.1:0"]
+PTYCTL = ["-c", "from ptyctl.cli import main; main()"]
+SERVE = ["serve", "--listen", "127.0.0.1:0"]
+HTTP = ["mcp", "--transport", "http", "--listen", "127.0.0.1:0"]
 
 
-async def start() -> Process:
+async def start(*arguments: str) -> Process:
     environment = {**os.environ, "PTYCTL_TOKEN": TOKEN}
-    return await asyncio.create_subprocess_exec(sys.executable, *SERVE, stdout=PIPE, stderr=PIPE, env=environment)
+    command = [sys.executable, *PTYCTL, *(arguments or SERVE)]
+    return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
 
 
 @pytest.fixture
@@ -53,3 +57,39 @@ async def test_second_serve_exits_with_pid_and_next_step(runtime_dir: RuntimeDir
     assert second.returncode == 2
     assert b"one is up already" in said
     assert b"ptyctl daemon stop" in said
+
+
+@pytest.fixture
+async def client_url(runtime_dir: RuntimeDir) -> AsyncIterator[str]:
+    server = await start(*HTTP)
+    assert server.stderr is not None
+    said = await asyncio.wait_for(server.stderr.readline(), PATIENCE_S)
+    assert said.startswith(b"ptyctl: serving MCP at http://127.0.0.1:"), said
+    yield said.decode().split()[-1]
+    server.terminate()
+    assert await asyncio.wait_for(server.wait(), PATIENCE_S) == 0
+
+
+async def test_http_server_shares_sessions_with_daemon_and_follows_its_successor(
+    runtime_dir: RuntimeDir, client_url: str
+) -> None:
+    console = {"action": "open", "protocol": "local", "command": ["cat"], "session_type": "console", "device_id": "sw1"}
+    async with http_client(client_url, "auto") as agent:
+        async with await RemoteController.connect(runtime_dir, start=False) as controller:
+            first = await controller.session(SessionRequest.of({**console, "task_id": "a", "acquire_lock": True}))
+        second = (await agent.call_tool("ptyctl_session", {**console, "task_id": "b"})).structured_content
+        assert second is not None
+        assert (second["existing_session_id"], second["lock_holder"]) == (first.session_id, "a")
+        await asyncio.to_thread(control.hand_over, runtime_dir)
+        listed = (await agent.call_tool("ptyctl_session", {"action": "list"})).structured_content
+        assert listed is not None
+        assert [entry["session_id"] for entry in listed["sessions"]] == [first.session_id]
+
+
+async def test_standalone_server_beside_daemon_exits_and_names_it(runtime_dir: RuntimeDir) -> None:
+    daemon = await asyncio.to_thread(control.start, runtime_dir)
+    standalone = await start(*HTTP, "--standalone")
+    _, said = await asyncio.wait_for(standalone.communicate(), PATIENCE_S)
+    assert standalone.returncode == 2
+    assert f"process {daemon.pid} (" in said.decode()
+    assert "ptyctl.daemon" in said.decode()
