@@ -1,7 +1,9 @@
 """`ptyctl mcp`: relays MCP messages between standard input and output and the daemon.
 
 If the daemon exits, the shim connects to the next one. It stores the client's `initialize` exchange and the ids of unanswered
-requests, replays the former to the new daemon, and answers the latter with errors; the client notices nothing else.
+requests, replays the former to the new daemon, and answers the latter with errors; the client notices nothing else. An
+`initialize` that was refused is not replayed: a client tries it when its `server/discover` is answered late, and then uses the
+protocol of 2026, whose connections have no `initialize`.
 
 After a crash the shim starts the next daemon at once, because local shells survive and their output must be read. After a
 regular shutdown, recognized by the removed socket file, it waits for the client's next message.
@@ -30,8 +32,8 @@ EXIT_INTERRUPTED = 130
 _DAEMON_ENDED = -32000
 #: Number of daemons in a row that may exit without a reply; after that, the next one starts only on a client's message.
 _MAX_FAILURES = 3
-#: The start of a reply as the daemon writes it. Gives the id without parsing the rest, which may be large.
-_REPLY = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?[0-9]+|"[^"\\]*"),"(?:result|error)":')
+#: The start of a reply as the daemon writes it. Gives the id and the kind without parsing the rest, which may be large.
+_REPLY = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?[0-9]+|"[^"\\]*"),"(result|error)":')
 _INITIALIZATION = ("initialize", "notifications/initialized")
 
 _Id = int | str
@@ -124,11 +126,13 @@ class Shim:
 
     def _track_reply(self, line: bytes) -> None:
         found = _REPLY.match(line)
-        message = {"id": json.loads(found[1])} if found else json_lines.decode_object(line)
+        message = {"id": json.loads(found[1]), found[2].decode(): None} if found else json_lines.decode_object(line)
         request_id = message.get("id")
         if "method" not in message and isinstance(request_id, _Id):
             self._unanswered.pop(request_id, None)
             self._failures = 0
+            if "error" in message and request_id == self._initialize_id():
+                self._initialization = {}
 
     def _handle_disconnect(self) -> None:
         """Answer unanswered requests with errors, and connect to the next daemon if it is needed at once.

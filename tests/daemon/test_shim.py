@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.daemon.runtime_dir import RuntimeDir
@@ -150,15 +152,41 @@ class Piped:
 
 
 @pytest.fixture
-async def piped(runtime_dir: RuntimeDir) -> AsyncIterator[Piped]:
+async def ungreeted(runtime_dir: RuntimeDir) -> AsyncIterator[Piped]:
     pipe = asyncio.subprocess.PIPE
     shim = Piped(
         await asyncio.create_subprocess_exec(sys.executable, *SHIM, stdin=pipe, stdout=pipe, stderr=pipe, limit=1 << 26)
     )
-    await shim.greet()
     yield shim
     shim.stdin.close()
     await asyncio.wait_for(shim.process.communicate(), PATIENCE_S)
+
+
+@pytest.fixture
+async def piped(ungreeted: Piped) -> Piped:
+    await ungreeted.greet()
+    return ungreeted
+
+
+async def test_refused_initialize_is_not_replayed_to_next_daemon(runtime_dir: RuntimeDir, ungreeted: Piped) -> None:
+    """A client whose `server/discover` is answered late has tried `initialize` meanwhile, and stays with what was answered."""
+    info = {"name": "t", "version": "1"}
+    envelope = {
+        PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+        CLIENT_INFO_META_KEY: info,
+        CLIENT_CAPABILITIES_META_KEY: {},
+    }
+    ungreeted.ask("server/discover", 1, _meta=envelope)
+    ungreeted.ask("initialize", 2, protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
+    heard = {message["id"]: message for message in [await ungreeted.hear(), await ungreeted.hear()]}
+    assert ("result" in heard[1], "error" in heard[2]) == (True, True)
+    end_daemon(runtime_dir, signal.SIGKILL)
+    ungreeted.ask("tools/list", 3, _meta=envelope)
+    answer = await ungreeted.hear()
+    if answer.get("error", {}).get("code") == -32000:  # the request was sent to the daemon that ended
+        ungreeted.ask("tools/list", 3, _meta=envelope)
+        answer = await ungreeted.hear()
+    assert "result" in answer, answer
 
 
 async def test_stopped_daemon_is_not_restarted_before_next_request(runtime_dir: RuntimeDir, piped: Piped) -> None:
