@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.recovery import restore_session
-from ptyctl.session.screen import query_responder
+from ptyctl.session.screen import query_responder, screen
 from ptyctl.session.screen.query_detection import COLLECT_S, FLOOD_BYTES, FLOOD_TAIL_BYTES
 from ptyctl.session.screen.query_responder import BURST, REPLIES_PER_S, TokenBucket
 from ptyctl.session.session import Session
@@ -54,6 +54,7 @@ async def test_query_from_before_crash_gets_no_reply_after_recovery(tmp_path: Pa
 async def test_replies_to_million_queries_stay_within_rate_limit(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine renders this flood in more than LATE_S; late replies would be dropped, and the limit not be reached."""
     monkeypatch.setattr(query_responder, "LATE_S", math.inf)
+    monkeypatch.setattr(screen, "LOOK_TIMEOUT_S", math.inf)
     channel = MemoryChannel()
     session = await connect(channel)
     begun = asyncio.get_running_loop().time()
