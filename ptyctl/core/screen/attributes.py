@@ -13,7 +13,11 @@ _INDEXED = "color"
 
 
 class Style(NamedTuple):
-    """The attributes of a cell, with the fields of `StyledRun` in the same order."""
+    """The attributes of a cell: the fields of `StyledRun` in the same order, then its protection.
+
+    `protection` is `selective` (DECSCA: kept by DECSED, DECSEL and DECSERA), `guarded` (SPA, ECMA-48 8.3.129: kept by ED, EL
+    and ECH), or empty.
+    """
 
     fg: str = "default"
     bg: str = "default"
@@ -25,6 +29,7 @@ class Style(NamedTuple):
     reverse: bool = False
     hidden: bool = False
     strikethrough: bool = False
+    protection: str = ""
 
 
 PLAIN = Style()
@@ -33,7 +38,7 @@ _FLAGS = {1: "bold", 2: "faint", 3: "italics", 4: "underline", 5: "blink", 7: "r
 _CHANGES: dict[int, dict[str, str | bool]] = {
     **{code: {flag: True} for code, flag in _FLAGS.items()},
     **{code + 20: {flag: False} for code, flag in _FLAGS.items() if code > 2},
-    0: PLAIN._asdict(),
+    0: {name: value for name, value in PLAIN._asdict().items() if name != "protection"},
     6: {"blink": True},
     21: {"underline": True},
     22: {"bold": False, "faint": False},
@@ -122,6 +127,9 @@ def _codes_of(name: str, base: int) -> list[str]:
     number = _NUMBERS[name]
     return [str(base + number if number < 8 else base + 60 + number - 8)]
 
+
+#: By protection: the sequence that makes the pen protect what it draws (DECSCA; SPA).
+PROTECT = {"": '\x1b["q', "selective": '\x1b[1"q', "guarded": "\x1bV"}
 
 _ANSI = bytes.fromhex(
     "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"

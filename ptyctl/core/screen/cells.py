@@ -165,21 +165,39 @@ class Grid:
         self.text[begin:end] = [BLANK * self.cols] * count
         self.styles[begin:end] = [style * self.cols] * count
 
-    def insert(self, y: int, x: int, count: int, style: str) -> None:
-        """Insert blanks at `x`; cells moved past the right end are lost."""
-        count = min(count, self.cols - x)
-        row = _split(_split(self.text[y], x), self.cols - count)
-        self.text[y] = row[:x] + BLANK * count + row[x : self.cols - count]
+    def insert(self, y: int, x: int, end: int, count: int, style: str) -> None:
+        """Insert blanks at `x`; cells moved past `end` are lost."""
+        count = min(count, end - x)
+        row = _split(_split(_split(self.text[y], x), end - count), end)
+        self.text[y] = row[:x] + BLANK * count + row[x : end - count] + row[end:]
         styles = self.styles[y]
-        self.styles[y] = styles[:x] + style * count + styles[x : self.cols - count]
+        self.styles[y] = styles[:x] + style * count + styles[x : end - count] + styles[end:]
 
-    def delete(self, y: int, x: int, count: int, style: str) -> None:
-        """Delete cells at `x`; the rest of the row moves left and is filled with blanks."""
-        count = min(count, self.cols - x)
-        row = _split(_split(self.text[y], x), x + count)
-        self.text[y] = row[:x] + row[x + count :] + BLANK * count
+    def delete(self, y: int, x: int, end: int, count: int, style: str) -> None:
+        """Delete cells at `x`; those before `end` move left and are followed by blanks."""
+        count = min(count, end - x)
+        row = _split(_split(_split(self.text[y], x), x + count), end)
+        self.text[y] = row[:x] + row[x + count : end] + BLANK * count + row[end:]
         styles = self.styles[y]
-        self.styles[y] = styles[:x] + styles[x + count :] + style * count
+        self.styles[y] = styles[:x] + styles[x + count : end] + style * count + styles[end:]
+
+    def cut(self, y: int, x: int, end: int) -> tuple[str, str]:
+        """Return the characters and the styles of some cells; half a wide character is a blank."""
+        return _split(_split(self.text[y], x), end)[x:end], self.styles[y][x:end]
+
+    def paste(self, y: int, x: int, text: str, styles: str) -> None:
+        """Replace cells by those that `cut` returned."""
+        self.put(y, x, text, BLANK)
+        row = self.styles[y]
+        self.styles[y] = row[:x] + styles + row[x + len(styles) :]
+
+    def scroll_columns(self, rows: range, x: int, end: int, count: int, style: str) -> None:
+        """Scroll some columns of some rows up, or down by a negative count, and fill them with blanks."""
+        cells = [self.cut(y, x, end) for y in rows]
+        blank = BLANK * (end - x), style * (end - x)
+        for number, y in enumerate(rows):
+            source = number + count
+            self.paste(y, x, *(cells[source] if 0 <= source < len(cells) else blank))
 
     def scroll_up(self, top: int, end: int, count: int, style: str) -> list[str]:
         """Remove rows at `top` and insert blank rows before `end`. Returns the removed rows."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from . import modes
+from . import modes, rectangles
 from .emulator import Emulator
 from .parser import ESC, Sequence, Token, parse_sequence
 from .query_responses import CONTROL_SEQUENCE_RESPONSES, respond_to_dcs, respond_to_osc
@@ -126,13 +126,47 @@ def _window(emulator: Emulator, values: Numbers) -> None:
 def _scroll_down(emulator: Emulator, values: Numbers) -> None:
     """Scroll down (SD). With more parameters it is highlight mouse tracking (xterm), which is not supported."""
     if len(values) == 1:
-        emulator.scroll_down(values[0] or 1)
+        emulator.scroll_up(-(values[0] or 1))
+
+
+def _set_sides(emulator: Emulator, values: Numbers) -> None:
+    """Set the left and right margins (DECSLRM) if DECLRMM is set; otherwise save the cursor (SCOSC)."""
+    if modes.DECLRMM in emulator.mode:
+        emulator.set_sides(*values[:2])
+    else:
+        emulator.save_cursor()
+
+
+def _save_modes(emulator: Emulator, values: Numbers) -> None:
+    """Save private modes (XTSAVE)."""
+    known = {modes.private(value) for value in values} & modes.KNOWN
+    emulator.saved_modes |= {mode: mode in emulator.mode for mode in known}
+
+
+def _restore_modes(emulator: Emulator, values: Numbers) -> None:
+    """Restore saved private modes (XTRESTORE)."""
+    for value in values:
+        on = emulator.saved_modes.get(modes.private(value))
+        if on is not None:
+            (emulator.set_mode if on else emulator.reset_mode)(value, private=True)
+
+
+def _conformance_level(emulator: Emulator, values: Numbers) -> None:
+    """Select the VT level, 61 to 64, and reset (DECSCL): softly, as a VT220 does."""
+    if 61 <= values[0] <= 65:
+        emulator.soft_reset()
+        emulator.level = min(values[0] - 60, 4)
+
+
+def _checksum_flags(emulator: Emulator, values: Numbers) -> None:
+    """Select how checksums are computed (XTCHECKSUM)."""
+    emulator.checksum_flags = values[0]
 
 
 def _next_line(emulator: Emulator) -> None:
     """Move the cursor to the start of the next line (NEL)."""
-    emulator.carriage_return()
     emulator.index()
+    emulator.carriage_return()
 
 
 _C0: dict[str, Callable[[Emulator], object]] = {
@@ -150,10 +184,14 @@ _ESCAPES: dict[str, Callable[[Emulator], object]] = {
     "8": Emulator.restore_cursor,
     "=": lambda emulator: emulator.mode.add(modes.DECNKM),  # DECKPAM
     ">": lambda emulator: emulator.mode.discard(modes.DECNKM),  # DECKPNM
+    "6": Emulator.back_index,
+    "9": Emulator.forward_index,
     "D": Emulator.index,
     "E": _next_line,
     "H": Emulator.set_tab_stop,
     "M": Emulator.reverse_index,
+    "V": lambda emulator: emulator.protect("guarded"),  # SPA
+    "W": lambda emulator: emulator.protect(""),  # EPA
     "Z": lambda emulator: CONTROL_SEQUENCE_RESPONSES["c"](emulator, (0,)),
     "c": Emulator.reset,
     "#8": Emulator.alignment_display,
@@ -192,13 +230,29 @@ _CONTROL_SEQUENCES: dict[str, Action] = {
     "h": lambda emulator, values: emulator.set_mode(*values),
     "l": lambda emulator, values: emulator.reset_mode(*values),
     "r": lambda emulator, values: emulator.set_margins(*values[:2]),
-    "s": lambda emulator, _: emulator.save_cursor(),
+    "s": _set_sides,
     "u": lambda emulator, _: emulator.restore_cursor(),
-    "?J": lambda emulator, values: emulator.erase_in_display(values[0]),
-    "?K": lambda emulator, values: emulator.erase_in_line(values[0]),
+    "?J": lambda emulator, values: emulator.erase_in_display(values[0], private=True),
+    "?K": lambda emulator, values: emulator.erase_in_line(values[0], private=True),
     "?h": lambda emulator, values: emulator.set_mode(*values, private=True),
     "?l": lambda emulator, values: emulator.reset_mode(*values, private=True),
+    "?s": _save_modes,
+    "?r": _restore_modes,
     " q": _cursor_style,
+    " @": lambda emulator, values: emulator.shift_columns(emulator.side_margins[0], -(values[0] or 1)),  # SL
+    " A": lambda emulator, values: emulator.shift_columns(emulator.side_margins[0], values[0] or 1),  # SR
+    "'}": lambda emulator, values: emulator.edit_columns(values[0] or 1),  # DECIC
+    "'~": lambda emulator, values: emulator.edit_columns(-(values[0] or 1)),  # DECDC
+    '"p': _conformance_level,
+    '"q': lambda emulator, values: emulator.protect("selective" if values[0] == 1 else ""),  # DECSCA
+    "#y": _checksum_flags,
+    "$r": rectangles.change_attributes,
+    "$t": rectangles.reverse_attributes,
+    "$v": rectangles.copy,
+    "$x": rectangles.fill,
+    "$z": rectangles.erase,
+    "${": rectangles.erase_selectively,
+    "*x": rectangles.set_extent,
     "!p": lambda emulator, _: emulator.soft_reset(),
     **CONTROL_SEQUENCE_RESPONSES,
     "t": _window,

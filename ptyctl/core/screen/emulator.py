@@ -21,6 +21,7 @@ from pyte.screens import Margins
 from . import modes
 from .attributes import PLAIN, Style, restyled
 from .cells import BLANK, FIRST_CLUSTER, STUB, Clusters, Grid, Interned, width
+from .colours import Colours
 
 #: The character for `PLAIN` in the styles of a row.
 DEFAULT_STYLE = "\0"
@@ -55,7 +56,8 @@ class Emulator(pyte.Screen):
     """A terminal of `columns` by `lines` that keeps up to `scrollback` lines scrolled off the main screen.
 
     `cursor.x == columns` is the pending wrap: the cursor is on the last column and wraps before the next character (DEC STD
-    070, last column flag). Every cursor motion clears it, except a tab at the last column and a line feed.
+    070, last column flag). At a right margin, `margin_wrap` marks it: the cursor is then one column past the margin. Every
+    cursor motion clears it, except a tab at the last column and a line feed.
     """
 
     def __init__(self, columns: int, lines: int, scrollback: int) -> None:
@@ -69,6 +71,8 @@ class Emulator(pyte.Screen):
         self.title = ""
         self.titles: list[str] = []
         self.responses: list[bytes] = []
+        #: How DECRQCRA computes a checksum (XTCHECKSUM); no reset changes it.
+        self.checksum_flags = 0
         #: The character that REP repeats.
         self.last = ""
         super().__init__(columns, lines)
@@ -81,15 +85,31 @@ class Emulator(pyte.Screen):
         self.g1_charset = LAT1_MAP  # as in xterm; pyte starts with line drawing, as the Linux console does
         self.pen = self.blank = DEFAULT_STYLE
         self.cursor_style = 0
+        #: First and last column between the left and right margins (DECSLRM); None without them.
+        self.sides: tuple[int, int] | None = None
+        self.margin_wrap = False
+        #: The VT level that DECSCL selected.
+        self.level = 4
+        #: Whether DECCARA and DECRARA change a rectangle, or the text from one position to another (DECSACE).
+        self.rectangular = False
+        #: Whether a cell may be protected from erasure.
+        self.protection_used = False
+        #: Colours that the far end set, and modes that it saved (XTSAVE).
+        self.colours: Colours = {}
+        self.saved_modes: dict[int, bool] = {}
         self.grid = Grid(self.columns, self.lines, DEFAULT_STYLE)
         #: The main screen while the alternate screen is shown.
         self.main: Grid | None = None
         self.saved: dict[bool, SavedCursor] = {}
 
     def soft_reset(self) -> None:
-        """Reset modes and attributes; keep the cells (DECSTR)."""
-        self.mode = (self.mode - {modes.IRM, modes.DECOM, modes.DECCKM, modes.DECNKM}) | modes.DEFAULT
-        self.margins = None
+        """Reset modes, attributes and the protection of cells; keep the cells (DECSTR)."""
+        if self.protection_used:
+            self._unprotect()
+        off = {modes.IRM, modes.DECOM, modes.DECCKM, modes.DECNKM, modes.DECLRMM, modes.REVERSE_WRAP}
+        self.mode = (self.mode - off) | modes.DEFAULT
+        self.ensure_hbounds()
+        self.margins = self.sides = None
         self.cursor.hidden = False
         self.pen = self.blank = DEFAULT_STYLE
         self.g0_charset, self.g1_charset, self.charset = LAT1_MAP, LAT1_MAP, 0
@@ -105,6 +125,16 @@ class Emulator(pyte.Screen):
         """The first and the last row of the scrolling region."""
         return self.margins if self.margins is not None else (0, self.lines - 1)
 
+    @property
+    def side_margins(self) -> tuple[int, int]:
+        """The first and the last column between the margins."""
+        return self.sides or (0, self.columns - 1)
+
+    @property
+    def column(self) -> int:
+        """The column of the cursor, also with a pending wrap."""
+        return min(self.cursor.x, self.columns - 1) - self.margin_wrap
+
     def plain(self, row: str) -> str:
         """Return the text of a row without trailing blanks."""
         return (row if row.isascii() else self.clusters.text(row)).rstrip(" ")
@@ -114,7 +144,7 @@ class Emulator(pyte.Screen):
         if len(self.responses) < _MAX_RESPONSES:
             self.responses.append(data.encode())
 
-    # Style and saved cursor.
+    # Style, protection and saved cursor.
 
     def restyle(self, parameters: str) -> None:
         """Change the pen (SGR)."""
@@ -131,9 +161,25 @@ class Emulator(pyte.Screen):
         """Return the style of erased cells: the background colour and no other attribute (xterm)."""
         return self.styles.char(Style(bg=self.styles.value(pen).bg))
 
+    def protect(self, protection: str) -> None:
+        """Set the protection of cells that are drawn from now on (DECSCA, SPA, EPA)."""
+        self.protection_used = True
+        self.pen = self.styles.char(self.styles.value(self.pen)._replace(protection=protection))
+
+    def unprotected(self, style: str) -> str:
+        """Return a style without its protection."""
+        return self.styles.char(self.styles.value(style)._replace(protection=""))
+
+    def _unprotect(self) -> None:
+        for grid in self._grids():
+            grid.styles = ["".join(map(self.unprotected, row)) for row in grid.styles]
+        self.saved = {which: saved._replace(pen=self.unprotected(saved.pen)) for which, saved in self.saved.items()}
+        self.protection_used = False
+
     def cursor_state(self) -> SavedCursor:
-        charsets = self.g0_charset, self.g1_charset, self.charset
-        return SavedCursor(self.cursor.x, self.cursor.y, self.pen, *charsets, origin=modes.DECOM in self.mode)
+        """Return the state that DECSC saves."""
+        x, charsets = self.cursor.x - self.margin_wrap, (self.g0_charset, self.g1_charset, self.charset)
+        return SavedCursor(x, self.cursor.y, self.pen, *charsets, origin=modes.DECOM in self.mode)
 
     def save_cursor(self) -> None:
         """Save the cursor (DECSC)."""
@@ -146,9 +192,62 @@ class Emulator(pyte.Screen):
         self.g0_charset, self.g1_charset, self.charset = saved.g0, saved.g1, saved.charset
         self.pen, self.blank, self.cursor.y = saved.pen, self._blank(saved.pen), saved.y
         self.ensure_vbounds()
-        self.cursor.x = min(saved.x, self.columns)
+        self.cursor.x, self.margin_wrap = min(saved.x, self.columns), False
+        if saved.origin and self.sides is not None:
+            self.cursor.x = min(max(saved.x, self.sides[0]), self.sides[1])
 
     # Cursor, margins and tab stops.
+
+    def ensure_hbounds(self) -> None:
+        """Clear a pending wrap: the cursor is on the last column."""
+        self.cursor.x, self.margin_wrap = self.column, False
+
+    def is_between_sides(self) -> bool:
+        """Whether the cursor is between the left and right margins."""
+        return self.sides is None or self.sides[0] <= self.column <= self.sides[1]
+
+    def line_end(self) -> int:
+        """Return the column before which text from the cursor on wraps: after the right margin, if that is ahead."""
+        return self.sides[1] + 1 if self.sides is not None and self.column <= self.sides[1] else self.columns
+
+    def carriage_return(self) -> None:
+        """Move the cursor to the left margin, or to the first column if it is left of that (CR)."""
+        if self.sides is None:
+            self.cursor.x = 0
+            return
+        left = self.sides[0]
+        self.cursor.x, self.margin_wrap = left if self.column >= left or modes.DECOM in self.mode else 0, False
+
+    def cursor_forward(self, count: int | None = None) -> None:
+        """Move the cursor forward, at most to the right margin if that is ahead (CUF)."""
+        end = self.line_end()
+        self.cursor.x, self.margin_wrap = min(self.column + (count or 1), end - 1), False
+
+    def cursor_back(self, count: int | None = None) -> None:
+        """Move the cursor back, at most to the left margin if that is behind (CUB, BS).
+
+        With reverse wraparound (xterm) it continues in the row above, from the first row of the region in the last one.
+        """
+        wraps = {modes.REVERSE_WRAP, modes.DECAWM} <= self.mode
+        count = (count or 1) - (wraps and (self.margin_wrap or self.cursor.x == self.columns))
+        self.ensure_hbounds()
+        (left, right), (top, bottom), x = self.side_margins, self.region, self.cursor.x
+        first = left if x >= left else 0
+        for _ in range(self.lines if wraps else 0):
+            if count <= x - first:
+                break
+            count -= x - first + 1
+            x, first = right, left
+            self.cursor.y = {top: bottom, 0: self.lines - 1}.get(self.cursor.y, self.cursor.y - 1)
+        self.cursor.x = max(x - count, first)
+
+    def cursor_to_column(self, column: int | None = None) -> None:
+        """Move the cursor to a column (CHA, HPA). In origin mode it counts from the left margin."""
+        self.cursor.x, self.margin_wrap = self._addressed_column(column), False
+
+    def _addressed_column(self, column: int | None) -> int:
+        left, last = self.side_margins if modes.DECOM in self.mode else (0, self.columns - 1)
+        return min(left + (column or 1) - 1, last)
 
     def cursor_up(self, count: int | None = None) -> None:
         """Move the cursor up (CUU). It stops at the top margin, or at the first row if it starts above the margin."""
@@ -165,18 +264,23 @@ class Emulator(pyte.Screen):
         self.ensure_hbounds()
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
-        """Move the cursor to a position (CUP). In origin mode rows count from the top margin, and margins limit the cursor."""
+        """Move the cursor to a position (CUP). In origin mode it counts from the margins, and they limit the cursor."""
         cursor, x, y = self.cursor, (column or 1) - 1, (line or 1) - 1
         last_row = self.lines - 1
+        self.margin_wrap = False
         if modes.DECOM in self.mode:
             top, last_row = self.region
             y += top
-        cursor.x = x if x < self.columns else self.columns - 1
+            cursor.x = self._addressed_column(column)
+        else:
+            cursor.x = x if x < self.columns else self.columns - 1
         cursor.y = y if y < last_row else last_row
 
     def cursor_to_line(self, line: int | None = None) -> None:
-        """Move the cursor to a row (VPA)."""
-        self.cursor_position(line, min(self.cursor.x, self.columns - 1) + 1)
+        """Move the cursor to a row (VPA). In origin mode it counts from the top margin."""
+        top, last = self.region if modes.DECOM in self.mode else (0, self.lines - 1)
+        self.ensure_hbounds()
+        self.cursor.y = min(top + (line or 1) - 1, last)
 
     def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
         """Set the scrolling region and move the cursor home (DECSTBM). A region of one row is ignored."""
@@ -185,24 +289,33 @@ class Emulator(pyte.Screen):
             self.margins = None if (first, last) == (0, self.lines - 1) else Margins(first, last)
             self.cursor_position()
 
+    def set_sides(self, left: int = 0, right: int = 0) -> None:
+        """Set the left and right margins and move the cursor home (DECSLRM). Margins of one column are ignored."""
+        first, last = max(1, left) - 1, min(right or self.columns, self.columns) - 1
+        if first < last:
+            self.sides = None if (first, last) == (0, self.columns - 1) else (first, last)
+            self.cursor_position()
+
     def tab(self, count: int | None = None) -> None:
-        """Move the cursor to the next tab stops (HT, CHT)."""
-        for _ in range(min(count or 1, self.columns - 1 - self.cursor.x)):
-            self.cursor.x = min((stop for stop in self.tabstops if stop > self.cursor.x), default=self.columns - 1)
+        """Move the cursor to the next tab stops, at most to the right margin if that is ahead (HT, CHT)."""
+        last = self.line_end() - 1
+        for _ in range(min(count or 1, last - self.cursor.x)):
+            self.cursor.x = min((stop for stop in self.tabstops if self.cursor.x < stop <= last), default=last)
 
     def back_tab(self, count: int | None = None) -> None:
         """Move the cursor back `count` tab stops (CBT)."""
+        self.cursor.x, self.margin_wrap = self.cursor.x - self.margin_wrap, False
         for _ in range(min(count or 1, self.cursor.x)):
             self.cursor.x = max((stop for stop in self.tabstops if stop < self.cursor.x), default=0)
 
     def set_tab_stop(self) -> None:
         """Set a tab stop at the cursor (HTS). Keeps a pending wrap."""
-        self.tabstops.add(min(self.cursor.x, self.columns - 1))
+        self.tabstops.add(self.column)
 
     def clear_tab_stop(self, how: int = 0) -> None:
         """Clear the tab stop at the cursor (0), or all of them (3) (TBC)."""
         if how == 0:
-            self.tabstops.discard(min(self.cursor.x, self.columns - 1))
+            self.tabstops.discard(self.column)
         elif how == 3:
             self.tabstops.clear()
 
@@ -212,7 +325,8 @@ class Emulator(pyte.Screen):
         """Move the cursor down; at the bottom margin, scroll up (IND, line feed)."""
         top, bottom = self.region
         if self.cursor.y == bottom:
-            self._scroll_up(top, bottom, 1)
+            if self.sides is None or self.is_between_sides():
+                self._scroll(top, bottom, 1)
         elif self.cursor.y < self.lines - 1:
             self.cursor.y += 1
 
@@ -220,79 +334,130 @@ class Emulator(pyte.Screen):
         """Move the cursor up; at the top margin, scroll down (RI)."""
         top, bottom = self.region
         if self.cursor.y == top:
-            self.grid.scroll_down(top, bottom + 1, 1, self.blank)
+            if self.is_between_sides():
+                self._scroll(top, bottom, -1)
         elif self.cursor.y > 0:
             self.cursor.y -= 1
 
     def scroll_up(self, count: int) -> None:
-        """Scroll the region up (SU)."""
-        self._scroll_up(*self.region, count)
+        """Scroll the region up, or down by a negative count (SU, SD)."""
+        self._scroll(*self.region, count)
 
-    def scroll_down(self, count: int) -> None:
-        """Scroll the region down (SD)."""
-        top, bottom = self.region
-        self.grid.scroll_down(top, bottom + 1, count, self.blank)
+    def _scroll(self, top: int, bottom: int, count: int, *, to_history: bool = True) -> None:
+        """Scroll rows between the margins up, or down by a negative count.
 
-    def _scroll_up(self, top: int, bottom: int, count: int) -> None:
-        """Scroll a region. Rows that leave the top of the main screen go to the history, also with a bottom margin (xterm)."""
-        gone = self.grid.scroll_up(top, bottom + 1, count, self.blank)
-        if top == 0 and self.main is None:
-            self.history.extend(map(self.plain, gone))
+        Rows that leave the top of the main screen go to the history, also with a bottom margin (xterm).
+        """
+        if self.sides is not None:
+            self.grid.scroll_columns(range(top, bottom + 1), self.sides[0], self.sides[1] + 1, count, self.blank)
+        elif count < 0:
+            self.grid.scroll_down(top, bottom + 1, -count, self.blank)
+        else:
+            gone = self.grid.scroll_up(top, bottom + 1, count, self.blank)
+            if to_history and top == 0 and self.main is None:
+                self.history.extend(map(self.plain, gone))
 
     def insert_lines(self, count: int | None = None) -> None:
-        """Insert lines at the cursor (IL)."""
+        """Insert lines at the cursor, or delete them by a negative count; nothing outside the margins (IL, DL)."""
         top, bottom = self.region
-        if top <= self.cursor.y <= bottom:
-            self.grid.scroll_down(self.cursor.y, bottom + 1, count or 1, self.blank)
+        if top <= self.cursor.y <= bottom and self.is_between_sides():
+            self._scroll(self.cursor.y, bottom, -(count or 1), to_history=False)
             self.carriage_return()
 
     def delete_lines(self, count: int | None = None) -> None:
         """Delete lines at the cursor (DL)."""
+        self.insert_lines(-(count or 1))
+
+    def shift_columns(self, x: int, count: int) -> None:
+        """Insert columns at `x` in all rows between the margins, or delete them by a negative count."""
         top, bottom = self.region
-        if top <= self.cursor.y <= bottom:
-            self.grid.scroll_up(self.cursor.y, bottom + 1, count or 1, self.blank)
-            self.carriage_return()
+        shift = self.grid.insert if count > 0 else self.grid.delete
+        for y in range(top, bottom + 1):
+            shift(y, x, self.side_margins[1] + 1, abs(count), self.blank)
+
+    def edit_columns(self, count: int) -> None:
+        """Insert columns at the cursor, or delete them by a negative count; nothing outside the margins (DECIC, DECDC)."""
+        top, bottom = self.region
+        self.ensure_hbounds()
+        if top <= self.cursor.y <= bottom and self.is_between_sides():
+            self.shift_columns(self.cursor.x, count)
+
+    def back_index(self) -> None:
+        """Move the cursor back; at the left margin, scroll right (DECBI)."""
+        self.ensure_hbounds()
+        if self.cursor.x == self.side_margins[0]:
+            self.edit_columns(1)
+        elif self.cursor.x:
+            self.cursor.x -= 1
+
+    def forward_index(self) -> None:
+        """Move the cursor forward; at the right margin, scroll left (DECFI)."""
+        self.ensure_hbounds()
+        top, bottom = self.region
+        if self.cursor.x == self.side_margins[1]:
+            if top <= self.cursor.y <= bottom:
+                self.shift_columns(self.side_margins[0], -1)
+        elif self.cursor.x < self.columns - 1:
+            self.cursor.x += 1
 
     # Cells.
 
     def insert_characters(self, count: int | None = None) -> None:
         """Insert blank cells at the cursor (ICH)."""
         self.ensure_hbounds()
-        self.grid.insert(self.cursor.y, self.cursor.x, count or 1, self.blank)
+        if self.is_between_sides():
+            self.grid.insert(self.cursor.y, self.cursor.x, self.line_end(), count or 1, self.blank)
 
     def delete_characters(self, count: int | None = None) -> None:
         """Delete cells at the cursor (DCH)."""
         self.ensure_hbounds()
-        self.grid.delete(self.cursor.y, self.cursor.x, count or 1, self.blank)
+        if self.is_between_sides():
+            self.grid.delete(self.cursor.y, self.cursor.x, self.line_end(), count or 1, self.blank)
 
     def erase_characters(self, count: int | None = None) -> None:
         """Erase cells from the cursor on (ECH)."""
         self.ensure_hbounds()
         x = self.cursor.x
-        self.grid.erase(self.cursor.y, x, min(x + (count or 1), self.columns), self.blank)
+        self.erase(self.cursor.y, x, min(x + (count or 1), self.columns))
+
+    def erase(self, y: int, begin: int, end: int, kept: str = "guarded") -> None:
+        """Erase cells of a row, except those with the protection `kept`."""
+        if not self.protection_used:
+            self.grid.erase(y, begin, end, self.blank)
+            return
+        for x, style in enumerate(self.grid.styles[y][begin:end], begin):
+            if self.styles.value(style).protection != kept:
+                self.grid.erase(y, x, x + 1, self.blank)
 
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
-        """Erase the row from the cursor on (0), up to the cursor (1), or entirely (2) (EL)."""
+        """Erase the row from the cursor on (0), up to the cursor (1), or entirely (2) (EL; `private`: DECSEL)."""
         self.ensure_hbounds()
         if 0 <= how <= 2:
             begin, end = self.cursor.x if how == 0 else 0, self.cursor.x + 1 if how == 1 else self.columns
-            self.grid.erase(self.cursor.y, begin, end, self.blank)
+            self.erase(self.cursor.y, begin, end, "selective" if private else "guarded")
 
     def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
-        """Erase the screen from the cursor on (0), up to it (1), or entirely (2); clear the scrollback (3, xterm) (ED)."""
-        if how == 3:
+        """Erase the screen from the cursor on (0), up to it (1), or entirely (2) (ED; `private`: DECSED).
+
+        3 clears the scrollback (xterm).
+        """
+        private = bool(kwargs.get("private"))
+        if how == 3 and not private:
             self.history.clear()
             return
         y = self.cursor.y
-        span = {0: (y + 1, self.lines), 1: (0, y), 2: (0, self.lines)}.get(how)
-        if span is not None:
-            self.grid.erase_rows(*span, self.blank)
+        begin, end = {0: (y + 1, self.lines), 1: (0, y), 2: (0, self.lines)}.get(how, (0, 0))
+        if self.protection_used:
+            for row in range(begin, end):
+                self.erase(row, 0, self.columns, "selective" if private else "guarded")
+        else:
+            self.grid.erase_rows(begin, end, self.blank)
         if how in (0, 1):
-            self.erase_in_line(how)
+            self.erase_in_line(how, private)
 
     def alignment_display(self) -> None:
         """Fill the screen with E, clear the margins, and move the cursor home (DECALN)."""
-        self.margins = None
+        self.margins = self.sides = None
         self.cursor_position()
         self.grid.text = ["E" * self.columns] * self.lines
         self.grid.styles = [DEFAULT_STYLE * self.columns] * self.lines
@@ -319,11 +484,17 @@ class Emulator(pyte.Screen):
         elif mode == modes.SAVED_CURSOR:
             self.save_cursor() if on else self.restore_cursor()
         elif mode == modes.DECCOLM:  # the far end does not change the size
+            self.margins = self.sides = None
             self.cursor_position()
             self.erase_in_display(2)
         elif mode in modes.KNOWN:
             if mode in modes.MOUSE:
                 self.mode -= modes.MOUSE
+            elif mode == modes.DECLRMM:
+                if self.level < 4:
+                    return
+                self.ensure_hbounds()
+                self.sides = None
             (self.mode.add if on else self.mode.discard)(mode)
             self.cursor.hidden = modes.DECTCEM not in self.mode
             if mode == modes.DECOM:
@@ -338,7 +509,6 @@ class Emulator(pyte.Screen):
         elif not alternate:
             if self.main is not None:
                 self.grid, self.main = self.main, None
-                self.saved.pop(True, None)
             if with_cursor and False in self.saved:
                 self.restore_cursor()
 
@@ -351,10 +521,13 @@ class Emulator(pyte.Screen):
         before, self.lines, self.columns = self.columns, lines, columns
         if self.main is not None:
             self._resize_grid(self.main, False, self.saved[False].y if False in self.saved else self.cursor.y)
+        elif True in self.saved:
+            saved = self.saved[True]
+            self.saved[True] = saved._replace(x=min(saved.x, before - 1, columns - 1), y=min(saved.y, lines - 1))
         self.cursor.y -= self._resize_grid(self.grid, self.alternate, self.cursor.y)
         self.tabstops.update(range(-(-before // 8) * 8, columns, 8))
         self.tabstops = {stop for stop in self.tabstops if stop < columns}
-        self.margins = None
+        self.margins = self.sides = None
         self.ensure_vbounds()
         self.ensure_hbounds()
 
@@ -383,7 +556,7 @@ class Emulator(pyte.Screen):
         cells = data if ascii_only else "".join(map(_cells_of, data))
         if ascii_only or (_SPECIAL not in cells and self._is_join_free()):
             cursor, end = self.cursor, self.cursor.x + len(cells)
-            if end <= self.columns and modes.IRM not in self.mode:
+            if end <= self.columns and self.sides is None and modes.IRM not in self.mode:
                 self.grid.put(cursor.y, cursor.x, cells, self.pen)
                 cursor.x = end
                 return
@@ -406,40 +579,48 @@ class Emulator(pyte.Screen):
     def _draw_cells(self, cells: str) -> None:
         """Draw cells with wrapping. A wide character that does not fit the last column wraps as a whole."""
         cursor, begin = self.cursor, 0
+        limit = self.columns
         while begin < len(cells):
-            if cursor.x == self.columns or (cursor.x == self.columns - 1 and cells.startswith(STUB, begin + 1)):
+            if self.sides is not None:
+                limit = self.line_end()
+            if cursor.x == limit or (cursor.x == limit - 1 and cells.startswith(STUB, begin + 1)):
                 if modes.DECAWM in self.mode:
                     self._wrap()
+                    limit = limit if self.sides is None else self.line_end()
                 else:  # without autowrap each character overwrites the last column: only the final one remains
-                    cursor.x, begin = self.columns - 1, len(cells) - 1
-            end = begin + self.columns - cursor.x
+                    cursor.x, begin = limit - 1, len(cells) - 1
+            end = begin + limit - cursor.x
             part = cells[begin : end - cells.startswith(STUB, end)]
             if modes.IRM in self.mode:
-                self.grid.insert(cursor.y, cursor.x, len(part), self.blank)
+                self.grid.insert(cursor.y, cursor.x, limit, len(part), self.blank)
             self.grid.put(cursor.y, cursor.x, part, self.pen)
             cursor.x += len(part)
+            self.margin_wrap = cursor.x == limit < self.columns
             begin += len(part)
 
     def _wrap(self) -> None:
-        self.cursor.x = 0
         self.index()
+        self.cursor.x, self.margin_wrap = 0 if self.sides is None else self.sides[0], False
 
     def _draw_char(self, char: str) -> None:
         columns = width(char)
         if columns < 0 or self._join(char) or not 0 < columns <= self.columns:
             return
-        if self.cursor.x + columns > self.columns:
+        limit = self.line_end()
+        if self.cursor.x + columns > limit:
             if modes.DECAWM in self.mode:
                 self._wrap()
+                limit = self.line_end()
             elif columns == 1:
-                self.cursor.x = self.columns - 1
+                self.cursor.x = limit - 1
             else:
                 return
         y, x = self.cursor.y, self.cursor.x
         if modes.IRM in self.mode:
-            self.grid.insert(y, x, columns, self.blank)
+            self.grid.insert(y, x, limit, columns, self.blank)
         self.grid.put(y, x, self.clusters.cell(char) + STUB * (columns - 1), self.pen)
         self.cursor.x += columns
+        self.margin_wrap = self.cursor.x == limit < self.columns
 
     def _join(self, char: str) -> bool:
         """Join `char` to the cell before the cursor if they form a cluster; return whether they do."""
@@ -488,7 +669,7 @@ class Emulator(pyte.Screen):
         other.history, other.titles, other.responses = self.history.copy(), self.titles.copy(), self.responses.copy()
         other.mode, other.tabstops, other.cursor = self.mode.copy(), self.tabstops.copy(), copy.copy(self.cursor)
         other.grid, other.main = self.grid.copy(), self.main.copy() if self.main is not None else None
-        other.saved = self.saved.copy()
+        other.saved, other.saved_modes, other.colours = self.saved.copy(), self.saved_modes.copy(), self.colours.copy()
         return other
 
 

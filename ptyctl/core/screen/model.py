@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+from . import modes
 from .cells import Grid
 from .dispatch import apply
 from .emulator import Emulator
@@ -151,7 +152,7 @@ class ScreenModel:
     def _skip_scrolled_off(self, data: bytes, begin: int, end: int) -> int:
         """Skip the part of a text run that provably scrolls off; return where to continue."""
         emulator = self._emulator
-        if emulator.margins is not None:
+        if emulator.margins is not None or emulator.sides is not None or modes.REVERSE_WRAP in emulator.mode:
             return begin
         kept = 0 if emulator.alternate else emulator.scrollback
         at = scroll_cut(data, begin, end, 2 * emulator.lines - 1 + kept)
@@ -168,7 +169,7 @@ class ScreenModel:
         start = redraw_start(data, begin, end, self.cols * self.rows)
         if start == begin or not emulator.alternate or emulator.grid is self._not_overwritten:
             return begin
-        if emulator.clusters.joining or self._tokenizer.pending():
+        if emulator.clusters.joining or emulator.protection_used or self._tokenizer.pending():
             return begin
         other = self.copy()
         settings = effective_settings(data, begin, start)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pyte import modes
 
 IRM, LNM = modes.IRM, modes.LNM
-PUBLIC = frozenset({IRM, LNM})
+#: Keyboard lock and local echo are stored only.
+PUBLIC = frozenset({2, IRM, 12, LNM})
+#: ECMA-48 modes that are reported as permanently reset, as in xterm.
+PUBLIC_RESET = frozenset({1, 5, 7, 10, 11, 13, 14, 15, 16, 17, 18, 19})
 
 
 def private(number: int) -> int:
@@ -23,16 +26,26 @@ DECOM = modes.DECOM
 DECAWM = modes.DECAWM
 DECTCEM = modes.DECTCEM
 DECNKM = private(66)  # application keypad, also ESC = and ESC >
+REVERSE_WRAP = private(45)
+DECLRMM = private(69)
 SAVED_CURSOR = private(1048)
 #: The alternate screen; 1049 also saves and restores the cursor.
 ALTERNATE = frozenset(map(private, (47, 1047, 1049)))
 ALTERNATE_AND_CURSOR = private(1049)
+#: Reported as permanently reset: 132 columns, because the far end does not change the size, and a horizontal scroll bar.
+PRIVATE_RESET = frozenset({DECCOLM, private(60)})
 #: Mouse tracking; setting one mode resets the others.
 MOUSE = frozenset(map(private, (9, 1000, 1002, 1003)))
 
 DEFAULT = frozenset({DECAWM, DECTCEM})
-#: Stored for redrawing and without effect on cells: cursor keys, reverse video, blinking, keypad, mouse, focus, mouse
-#: encodings, wheel as arrows, bracketed paste, synchronised output.
-KEPT = MOUSE | {DECCKM, DECSCNM, DECNKM, *map(private, (12, 1004, 1005, 1006, 1007, 1015, 2004, 2026))}
-EFFECTIVE = PUBLIC | {DECOM, DECAWM, DECTCEM}
+#: Stored for redrawing and without effect on cells: cursor keys, smooth scroll, reverse video, blinking, printer, 80/132
+#: columns, national characters, keypad, backspace key, mouse, focus, mouse encodings, wheel as arrows, bracketed paste,
+#: synchronised output.
+KEPT = MOUSE | {
+    DECCKM,
+    DECSCNM,
+    DECNKM,
+    *map(private, (4, 12, 18, 19, 40, 42, 67, 1004, 1005, 1006, 1007, 1015, 2004, 2026)),
+}
+EFFECTIVE = PUBLIC | {DECOM, DECAWM, DECTCEM, REVERSE_WRAP, DECLRMM}
 KNOWN = KEPT | EFFECTIVE

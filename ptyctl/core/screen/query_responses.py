@@ -1,6 +1,6 @@
 """Terminal queries: detection in raw bytes, and responses (xterm, "Control Sequences"; VT510 manual).
 
-The emulated terminal is a VT220 with colours. It has no pixels: a cell is reported as 8 by 16, the palette as that of xterm,
+The emulated terminal is a VT420 with colours. It has no pixels: a cell is reported as 8 by 16, the palette as that of xterm,
 the text as light on black. Reports that would return text chosen by the far end (a title) are empty: it would be typed there.
 """
 
@@ -18,14 +18,18 @@ from ptyctl.core.control_sequences import (
 )
 
 from . import modes
-from .attributes import palette, sgr
+from .attributes import sgr
+from .colours import change_colours
 from .emulator import Emulator
+from .rectangles import checksum
 
 #: Name and version of the emulated terminal, not of the package: programs adapt to it.
 _NAME = "ptyctl(1)"
+#: VT level from which on modes can be queried.
+_DECRQM_LEVEL = 3
 _CELL_WIDTH, _CELL_HEIGHT = 8, 16
-_MAX_COLOUR_QUERIES = 16
-_DYNAMIC_COLOURS = {"10": (0xE5, 0xE5, 0xE5), "11": (0, 0, 0), "12": (0xE5, 0xE5, 0xE5)}
+#: By name of a capability in hexadecimal digits: its value in the same form. 256 colours (`Co`, `colors`).
+_CAPABILITIES = {"436F": "323536", "636F6C6F7273": "323536"}
 
 Numbers = tuple[int, ...]
 Response = Callable[[Emulator, Numbers], None]
@@ -40,34 +44,56 @@ def _status(emulator: Emulator, values: Numbers) -> None:
 
 
 def _private_status(emulator: Emulator, values: Numbers) -> None:
-    """Report the cursor position (DECXCPR), no printer, locked key definitions, a US keyboard, a dark colour scheme."""
-    fixed = {15: "?13", 25: "?21", 26: "?27;1;0;0", 996: "?997;1"}
+    """Report the cursor position (DECXCPR) or the state of a device.
+
+    There are no printer, locator, macros (DECMSR, DECCKSR) and other sessions; key definitions are locked, the keyboard is a
+    US one, the link has no errors, the colour scheme is dark.
+    """
+    fixed = {15: "?13", 25: "?21", 26: "?27;1;0;0", 53: "?50", 55: "?50", 56: "?57;0", 75: "?70", 85: "?83", 996: "?997;1"}
     if values[0] == 6:
-        emulator.write_process_input(f"\x1b[?{_position(emulator)}R")
+        emulator.write_process_input(f"\x1b[?{_position(emulator)};1R")
+    elif values[0] == 62:
+        emulator.write_process_input("\x1b[0*{")
+    elif values[0] == 63:
+        emulator.write_process_input(f"\x1bP{(*values, 0)[1]}!~0000\x1b\\")
     elif values[0] in fixed:
         emulator.write_process_input(f"\x1b[{fixed[values[0]]}n")
 
 
 def _position(emulator: Emulator) -> str:
-    """Return row and column, 1-based; in origin mode rows count from the top margin."""
-    top = emulator.region[0] if modes.DECOM in emulator.mode else 0
-    return f"{emulator.cursor.y - top + 1};{min(emulator.cursor.x, emulator.columns - 1) + 1}"
+    """Return row and column, 1-based; in origin mode they count from the margins."""
+    origin = modes.DECOM in emulator.mode
+    top, left = (emulator.region[0], emulator.side_margins[0]) if origin else (0, 0)
+    return f"{emulator.cursor.y - top + 1};{emulator.column - left + 1}"
+
+
+def _checksum(emulator: Emulator, values: Numbers) -> None:
+    """Report the checksum of an area with the number of the request (DECRQCRA). Pages do not exist."""
+    if emulator.level >= 4:
+        emulator.write_process_input(f"\x1bP{values[0]}!~{checksum(emulator, values[2:]):04X}\x1b\\")
 
 
 def _ansi_mode(emulator: Emulator, values: Numbers) -> None:
-    """Report an ANSI mode: 0 unknown, 1 set, 2 reset (DECRQM)."""
-    state = (1 if values[0] in emulator.mode else 2) if values[0] in modes.PUBLIC else 0
+    """Report an ANSI mode: 0 unknown, 1 set, 2 reset, 4 permanently reset (DECRQM)."""
+    if emulator.level < _DECRQM_LEVEL:
+        return
+    if values[0] in modes.PUBLIC:
+        state = 1 if values[0] in emulator.mode else 2
+    else:
+        state = 4 if values[0] in modes.PUBLIC_RESET else 0
     emulator.write_process_input(f"\x1b[{values[0]};{state}$y")
 
 
 def _private_mode(emulator: Emulator, values: Numbers) -> None:
     """Report a private mode: 0 unknown, 1 set, 2 reset, 4 permanently reset (DECRQM)."""
     mode = modes.private(values[0])
+    if emulator.level < _DECRQM_LEVEL:
+        return
     if mode in modes.ALTERNATE:
         state = 1 if emulator.alternate else 2
     elif mode == modes.SAVED_CURSOR:
         state = 1 if emulator.alternate in emulator.saved else 2
-    elif mode == modes.DECCOLM:
+    elif mode in modes.PRIVATE_RESET:
         state = 4
     else:
         state = (1 if mode in emulator.mode else 2) if mode in modes.KNOWN else 0
@@ -98,40 +124,37 @@ def _window(emulator: Emulator, values: Numbers) -> None:
 
 
 def respond_to_osc(emulator: Emulator, code: str, value: str, terminator: str) -> None:
-    """Respond to OSC 4 and 10 to 12 with `?`, with the terminator of the query. Colours that the far end sets are ignored."""
-    if code == "4":
-        pairs = value.split(";")[: 2 * _MAX_COLOUR_QUERIES]
-        for number, request in zip(pairs[::2], pairs[1::2], strict=False):
-            if request == "?" and number.isdecimal() and len(number) <= 3 and int(number) < 256:
-                _report_colour(emulator, f"4;{int(number)}", palette(int(number)), terminator)
-    elif code in _DYNAMIC_COLOURS:
-        for offset, request in enumerate(value.split(";")):
-            colour = _DYNAMIC_COLOURS.get(str(int(code) + offset))
-            if request == "?" and colour is not None:
-                _report_colour(emulator, str(int(code) + offset), colour, terminator)
-
-
-def _report_colour(emulator: Emulator, what: str, colour: tuple[int, ...], terminator: str) -> None:
-    value = "/".join(f"{part:02x}{part:02x}" for part in colour)
-    emulator.write_process_input(f"\x1b]{what};rgb:{value}{terminator}")
+    """Set, reset and report colours, with the terminator of the query."""
+    if code.isdecimal() and len(code) <= 3:
+        for response in change_colours(emulator.colours, int(code), value):
+            emulator.write_process_input(f"\x1b]{response}{terminator}")
 
 
 def respond_to_dcs(emulator: Emulator, text: str) -> None:
-    """Respond to DECRQSS, where 1 means valid (xterm), and to XTGETTCAP, with no known capability."""
+    """Respond to DECRQSS, where 1 means valid (xterm), and to XTGETTCAP, which knows the number of colours only."""
     if text.startswith("+q"):
-        emulator.write_process_input("\x1bP0+r\x1b\\")
+        name = text[2:].upper()
+        known = f"1+r{name}={_CAPABILITIES[name]}" if name in _CAPABILITIES else "0+r"
+        emulator.write_process_input(f"\x1bP{known}\x1b\\")
     elif text.startswith("$q"):
         setting = _setting(emulator, text[2:])
         emulator.write_process_input(f"\x1bP1$r{setting}\x1b\\" if setting is not None else "\x1bP0$r\x1b\\")
 
 
 def _setting(emulator: Emulator, name: str) -> str | None:
-    top, bottom = emulator.region
+    (top, bottom), (left, right) = emulator.region, emulator.side_margins
     settings = {
         "m": sgr(emulator.styles.value(emulator.pen)).decode().removeprefix("\x1b["),
         "r": f"{top + 1};{bottom + 1}r",
         " q": f"{emulator.cursor_style} q",
-        '"p': '62;1"p',
+        "s": f"{left + 1};{right + 1}s",
+        "t": f"{emulator.lines}t",
+        '"p': f'6{emulator.level};1"p',
+        '"q': f'{int(emulator.styles.value(emulator.pen).protection == "selective")}"q',
+        "*x": f"{2 if emulator.rectangular else 0}*x",
+        "*|": f"{emulator.lines}*|",
+        "$}": "0$}",
+        "$~": "0$~",
     }
     return settings.get(name)
 
@@ -143,8 +166,8 @@ def _fixed(response: str) -> Response:
 
 #: By private marker, intermediates and final.
 CONTROL_SEQUENCE_RESPONSES: dict[str, Response] = {
-    "c": _fixed("\x1b[?62;22c"),  # DA1: conformance level 2, with ANSI colour
-    ">c": _fixed("\x1b[>1;0;0c"),  # DA2: a VT220 without a firmware version
+    "c": _fixed("\x1b[?64;6;21;22;28c"),  # DA1: level 4; selective erase, horizontal scrolling, colour, rectangles
+    ">c": _fixed("\x1b[>41;0;0c"),  # DA2: a VT420 without a firmware version
     "=c": _fixed("\x1bP!|00000000\x1b\\"),  # DA3: unit ID 0
     ">q": _fixed(f"\x1bP>|{_NAME}\x1b\\"),  # XTVERSION
     "n": _status,
@@ -153,15 +176,17 @@ CONTROL_SEQUENCE_RESPONSES: dict[str, Response] = {
     "?$p": _private_mode,
     "t": _window,
     "x": _terminal_parameters,
+    "*y": _checksum,
 }
 
 
 #: Limit of a string sequence (OSC, DCS) that is examined as a query.
 _MAX_QUERY = 4096
 
-#: DSR, DA, DECRQM, XTVERSION, DECREQTPARM, window reports, kitty keyboard flags; OSC with a `?`; DECRQSS and XTGETTCAP; DECID.
+#: DSR, DA, DECRQM, DECRQCRA, XTVERSION, DECREQTPARM, window reports, kitty keyboard flags; OSC with a `?`; DECRQSS and
+#: XTGETTCAP; DECID.
 _QUERY = compile_bytes(
-    rf"\x1b(?:\[{TERMINAL_CSI_BODY}[cnpqtux]"
+    rf"\x1b(?:\[{TERMINAL_CSI_BODY}[cnpqtuxy]"
     rf"|\]{OSC_BODY}\?{OSC_BODY}{OSC_TERMINATOR}"
     rf"|P[0-9;]*[$+]q{STRING_BODY}\x1b\\"
     r"|Z)"

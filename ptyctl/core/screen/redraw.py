@@ -8,14 +8,15 @@ attack the viewer's terminal passes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pyte.charsets import LAT1_MAP
 
 from . import modes
-from .attributes import sgr
+from .attributes import PROTECT, sgr
 from .cells import BLANK, FIRST_CLUSTER, STUB, Grid
+from .colours import colour_sequences
 from .emulator import DEFAULT_STYLE, Emulator, SavedCursor
 
 _STYLE_RUNS = re.compile(r"(.)\1*", re.DOTALL)
@@ -28,6 +29,12 @@ _ERASE_ROW = "\x1b[m\x1b[2K"
 _INPUT_MODES = modes.MOUSE | {modes.DECCKM, modes.DECNKM, *map(modes.private, (1004, 1005, 1006, 1007, 1015, 2004))}
 
 
+#: Modes that are set at the end of a serialization; those that move the cursor are set before it is placed.
+_SET = (modes.KEPT | {modes.REVERSE_WRAP}) - {modes.DECNKM}
+
+Paint = Callable[[Emulator, str], str]
+
+
 def serialize(emulator: Emulator) -> bytes:
     """Return bytes that bring a fresh terminal of the same size to the emulator's state.
 
@@ -38,57 +45,76 @@ def serialize(emulator: Emulator) -> bytes:
 
 
 def _serialize(emulator: Emulator) -> Iterator[str]:
+    if emulator.level != 4:
+        yield f'\x1b[6{emulator.level};1"p'
+    if emulator.main is None and True in emulator.saved:  # the cursor saved on the alternate screen
+        blank = Grid(emulator.columns, emulator.lines, DEFAULT_STYLE)
+        yield "\x1b[?47h"
+        yield from _place_cursor(emulator, blank, emulator.saved[True])
+        yield "\x1b7"
+        yield from _reset_cursor(emulator, emulator.saved[True])
+        yield "\x1b[?47l\x1b[H"
     yield from _draw_grid(emulator, emulator.main or emulator.grid)
     if emulator.main is not None:
         saved = emulator.saved.get(False)
         if saved is not None:
             yield from _place_cursor(emulator, emulator.main, saved)
         yield f"\x1b[?{1049 if saved is not None else 47}h"
-        yield from _reset_cursor(saved)
+        yield from _reset_cursor(emulator, saved)
         yield "\x1b[2J"  # switching blanked the screen with the saved background
         yield from _draw_grid(emulator, emulator.grid)
     saved = emulator.saved.get(emulator.alternate)
     if saved is not None:
         yield from _place_cursor(emulator, emulator.grid, saved)
         yield "\x1b7"
-        yield from _reset_cursor(saved)
+        yield from _reset_cursor(emulator, saved)
+    yield from colour_sequences(emulator.colours)
+    yield from _save_modes(emulator)
     yield from _set_tab_stops(emulator)
     yield from _set_titles(emulator)
     if emulator.margins is not None:
         yield f"\x1b[{emulator.margins.top + 1};{emulator.margins.bottom + 1}r"
-    current = emulator.cursor_state()
-    yield from _place_cursor(emulator, emulator.grid, current, emulator.region[0] if current.origin else 0)
+    if modes.DECLRMM in emulator.mode:
+        yield "\x1b[?69h"
+    if emulator.sides is not None:
+        yield f"\x1b[{emulator.sides[0] + 1};{emulator.sides[1] + 1}s"
+    yield from _place_cursor(emulator, emulator.grid, emulator.cursor_state(), current=True)
     yield from _set_modes(emulator)
 
 
 def _draw_grid(emulator: Emulator, grid: Grid) -> Iterator[str]:
     for y, (row, styles) in enumerate(zip(grid.text, grid.styles, strict=True)):
         if _NOT_SINGLE.search(row):  # a character drawn after a wide character or a cluster could join it
-            yield from _single_cells(emulator, row, styles, f"\x1b[{y + 1};", "H")
+            yield from _single_cells(emulator, row, styles, f"\x1b[{y + 1};", "H", _paint)
         elif length := _used_columns(row, styles):
             yield f"\x1b[{y + 1}H"
-            yield from _styled_runs(emulator, row, styles, length)
-    yield _RESET_STYLE
+            yield from _styled_runs(emulator, row, styles, length, _paint)
+    yield _RESET_STYLE + (PROTECT[""] if emulator.protection_used else "")
 
 
-def _single_cells(emulator: Emulator, cells: str, styles: str, before: str, after: str) -> Iterator[str]:
+def _single_cells(emulator: Emulator, cells: str, styles: str, before: str, after: str, paint: Paint) -> Iterator[str]:
     """Draw each cell at its position, from right to left. The address of a column is between `before` and `after`."""
     for x in range(len(cells) - 1, -1, -1):
         if cells[x] != STUB and (cells[x], styles[x]) != (BLANK, DEFAULT_STYLE):
-            yield f"{before}{x + 1}{after}{_sgr(emulator, styles[x])}{emulator.clusters.text(cells[x])}"
+            yield f"{before}{x + 1}{after}{paint(emulator, styles[x])}{emulator.clusters.text(cells[x])}"
 
 
-def _place_cursor(emulator: Emulator, grid: Grid, at: SavedCursor, top: int = 0) -> Iterator[str]:
-    """Move the cursor and set the state that DECSC saves. A pending wrap is restored by redrawing the last character."""
+def _place_cursor(emulator: Emulator, grid: Grid, at: SavedCursor, *, current: bool = False) -> Iterator[str]:
+    """Move the cursor and set the state that DECSC saves. A pending wrap is restored by redrawing the last character.
+
+    `current`: it is the cursor itself, whose position counts from the margins in origin mode.
+    """
+    top, left = (emulator.region[0], emulator.side_margins[0]) if current and at.origin else (0, 0)
     if at.origin:
         yield "\x1b[?6h"
-    x, y = at.x, at.y - top + 1
-    if x < emulator.columns:
-        yield f"\x1b[{y};{x + 1}H"
+    x = min(at.x, emulator.columns - 1)
+    if at.x < emulator.columns and not (current and emulator.margin_wrap):
+        yield f"\x1b[{at.y - top + 1};{x - left + 1}H"
     else:
-        x -= 2 if grid.text[at.y].endswith(STUB) else 1
-        yield f"\x1b[{y};{x + 1}H{_sgr(emulator, grid.styles[at.y][x])}{emulator.clusters.text(grid.text[at.y][x])}"
-    yield _sgr(emulator, at.pen)
+        x -= grid.text[at.y][x] == STUB
+        cell = _paint(emulator, grid.styles[at.y][x]) + emulator.clusters.text(grid.text[at.y][x])
+        yield f"\x1b[{at.y - top + 1};{x - left + 1}H{cell}"
+    yield _paint(emulator, at.pen)
     if at.g0 is not LAT1_MAP:
         yield "\x1b(0"
     if at.g1 is not LAT1_MAP:
@@ -97,9 +123,16 @@ def _place_cursor(emulator: Emulator, grid: Grid, at: SavedCursor, top: int = 0)
         yield "\x0e"
 
 
-def _reset_cursor(saved: SavedCursor | None) -> Iterator[str]:
+def _reset_cursor(emulator: Emulator, saved: SavedCursor | None) -> Iterator[str]:
     if saved is not None:
-        yield "\x1b[m\x1b(B\x1b)B\x0f\x1b[?6l"
+        yield "\x1b[m\x1b(B\x1b)B\x0f\x1b[?6l" + (PROTECT[""] if emulator.protection_used else "")
+
+
+def _save_modes(emulator: Emulator) -> Iterator[str]:
+    """Save modes, and set them back to their initial state."""
+    for mode, on in emulator.saved_modes.items():
+        number, initial = modes.number(mode), "h" if mode in modes.DEFAULT else "l"
+        yield f"\x1b[?{number}{'h' if on else 'l'}\x1b[?{number}s\x1b[?{number}{initial}"
 
 
 def _set_tab_stops(emulator: Emulator) -> Iterator[str]:
@@ -118,9 +151,13 @@ def _set_modes(emulator: Emulator) -> Iterator[str]:
     """Set all modes except origin mode, which would move the cursor."""
     if emulator.cursor_style:
         yield f"\x1b[{emulator.cursor_style} q"
-    yield from (f"\x1b[{mode}h" for mode in (modes.IRM, modes.LNM) if mode in emulator.mode)
+    if emulator.rectangular:
+        yield "\x1b[2*x"
+    if emulator.checksum_flags:
+        yield f"\x1b[{emulator.checksum_flags}#y"
+    yield from (f"\x1b[{mode}h" for mode in sorted(modes.PUBLIC & emulator.mode))
     yield from (f"\x1b[?{modes.number(mode)}l" for mode in sorted(modes.DEFAULT - emulator.mode))
-    yield from (f"\x1b[?{modes.number(mode)}h" for mode in sorted(modes.KEPT & emulator.mode - {modes.DECNKM}))
+    yield from (f"\x1b[?{modes.number(mode)}h" for mode in sorted(_SET & emulator.mode))
     if modes.DECNKM in emulator.mode:
         yield "\x1b="
 
@@ -143,7 +180,7 @@ class ScreenFrame:
 
 def render_frame(emulator: Emulator, cols: int, rows: int) -> ScreenFrame:
     """Return the part of that size that contains the cursor, aligned to the top and left of the screen where possible."""
-    x, y = min(emulator.cursor.x, emulator.columns - 1), emulator.cursor.y
+    x, y = emulator.column, emulator.cursor.y
     top, left = max(0, y - rows + 1), max(0, x - cols + 1)
     visible = range(top, min(top + rows, emulator.lines))
     return ScreenFrame(
@@ -220,19 +257,25 @@ def _frame_row(emulator: Emulator, y: int, left: int, cols: int) -> str:
         cells = cells[:-1] + BLANK
     styles = styles[left:end]
     if _NOT_SINGLE.search(cells):  # a terminal with other character widths then spoils one cell only
-        return _ERASE_ROW + "".join(_single_cells(emulator, cells, styles, "\x1b[", "G"))
+        return _ERASE_ROW + "".join(_single_cells(emulator, cells, styles, "\x1b[", "G", _sgr))
     length = _used_columns(cells, styles)
-    return "".join(_styled_runs(emulator, cells, styles, length)) + (_ERASE_TO_END if length < cols else "")
+    return "".join(_styled_runs(emulator, cells, styles, length, _sgr)) + (_ERASE_TO_END if length < cols else "")
 
 
 def _used_columns(cells: str, styles: str) -> int:
     return max(len(cells.rstrip(BLANK)), len(styles.rstrip(DEFAULT_STYLE)))
 
 
-def _styled_runs(emulator: Emulator, cells: str, styles: str, length: int) -> Iterator[str]:
+def _styled_runs(emulator: Emulator, cells: str, styles: str, length: int, paint: Paint) -> Iterator[str]:
     for run in _STYLE_RUNS.finditer(styles, 0, length):
-        yield _sgr(emulator, run[1]) + cells[run.start() : run.end()]
+        yield paint(emulator, run[1]) + cells[run.start() : run.end()]
 
 
 def _sgr(emulator: Emulator, style: str) -> str:
     return sgr(emulator.styles.value(style)).decode()
+
+
+def _paint(emulator: Emulator, style: str) -> str:
+    """Return what makes a terminal draw in a style, with its protection."""
+    protection = PROTECT[emulator.styles.value(style).protection] if emulator.protection_used else ""
+    return _sgr(emulator, style) + protection

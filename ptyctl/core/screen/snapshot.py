@@ -54,7 +54,7 @@ def take_snapshot(emulator: Emulator, *, attributes: bool) -> ScreenSnapshot:
     cursor = emulator.cursor
     return ScreenSnapshot(
         rows=tuple(map(emulator.plain, emulator.grid.text)),
-        cursor=(cursor.y, min(cursor.x, emulator.columns - 1)),
+        cursor=(cursor.y, emulator.column),
         cursor_visible=not cursor.hidden,
         title=emulator.title,
         alt_screen=emulator.alternate,
@@ -65,7 +65,9 @@ def take_snapshot(emulator: Emulator, *, attributes: bool) -> ScreenSnapshot:
 
 
 def _styled_runs(emulator: Emulator, styles: str) -> tuple[StyledRun, ...]:
-    return tuple(StyledRun(run.start(), run.end(), *emulator.styles.value(run[1])) for run in _STYLED.finditer(styles))
+    if emulator.protection_used:  # cells that differ in their protection only look alike
+        styles = "".join(map(emulator.unprotected, styles))
+    return tuple(StyledRun(run.start(), run.end(), *emulator.styles.value(run[1])[:-1]) for run in _STYLED.finditer(styles))
 
 
 _PAGE = """<!DOCTYPE html>

@@ -55,6 +55,12 @@ SEQUENCES = [
     ),
     *(b"\x1b[4h", b"\x1b[4l", b"\x1b[20h", b"\x1b[20l", b"\x1b[3g", b"\x1b[b", b"\x1b[2b", b"\x1b[22t", b"\x1b[23t"),
     *(b"\x1b[6n", b"\x1b[c", b"\x1b[>q", b"\x1b[?6$p", b"\x1b[18t", b"\x1b]11;?\x07", b"\x1bP$qm\x1b\\"),
+    *(b"\x1b%c" % final for final in b"69VW"),
+    *(b'\x1b[1"q', b'\x1b["q', b"\x1b[?J", b"\x1b[?1K", b"\x1b[?2J", b"\x1b[2;5s", b"\x1b[2;2s", b"\x1b[3s", b"\x1b[s"),
+    *(b"\x1b[?69h", b"\x1b[?69l", b"\x1b[?45h", b"\x1b[?45l", b"\x1b[?7s", b"\x1b[?6;69s", b"\x1b[?7;6r", b'\x1b[61"p'),
+    *(b"\x1b[2'}", b"\x1b['~", b"\x1b[ @", b"\x1b[2 A", b"\x1b[2*x", b"\x1b[*x", b"\x1b[3#y", b"\x1b[1;1;1;2;5*y"),
+    *(b"\x1b[1;2;3;9$z", b"\x1b[${", b"\x1b[88;2;2;3;5$x", b"\x1b[;;2;3;;2;4$v", b"\x1b[;;2;3;1;7$r", b"\x1b[1;2;2;1;0$t"),
+    *(b"\x1b]4;1;#123456\x07", b"\x1b]11;rgb:1/2/3;?\x1b\\", b"\x1b]104;1\x07", b"\x1b]4;1;?;256;?\x07", b"\x1b]111\x07"),
     *(b"\x1b]2;one\x07", b"\x1b]0;two\x1b\\", b"\x1b_apc\x1b\\", b"\x1b]x\x18"),
 ]
 ADDRESSED = st.builds(
@@ -65,6 +71,7 @@ ADDRESSED = st.builds(
 #: Input that fast forward must not skip, or must handle differently.
 STATES = st.sampled_from(
     [b"\x1b[1;2r", b"\x1b[2;3r", b"\x1b[?6h", b"\x1b[4h", b"\x1b[20h", b"\x1b[?7l", b"\x1b[?1049h", b"\x0e", b"\x1b(0",
+     b"\x1b[?69h\x1b[2;4s", b"\x1b[?45h", b"\x1b[1\"q", b"\x1bVx\x1bW", b"\x1b[?69h\x1b[1;2sx",
      b"\x1b[44m", b"\x1b[", b"\x1b]", b"\x1b[3g", b"wide" * 20, b"\r\n" * 7, b"\x1b[3H", b"\xe6\x97", b"\xf0\x9f\x91"]
 )  # fmt: skip
 PIECES = st.one_of(
@@ -101,7 +108,10 @@ DRAWINGS = st.lists(DRAWN, max_size=8).map(b"".join)
 #: Starts of the last frame: erase everything, or draw nearly everything.
 BEGINS = st.sampled_from([b"\x1b[2J", b"y" * 130, b"\x1b[2K", b"\xc3\xa9\x1b[1J\x1b[J", b""])
 ADDRESSES = st.sampled_from([b"\x1b[H", b"\x1b[1;2H", b"\x1b[2;1f"])
-SCREENS = st.sampled_from([b"\x1b[?1049h", b"\x1b[?1049h\x1b[?6h", b"\x1b[?1049h\x1b[2;3r\x0e", b"text"])
+SCREENS = st.sampled_from(
+    [b"\x1b[?1049h", b"\x1b[?1049h\x1b[?6h", b"\x1b[?1049h\x1b[2;3r\x0e", b"text",
+     b"\x1b[?1049h\x1b[?69h\x1b[2;3s", b"\x1b[?1049h\x1bVsafe\x1bW", b"\x1b[?1049h\x1bV", b"\x1b[?1049h\x1b[?45h"]
+)  # fmt: skip
 #: Characters that the next one may join.
 JOINER = "\x1b[Ha\u200d".encode()
 JOINED = "\x1b[1;2Hé\x1b[1J\x1b[Jx".encode()

@@ -15,6 +15,11 @@ def drawn(data: bytes, cols: int = 8, rows: int = 4) -> ScreenModel:
     return model
 
 
+SIDES = b"\x1b[?69h\x1b[3;6s"
+ROWS = ("aaaaaaaa", "bbbbbbbb", "cccccccc", "dddddddd")
+FULL = "".join(ROWS).encode()
+
+
 @pytest.mark.parametrize(
     ("section", "data", "rows", "cursor"),
     [
@@ -92,6 +97,47 @@ def drawn(data: bytes, cols: int = 8, rows: int = 4) -> ScreenModel:
         ("ECMA-48 5.6: BEL ends only OSC", b"\x1b]0;t\x07a\x1bPx\x07y\x1b\\b", ("ab", "", "", ""), (0, 2)),
         ("ECMA-48 5.4.2: surplus parameters", b"\x1b[2;3;4;5Hx\x1b[3:4;9Ay", ("   y", "  x", "", ""), (0, 4)),
         ("ECMA-48 5.4.1: private ones that are unknown", b"a\x1b[?4m\x1b[>4;1m\x1b[?r\x1b[?2Cb", ("ab", "", "", ""), (0, 2)),
+        ("VT510 DECSLRM: autowrap", SIDES + b"\x1b[;3Habcdef", ("  abcd", "  ef", "", ""), (1, 4)),
+        ("VT510 DECSLRM: autowrap off", SIDES + b"\x1b[?7l\x1b[;3Habcdef", ("  abcf", "", "", ""), (0, 5)),
+        ("VT510 DECSLRM: the last column flag is at the margin", SIDES + b"\x1b[;3Habcd", ("  abcd", "", "", ""), (0, 5)),
+        ("VT510 DECSLRM: BS ends the flag", SIDES + b"\x1b[;3Habcd\bX", ("  abXd", "", "", ""), (0, 5)),
+        ("VT510 DECSLRM: right of the margin", SIDES + b"\x1b[;7Habcd", ("      ab", "  cd", "", ""), (1, 4)),
+        ("VT510 DECSLRM homes the cursor", b"ab" + SIDES + b"X", ("Xb", "", "", ""), (0, 1)),
+        ("VT510 DECSLRM of one column is ignored", b"\x1b[?69hab\x1b[3;3sX", ("abX", "", "", ""), (0, 3)),
+        ("VT510 DECSLRM without DECLRMM is SCOSC", b"ab\x1b[3;4scd\x1b[uX", ("abXd", "", "", ""), (0, 3)),
+        ("VT510 DECLRMM reset removes the margins", SIDES + b"\x1b[?69l\x1b[;3Habcdef", ("  abcdef", "", "", ""), (0, 7)),
+        ("DEC STD 070 CR and the left margin", SIDES + b"\x1b[;5H\rX\x1b[2;2H\rY", ("  X", "Y", "", ""), (1, 1)),
+        ("DEC STD 070 CUF and CUB stop at the margins", SIDES + b"\x1b[;4H\x1b[9CX\x1b[9DY", ("  Y  X", "", "", ""), (0, 3)),
+        ("DEC STD 070 HT stops at the margin", SIDES + b"\tX", ("     X", "", "", ""), (0, 5)),
+        ("VT510 IND", FULL + SIDES + b"\x1b[4;3H\x1bD", ("aabbbbaa", "bbccccbb", "ccddddcc", "dd    dd"), (3, 2)),
+        ("DEC STD 070 IND outside of the margins does not scroll", FULL + SIDES + b"\x1b[4;1H\x1bD", ROWS, (3, 0)),
+        ("DEC STD 070 RI", FULL + SIDES + b"\x1b[1;3H\x1bM", ("aa    aa", "bbaaaabb", "ccbbbbcc", "ddccccdd"), (0, 2)),
+        ("VT510 IL and DL", FULL + SIDES + b"\x1b[2;4H\x1b[L", ("aaaaaaaa", "bb    bb", "ccbbbbcc", "ddccccdd"), (1, 2)),
+        ("VT510 ICH", b"abcdefgh" + SIDES + b"\x1b[;4H\x1b[@", ("abc degh", "", "", ""), (0, 3)),
+        ("VT510 DCH", b"abcdefgh" + SIDES + b"\x1b[;4H\x1b[P", ("abcef gh", "", "", ""), (0, 3)),
+        ("VT510 ICH outside of the margins", b"abcdefgh" + SIDES + b"\x1b[;8H\x1b[@", ("abcdefgh", "", "", ""), (0, 7)),
+        ("VT510 DECOM counts columns from the margin", SIDES + b"\x1b[?6ha\x1b[2;9Hb", ("  a", "     b", "", ""), (1, 5)),
+        ("VT510 SL and SR", b"abcdefgh\x1b[2 @\x1b[ A", (" cdefgh", "", "", ""), (0, 7)),
+        ("VT510 DECIC and DECDC", b"abcd\x1b[;2H\x1b['}\x1b[;4H\x1b['~", ("a bd", "", "", ""), (0, 3)),
+        ("VT510 DECBI and DECFI", b"abcdefgh\x1b[H\x1b6\x1b[2;8H\x1b9", ("abcdefg", "", "", ""), (1, 7)),
+        ("VT510 DECSCA and DECSED", b"a\x1b[1\"qb\x1b[0\"qc\x1b[?2J", (" b", "", "", ""), (0, 3)),
+        ("VT510 DECSCA and DECSEL", b"a\x1b[1\"qb\x1b[2\"qc\x1b[?2K", (" b", "", "", ""), (0, 3)),
+        ("VT510 DECSCA: ED erases", b"a\x1b[1\"qb\x1b[2J", ("", "", "", ""), (0, 2)),
+        ("VT510 DECSCA is not an attribute of SGR", b"\x1b[1\"q\x1b[ma\x1b[?2J", ("a", "", "", ""), (0, 1)),
+        ("ECMA-48 8.3.129 SPA and EPA", b"a\x1bVb\x1bWc\x1b[2J", (" b", "", "", ""), (0, 3)),
+        ("ECMA-48 8.3.129 SPA: ECH and EL", b"\x1bVb\x1bWcde\x1b[H\x1b[3X\x1b[4GX\x1b[2K", ("b", "", "", ""), (0, 4)),
+        ("xterm: DECSTR ends protection", b"\x1bVb\x1b[!p\x1b[2J", ("", "", "", ""), (0, 1)),
+        ("VT510 DECFRA", b"\x1b[88;2;3;3;4$x", ("", "  XX", "  XX", ""), (0, 0)),
+        ("VT510 DECERA", FULL + b"\x1b[2;3;3;4$z", ("aaaaaaaa", "bb  bbbb", "cc  cccc", "dddddddd"), (3, 7)),
+        ("VT510 DECERA of an invalid area", FULL + b"\x1b[3;3;2;4$z", ROWS, (3, 7)),
+        ("VT510 DECSERA", b"\x1b[1\"qa\x1b[\"qb\x1b[${", ("a", "", "", ""), (0, 2)),
+        ("VT510 DECCRA", FULL + b"\x1b[1;1;2;2;1;2;2;1$v", ("aaaaaaaa", "baabbbbb", "cbbccccc", "dddddddd"), (3, 7)),
+        ("VT510 DECCRA beyond the screen", FULL + b"\x1b[1;1;2;2;1;4;8;1$v", (*ROWS[:3], "ddddddda"), (3, 7)),
+        ("VT510 DECCRA splits wide characters", "日本".encode() + b"\x1b[1;2;1;3;1;2;1;1$v", ("日本", "", "", ""), (0, 4)),
+        ("VT510 DECSCL below level 4", b"\x1b[63;1\"p\x1b[88$x" + SIDES + b"X", ("X", "", "", ""), (0, 1)),
+        ("xterm: reverse wraparound", b"\x1b[?45h\x1b[2H\bX", ("       X", "", "", ""), (0, 7)),
+        ("xterm: XTSAVE and XTRESTORE", b"\x1b[?7s\x1b[?7l\x1b[?7rabcdefghi", ("abcdefgh", "i", "", ""), (1, 1)),
+        ("xterm: a saved cursor each", b"\x1b[?47h\x1b[3;3H\x1b7\x1b[?47l\x1b8a\x1b[?47h\x1b8x", ("", "", "  x", ""), (2, 3)),
         ("C1 controls as characters of UTF-8 are dropped", b"a\xc2\x9b2Cb", ("a2Cb", "", "", ""), (0, 4)),
     ],
 )  # fmt: skip

@@ -131,7 +131,7 @@ async def test_query_in_canonical_mode_gets_no_reply(connect: Connect, monkeypat
     assert not channel.written
     monkeypatch.setattr(MemoryChannel, "canonical", False)
     channel.feed(b"\x1b[c")
-    await wait_for_reply(channel, b"\x1b[?62;22c")
+    await wait_for_reply(channel, b"\x1b[?64;6;21;22;28c")
     assert not channel.written.startswith(b"\x1b[0n")
 
 
