@@ -17,6 +17,8 @@ from .shells import Dialect
 
 #: The shell function that prints a mark; it exists in the memory of the shell only.
 FUNCTION = "__ptyctl"
+#: The words that evaluate a text; a backslash prevents the expansion of an alias.
+_EVALUATE: dict[Dialect, str] = {"posix": "\\command eval", "zsh": "\\builtin eval", "fish": "eval"}
 #: The start of fish's message for a line that it cannot run.
 FISH_ERROR_PREFIX = "fish: "
 #: Appended to a command: a failure then does not end a shell under `set -e` or run a trap, and keeps its status.
@@ -56,32 +58,38 @@ class Marker:
         """
         begin = f"{FUNCTION} {counter} B "
         if define:  # defining a function sets the status, so the previous one is expanded first
-            begin = f"eval {self._quote(f'{self._definition()};{begin}')}"
+            word = "eval" if self.dialect == "fish" else "\\eval"  # in fish, `\e` is an escape character
+            begin = f"{word} {self._quote(f'{self._definition()};{begin}')}"
         status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
         return f" {begin}{status};{self.eval_command(command)};{FUNCTION} {counter + 1} E {status}"
 
     def _definition(self) -> str:
-        return self._function(f"printf '\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")
+        return self._function(f"'\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")
 
-    def _function(self, printing: str, more: str = "") -> str:
+    def _function(self, format_: str, more: str = "") -> str:
         """Return the definition: print the arguments counter, kind and status, and return the status."""
         if self.dialect == "fish":
-            return f"function {FUNCTION};{printing} $argv{more};return $argv[3];end"
-        return f'{FUNCTION}(){{ {printing} "$@"{more};return "$3";}}'
+            return f"function {FUNCTION};builtin printf {format_} $argv{more};return $argv[3];end"
+        return f'{FUNCTION}(){{ {self._printf()} {format_} "$@"{more};return "$3";}}'
 
-    def eval_command(self, command: str) -> str:
+    def _printf(self) -> str:
+        """Return printf in a form that an alias or a function of the same name does not change."""
+        return "\\builtin printf" if self.dialect == "zsh" else "\\command printf"
+
+    def eval_command(self, command: str, evaluate: str | None = None) -> str:
         """Return a line that evaluates a command of any number of lines, with control characters escaped.
 
-        `command eval` survives a syntax error in shells in which eval is a special built-in (POSIX 2.8.1).
+        `evaluate` are the words for it, if the shell has others. `command eval` survives a syntax error in shells in which eval
+        is a special built-in (POSIX 2.8.1).
         """
+        evaluate = evaluate or _EVALUATE[self.dialect]
         command = command.replace("\r\n", "\n")
         if self.dialect == "fish":
-            return f"eval {self._quote(command)}"
-        evaluate = "command eval" if self.dialect == "posix" else "eval"
+            return f"{evaluate} {self._quote(command)}"
         if not _ACTED_UPON.search(command):
             return f"{evaluate} {self._quote(command)}"
         format_ = _NOT_IN_A_FORMAT.sub(lambda found: f"\\{ord(found[0]):03o}", command)
-        return f'{evaluate} "(exit $?){_AND_ON};$(printf {self._quote(format_)})"'  # printf sets the status
+        return f'{evaluate} "(exit $?){_AND_ON};$({self._printf()} {self._quote(format_)})"'  # printf sets the status
 
     def _quote(self, text: str) -> str:
         if self.dialect == "fish":
@@ -102,8 +110,8 @@ class AsciiMarker(Marker):
         return f"{_literal(self.prefix)}{self.nonce};{counter};{kind};(\\d+){_literal(self.suffix)}"
 
     def _definition(self) -> str:
-        printing = f"printf '%s%s;%s;%s;%s%s' {self._quote(self.prefix)} {self.nonce}"
-        return self._function(printing, f" {self._quote(self.suffix)}")
+        format_ = f"'%s%s;%s;%s;%s%s' {self._quote(self.prefix)} {self.nonce}"
+        return self._function(format_, f" {self._quote(self.suffix)}")
 
 
 def _literal(text: str) -> str:

@@ -62,7 +62,7 @@ async def install_integration(
     if await _bash_version(terminal, profile, writer) < _MIN_BASH:
         return False
     text = _as_word(_BASH.format(nonce=nonce, hooks=bash_hooks()))
-    return await _type_and_wait(terminal, profile, f" eval {text}", writer)
+    return await _type_and_wait(terminal, profile, f" \\eval {text}", writer)
 
 
 async def _bash_version(terminal: TerminalState, profile: DeviceProfile, writer: Writer) -> tuple[int, ...]:

@@ -3,10 +3,18 @@
 # has removed it.
 __ptyctl_hook= __ptyctl_empty= __ptyctl_count=0 __ptyctl_ran=0 __ptyctl_pwd= __ptyctl_cwd= __ptyctl_unheard=2\>/dev/null
 [[ $- != *r* ]] || __ptyctl_unheard= # a restricted shell allows no redirection
+# A function of the user's may have the name of a builtin: choose the words that print a mark, and that evaluate a command (in
+# `__ptyctl`). declare sets no attribute here; it reports whether the function exists.
+__ptyctl_choose() {
+  __ptyctl_do=builtin __ptyctl=eval
+  ! declare -f +i builtin || { __ptyctl_do=command; ! declare -f +i command || __ptyctl_do=; }
+  ! declare -f +i eval || __ptyctl=$__ptyctl_do\ eval
+}
 # Runs before the user's prompt commands and keeps the status for them. What they print, and a trace of this function by `set -x`,
 # is not output of the command.
 __ptyctl_ended() {
-  ((__ptyctl_ran)) && builtin printf '\e]7717;%s;%s;E;%s\a' "$__ptyctl_nonce" "$((++__ptyctl_count))" "$1"
+  __ptyctl_choose
+  ((__ptyctl_ran)) && $__ptyctl_do printf '\e]7717;%s;%s;E;%s\a' "$__ptyctl_nonce" "$((++__ptyctl_count))" "$1"
   __ptyctl_ran=0
   return "$1"
 }
@@ -16,7 +24,7 @@ __ptyctl_place() {
   while [[ $__ptyctl_cwd == *[[:cntrl:]]* ]]; do
     local rest=${__ptyctl_cwd#*[[:cntrl:]]}
     local head=${__ptyctl_cwd%"$rest"} code
-    builtin printf -v code '%%%02X' "'${head: -1}"
+    $__ptyctl_do printf -v code '%%%02X' "'${head: -1}"
     __ptyctl_cwd=${head%?}$code$rest
   done
 }
@@ -26,9 +34,10 @@ __ptyctl_place() {
 __ptyctl_prompt() {
   local status=$? now=${EPOCHREALTIME/[.,]/} end=
   [[ $- != *[xeu]* ]] || { local - ; set +xeu; }
+  __ptyctl_choose
   [[ $PWD == "$__ptyctl_pwd" ]] || __ptyctl_place
   ((__ptyctl_ran)) && end=$'\e]7717;'"$__ptyctl_nonce;$((++__ptyctl_count));E;$status"$'\a' __ptyctl_ran=0
-  builtin printf '%s\e]7717;%s;%s;P;%s;%s;%s\a' \
+  $__ptyctl_do printf '%s\e]7717;%s;%s;P;%s;%s;%s\a' \
     "$end" "$__ptyctl_nonce" "$((++__ptyctl_count))" "$status" "${now%???}" "$__ptyctl_cwd"
   ((${#PROMPT_COMMAND[@]} < 2)) || [[ ${PROMPT_COMMAND[0]-} == '{ __ptyctl_ended'* ]] || __ptyctl_put_first "${PROMPT_COMMAND[0]-}"
   [[ ${PS0-} == *'${__ptyctl_nonce}'* ]] || __ptyctl_put_ps0
