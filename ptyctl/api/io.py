@@ -22,6 +22,7 @@ _ACTIONS = {"write": "data key encoding sensitive", "read": _READ}
 _EXCLUDED = {
     "tail": ("is a snapshot", ("cursor", "until_regex", "include_match", "until_idle_ms")),
     "screen": ("shows the present screen", ("cursor", "max_bytes", "include_match", "encoding")),
+    "history": ("does not wait", ("until_regex", "include_match", "until_idle_ms", "input_hints")),
 }
 
 
@@ -40,7 +41,7 @@ class IoRequest(Request):
     key: str | None = Field(default=None, max_length=256, description="enter, ctrl_c, up, f1, break, ...")
     encoding: Encoding | None = None
     sensitive: bool | None = Field(default=None, description="a secret: only its length is kept")
-    mode: Literal["cursor", "tail", "screen"] | None = None
+    mode: Literal["cursor", "tail", "screen", "history"] | None = None
     cursor: str | None = Field(default=None, description="next_cursor of an earlier reply; without it, from now on")
     timeout_ms: int | None = Field(default=None, ge=0)
     max_bytes: int | None = Field(default=None, ge=1)
@@ -63,6 +64,8 @@ class IoRequest(Request):
         shows, excluded = _EXCLUDED.get(self.mode or "", ("", ()))
         if given := [name for name in excluded if getattr(self, name) is not None]:
             raise ValueError(f'mode "{self.mode}" {shows} and takes no {", ".join(given)}')
+        if self.mode == "history" and self.cursor is None:
+            raise ValueError('mode "history" needs a cursor')
         return self
 
 
@@ -86,6 +89,8 @@ class IoReply(Reply):
     dropped_bytes: int | None = None
     buffered_bytes: int | None = None
     buffer_limit_bytes: int | None = None
+    max_bytes_reached: bool | None = None
+    message: str | None = None
     rows: list[str] | None = None
     cursor_row: int | None = None
     cursor_col: int | None = None
@@ -124,9 +129,11 @@ class ReadResult(Reply):
 
 
 class ReadReply(ReadResult):
-    """Reply of `read` with mode `cursor` or `tail`.
+    """Reply of `read` with mode `cursor`, `tail` or `history`.
 
     Attributes:
+        max_bytes_reached: true if `max_bytes` ended the read; otherwise None.
+        message: how the dropped bytes can be read.
         truncated: the cursor was older than the buffer; `dropped_bytes` are missing in front of `chunk`.
     """
 
@@ -138,6 +145,8 @@ class ReadReply(ReadResult):
     dropped_bytes: int
     buffered_bytes: int
     buffer_limit_bytes: int
+    max_bytes_reached: bool | None = None
+    message: str | None = None
 
 
 class ScreenReadReply(ReadResult):

@@ -7,6 +7,7 @@ alternate screen leaves no text unless requested. A line without controls passes
 from __future__ import annotations
 
 import codecs
+import copy
 import re
 from bisect import bisect_right
 from collections import deque
@@ -380,7 +381,12 @@ class Renderer:
 
     def unchanging_lines(self) -> str:
         """Return the complete lines after the text that was taken, without those that are being redrawn."""
-        return self._screen.unchanging_lines()
+        screen = self._screen
+        if "\x1b" in self._held:  # the incomplete line may move up
+            ahead = copy.deepcopy(self)
+            ahead.finish()
+            screen = ahead._screen
+        return screen.unchanging_lines()
 
     def finish(self) -> str:
         """End the input, and return the text that was not taken."""

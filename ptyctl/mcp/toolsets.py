@@ -22,7 +22,7 @@ _EXEC = """\
 Run a command in a session and get its output: give cmd, or lines, or block_id. exit_code is null if the far end has none.
 timed_out: it still runs; call again with its block_id instead of cmd. \
 BUSY: another command runs; wait by block_id, or io write key=ctrl_c. \
-output_truncated: the middle is missing; io read from cursor has it. \
+output_truncated: the middle is missing; io read mode=history from the cursor in the gap has it. \
 waiting_for_input: answer by io write, or by responses in the call."""
 
 _IO = """\
@@ -30,7 +30,8 @@ write types data or presses key; read returns output. Continue from each reply's
 wait with until_regex or until_idle_ms, and timeout_ms. Secrets: sensitive=true.
 Patterns are RE2: ^ is the cursor, $ the end of the received output, (?m) makes them lines.
 mode=screen: what a person would see (vim, less, menus); until_regex and until_idle_ms apply to its rows.
-truncated: dropped_bytes have left the buffer; re-sync with mode=tail. eof: the far end closed."""
+truncated: dropped_bytes have left the buffer; mode=history reads them from a cursor.
+max_bytes_reached: read on. eof: the far end closed."""
 
 _CONFIG = """\
 resize a session's terminal; set its CLI mode, or the RE2 patterns (expect) that recognize its prompt, pager and errors; \

@@ -167,3 +167,6 @@ def test_unchanging_lines_exclude_the_current_line_and_redrawn_ones() -> None:
     assert renderer.unchanging_lines() == "done\n"
     renderer.feed(b"\rmore 20%")
     assert renderer.finish() == "done\nmore 20%"
+    renderer = Renderer(80)
+    renderer.feed(b"done\r\na 10%\r\nb 10%\r\n\x1b[2Aa 2")
+    assert renderer.unchanging_lines() == "done\n"

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections import OrderedDict
+import time
 
 from ptyctl.api.blocks import Block, BlocksGet, BlocksRead, BlocksReply, BlocksSince
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
-from ptyctl.session.runs.run_output import render_between
+from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.runs.run_output import OutputRenderer
 from ptyctl.session.session import Session
 
-#: More raw bytes than this are rendered in a thread, so that other sessions continue.
-_THREAD_BYTES = 256 * 1024
-#: Rendered texts of ended blocks that are cached for the next page: their number, and the largest size.
-_KEPT_TEXTS = 4
-_KEPT_BYTES = 16 * 1024 * 1024
+#: Texts of blocks that are kept for the next page: their number, and the bytes that are kept of each before the last page.
+_KEPT_TEXTS = 2
+_KEPT_BYTES = 8 * 1024 * 1024
+#: Limits of the text that is rendered beyond a page, to find the size of the block, and of the time for it (seconds).
+_AHEAD_BYTES = 4 * 1024 * 1024
+_AHEAD_S = 0.5
+#: The echo is searched for in a first line of at most this length.
+_FIRST_LINE_LIMIT = 64 * 1024
 
 
 def blocks_since(session: Session, request: BlocksSince) -> BlocksReply:
@@ -64,35 +67,42 @@ def with_current_offsets(session: Session, block: Block) -> Block:
 
 
 class BlockReader:
-    """Reads blocks page by page. An ended block is rendered once for consecutive pages."""
+    """Reads blocks page by page. Rendering continues where the previous page ended."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._texts: list[_BlockText] = []
 
     async def read(self, session: Session, request: BlocksRead) -> BlocksReply:
         """Return one page. Offsets and sizes count bytes of the text, or of the raw output.
 
-        A running block is read as far as it has come; redrawn text may still change.
+        A running block is read up to the last line that cannot change any more.
 
         Raises:
             PtyctlError: NOT_FOUND; INVALID_ARGUMENT for an offset past the end.
         """
-        block = find_block(session, request.block_id)
+        block, stream = find_block(session, request.block_id), session.stream
         if request.format == "raw":
             return self._raw(session, block, request)
-        text = await self._text(session, block)
-        _check(request.offset, len(text))
-        page = text[request.offset : request.offset + request.max_bytes]
-        whole = whole_characters(page) or whole_characters(text[request.offset : request.offset + UTF8_MAX_BYTES])
-        end = request.offset + whole
-        return BlocksReply(
-            data=text[request.offset : end].decode("utf-8", "replace"),
-            offset=request.offset,
-            resume_offset=end,
-            size=len(text),
-            complete=block.ts_end is not None and end == len(text),
-            message=_not_kept(session, block),
-        )
+        if stream.raw_kept < _raw_end(session, block):
+            return _spool_page(session, block, request)
+        text = self._take(block, stream, request.offset)
+        try:
+            size = await text.read_to(block, _raw_end(session, block), request.offset + request.max_bytes)
+            page = text.page(request.offset, request.max_bytes)
+        finally:
+            text.drop_before(request.offset)
+            self._texts = [text, *self._texts[: _KEPT_TEXTS - 1]]
+        if size is not None and (block.ts_end is not None or request.offset > _raw_end(session, block) - block.raw_begin):
+            _check(request.offset, size)
+        return _page_reply(request, page, size, ended=block.ts_end is not None)
+
+    def _take(self, block: Block, stream: OutputStream, offset: int) -> _BlockText:
+        """Return the kept text that can continue to an offset, or a new one. A text is used by one call at a time."""
+        found = next((text for text in self._texts if text.continues(block, stream, offset)), None)
+        if found is None:
+            return _BlockText(block, stream)
+        self._texts.remove(found)
+        return found
 
     def _raw(self, session: Session, block: Block, request: BlocksRead) -> BlocksReply:
         begin, end = block.raw_begin, _raw_end(session, block)
@@ -108,36 +118,105 @@ class BlockReader:
             message=_not_kept(session, block),
         )
 
-    async def _text(self, session: Session, block: Block) -> bytes:
-        key = (session.session_id, block.block_id)
-        if block.ts_end is not None and key in self._texts:
-            self._texts.move_to_end(key)
-            return self._texts[key]
-        begin, end = block.raw_begin, _raw_end(session, block)
-        if end - begin > _THREAD_BYTES:
-            text = await asyncio.to_thread(text_of, session, block, end)
-        else:
-            text = text_of(session, block, end)
-        if block.ts_end is not None and len(text) <= _KEPT_BYTES:
-            self._texts[key] = text
-            while len(self._texts) > _KEPT_TEXTS:
-                self._texts.popitem(last=False)
-        return text
+
+class _BlockText:
+    """A block's output as the terminal showed it, in its width at that time, without echo and prompt.
+
+    It is rendered as far as it was read. Text before the last page is dropped.
+    """
+
+    def __init__(self, block: Block, stream: OutputStream) -> None:
+        before = block.prompt_before
+        self._source = (stream, block.block_id, block.raw_begin, before)
+        # the echo follows the prompt and wraps there; without the prompt it would wrap elsewhere
+        self._output = OutputRenderer(stream, block.raw_begin, before or "", on_device=bool(block.device))
+        self._has_echo = before is not None and "\n" not in block.cmd
+        self._block = block
+        self._begin = 0
+        self._text = bytearray()
+        self._first = ""  # the line with the echo, until it is complete
+        self._live = b""  # complete lines that are not final yet
+        self._finished = False
+
+    def continues(self, block: Block, stream: OutputStream, offset: int) -> bool:
+        """Return whether this text can be read at an offset of the block."""
+        same = self._source == (stream, block.block_id, block.raw_begin, block.prompt_before)
+        return same and self._begin <= offset and (block.raw_end is None or self._output.raw <= block.raw_end)
+
+    async def read_to(self, block: Block, raw_end: int, wanted: int) -> int | None:
+        """Render up to an offset of the text and a little further. Return the size of all text if the end was reached."""
+        ahead_until = 0.0
+        while self._output.raw < raw_end and (size := self._begin + len(self._text)) < wanted + _AHEAD_BYTES:
+            if size >= wanted:
+                ahead_until = ahead_until or time.perf_counter() + _AHEAD_S
+                if time.perf_counter() >= ahead_until:
+                    break
+            self._add(await self._output.next_text(raw_end))
+        if self._output.raw < raw_end:
+            self._live = b""
+            return None
+        if block.ts_end is None:
+            lines = self._first + self._output.renderer.unchanging_lines()
+            self._live = (self._without_echo(lines) if "\n" in lines else "").encode()
+        elif not self._finished:
+            self._finished, self._live = True, b""
+            rest = self._output.renderer.finish()
+            self._add(strip_prompt(rest, block.prompt_after) if block.prompt_after else rest, last=True)
+        return self._begin + len(self._text) + len(self._live)
+
+    def page(self, offset: int, max_bytes: int) -> bytes:
+        """Return at most `max_bytes` of the text, but at least one character."""
+        at = offset - self._begin
+        around = bytes(self._text[at : at + max_bytes + UTF8_MAX_BYTES])
+        if len(around) < max_bytes + UTF8_MAX_BYTES:
+            around += self._live[max(at - len(self._text), 0) :]
+        return around[: whole_characters(around[:max_bytes]) or whole_characters(around[:UTF8_MAX_BYTES])]
+
+    def drop_before(self, offset: int) -> None:
+        """Drop text before an offset, unless it is little."""
+        surplus = min(len(self._text) - _KEPT_BYTES, offset - self._begin)
+        if surplus > 0:
+            del self._text[:surplus]
+            self._begin += surplus
+
+    def _add(self, text: str, *, last: bool = False) -> None:
+        if self._has_echo:
+            self._first += text
+            if not last and "\n" not in self._first and len(self._first) < _FIRST_LINE_LIMIT:
+                return
+            text, self._first = self._without_echo(self._first), ""
+            self._has_echo = False
+        self._text += text.encode()
+
+    def _without_echo(self, text: str) -> str:
+        return strip_echo(text, self._block.prompt_before or "", self._block.cmd) if self._has_echo else text
 
 
-def text_of(session: Session, block: Block, raw_end: int) -> bytes:
-    """Return the block's output as the terminal showed it, in its width at that time, without echo and prompt."""
-    if session.stream.raw_kept < raw_end:  # not persisted: use the spool
-        end = session.stream.spool_end if block.spool_end is None else block.spool_end
-        return session.stream.read(block.spool_begin, end)
-    before = block.prompt_before
-    # the echo follows the prompt and wraps there; without the prompt it would wrap elsewhere
-    text = render_between(session.stream, block.raw_begin, raw_end, before or "", on_device=bool(block.device))
-    if before is not None and "\n" not in block.cmd:
-        text = strip_echo(text, before, block.cmd)
-    if block.prompt_after:
-        text = strip_prompt(text, block.prompt_after)
-    return text.encode()
+def _spool_page(session: Session, block: Block, request: BlocksRead) -> BlocksReply:
+    """Return a page of the spool, for raw bytes that were not persisted."""
+    stream = session.stream
+    end = stream.spool_end if block.spool_end is None else block.spool_end
+    if block.spool_begin < stream.window.start:
+        end = min(end, stream.transcript.spool_persisted)
+    size = max(end - block.spool_begin, 0)
+    _check(request.offset, size)
+    begin = block.spool_begin + request.offset
+    text = stream.read(begin, min(begin + request.max_bytes + UTF8_MAX_BYTES, end))
+    page = text[: whole_characters(text[: request.max_bytes]) or whole_characters(text[:UTF8_MAX_BYTES])]
+    reply = _page_reply(request, page, size, ended=block.ts_end is not None)
+    reply.message = _not_kept(session, block)
+    return reply
+
+
+def _page_reply(request: BlocksRead, page: bytes, size: int | None, *, ended: bool) -> BlocksReply:
+    end = request.offset + len(page)
+    return BlocksReply(
+        data=page.decode("utf-8", "replace"),
+        offset=request.offset,
+        resume_offset=end,
+        size=size,
+        complete=ended and end == size,
+    )
 
 
 def _raw_end(session: Session, block: Block) -> int:

@@ -40,7 +40,7 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
     else:
         run = session.runs.find(request.block_id)
     reason = await _RunWait(session, run, request, pattern, fence, progress).wait()
-    return _result(session, run, request, reason)
+    return await _result(session, run, request, reason)
 
 
 class _RunWait:
@@ -99,7 +99,7 @@ class _RunWait:
         if self._fence is not None:
             lease = self._session.lease()
             if lease is None or lease.fence != self._fence:
-                raise self._lock_lost(lease.holder if lease else None)
+                raise await self._lock_lost(lease.holder if lease else None)
             until = min(until, lease.expires_at)
         if self._conditions is not None and self._stream.ended is None:
             await self._stream.wait(until, coalesce=True)
@@ -108,10 +108,10 @@ class _RunWait:
         if self._progress is not None:
             self._progress.report()
 
-    def _lock_lost(self, holder: str | None) -> PtyctlError:
+    async def _lock_lost(self, holder: str | None) -> PtyctlError:
         now = f"task {holder} holds it now" if holder else "no task holds it now"
         end = self._session.leases.end_of(self._request.task_id, self._loop.time())
-        details = _reply(self._session, self._run, self._request, "timeout").payload()
+        details = (await _reply(self._session, self._run, self._request, "timeout")).payload()
         return PtyctlError(
             ErrorCode.LOCK_LOST,
             f"the lock {end.describe(self._loop.time())}, while block {self._run.block_id} ran ({now}); the command continues",
@@ -120,10 +120,10 @@ class _RunWait:
         )
 
 
-def _result(session: Session, run: Run, request: ExecRequest, reason: DoneReason) -> ExecReply:
+async def _result(session: Session, run: Run, request: ExecRequest, reason: DoneReason) -> ExecReply:
     if run.result is not None and run.result.failure is not None:
         raise run.result.failure
-    reply = _reply(session, run, request, reason)
+    reply = await _reply(session, run, request, reason)
     if reason == "eof":
         reply.exit_code = session.terminal.exit_code()
         if reply.exit_code is None:
@@ -138,9 +138,9 @@ def _result(session: Session, run: Run, request: ExecRequest, reason: DoneReason
     return reply
 
 
-def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneReason) -> ExecReply:
+async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneReason) -> ExecReply:
     stream, result = session.stream, run.result
-    output = run_output(run, stream, request.max_output_bytes)
+    output = await run_output(run, stream, request.max_output_bytes)
     now = asyncio.get_running_loop().time()
     spool_end = stream.spool_end if result is None else min(result.spool_end, stream.spool_end)
     spool_begin = stream.spool_end if run.spool_begin is None else min(run.spool_begin, stream.spool_end)

@@ -67,7 +67,7 @@ async def _parsed(session: Session, reply: ExecReply) -> ParsedOutput:
         return ParsedOutput(why="only the output of one command can be parsed; give cmd alone")
     if reply.error_hints:
         return ParsedOutput(why="the device refused the command; see error_hints")
-    output = run_output(run, session.stream, MAX_PARSED_BYTES)
+    output = await run_output(run, session.stream, MAX_PARSED_BYTES)
     if output.omitted_bytes:
         return ParsedOutput(why=f"the output is longer than {MAX_PARSED_BYTES} bytes; ask for less of it")
     return await asyncio.to_thread(parse, platform, run.command, output.text)

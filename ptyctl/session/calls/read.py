@@ -37,6 +37,8 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
         lost = stream.spool_end - begin - len(chunk)
         return _reply(stream, request, begin, lost, "stopped", _visible(stream, chunk, begin), stream.spool_end, hints)
     asked = _parse_cursor(request.cursor, stream.spool_end) if request.cursor is not None else stream.spool_end
+    if request.mode == "history":
+        return _history(stream, request, asked)
     begin = _first_available(stream, asked)
     conditions = wait_conditions(request)
     any_text = conditions.pattern is None and conditions.idle_s is None
@@ -53,6 +55,17 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
     if why == "matched" and request.include_match is False and wait.span is not None:
         shown = chunk[: max(wait.span.start - begin, 0)]
     return _reply(stream, request, begin, begin - asked, why, _visible(stream, shown, begin), begin + len(chunk), hints)
+
+
+def _history(stream: OutputStream, request: IoRequest, cursor: int) -> IoReply:
+    """Read from any cursor, from memory or from disk, in whole characters. Text that was not persisted is skipped."""
+    begin, size = cursor, _max_bytes(request)
+    if begin < stream.window.start and begin >= stream.transcript.spool_persisted:
+        begin = min(stream.window.start, stream.spool_end)
+    chunk = stream.read(begin, min(begin + size + UTF8_MAX_BYTES, stream.spool_end))
+    whole = whole_characters(chunk[:size]) or whole_characters(chunk[:UTF8_MAX_BYTES])
+    why: WaitEnd = "full" if begin + whole < stream.spool_end else "stopped"
+    return _reply(stream, request, begin, begin - cursor, why, _visible(stream, chunk[:whole], begin), begin + whole, [])
 
 
 def wait_conditions(request: IoRequest) -> WaitConditions:
@@ -89,8 +102,8 @@ def _parse_cursor(cursor: str, end: int) -> int:
 def _first_available(stream: OutputStream, cursor: int) -> int:
     """Return where a read from a cursor begins: an expired cursor is moved to the oldest text in the window.
 
-    A cursor expires when its text has left the window. The reply reports the difference as `dropped_bytes`; older text can
-    still be read from disk with pty_read_spool and blocks_read.
+    A cursor expires when its text has left the window. The reply reports the difference as `dropped_bytes`; mode `history`
+    reads older text from disk.
     """
     begin = cursor
     if cursor < stream.spool_start and stream.window.start <= stream.spool_start:
@@ -156,6 +169,7 @@ def _reply(
     hints: list[Any],
 ) -> IoReply:
     encoding = request.encoding or "utf-8"
+    full = why == "full" and stream.spool_end >= begin + _max_bytes(request)
     chunk = shown.decode("utf-8", "replace") if encoding == "utf-8" else base64.b64encode(shown).decode()
     return IoReply(
         action="read",
@@ -174,4 +188,13 @@ def _reply(
         dropped_bytes=dropped,
         buffered_bytes=stream.spool_end - stream.spool_start,
         buffer_limit_bytes=stream.window.limit,
+        max_bytes_reached=full or None,
+        message=_dropped_message(stream, begin, dropped) if dropped and request.mode != "tail" else None,
     )
+
+
+def _dropped_message(stream: OutputStream, begin: int, dropped: int) -> str:
+    first = begin - dropped
+    if first >= stream.transcript.spool_persisted:
+        return f"{dropped} bytes from cursor {first} on were not kept: the disk or the quota was full"
+    return f'{dropped} bytes from cursor {first} on are not in memory any more: read them with mode "history" and that cursor'

@@ -38,7 +38,7 @@ class PromptStrategy(CompletionStrategy):
         self._idle_s = idle_s
 
     async def type(self, run: Run, writer: Writer) -> None:
-        run.typing_on_device(self._terminal.stream.raw_size, self._terminal.last_line())
+        run.typing_on_device(self._terminal.stream.raw_size, self._terminal.stream.spool_end, self._terminal.last_line())
         self._text = FreeText(self._terminal, run.profile)
         await self._type_next(run, writer)
 

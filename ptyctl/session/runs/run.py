@@ -121,6 +121,11 @@ class Run:
         """
         return self.driven and not self.on_device and (self.raw_begin is None or raw <= self.raw_begin)
 
+    @property
+    def typed_spool(self) -> int:
+        """The spool offset at which the command was typed."""
+        return self._typed_at[1] if self._typed_at is not None else 0
+
     # Progress, reported by the strategy that drives the run
 
     def typing(self, raw: int, spool: int, prompt: str) -> None:
@@ -129,9 +134,9 @@ class Run:
         self._typed_at = raw, spool
         self.prompt_before = prompt
 
-    def typing_on_device(self, raw: int, prompt: str) -> None:
+    def typing_on_device(self, raw: int, spool: int, prompt: str) -> None:
         """Lines are typed now on a device, whose output includes the echo until that was recognised."""
-        self.typing(raw, raw, prompt)
+        self.typing(raw, spool, prompt)
         self.on_device = self.echoed = True
         self.raw_begin = raw
 

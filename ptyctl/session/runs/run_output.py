@@ -1,22 +1,35 @@
-"""The output of a run as text for a reply: rendered from the raw bytes, without echo and prompt, shortened if it is long."""
+"""The output of a run as text: rendered from the raw bytes, without echo and prompt, for a reply shortened if it is long."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import dataclass
 
 from ptyctl.core.echo import strip_echo, strip_prompt
-from ptyctl.core.renderer import render
+from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.renderer import Renderer, render
+from ptyctl.core.spool import whole_characters
 from ptyctl.session.io.output_stream import OutputStream
 
 from .run import Run
 
-#: Raw bytes exceed their text because of colours and redraws: this many times the limit is rendered at each end.
+#: Raw bytes exceed their text because of colours and redraws: up to this many times the limit is rendered at each end.
 _RAW_FACTOR = 4
+#: Head and tail leave at most this part of their room empty.
+_ROOM_PART = 16
+#: Largest distance of the end of a run from the end of the stream at which its offset in the spool is counted from there.
+_FOLLOWING_BYTES = 64 * 1024
+#: Rendering yields to the event loop after this time (seconds). A piece that takes longer than _PIECE_S is followed by smaller
+#: ones.
+_SLICE_S = 0.005
+_PIECE_S = 0.002
+_PIECE_BYTES = (1024, 8 * 1024, 64 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutput:
-    """The text, and how many bytes of it are omitted between head and tail."""
+    """The text, and the size of the part of the spool that is omitted between head and tail."""
 
     text: str
     omitted_bytes: int = 0
@@ -32,59 +45,157 @@ def render_between(stream: OutputStream, begin: int, end: int, before: str = "",
     return render(before.encode() + stream.read_raw(begin, end), widths.width_at(begin), resizes, alternate=on_device)
 
 
-def run_output(run: Run, stream: OutputStream, limit: int) -> RunOutput:
+class OutputRenderer:
+    """Renders raw bytes from an offset on, piece by piece and in bounded memory; see `render_between`.
+
+    Attributes:
+        raw: the raw offset up to which bytes are rendered.
+        renderer: the renderer, for what is not final yet.
+    """
+
+    def __init__(self, stream: OutputStream, begin: int, before: str = "", *, on_device: bool = False) -> None:
+        self.raw = begin
+        self.renderer = Renderer(stream.widths.width_at(begin), alternate=on_device)
+        self.renderer.feed(before.encode())
+        self._stream = stream
+        self._piece = _PIECE_BYTES[1]
+        self._slice_end = 0.0
+
+    async def next_text(self, end: int) -> str:
+        """Render a piece of the bytes before `end`, and return the text that became final. Yields to the event loop in time."""
+        started = time.perf_counter()
+        if not self._slice_end:
+            self._slice_end = started + _SLICE_S
+        elif started >= self._slice_end:
+            await asyncio.sleep(0)
+            started = time.perf_counter()
+            self._slice_end = started + _SLICE_S
+        self._feed(min(end, self.raw + self._piece))
+        text = self.renderer.take()
+        slow = time.perf_counter() - started > _PIECE_S
+        self._piece = max(self._piece // 2, _PIECE_BYTES[0]) if slow else min(self._piece * 2, _PIECE_BYTES[2])
+        return text
+
+    def _feed(self, end: int) -> None:
+        data, at = self._stream.read_raw(self.raw, end), 0
+        for offset, columns in self._stream.widths.changes_between(self.raw, end):
+            self.renderer.feed(data[at:offset])
+            self.renderer.resize(columns)
+            at = offset
+        self.renderer.feed(data[at:])
+        self.raw = end
+
+
+async def run_output(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     """Return the output so far, or all of it if the run has ended, in at most `limit` bytes of UTF-8."""
     if run.raw_begin is None:
         return RunOutput("")
-    end = stream.raw_size if run.result is None else run.result.raw_end
-    if stream.raw_kept < end:
+    if stream.raw_kept < (stream.raw_size if run.result is None else run.result.raw_end):
         return _from_spool(run, stream, limit)
-    part = _RAW_FACTOR * limit
-    if end - run.raw_begin <= 2 * part:
-        return _shortened(_rendered(run, stream, run.raw_begin, end, head=True, tail=True), limit, run)
-    head = _rendered(run, stream, run.raw_begin, run.raw_begin + part, head=True, tail=False)
-    line = end - part + stream.read_raw(end - part, end).find(b"\n") + 1
-    tail = _rendered(run, stream, line, end, head=False, tail=True)
-    between = end - run.raw_begin - 2 * part
-    return _joined(head, tail, limit, between + len(head.encode()) + len(tail.encode()), run)
+    return await _Output(run, stream).shortened(limit)
 
 
 def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     """Return the spool's text, for raw bytes that were not persisted: its start is on disk and its end in memory."""
     begin, end = run.spool_begin or 0, stream.spool_end if run.result is None else run.result.spool_end
-    if begin >= stream.window.start:
-        return _shortened(stream.read(begin, end).decode("utf-8", "replace"), limit, run)
-    head = stream.read_spool_file(begin, min(begin + limit, end))
-    tail = stream.window.read(max(begin + len(head), end - limit), end)
-    return _joined(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), limit, end - begin, run)
+    if end - begin <= limit and begin >= stream.window.start:
+        return RunOutput(stream.read(begin, end).decode("utf-8", "replace"))
+    half = (limit - len(_omission(end - begin, end))) // 2
+    read = stream.read if begin >= stream.window.start else stream.read_spool_file
+    head, tail = read(begin, min(begin + half, end)), stream.window.read(max(begin, end - half), end)
+    head = head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)]
+    tail = tail[tail.find(b"\n") + 1 :]
+    omitted = max(end - begin - len(head) - len(tail), 0)
+    told = _omission(omitted, begin + len(head))
+    return RunOutput(f"{head.decode('utf-8', 'replace')}{told}{tail.decode('utf-8', 'replace')}", omitted)
 
 
-def _rendered(run: Run, stream: OutputStream, begin: int, end: int, *, head: bool, tail: bool) -> str:
-    # the echo follows the prompt and wraps there; without the prompt it would wrap elsewhere
-    before = run.prompt_before if head and run.echoed else ""
-    text = render_between(stream, begin, end, before, on_device=run.on_device)
-    if head and run.echoed and "\n" not in run.command:  # the echoes of several lines tell their outputs apart
-        text = strip_echo(text, before, run.command)
-    if tail and run.result is not None and run.result.prompt_after:
-        text = strip_prompt(text, run.result.prompt_after)
-    return text
+class _Output:
+    """The raw output of a run, up to its present end."""
+
+    def __init__(self, run: Run, stream: OutputStream) -> None:
+        assert run.raw_begin is not None
+        self._run = run
+        self._stream = stream
+        self._begin = run.raw_begin
+        self._end = stream.raw_size if run.result is None else run.result.raw_end
+        self._spool_end = self._find_spool_end()
+
+    async def shortened(self, limit: int) -> RunOutput:
+        """Return all text, or whole lines of both ends with a line between them that tells what is omitted."""
+        if self._end - self._begin <= 2 * _RAW_FACTOR * limit:
+            text = await self._text(self._begin, self._end)
+            if len(text.encode()) <= limit:
+                return RunOutput(text)
+        half = (limit - len(_omission(self._end, self._spool_end))) // 2
+        head, head_end = await self._head(half)
+        tail, tail_begin = await self._tail(half, head_end)
+        cursor = self._spool_begin() + _spool_size(self._stream.read_raw(self._begin, head_end))
+        tail_size = _spool_size(self._stream.read_raw(tail_begin, self._end))
+        omitted = max(self._spool_end - tail_size - cursor, 0)
+        return RunOutput(f"{head}{_omission(omitted, cursor)}{tail}", omitted)
+
+    async def _head(self, size: int) -> tuple[str, int]:
+        """Return whole lines of the start that fit in `size` bytes, and the raw offset after them."""
+        text, at, stop = "", self._begin, min(self._begin + _RAW_FACTOR * size, self._end)
+        while (room := size - len(text.encode())) > size // _ROOM_PART and at < stop:
+            data = self._stream.read_raw(at, stop)
+            cut = data.rfind(b"\n", 0, room) + 1 or data.find(b"\n") + 1
+            longer = await self._text(self._begin, at + cut) if cut else ""
+            if not cut or len(longer.encode()) > size:
+                if at == self._begin:  # a part of a long line
+                    at += whole_characters(data[:room])
+                    text = await self._text(self._begin, at)
+                break
+            text, at = longer, at + cut
+        return text, at
+
+    async def _tail(self, size: int, start: int) -> tuple[str, int]:
+        """Return whole lines of the end that fit in `size` bytes, and the raw offset at which they begin."""
+        text, at, start = "", self._end, max(self._end - _RAW_FACTOR * size, start)
+        while (room := size - len(text.encode())) > size // _ROOM_PART and at > start:
+            data = self._stream.read_raw(start, at)
+            cut = data.find(b"\n", max(len(data) - room, 0), len(data) - 1) + 1 or data.rfind(b"\n", 0, len(data) - 1) + 1
+            longer = await self._text(start + cut, self._end) if cut else ""
+            if not cut or len(longer.encode()) > size:
+                if at == self._end:
+                    part = data[-room:]
+                    at -= len(part.lstrip(bytes(range(0x80, 0xC0))))
+                    text = await self._text(at, self._end)
+                break
+            text, at = longer, start + cut
+        return text, at
+
+    async def _text(self, begin: int, end: int) -> str:
+        run, head = self._run, begin == self._begin
+        # the echo follows the prompt and wraps there; without the prompt it would wrap elsewhere
+        before = run.prompt_before if head and run.echoed else ""
+        output = OutputRenderer(self._stream, begin, before, on_device=run.on_device)
+        pieces = [await output.next_text(end)]
+        while output.raw < end:
+            pieces.append(await output.next_text(end))
+        text = "".join([*pieces, output.renderer.finish()])
+        if head and run.echoed and "\n" not in run.command:  # the echoes of several lines tell their outputs apart
+            text = strip_echo(text, before, run.command)
+        if end == self._end and run.result is not None and run.result.prompt_after:
+            text = strip_prompt(text, run.result.prompt_after)
+        return text
+
+    def _find_spool_end(self) -> int:
+        """Return the offset in the spool of the raw end. With marks it is known; otherwise a prompt may follow."""
+        result, stream = self._run.result, self._stream
+        if result is not None and (result.exit_code is not None or stream.raw_size - self._end > _FOLLOWING_BYTES):
+            return result.spool_end
+        return stream.spool_end - _spool_size(stream.read_raw(self._end, stream.raw_size))
+
+    def _spool_begin(self) -> int:
+        """Return the offset in the spool of the first raw byte."""
+        return self._run.typed_spool if self._run.echoed else self._run.spool_begin or 0
 
 
-def _shortened(text: str, limit: int, run: Run) -> RunOutput:
-    size = len(text.encode())
-    return RunOutput(text) if size <= limit else _joined(text, text, limit, size, run)
+def _spool_size(raw: bytes) -> int:
+    return len(Normaliser().feed(raw))
 
 
-def _joined(head: str, tail: str, limit: int, size: int, run: Run) -> RunOutput:
-    """Return whole lines of both ends, as many as fit, with a line between them that tells what is omitted."""
-    half = (limit - len(_omission(size, run))) // 2
-    first = head.encode()[:half].decode("utf-8", "ignore")
-    last = tail.encode()[-half:].decode("utf-8", "ignore")
-    first = first[: first.rfind("\n") + 1] or first
-    last = last[last.find("\n") + 1 :]
-    omitted = max(size - len(first.encode()) - len(last.encode()), 0)
-    return RunOutput(f"{first}{_omission(omitted, run)}{last}", omitted)
-
-
-def _omission(omitted: int, run: Run) -> str:
-    return f"[... {omitted} bytes left out here; they can be read from cursor {run.spool_begin or 0} on ...]\n"
+def _omission(omitted: int, cursor: int) -> str:
+    return f"[... {omitted} bytes left out here; they can be read from cursor {cursor} on ...]\n"

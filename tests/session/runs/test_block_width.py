@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.blocks import BlocksRead
 from ptyctl.controller.recovery import restore_session
-from ptyctl.session.calls.block_read import text_of
+from ptyctl.session.calls.block_read import BlockReader
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.scripted_session import connect_session, run_command
@@ -19,10 +20,13 @@ LINE = b"x" * 100 + b"\rAB"
 AT_80, AT_120 = "x" * 80 + "AB" + "x" * 18, "AB" + "x" * 98
 
 
-def texts(session: Session) -> list[str]:
-    blocks = session.blocks.all()
-    assert all(block.raw_end is not None for block in blocks)
-    return [text_of(session, block, block.raw_end or 0).decode().strip() for block in blocks]
+async def texts(session: Session) -> list[str]:
+    texts = []
+    for block in session.blocks.all():
+        page = await BlockReader().read(session, BlocksRead(session_id="s", block_id=block.block_id))
+        assert page.complete
+        texts.append((page.data or "").strip())
+    return texts
 
 
 async def test_block_text_after_resize_and_crash_keeps_width_of_its_run(tmp_path: Path) -> None:
@@ -34,14 +38,14 @@ async def test_block_text_after_resize_and_crash_keeps_width_of_its_run(tmp_path
     session.resize(120, 24)
     second = await run_command(session, "show it")
     assert (first.stdout.strip(), second.stdout.strip()) == (AT_80, AT_120)
-    assert texts(session) == [AT_80, AT_120]
+    assert await texts(session) == [AT_80, AT_120]
     await asyncio.sleep(0)  # rows are written in the next loop iteration
     (tmp_path / "left").mkdir(mode=0o700)
     shutil.copytree(tmp_path / "s", tmp_path / "left/s")
     await session.close()
     lost = await restore_session(tmp_path / "left", "s", Limits(), hold=False)
     assert lost is not None
-    assert texts(lost) == [AT_80, AT_120]
+    assert await texts(lost) == [AT_80, AT_120]
 
 
 async def test_new_channel_after_resize_gets_current_size(tmp_path: Path) -> None:
