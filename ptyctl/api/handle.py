@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
@@ -22,6 +23,7 @@ from .session import (
     OpenReply,
     ProtocolName,
     PtyOptions,
+    SessionReply,
     SessionRequest,
     SessionType,
     SshOptions,
@@ -35,6 +37,8 @@ PtyReplyT = TypeVar("PtyReplyT", bound=PtyReplyBase)
 RequestT = TypeVar("RequestT", bound=Request)
 
 _BLOCKS_PER_PAGE = 1000
+#: How often the state of a session that is being opened is read (seconds).
+_OPENING_POLL_S = 0.5
 
 
 class OpenOptions(TypedDict, total=False):
@@ -84,6 +88,24 @@ class OpenOptions(TypedDict, total=False):
     """Whether a remote shell may be set up to report the begin and end of each command."""
 
 
+async def until_open(controller: Controller, opened: SessionReply) -> SessionReply:
+    """Wait until an open that continues after its call has ended. Returns the reply of the open with the state reached.
+
+    Raises:
+        PtyctlError: why the session could not be opened.
+    """
+    if opened.state != "opening":
+        return opened
+    request = SessionRequest.of({"action": "status", "session_id": opened.session_id})
+    while True:
+        status = await controller.session(request)
+        if status.state != "opening":
+            break
+        await asyncio.sleep(_OPENING_POLL_S)
+    lock = {"lock_holder": status.lock_holder, "lock_expires_at": status.lock_expires_at, "fence": status.fence}
+    return opened.model_copy(update={"state": status.state, "message": None, **lock})
+
+
 class SessionHandle:
     """One open session. Leaving `async with` closes it. All methods raise PtyctlError.
 
@@ -110,9 +132,9 @@ class SessionHandle:
 
     @classmethod
     async def open(cls, controller: Controller, **options: Unpack[OpenOptions]) -> Self:
-        """Open a session, or return the open session of a console."""
+        """Open a session, or return the open session of a console. Waits as long as the connection and the login take."""
         request = SessionRequest.of({"action": "open", **options})
-        opened = OpenReply.of(await controller.session(request))
+        opened = OpenReply.of(await until_open(controller, await controller.session(request)))
         return cls(controller, opened.session_id, request.task_id, cursor=opened.next_cursor, opened=opened)
 
     @classmethod

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ptyctl.api.controller import Controller
+from ptyctl.api.handle import until_open
 
 from .client import call_daemon, resolve_task, session_action, without_none
 from .errors import print_message
@@ -157,6 +158,7 @@ def _open(fields: dict[str, Any], lock: bool, attach: bool, task: str | None, as
 
     async def open_session(controller: Controller) -> dict[str, Any]:
         reply = await session_action(controller, "open", **fields, task_id=task_id, acquire_lock=lock or None)
+        reply = await until_open(controller, reply)
         if lock and not reply.lock_acquired:  # the console was open already
             await session_action(controller, "lock", session_id=reply.session_id, task_id=task_id)
         return reply.payload()

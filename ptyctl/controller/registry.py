@@ -78,6 +78,10 @@ class SessionRegistry:
             raise self._limit_exceeded()
         return session
 
+    def get(self, session_id: str) -> Session | None:
+        """Return a session in memory."""
+        return self._sessions.get(session_id)
+
     def console(self, device_id: str) -> Session | None:
         """Return the live session of a console."""
         return next((session for session in self.live() if session.spec.device_id == device_id), None)

@@ -22,9 +22,13 @@ from .channels import session_spec
 from .destinations import Destination, Destinations
 from .recovery import StoredSessions
 from .registry import SessionRegistry
-from .session_factory import SessionFactory
+from .session_factory import Opening, SessionFactory
 
 _PROTOCOLS = ("local", "ssh", "telnet")
+#: How long the call of an open waits. The attempt continues after it.
+OPEN_WAIT_S = MAX_WAIT_MS / 1000
+#: Number of failed attempts that are remembered after their callers were answered.
+_MAX_FAILURES = 256
 
 
 class SessionActions:
@@ -46,6 +50,11 @@ class SessionActions:
         self._stored = stored
         self._destinations = destinations
         self._platforms = platforms
+        #: Attempts that continue after their callers were answered, by session.
+        self._attempts: dict[str, asyncio.Task[SessionReply]] = {}
+        #: Why such attempts failed: by session, and by console until its next open.
+        self._failures: dict[str, PtyctlError] = {}
+        self._console_failures: dict[str, PtyctlError] = {}
         self._actions = {
             "open": self._open,
             "close": self._close,
@@ -60,6 +69,13 @@ class SessionActions:
         """Serve one request. Raises PtyctlError as the action does."""
         return await self._actions[request.action](request)
 
+    async def aclose(self) -> None:
+        """Cancel the attempts to open sessions."""
+        attempts = list(self._attempts.values())
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
+
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find(request.session_id, hold=True)
         await termination.close(session, bool(request.force), request.task_id)
@@ -70,12 +86,16 @@ class SessionActions:
         return SessionReply(action="list", sessions=entries, capabilities=capabilities(self._platforms.names()))
 
     async def _status(self, request: SessionRequest) -> SessionReply:
+        if (failure := self._failures.get(request.session_id or "")) is not None:
+            raise failure
         session = await self._registry.find_live(request.session_id)
         reply = _lock_reply(session, request, session.lease())
         reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
         if session.reconnect is not None:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
+        if session.session_id in self._attempts:
+            reply.state, reply.message = "opening", "the connection or the login is in progress"
         return reply
 
     async def _change_lock(self, request: SessionRequest) -> SessionReply:
@@ -95,20 +115,71 @@ class SessionActions:
             return _lock_reply(session, request, lease)
 
     async def _open(self, request: SessionRequest) -> SessionReply:
-        """Open a session, or return the existing one of the console.
+        """Open a session, or return the existing one of the console. After OPEN_WAIT_S its state is `opening`.
 
         Raises:
             PtyctlError: INVALID_ARGUMENT if the console is open at another address; as `SessionFactory.create`.
         """
         destination = await self._destinations.resolve(request)
-        spec = session_spec(destination)
+        spec, opening = session_spec(destination), Opening()
+        attempt = asyncio.create_task(self._attempt(destination, spec, opening), name="open")
+        try:
+            done, _ = await asyncio.wait({attempt}, timeout=OPEN_WAIT_S)
+            if done:
+                return attempt.result()
+            if (session := opening.session) is not None:
+                opening.answered = True
+                self._continue(attempt, session)
+                return _opening_reply(session, request)
+        except asyncio.CancelledError:
+            attempt.cancel()
+            await asyncio.gather(attempt, return_exceptions=True)
+            raise
+        attempt.cancel()  # it waits for another open of the console
+        other = self._registry.console(spec.device_id or "")
+        if other is None:
+            message = f"another open of console {spec.device_id} is in progress"
+            raise PtyctlError(ErrorCode.CONNECT_TIMEOUT, message, hint="open it again")
+        return _opening_reply(other, request).model_copy(update={"existing_session_id": other.session_id})
+
+    def _continue(self, attempt: asyncio.Task[SessionReply], session: Session) -> None:
+        """Let an attempt continue whose caller is answered."""
+
+        def finished(done: asyncio.Task[SessionReply]) -> None:
+            del self._attempts[session.session_id]
+            done.cancelled() or done.exception()  # mark the exception as retrieved
+
+        if self._registry.get(session.session_id) is None:
+            self._registry.add(session)
+        self._attempts[session.session_id] = attempt
+        attempt.add_done_callback(finished)
+
+    async def _attempt(self, destination: Destination, spec: Spec, opening: Opening) -> SessionReply:
         if spec.device_id is None:
-            return await self._open_new(destination, spec)
+            return await self._open_recorded(destination, spec, None, opening)
         async with self._registry.open_lock(spec.device_id):
-            existing = await self._find_console(spec.device_id)
+            if (failure := self._console_failures.pop(spec.device_id, None)) is not None:
+                raise failure
+            return await self._open_recorded(destination, spec, await self._find_console(spec.device_id), opening)
+
+    async def _open_recorded(
+        self, destination: Destination, spec: Spec, existing: Session | None, opening: Opening
+    ) -> SessionReply:
+        """Open; an error after the caller was answered is kept for `status` and the console's next open."""
+        try:
             if existing is None:
-                return await self._open_new(destination, spec)
-            return await self._open_existing(destination, spec, existing)
+                return await self._open_new(destination, spec, opening)
+            return await self._open_existing(destination, spec, existing, opening)
+        except PtyctlError as error:
+            if opening.answered and opening.session is not None:
+                self._failures.pop(opening.session.session_id, None)
+                if opening.session.state == "closed":
+                    self._failures[opening.session.session_id] = error
+                if spec.device_id is not None:
+                    self._console_failures[spec.device_id] = error
+                if len(self._failures) > _MAX_FAILURES:
+                    del self._failures[next(iter(self._failures))]
+            raise
 
     async def _find_console(self, device_id: str) -> Session | None:
         """Return the console's live session, or its last one from disk if that was not closed cleanly.
@@ -127,13 +198,13 @@ class SessionActions:
                 raise
             return None  # it cannot be read: a new session is opened
 
-    async def _open_new(self, destination: Destination, spec: Spec) -> SessionReply:
+    async def _open_new(self, destination: Destination, spec: Spec, opening: Opening) -> SessionReply:
         request = destination.request
-        session = await self._factory.create(destination, spec)
+        session = await self._factory.create(destination, spec, opening)
         lease = await lock.lock(session, *_lock_holder(request)) if request.acquire_lock else None
         return _open_reply(session, request, lease, next_cursor=0, lock_acquired=lease is not None)
 
-    async def _open_existing(self, destination: Destination, spec: Spec, session: Session) -> SessionReply:
+    async def _open_existing(self, destination: Destination, spec: Spec, session: Session, opening: Opening) -> SessionReply:
         request, old, is_dead = destination.request, session.spec, session.state in ("eof", "lost", "reconnecting")
         is_same_address = (old.protocol, old.host, old.port) == (spec.protocol, spec.host, spec.port)
         # the inventory may have another address for the same device by now
@@ -145,6 +216,7 @@ class SessionActions:
                 existing_session_id=session.session_id,
             )
         if is_dead:
+            opening.session = session
             await self._factory.reconnect(session, destination)
         end, existing = session.stream.spool_end, session.session_id
         return _open_reply(
@@ -232,6 +304,17 @@ def _open_reply(
             **fields,
         }
     )
+
+
+def _opening_reply(session: Session, request: SessionRequest) -> SessionReply:
+    reply = _lock_reply(session, request, session.lease())
+    reply.protocol, reply.state, reply.pty_enabled = session.spec.protocol, "opening", session.spec.pty.enabled
+    reply.next_cursor, reply.lock_acquired = str(session.stream.spool_end), False
+    reply.message = (
+        "the connection or the login takes longer than one call may wait, and continues: get the result with action status, "
+        "or for a console with another open"
+    )
+    return reply
 
 
 def _lock_holder(request: SessionRequest) -> tuple[str, float]:

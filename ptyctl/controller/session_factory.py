@@ -6,7 +6,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
@@ -22,6 +22,20 @@ from .destinations import CONVERSATION, Destination, Destinations
 from .recovery import restore_session
 from .registry import SessionRegistry
 from .settings import Settings
+
+
+@dataclass(slots=True)
+class Opening:
+    """An open request in progress.
+
+    Attributes:
+        session: the session that is being opened or connected again, once there is one.
+        answered: the caller has got a reply that names the session, so its files stay if the attempt fails.
+    """
+
+    session: Session | None = None
+    answered: bool = False
+
 
 #: Receives each session that was opened, adopted or restored, once.
 SessionWatcher = Callable[[Session], None]
@@ -50,8 +64,8 @@ class SessionFactory:
         """Call `watcher` for every session from now on, after the watchers that were added before."""
         self._watchers.append(watcher)
 
-    async def create(self, destination: Destination, spec: Spec) -> Session:
-        """Create a session and open it.
+    async def create(self, destination: Destination, spec: Spec, opening: Opening | None = None) -> Session:
+        """Create a session and open it. `opening` gets the session before it is open.
 
         Raises:
             PtyctlError: LIMIT_EXCEEDED, IO_ERROR, POLICY_DENIED, and the errors of the connection and the login.
@@ -68,11 +82,14 @@ class SessionFactory:
                     f"the files of a new session cannot be created in {folder}: {error.strerror}",
                     hint="make room there, or close sessions",
                 ) from None
+            opening = opening or Opening()
+            opening.session = session
             try:
                 await self._connect(session, destination)
-            except BaseException:  # a cancelled open, too, leaves no files
-                await session.close(force=True, why="it could not be opened")
-                shutil.rmtree(folder / session_id, ignore_errors=True)
+            except BaseException as error:  # a cancelled open, too, leaves no files
+                await session.close(force=True, why=f"it could not be opened: {error}")
+                if not opening.answered:
+                    shutil.rmtree(folder / session_id, ignore_errors=True)
                 raise
             self.add(session)
         finally:

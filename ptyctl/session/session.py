@@ -281,6 +281,13 @@ class Session:
             raise self.already_closed()
         if self.reconnect is not None:
             raise self.reconnect.error(self.session_id, asyncio.get_running_loop().time())
+        if self.state == "opening":
+            raise PtyctlError(
+                ErrorCode.CONNECT_FAILED,
+                f"session {self.session_id} is still being opened",
+                {"state": self.state},
+                hint="repeat the call when its state is open",
+            )
         why = self.stream.ended.message if self.stream.ended is not None else f"it is {self.state}"
         raise PtyctlError(
             ErrorCode.REMOTE_CLOSED,
