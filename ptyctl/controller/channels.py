@@ -74,7 +74,7 @@ def session_spec(destination: Destination) -> Spec:
         device_id=request.device_id,
         device=destination.device,
         platform=request.platform,
-        program=_program(request, pty),
+        program=_program(request, pty, may_be_posix=may_be_posix),
         probe_shell=request.protocol != "local" and may_be_posix and (not is_console or platform is not None),
         integrated=_has_shell_integration(request),
         install_integration=request.protocol != "local" and request.shell_integration == "auto",
@@ -149,13 +149,14 @@ def _telnet_options(destination: Destination, timeouts: Timeouts) -> telnet.Teln
     )
 
 
-def _program(request: SessionRequest, pty: PtyOptions) -> str | None:
+def _program(request: SessionRequest, pty: PtyOptions, *, may_be_posix: bool) -> str | None:
     """Return the program that runs the commands, if it is known: a local program, or a shell without a PTY (no prompt)."""
     if request.protocol == "local":
         argv = _argv(request.command)
         name = answering_program(argv) if argv else user_shell()
         return shutil.which(name) or name
-    return "sh" if request.protocol == "ssh" and not pty.enabled and request.command is None else None
+    is_shell = request.protocol == "ssh" and not pty.enabled and request.command is None and may_be_posix
+    return "sh" if is_shell else None
 
 
 def _has_shell_integration(request: SessionRequest) -> bool:

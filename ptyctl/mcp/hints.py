@@ -15,6 +15,23 @@ _CORE_HINTS: Mapping[str, str] = {
     NextStep.ANSWER_OR_INTERRUPT: "answer or interrupt it with ptyctl_session_io action=write, data or key=ctrl_c",
     NextStep.WAIT_FOR_PROMPT: "wait for the prompt with ptyctl_session_io action=read and until_regex",
     NextStep.RUN_WITH_RESPONSES: "run the device's own command with ptyctl_session_exec and responses",
+    NextStep.LEAVE_PAGER: "quit the pager with ptyctl_session_io action=write data=q, then repeat the call",
+    NextStep.LEAVE_QUESTION: (
+        "answer the question with ptyctl_session_io action=write, or leave it with key=ctrl_c, then repeat the call"
+    ),
+    NextStep.LEAVE_TEXT: "end the text with ptyctl_session_io action=write, or leave it with key=ctrl_c, then repeat the call",
+    NextStep.LEAVE_EDITOR: (
+        "read the screen with ptyctl_session_io action=read mode=screen, and leave the program with action=write, "
+        "then repeat the call"
+    ),
+    NextStep.CLEAR_LINE: (
+        "read the screen with ptyctl_session_io action=read mode=screen, and finish or delete the line with action=write, "
+        "then repeat the call"
+    ),
+    NextStep.FIND_PROMPT: (
+        "read the screen with ptyctl_session_io action=read mode=screen; wait for the prompt with until_regex, "
+        "or type what the program expects with action=write"
+    ),
     NextStep.SEND_ENTER: "press Enter with ptyctl_session_io action=write key=enter",
     NextStep.RESET_TERMINAL: "close the session with ptyctl_session action=close force=true, and open a new one",
     NextStep.READ_OUTPUT: "read the output with ptyctl_session_io action=read",
@@ -34,6 +51,12 @@ _PTY_HINTS: Mapping[str, str] = {
     NextStep.ANSWER_OR_INTERRUPT: "answer it with pty_send, or interrupt it with pty_ctrl_c",
     NextStep.WAIT_FOR_PROMPT: "wait for the prompt with pty_wait_prompt",
     NextStep.RUN_WITH_RESPONSES: "run the device's own command with pty_exec_interactive_expect",
+    NextStep.LEAVE_PAGER: "quit the pager with pty_send data=q, then repeat the call",
+    NextStep.LEAVE_QUESTION: "answer the question with pty_send, or leave it with pty_ctrl_c, then repeat the call",
+    NextStep.LEAVE_TEXT: "end the text with pty_send, or leave it with pty_ctrl_c, then repeat the call",
+    NextStep.LEAVE_EDITOR: "read the screen with pty_read_screen, and leave the program with pty_send, then repeat the call",
+    NextStep.CLEAR_LINE: "finish or delete the typed line with pty_send, then repeat the call",
+    NextStep.FIND_PROMPT: "read the screen with pty_read_screen; type what the program expects with pty_send",
     NextStep.SEND_ENTER: "press Enter with pty_enter",
     NextStep.RESET_TERMINAL: "reset the terminal with pty_reset",
     NextStep.READ_OUTPUT: "read the output with pty_read_spool",

@@ -32,6 +32,8 @@ QUESTION = Pattern.of(
 )
 #: Text that may be a question in other words: "Repeat count [5]: ", "Source filename []?".
 POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?] {0,2}$")
+#: The key that goes to the end of a half-typed line; the platform's key to clear the line deletes what precedes the cursor.
+END_OF_LINE = "\x05"
 #: Last characters of prompts; text behind one of them was typed.
 _PROMPT_ENDS = ">#$%]"
 
@@ -72,7 +74,8 @@ class DeviceProfile:
     `modes` are the prompts by mode, `prompt` is the prompt in any mode. `look_alikes` are never prompts, `above` are lines
     that belong to the prompt below them, `log_lines` may be printed at any time. `questions` and `confirmations` need a
     person. `free_text` announces that the device reads lines without a prompt between them; the group is the terminator.
-    `settle_s` is the requested settle time of prompts and pagers, `family_settle_s` that of the platform.
+    `clear_line` are the keys that empty a half-typed line. `settle_s` is the requested settle time of prompts and pagers,
+    `family_settle_s` that of the platform.
     """
 
     prompt: Any
@@ -87,6 +90,7 @@ class DeviceProfile:
     confirmations: tuple[Pattern, ...] = ()
     passwords: tuple[Pattern, ...] = ()
     free_text: tuple[Pattern, ...] = ()
+    clear_line: str = END_OF_LINE + "\x15"
     family_settle_s: float = 0.0
     settle_s: float = 0.0
 

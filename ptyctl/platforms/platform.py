@@ -16,6 +16,7 @@ from .device_profile import (
     DEFAULT_ERRORS,
     DEFAULT_PAGERS,
     DEFAULT_PROMPT,
+    END_OF_LINE,
     QUESTION,
     UNKNOWN_DEVICE,
     DeviceProfile,
@@ -231,6 +232,7 @@ class Platform(Value):
             confirmations=self.confirmations,
             passwords=self.login.password,
             free_text=self.free_text,
+            clear_line=END_OF_LINE + self.keys.clear_line,
             family_settle_s=self.settle_ms / 1000,
             settle_s=self.settle_ms / 1000,
         )

@@ -146,6 +146,7 @@ class Session:
             self.stream.signal,
             console=spec.console,
             paced=spec.console or spec.protocol == "telnet",
+            raw_size=lambda: self.stream.raw_size,
             on_input=self._input_sent,
             on_secret=self.stream.mask_typed,
         )
@@ -165,7 +166,12 @@ class Session:
         )
         self.screen = self.display.screen
         self.terminal = TerminalState(
-            self.stream, self.gate, expects_prompt=spec.pty.enabled, channel=lambda: self.channel, width=lambda: self.cols
+            self.stream,
+            self.gate,
+            expects_prompt=spec.pty.enabled,
+            channel=lambda: self.channel,
+            width=lambda: self.cols,
+            on_notice=self.notices.post,
         )
         self.prompt = self.terminal.prompt
         self.selector = StrategySelector(
@@ -212,6 +218,7 @@ class Session:
         typed_nonce = new_nonce()
         self.stream.begin_incarnation(self.incarnation, (typed_nonce, self.shell_nonce))
         self.display.terminal_replaced()
+        self.gate.unfinished_line.clear()
         self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
         self.write_meta()

@@ -29,7 +29,7 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
             also the errors of `change_mode`; the command is not run then.
     """
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
-    writer = Writer(request.task_id)
+    writer = Writer(request.task_id, command=True)
     fence = None
     if request.block_id is None:
         if request.mode is not None:

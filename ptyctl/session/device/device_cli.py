@@ -16,6 +16,7 @@ from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 from .exchange import Exchange, lines_before, prompt_stay_s
 from .login import NO_CREDENTIALS, LoginCredentials
 from .output_end import OutputEnd, classify, find_buried_prompt, only_blank_or_above
+from .prompt_guard import PromptGuard
 
 #: How long a question, and a pager, must stay the end of the output.
 QUESTION_STAYS_S = 0.1
@@ -55,6 +56,7 @@ class DeviceCli:
         self._terminal = terminal
         self._profile = platform.profile
         self._credentials = credentials
+        self._guard = PromptGuard(terminal, platform.profile)
 
     @property
     def closed(self) -> bool:
@@ -88,6 +90,8 @@ class DeviceCli:
         Raises:
             PtyctlError: REMOTE_CLOSED.
         """
+        if not self._terminal.gate.unfinished_line.empty:
+            await self._guard.clear_device_line()
         exchange = Exchange(self._terminal)
         await exchange.type(line, enter=enter, echo=line if enter else "")
         return await self._follow(exchange, dialog, quit_pager=quit_pager, silence_s=silence_s)
@@ -115,12 +119,14 @@ class DeviceCli:
             await self._answer(exchange, answer)
         return CommandResult("silence", (*output, *exchange.new_lines()), None, asked)
 
-    async def prompt(self) -> ShownPrompt:
+    async def prompt(self, *, quit_pager: bool = False) -> ShownPrompt:
         """The prompt at the end of the output, once it has settled; a silent terminal gets one Enter.
 
         Raises:
-            PtyctlError: BUSY at a question that waits for an answer; IO_ERROR if no prompt is shown.
+            PtyctlError: BUSY at anything else than an empty prompt (see `PromptGuard`); IO_ERROR if no prompt is shown.
         """
+        await self._guard.wait_for_answer()
+        await self._guard.clear_device_line()
         known = self.shown()
         if known is not None and self._at_known_prompt():
             return known
@@ -130,9 +136,9 @@ class DeviceCli:
             return end.prompt
         last = exchange.new_lines()[-1].strip()
         if end.kind not in ("unknown", "pager"):
-            raise PtyctlError(
-                ErrorCode.BUSY, f"the device waits for an answer to {last!r}", hint="answer it, or press ctrl_c, first"
-            )
+            raise self._guard.refusal("question")
+        if not quit_pager:
+            self._guard.refuse_other()
         if end.kind == "unknown":
             await exchange.type("")
         result = await self._follow(exchange, quit_pager=True)
@@ -198,6 +204,8 @@ class DeviceCli:
             if end.kind != "buried_prompt":
                 return end
             requested_at = stream.raw_size
+            if not self._terminal.gate.unfinished_line.empty:
+                await self._guard.clear_device_line()
             await exchange.press_enter()
         why = stream.ended.message if stream.ended is not None else ""
         raise PtyctlError(ErrorCode.REMOTE_CLOSED, f"the far end closed the connection: {why}", hint="open the session again")

@@ -6,6 +6,8 @@ from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
 
+from .prompt_guard import PromptGuard
+
 #: How long a shell or a device may take to show its first prompt.
 FIRST_PROMPT_WAIT_S = 5.0
 #: A terminal that has been silent this long gets one Enter, which shows its prompt again within `_REPLY_S`.
@@ -16,14 +18,20 @@ _REPLY_S = 5.0
 async def wait_for_prompt(terminal: TerminalState, profile: DeviceProfile, deadline: float, writer: Writer | None) -> bool:
     """Wait until the output ends in a prompt, and learn it. A silent terminal gets one Enter from `writer`, if there is one.
 
-    A line that an Enter shows again is a prompt, whatever it looks like.
+    A line that an Enter shows again is a prompt, whatever it looks like. Text behind the prompt is cleared.
 
     False if none was shown before the deadline, or at a question (a login, a confirmation), which is left alone.
+
+    Raises:
+        PtyctlError: BUSY if text was typed that cannot be cleared; before Enter also at a pager or a full-screen program.
     """
-    stream, requested = terminal.stream, writer is None
+    stream, requested, guard = terminal.stream, False, PromptGuard(terminal, profile)
     line_before, line_feeds = "", stream.line_feeds
     begin = terminal.now()
+    await guard.wait_for_answer()
     while stream.ended is None and terminal.now() < deadline:
+        if not terminal.gate.unfinished_line.empty:
+            await guard.clear_device_line()
         line = terminal.last_line()
         certainty = terminal.prompt_certainty(profile)
         if certainty == "exact":
@@ -39,10 +47,13 @@ async def wait_for_prompt(terminal: TerminalState, profile: DeviceProfile, deadl
         else:
             due = (stream.last_data or begin) + _REQUEST_PROMPT_AFTER_S
             if not requested and terminal.now() >= due:
-                requested, line_before, line_feeds = True, line, stream.line_feeds
-                assert writer is not None
-                await terminal.gate.type("\n", writer)
-                deadline = min(deadline, terminal.now() + _REPLY_S)
+                requested = True
+                guard.refuse_other()
+                if not await guard.clear_device_line() and writer is not None:
+                    line_before, line_feeds = terminal.last_line(), stream.line_feeds
+                    await terminal.gate.type("\n", writer)
+                    deadline = min(deadline, terminal.now() + _REPLY_S)
+                continue
             if requested:
                 due = deadline
         await stream.wait(min(due, deadline))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.session import Pace
 from ptyctl.core.lease import Leases
+from ptyctl.core.unfinished_line import UnfinishedLine
 from transports.channel import Channel
 from transports.errors import ChannelError
 
@@ -37,12 +38,14 @@ class Writer:
     """Who types: a caller's task, or the session itself (login, pager keys), which needs no lease.
 
     Attributes:
+        command: it types the command of a run, which must begin in an empty line.
         sensitive: record only the length of what is typed.
         deadline: on the loop's clock; input that the far end has not accepted by then is dropped.
     """
 
     task_id: str | None = None
     system: bool = False
+    command: bool = False
     sensitive: bool = False
     deadline: float | None = None
 
@@ -62,6 +65,7 @@ class Gate:
         *,
         console: bool,
         paced: bool,
+        raw_size: Callable[[], int] = lambda: 0,
         on_input: Callable[[Writer, bytes, bool], None] = lambda writer, data, secret: None,
         on_secret: Callable[[bytes], None] = lambda data: None,
     ) -> None:
@@ -72,17 +76,21 @@ class Gate:
             received: signals received output; a paced write waits for it between pieces.
             console: whether every write needs a lease.
             paced: whether to send small pieces with a pause between them.
+            raw_size: returns the size of the output so far.
             on_input: called with the writer, the bytes and whether they are secret, after the channel took them.
             on_secret: called with secret bytes before they are sent, so that their echo can be masked.
         """
         self.bytes_sent = 0
         #: Typing rate of a line that loses faster input, or None.
         self.pace: Pace | None = None
+        #: What users typed since the last Enter. Replies to queries, pager keys and logins are no part of it.
+        self.unfinished_line = UnfinishedLine()
         self._leases = leases
         self._channel = channel
         self._received = received
         self._console = console
         self._paced = paced
+        self._raw_size = raw_size
         self._on_input = on_input
         self._on_secret = on_secret
         self._now = asyncio.get_running_loop().time
@@ -163,6 +171,9 @@ class Gate:
         written = 0
         await self._acquire_order(writer)
         try:
+            if writer.command and not self.unfinished_line.empty:
+                message = "another task typed into the line at the same moment; nothing was typed"
+                raise PtyctlError(ErrorCode.BUSY, message, {"reason": "half_typed"}, hint=NextStep.CLEAR_LINE)
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(self._now() + PACE_S)
@@ -227,10 +238,13 @@ class Gate:
         if secret and not out.secret:
             out.secret = True
             self._on_secret(rest)
+        raw = self._raw_size()
         taken = channel.write(rest)
         self.bytes_sent += taken
         out.sent += taken
         if taken:
+            if not writer.system:
+                self.unfinished_line.typed(rest[:taken], writer.task_id, raw, command=writer.command)
             self._on_input(writer, rest[:taken], secret)
 
     def _lock_lost(self, writer: Writer) -> PtyctlError:

@@ -168,6 +168,11 @@ class OutputStream(Receiver):
         """
         return max(self._command_typed_raw, self._shell_returned_raw)
 
+    @property
+    def shell_returned_raw(self) -> int:
+        """The raw offset of the last mark with which a shell returned from a command; -1 if none was received."""
+        return self._shell_returned_raw
+
     def command_typed(self) -> None:
         """Record that a command is typed now; see `reader_changed_raw`."""
         self._command_typed_raw = self.raw_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from ptyctl.platforms import DeviceProfile
@@ -10,6 +11,17 @@ from ptyctl.platforms import DeviceProfile
 Certainty = Literal["exact", "regex", "editor"]
 #: Devices put these before their prompt while something is not saved or not committed.
 _UNSAVED_MARKS = frozenset("*!")
+#: The prompts of shells for the further lines of a command: PS2 of POSIX, and of zsh with the names of what is open.
+_OPEN = (
+    "d?quote|bquote|heredocd?|cmdsubst|subsh|cursh|braceparam|math|mathsubst|array|function|then|else|elif|elif-then|if|for"
+    "|foreach|while|until|repeat|select|case|always|cond|cmdand|cmdor|pipe|errpipe"
+)
+_CONTINUATION = re.compile(rf"(?:(?:{_OPEN}) )*(?:{_OPEN})?> ?")
+
+
+def is_continuation(line: str, learned: str | None) -> bool:
+    """Whether a shell asks with this line for more of a command. It is a prompt if it was learned as one, or none is known."""
+    return learned is not None and line != learned and _CONTINUATION.fullmatch(line) is not None
 
 
 class Prompt:
@@ -30,7 +42,7 @@ class Prompt:
         """How certain it is that the last line of the output is the prompt."""
         if line and line == self.learned:
             return "exact"
-        return "regex" if profile.is_prompt(line) else None
+        return "regex" if profile.is_prompt(line) and not is_continuation(line, self.learned) else None
 
     def text_before(self, line: str) -> str:
         """The output without a final newline that precedes the learned prompt in its line; not a mark of the prompt itself."""

@@ -12,7 +12,7 @@ from transports.channel import Channel
 
 from .gate import Gate
 from .output_stream import OutputStream
-from .prompt import Certainty, Prompt
+from .prompt import Certainty, Prompt, is_continuation
 
 #: A prompt that only matches a pattern must stay the end of the output for this long (seconds).
 SETTLE_S = 0.15
@@ -29,6 +29,7 @@ class TerminalState:
         prompt: what is known of the prompt.
         expects_prompt: False for a shell without a terminal, which prints none.
         now: the loop's clock.
+        post_notice: posts a notice to all users of the session.
     """
 
     def __init__(
@@ -39,14 +40,16 @@ class TerminalState:
         expects_prompt: bool = True,
         channel: Callable[[], Channel | None] = lambda: None,
         width: Callable[[], int] = lambda: _UNLIMITED_COLUMNS,
+        on_notice: Callable[[str], None] = lambda notice: None,
     ) -> None:
-        """`channel` and `width` return the current channel and the number of columns."""
+        """`channel` and `width` return the channel and the number of columns; `on_notice` posts a notice to all users."""
         self.stream = stream
         self.gate = gate
         self.now = asyncio.get_running_loop().time
         self.prompt = Prompt()
         self.expects_prompt = expects_prompt
         self.width = width
+        self.post_notice = on_notice
         self._channel = channel
         self._last_line = (-1, "")
 
@@ -85,9 +88,10 @@ class TerminalState:
         The line editors of shells turn bracketed paste on at each prompt, and off for each command. Programs that use the
         alternate screen may leave it on.
         """
-        certainty = self.prompt.match(self.last_line(), profile)
-        modes = self.stream.terminal_modes
+        line, modes = self.last_line(), self.stream.terminal_modes
+        certainty = self.prompt.match(line, profile)
         editing = BRACKETED_PASTE in modes and ALTERNATE_SCREENS.isdisjoint(modes)
+        editing = editing and not is_continuation(line, self.prompt.learned)
         return "editor" if certainty is None and editing else certainty
 
     async def nothing_more(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Literal
 from ptyctl.api.exec import FailedLine
 from ptyctl.session.device.exchange import prompt_stay_s
 from ptyctl.session.device.output_end import classify_line
+from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.device.typed_line import FreeText, TypedLine
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
@@ -43,6 +44,8 @@ class PromptStrategy(CompletionStrategy):
         await self._type_next(run, writer)
 
     async def _type_next(self, run: Run, writer: Writer) -> None:
+        if not self._terminal.gate.unfinished_line.empty and self._text.request is None:
+            await PromptGuard(self._terminal, run.profile).clear_device_line()
         line = self._lines[self._number]
         self._number += 1
         self._writer = writer
@@ -95,7 +98,7 @@ class PromptStrategy(CompletionStrategy):
         if state == "maybe_question" or self._text.request or run.profile.asks(line):
             run.asked(Question(self._text.request or line, certain=state != "maybe_question"))
             terminal.stream.notify_waiters()
-        elif typed.find_buried_prompt():
+        elif terminal.gate.unfinished_line.empty and typed.find_buried_prompt():
             return terminal.gate.type("\n", SYSTEM)
         return self.check(run)
 

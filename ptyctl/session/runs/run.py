@@ -119,7 +119,12 @@ class Run:
 
         Its line editor may query the terminal at the prompt of each line (busybox). A reply would arrive after all lines.
         """
-        return self.driven and not self.on_device and (self.raw_begin is None or raw <= self.raw_begin)
+        return (
+            self.driven
+            and self._typed_at is not None
+            and not self.on_device
+            and (self.raw_begin is None or raw <= self.raw_begin)
+        )
 
     @property
     def typed_spool(self) -> int:

@@ -30,7 +30,7 @@ def compile_responses(request: ExecRequest | None, writer: Writer) -> list[Respo
     if request is None or not request.responses:
         return []
     return [
-        (compile_pattern(item.match, "responses.match"), item.send, replace(writer, sensitive=item.sensitive))
+        (compile_pattern(item.match, "responses.match"), item.send, replace(writer, command=False, sensitive=item.sensitive))
         for item in request.responses
     ]
 

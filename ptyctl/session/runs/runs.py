@@ -15,7 +15,7 @@ from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.signal import CoalescedTimer, Signal
-from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 from ptyctl.session.transcript.block_recovery import OpenBlock
 
 from .eager_task import start_eagerly
@@ -88,7 +88,7 @@ class Runs:
         """
         fence = self._terminal.gate.check(writer)
         rules = compile_responses(request, writer)
-        if self.current is not None or self._reserved_for:
+        if self.current is not None or self._reserved_for or not self._terminal.gate.unfinished_line.untouched:
             await self._wait_until_free()
             fence = self._terminal.gate.check(writer)
         run = Run(
@@ -296,11 +296,13 @@ class Runs:
         self._stream.notify_waiters()
 
     async def _wait_until_free(self) -> None:
-        """Wait for a run that is about to end.
+        """Wait for a run that is about to end, and for a line that a user has entered to begin to run.
 
         Raises:
             PtyctlError: BUSY, naming what occupies the terminal.
         """
+        if not self._terminal.gate.unfinished_line.untouched:
+            await self._wait_for_entered_line(self._terminal.now() + BUSY_GRACE_S)
         typed = self.current.command if self.current is not None and self.current.origin == "typed" else ""
         deadline = self._terminal.now() + (BUSY_GRACE_S if shell_change(typed) == "no" else NESTED_GRACE_S)
         while self.current is not None and self._terminal.now() < deadline:
@@ -309,6 +311,20 @@ class Runs:
             raise self._busy(self.current)
         if self._reserved_for:
             raise PtyctlError(ErrorCode.BUSY, f"the session is busy with {self._reserved_for}", hint="try again in a second")
+
+    async def _wait_for_entered_line(self, deadline: float) -> None:
+        """Wait until a shell with marks has answered the last line that a user entered: by a begin mark, or by its prompt.
+
+        Type-ahead runs directly after the prompt, so that a short silence must follow it.
+        """
+        terminal, stream = self._terminal, self._stream
+        while self.current is None and self._selector.has_marks and terminal.now() < deadline:
+            due = deadline
+            if stream.shell_returned_raw >= terminal.gate.unfinished_line.entered_raw:
+                due = stream.last_data + ANSWER_S
+                if terminal.now() >= due and await terminal.nothing_more():
+                    return
+            await stream.wait(min(due, deadline))
 
     def _busy(self, run: Run) -> PtyctlError:
         mode = "interactive mode" if self.mode == "interactive" else "block running"

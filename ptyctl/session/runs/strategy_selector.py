@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
 from ptyctl.core.shells import shell_change, shell_dialect
+from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import TerminalState
@@ -25,7 +26,10 @@ FIRST_OUTPUT_QUIET_S = 0.05
 #: How long the start-up files of a shell with integration may take, until its first prompt (seconds).
 FIRST_MARK_WAIT_S = 15.0
 #: How long a local program that is not a shell may take to show a prompt, if it has one (seconds).
-LOCAL_PROMPT_WAIT_S = 1.0
+LOCAL_PROMPT_WAIT_S = 5.0
+LATER_PROMPT_WAIT_S = 1.0
+#: How long to wait for a prompt without a terminal: a shell shows none, a device does (seconds).
+NO_TERMINAL_PROMPT_WAIT_S = 0.5
 #: How long to wait for the prompt after a run, for a shell whose prompt changes each time (seconds).
 NEXT_PROMPT_WAIT_S = 0.1
 HOOKS_REMOVED = (
@@ -75,11 +79,13 @@ class StrategySelector:
         self._has_line_editor = True
         self._installed_in: ProbedShell | None = None
         self._defined_marker: Marker | None = None
+        self._without_prompt = False
 
     def new_incarnation(self, nonce: str, shell_nonce: str, integrated: bool) -> None:
         """Forget everything about the previous program."""
         self._nonce, self.shell_nonce, self._integrated = nonce, shell_nonce, integrated
         self._marks_lost, self._has_line_editor, self._first_prompt_awaited = False, True, False
+        self._without_prompt = False
         self._hooks_removed = False
         self.shell = self._installed_in = None
         self._defined_marker = None
@@ -141,24 +147,44 @@ class StrategySelector:
                 self._notify(HOOKS_REMOVED)
 
     async def _prompt_strategy(self, run: Run, writer: Writer) -> PromptStrategy:
+        terminal, request = self._terminal, run.request
         local = self._program is not None  # a local program may have no prompt, and would take an Enter as input
-        deadline = self._terminal.now() + (LOCAL_PROMPT_WAIT_S if local else FIRST_PROMPT_WAIT_S)
-        found = await wait_for_prompt(self._terminal, run.profile, deadline, None if local else writer)
-        idle_ms = run.request.until_idle_ms if run.request is not None else None
+        wait_s = LATER_PROMPT_WAIT_S if self._without_prompt else LOCAL_PROMPT_WAIT_S if local else FIRST_PROMPT_WAIT_S
+        found = await wait_for_prompt(terminal, run.profile, terminal.now() + wait_s, None if local else writer)
+        if not found:
+            self._typing_without_prompt(run)
+        idle_ms = request.until_idle_ms if request is not None else None
         idle_s = idle_ms / 1000 if idle_ms is not None else None if found else DEFAULT_IDLE_S
-        return PromptStrategy(self._terminal, run.command.split("\n"), idle_s)
+        return PromptStrategy(terminal, run.command.split("\n"), idle_s)
+
+    def _typing_without_prompt(self, run: Run) -> None:
+        """No prompt was shown: refuse a question and a program that has printed nothing; otherwise report it once.
+
+        Raises:
+            PtyctlError: BUSY.
+        """
+        terminal, request, guard = self._terminal, run.request, PromptGuard(self._terminal, run.profile)
+        guard.refuse_other()
+        end_given = request is not None and (request.until_idle_ms is not None or request.until_regex is not None)
+        if terminal.stream.raw_size == terminal.stream.incarnation_raw and not end_given:
+            raise guard.refusal("no_prompt")
+        if not self._without_prompt:
+            self._without_prompt = True
+            terminal.post_notice("no prompt has been seen; commands are typed all the same, and silence ends them")
 
     async def _marker(self, run: Run, writer: Writer) -> Marker | None:
         """Return the marker for the run; if there is none, record why it will have no exit code."""
         rc_mode = run.request.rc_mode if run.request is not None else None
         enabled = "auto" if rc_mode is None else rc_mode.enabled
         lines = run.request is not None and run.request.lines is not None
+        if not self._terminal.gate.unfinished_line.untouched and self._shell_reads():
+            await PromptGuard(self._terminal, run.profile).clear_shell_line(lambda: self.has_marks)
         if enabled is False or lines:
             run.without_exit_code("rc_mode is off" if enabled is False else "lines are not a shell's command")
             return None
         if self.shell is None:
             self.shell = await self._find_shell(run, writer, forced=enabled is True)
-        else:
+        elif self._terminal.gate.unfinished_line.empty:
             await self._wait_for_next_prompt(run)
         shell = self.shell or ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
         marker = shell.marker
@@ -171,7 +197,7 @@ class StrategySelector:
 
     async def _find_shell(self, run: Run, writer: Writer, *, forced: bool) -> ProbedShell | None:
         """Return the shell in the foreground; None if no prompt was shown, so that the next run looks again."""
-        terminal = self._terminal
+        terminal, guard = self._terminal, PromptGuard(self._terminal, run.profile)
         dialect = shell_dialect(self._program) if self._program is not None else None
         if self._integrated and not self._marks_lost and not await self._wait_for_first_mark(run):
             self._marks_lost = True
@@ -180,7 +206,13 @@ class StrategySelector:
             if terminal.expects_prompt and not self.has_marks:
                 wait_s = NEXT_PROMPT_WAIT_S if terminal.stream.spool_end else FIRST_OUTPUT_WAIT_S
                 await terminal.wait_quiet(FIRST_OUTPUT_QUIET_S, terminal.now() + wait_s)
+                await guard.clear_shell_line(lambda: False)
                 self._learn_prompt(run)
+            elif not terminal.expects_prompt and self._may_probe and not forced:
+                deadline = terminal.now() + NO_TERMINAL_PROMPT_WAIT_S
+                if await wait_for_prompt(terminal, run.profile, deadline, None):
+                    return ProbedShell(None, "a prompt is shown without a terminal, as by a device")
+            await guard.clear_shell_line(lambda: self.has_marks)
             await self._wait_for_next_prompt(run)
             return ProbedShell(Marker(self._nonce, dialect or "posix"))
         if self._installed_in is not None and not self._marks_lost:  # in the foreground again; its counter continues
@@ -224,6 +256,10 @@ class StrategySelector:
             return False
         self._first_prompt_awaited = True
         return await wait_for_prompt(terminal, run.profile, begin + FIRST_MARK_WAIT_S, None)
+
+    def _shell_reads(self) -> bool:
+        """Whether a known shell is in the foreground."""
+        return self.shell is not None and self.shell.marker is not None and not self._marks_lost
 
     async def _wait_for_next_prompt(self, run: Run) -> None:
         """Wait for the shell's prompt and learn it. Output without a final newline may precede it in its line.

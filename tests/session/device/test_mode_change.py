@@ -87,7 +87,7 @@ async def test_connection_closed_during_mode_change_is_remote_closed(connect: Co
 async def test_mode_change_at_pending_question_is_busy(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, prompt=b"Proceed with reload? [confirm]")
-    with pytest.raises(PtyctlError, match=r"waits for an answer to 'Proceed with reload\? \[confirm\]'") as caught:
+    with pytest.raises(PtyctlError, match=r"a question waits for an answer: 'Proceed with reload\? \[confirm\]'") as caught:
         await change_mode(session, "config", ME)
     assert caught.value.code is ErrorCode.BUSY
     assert not channel.written
@@ -138,12 +138,10 @@ async def test_mode_change_without_lock_finishes_current_command_only(connect: C
     assert b"En4ble" not in (session.stream.folder / "input.jsonl").read_bytes()
 
 
-async def test_mode_change_at_pager_leaves_it(connect: Connect) -> None:
+async def test_mode_change_at_pager_is_busy_and_types_nothing(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await device(connect, channel, prompt=b"sw1#show log\r\nline 1\r\n --More-- ")
-    going = asyncio.create_task(change_mode(session, "config", ME))
-    await typed(channel, b"q")
-    channel.feed(b"\b" * 10 + b" " * 10 + b"\b" * 10 + b"sw1#")
-    await typed(channel, b"configure terminal\r")
-    channel.feed(b"configure terminal\r\nsw1(config)#")
-    assert await going == "config"
+    with pytest.raises(PtyctlError) as caught:
+        await change_mode(session, "config", ME)
+    assert (caught.value.code, caught.value.details) == (ErrorCode.BUSY, {"reason": "pager"})
+    assert not channel.written

@@ -1,0 +1,297 @@
+"""The prompt guard: before anything is typed for a run, the terminal must be at its prompt, and the line must be empty.
+
+Half-typed text is cleared and reported in a notice. At a pager, a question or another program the call is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE, ETX
+from ptyctl.platforms import DeviceProfile
+from ptyctl.session.io.gate import SYSTEM
+from ptyctl.session.io.prompt import is_continuation
+from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
+
+from .exchange import lines_before, rendered
+
+#: What is shown instead of a free prompt (`details.reason` of a BUSY error).
+Reason = Literal["pager", "question", "continuation", "half_typed", "editor", "no_prompt"]
+
+#: How long the far end may take to delete a half-typed line, and a shell to show its next prompt (seconds).
+CLEAR_WAIT_S = 2.0
+#: How long the far end may take to begin to answer a line (seconds).
+ANSWER_WAIT_S = 0.5
+#: A line editor that does not react to Ctrl-C within this time gets a second one: fish closes a search with the first.
+_SECOND_INTERRUPT_S = 0.4
+#: The request for a text is looked for in this much output.
+_TEXT_BYTES = 4096
+
+_REFUSALS: dict[Reason, tuple[str, NextStep]] = {
+    "pager": ("a pager waits for a key", NextStep.LEAVE_PAGER),
+    "question": ("a question waits for an answer", NextStep.LEAVE_QUESTION),
+    "continuation": ("an incomplete command or a text waits for its next line", NextStep.LEAVE_TEXT),
+    "half_typed": ("half-typed text is in the line, and it could not be cleared", NextStep.CLEAR_LINE),
+    "editor": ("a full-screen program is open", NextStep.LEAVE_EDITOR),
+    "no_prompt": ("no prompt is shown", NextStep.FIND_PROMPT),
+}
+
+
+class PromptGuard:
+    """Verifies that the terminal is at an empty prompt, and clears the line if it is not."""
+
+    def __init__(self, terminal: TerminalState, profile: DeviceProfile) -> None:
+        self._terminal, self._profile = terminal, profile
+        self._stream = terminal.stream
+        self._typed = terminal.gate.unfinished_line
+
+    # Devices and unknown programs
+
+    async def wait_for_answer(self) -> None:
+        """Wait until the far end has answered the line that a user entered last: until then an old prompt is shown."""
+        typed, stream = self._typed, self._stream
+        if typed.entered_raw >= 0:
+            await self._wait_until(
+                lambda: b"\n" in stream.read_raw(typed.entered_raw, stream.raw_size), ANSWER_WAIT_S, SETTLE_S
+            )
+            typed.answered()
+
+    async def clear_device_line(self) -> bool:
+        """Clear the text behind a device's prompt, whoever typed it; whether there was any.
+
+        Raises:
+            PtyctlError: BUSY if text is left, or if it was typed at something else than a prompt.
+        """
+        typed, prompt, stream = self._typed, self._terminal.prompt, self._stream
+        if typed.empty:
+            line = self._terminal.last_line()
+            text = self._text_behind_prompt(line)
+            return bool(text) and await self._clear_text(text, line)
+        await self._wait_until(lambda: stream.raw_size > typed.raw, ANSWER_WAIT_S, ANSWER_S)  # for the echo
+        self.refuse_other()
+        line = self._terminal.last_line()
+        began_at = lines_before(self._stream, typed.raw)[-1]
+        was_prompt = began_at == prompt.learned or prompt.match(began_at, self._profile) is not None
+        behind = line[len(began_at) :] if was_prompt and line.startswith(began_at) else self._text_behind_prompt(line)
+        if behind.strip() or (was_prompt and line == began_at):
+            return await self._clear_text(behind, line)
+        shown_again = prompt.match(line, self._profile) is not None or self._prompt_since(typed.raw)
+        if shown_again:  # a program read the keys
+            await self._press_silently()
+            return False
+        if not was_prompt:
+            raise self.refusal("question" if self._profile.asks(began_at) or self._profile.may_ask(began_at) else "half_typed")
+        return await self._clear_text("", "")
+
+    def refuse_other(self) -> None:
+        """Raise BUSY at a pager, a question, a full-screen program or a text input.
+
+        Raises:
+            PtyctlError: BUSY.
+        """
+        self._refuse_at("pager", "question", "editor", "continuation")
+
+    def refusal(self, reason: Reason) -> PtyctlError:
+        """Return the error for this reason; for a pager and a question with the line that shows it."""
+        why, hint = _REFUSALS[reason]
+        line = self._terminal.last_line().strip()
+        shown = f": {line[-80:]!r}" if line and reason in ("pager", "question") else ""
+        return PtyctlError(ErrorCode.BUSY, f"nothing was typed: {why}{shown}", {"reason": reason}, hint=hint)
+
+    # Shells
+
+    async def clear_shell_line(self, marked: Callable[[], bool]) -> None:
+        """Bring a shell to an empty prompt: Ctrl-C leaves half-typed text, a search, vi command mode and a continuation prompt.
+
+        `marked` returns whether the shell sends marks. A new prompt, by its mark or on the screen, proves the effect.
+
+        Raises:
+            PtyctlError: BUSY if another program than the shell reads, or no new prompt is shown.
+        """
+        typed, stream, terminal = self._typed, self._stream, self._terminal
+        if typed.untouched:
+            return
+        entered_by, has_marks = typed.entered_by, marked()
+        if has_marks:  # for the line editor, which shows what it has read
+            await self._wait_until(
+                lambda: BRACKETED_PASTE in stream.terminal_modes and bool(terminal.last_line()), SETTLE_S, ANSWER_S
+            )
+        else:
+            await self.wait_for_answer()
+            if not typed.empty:  # for all echo and output: a prompt that follows Ctrl-C is a new one then
+                await self._wait_until(lambda: stream.raw_size > typed.raw, ANSWER_WAIT_S, SETTLE_S)
+        if not terminal.expects_prompt and not typed.empty:
+            raise self.refusal("half_typed")  # without a terminal nothing can delete it
+        line, learned = terminal.last_line(), terminal.prompt.learned
+        returned = has_marks and stream.shell_returned_raw >= typed.entered_raw
+        if typed.empty and (returned if has_marks else not terminal.expects_prompt or self._at_shell_prompt(line)):
+            typed.clear()
+            return
+        if returned and not typed.keys and typed.raw <= stream.shell_returned_raw and learned is not None and line == learned:
+            typed.clear()  # a program read the keys, and the shell is back at its prompt
+            return
+        if not has_marks or terminal.shell_in_foreground() is False:
+            self._refuse_program(line)
+        owners = _name(typed.tasks if not typed.empty else [entered_by])
+        visible = len(line) - len(learned) if learned and line.startswith(learned) else typed.characters
+        incomplete = typed.empty
+        if not await self._interrupt(marked):
+            raise self.refusal("continuation" if incomplete else "half_typed")
+        if incomplete:
+            typed.clear()
+            terminal.post_notice(f"an incomplete command that {owners} had typed was interrupted before the next command")
+        else:
+            self._cleared(visible, owners)
+
+    def _at_shell_prompt(self, line: str) -> bool:
+        """Whether an unmarked shell shows its prompt. Unless its text is known, a line editor shows that it reads."""
+        prompt = self._terminal.prompt
+        if self._terminal.shell_in_foreground() is False or is_continuation(line, prompt.learned):
+            return False
+        if prompt.learned is not None and prompt.learned.strip() and line.endswith(prompt.learned):
+            return True
+        return prompt.match(line, self._profile) is not None or (bool(line.strip()) and self._terminal.line_editor_active())
+
+    def _refuse_program(self, line: str) -> None:
+        """Raise BUSY if a shell without marks is not known to read the line."""
+        terminal, typed, learned = self._terminal, self._typed, self._terminal.prompt.learned
+        self._refuse_at("editor")
+        foreground = terminal.shell_in_foreground()
+        if foreground is not False:
+            began_at = line if typed.empty else lines_before(self._stream, typed.raw)[-1]
+            at_prompt = bool(learned and learned.strip() and (line.startswith(learned) or began_at.endswith(learned)))
+            reads = foreground or terminal.line_editor_active()
+            if at_prompt or (not typed.empty and terminal.prompt.match(began_at, self._profile) is not None):
+                return
+            if reads and is_continuation(line, learned):
+                return
+        self._refuse_at("pager", "question", "continuation")
+        raise self.refusal("no_prompt" if typed.empty else "half_typed")
+
+    async def _interrupt(self, marked: Callable[[], bool]) -> bool:
+        """Press Ctrl-C, twice if necessary; whether a prompt is shown."""
+        stream, terminal = self._stream, self._terminal
+        prompts, line_feeds, learned = len(stream.prompts), stream.line_feeds, terminal.prompt.learned
+
+        def at_prompt() -> bool:
+            if marked() and len(stream.prompts) > prompts:
+                return True
+            line = terminal.last_line()
+            return stream.line_feeds > line_feeds and (line == learned if marked() else self._at_shell_prompt(line))
+
+        for wait_s in (_SECOND_INTERRUPT_S, CLEAR_WAIT_S):
+            await terminal.gate.write(ETX, SYSTEM)
+            if await self._wait_until(at_prompt, wait_s):
+                return True
+            # fish sends no mark for a prompt after Ctrl-C, and an empty line editor need not show a new one
+            if marked() and (stream.line_feeds > line_feeds or terminal.last_line() == learned):
+                return True
+        return False
+
+    # Both
+
+    def _refuse_at(self, *reasons: Reason) -> None:
+        line, profile = self._terminal.last_line(), self._profile
+        learned = self._terminal.prompt.learned
+        if learned and learned.strip() and line.startswith(learned):
+            return
+        shown: dict[Reason, Callable[[], bool]] = {
+            "editor": lambda: not ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes),
+            "pager": lambda: profile.pager(line) is not None,
+            "question": lambda: profile.asks(line),
+            "continuation": lambda: is_continuation(line, learned) or self._text_requested(),
+        }
+        for reason in reasons:
+            if shown[reason]():
+                raise self.refusal(reason)
+
+    def _text_requested(self) -> bool:
+        """Whether the device reads the lines of a text: its request was shown, and neither its end nor a prompt since."""
+        profile, stream = self._profile, self._stream
+        if not profile.free_text:
+            return False
+        begin = max(stream.incarnation_raw, stream.raw_size - _TEXT_BYTES)
+        terminator = None
+        for line in rendered(stream, begin, stream.raw_size).split("\n"):
+            if (requested := profile.text_terminator(line)) is not None:
+                terminator = requested
+            elif terminator is not None:
+                ends = terminator in line if len(terminator) == 1 else line.strip() == terminator
+                terminator = None if ends or profile.is_prompt(line) else terminator
+        return terminator is not None
+
+    def _text_behind_prompt(self, line: str) -> str:
+        """The text behind the prompt in the current line; empty if there is none, and for a log line."""
+        learned, profile, text = self._terminal.prompt.learned, self._profile, ""
+        if line == learned or profile.asks(line) or profile.pager(line) is not None or profile.is_prompt(line):
+            return ""
+        if learned and learned.strip() and line.startswith(learned):
+            text = line[len(learned) :]
+        elif (before := profile.prompt_before_text(lines_before(self._stream, self._stream.raw_size))) is not None:
+            text = before[1]
+        return "" if not text.strip() or profile.is_log_line(text.lstrip()) else text
+
+    def _prompt_since(self, raw: int) -> bool:
+        """Whether a prompt alone in its line, which log lines follow, was shown since this raw offset."""
+        lines = rendered(self._stream, raw, self._stream.raw_size).split("\n")
+        return any(self._terminal.prompt.match(line, self._profile) is not None for line in lines)
+
+    async def _press_silently(self) -> None:
+        """Press the key that clears the line, where none is expected: it has no effect on an empty line."""
+        key = self._profile.clear_line
+        if ETX.decode() not in key:
+            await self._terminal.gate.write(key.encode(), SYSTEM)
+        self._typed.clear()
+
+    async def _clear_text(self, text: str, line: str) -> bool:
+        """Press the key that clears the line, and verify that `text` at the end of `line` is gone.
+
+        If log lines have pushed typed text away, only a reaction of the device proves that it was deleted. The same holds for
+        text that is not echoed yet.
+
+        Raises:
+            PtyctlError: BUSY if the text is not gone.
+        """
+        stream, terminal, begin = self._stream, self._terminal, self._stream.raw_size
+        prompt, hidden = line[: len(line) - len(text)].rstrip(), not text and self._typed.characters > 0
+        size, owners = len(text) or self._typed.characters, _name(self._typed.tasks)
+        await terminal.gate.write(self._profile.clear_line.encode(), SYSTEM)
+
+        def gone() -> bool:
+            shown = terminal.last_line().rstrip()
+            at_prompt = not line or shown == prompt or terminal.prompt.match(shown, self._profile) is not None
+            return at_prompt and (stream.raw_size > begin or not hidden)
+
+        if not await self._wait_until(gone, CLEAR_WAIT_S, ANSWER_S):
+            raise self.refusal("half_typed")
+        self._cleared(size, owners)
+        return True
+
+    async def _wait_until(self, holds: Callable[[], bool], wait_s: float, stay_s: float = 0.0) -> bool:
+        """Wait until a condition holds and nothing more was received for `stay_s`."""
+        stream, terminal = self._stream, self._terminal
+        deadline = terminal.now() + wait_s
+        while stream.ended is None:
+            due = deadline
+            if holds():
+                due = stream.last_data + stay_s
+                if terminal.now() >= due and await terminal.nothing_more():
+                    return True
+            if terminal.now() >= deadline:
+                return False
+            await stream.wait(min(due, deadline))
+        return False
+
+    def _cleared(self, characters: int, owners: str) -> None:
+        self._typed.clear()
+        if characters > 0:
+            self._terminal.post_notice(
+                f"half-typed text of {characters} characters by {owners} was cleared from the line before the next command"
+            )
+
+
+def _name(tasks: list[str | None]) -> str:
+    names = (f"task {task}" if task is not None else "a caller without a task" for task in tasks)
+    return " and ".join(names) or "an unknown user"

@@ -1,0 +1,89 @@
+"""The prompt guard on real shells: whatever a task left in the line, the next command runs alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl.api.errors import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, refused, until, write
+
+SHELLS = {
+    "bash": (("bash", "--norc", "--noprofile"), "set -o emacs"),
+    "bash vi": (("bash", "--norc", "--noprofile"), "set -o vi"),
+    "zsh": (("zsh",), "bindkey -e"),
+    "zsh vi": (("zsh",), "bindkey -v"),
+    "fish": (("fish", "--no-config"), "true"),
+    "dash": (("dash",), "true"),
+}
+HALF = "touch HALF"
+KEYS = {
+    "half-typed text": HALF,
+    "cursor at the start": f"{HALF}\x01",
+    "escape, which is vi command mode": f"{HALF}\x1b",
+    "escape alone": "\x1b",
+    "reverse search": "\x12tru",
+    "line of the history": "\x1b[A",
+    "paste of two lines": "\x1b[200~touch HALF\ntouch HALF\x1b[201~",
+    "heredoc": "cat <<E\n",
+    "open quote": "echo 'a\n",
+}
+
+
+@pytest.fixture
+async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Path) -> SessionHandle:
+    """A shell after one command, in an empty folder."""
+    command, first = SHELLS[request.param]
+    require_program(command[0], command[0])
+    (tmp_path / ".zshrc").touch()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    handle = await open_session(command=command, env={"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path)}, cwd=str(folder))
+    await execute(handle, cmd=first, task_id="a", timeout_ms=PATIENCE_MS)
+    return handle
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("shell", SHELLS, indirect=True)
+async def test_exec_after_keys_of_another_task_runs_its_command_alone(shell: SessionHandle, keys: str, tmp_path: Path) -> None:
+    begin = (await write(shell, "a", data=keys)).next_cursor
+    if keys[0] != "\x1b":  # an escape alone shows nothing
+        await read(shell, cursor=begin, timeout_ms=PATIENCE_MS)
+    reply = await execute(shell, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code) == ("hi\n", 0)
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", SHELLS, indirect=True)
+async def test_cleared_text_is_reported_with_its_task_and_length(shell: SessionHandle) -> None:
+    begin = (await write(shell, "a", data=HALF)).next_cursor
+    await read(shell, cursor=begin, until_regex="HALF", timeout_ms=PATIENCE_MS)
+    reply = await execute(shell, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    assert reply.notices == ["half-typed text of 10 characters by task a was cleared from the line before the next command"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"], indirect=True)
+async def test_key_that_a_program_read_causes_neither_interrupt_nor_notice(shell: SessionHandle) -> None:
+    await write(shell, "a", data="less /etc/services\n")
+    await read(shell, cursor="0", until_regex="(?m)^ftp|:$", timeout_ms=PATIENCE_MS)
+    end = (await write(shell, "a", data="q")).next_cursor
+
+    async def is_idle() -> bool:
+        return (await shell.status()).mode == "idle"
+
+    await until(is_idle)
+    reply = await execute(shell, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    assert reply.notices is None
+    assert "^C" not in ((await read(shell, cursor=end, timeout_ms=0)).chunk or "")
+
+
+async def test_exec_while_an_entered_command_begins_is_busy(open_session: Open) -> None:
+    bash = await open_session()
+    await execute(bash, cmd="true", timeout_ms=PATIENCE_MS)
+    await write(bash, "a", data="sleep 30\n")
+    with refused(ErrorCode.BUSY, "sleep 30"):
+        await execute(bash, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    await write(bash, "a", key="ctrl_c")
