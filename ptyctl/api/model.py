@@ -31,10 +31,13 @@ def _check_variable_name(text: str) -> str:
     return _check_no_nul(text)
 
 
+_BRACKETED_IPV6 = re.compile(r"^\[([^\[\]]*:[^\[\]]*)\]\Z")
 #: Any text that UTF-8 can encode, such as input for a terminal.
 Text = Annotated[str, AfterValidator(_check_encodable)]
 #: Text without NUL: arguments, paths and host names (execve(2), open(2)).
 SystemText = Annotated[str, AfterValidator(_check_no_nul)]
+#: A host name or address. An IPv6 address may be in brackets, as in a URL (RFC 3986, section 3.2.2).
+HostName = Annotated[SystemText, AfterValidator(lambda host: _BRACKETED_IPV6.sub(r"\1", host))]
 #: The name of an environment variable.
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 #: An identifier, short enough to be repeated in an error message.

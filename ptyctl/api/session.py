@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from .model import Id, Reply, Request, SystemText, Value, VariableName, check_fields
+from .model import HostName, Id, Reply, Request, SystemText, Value, VariableName, check_fields
 
 ProtocolName = Literal["local", "ssh", "telnet"]
 SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
@@ -20,7 +20,12 @@ DEFAULT_LOCK_TTL_MS = 60_000
 
 
 class Auth(Value):
-    """Credentials. `auto` tries the agent, then keys, then the password. `enable_secret` is for a device's privileged mode."""
+    """Credentials. `auto` tries a named key, the agent, other keys, then the password.
+
+    Attributes:
+        enable_secret: for a device's privileged mode.
+        one_time_code: answers the keyboard-interactive prompt for a code.
+    """
 
     method: Literal["auto", "password", "private_key", "agent"] = "auto"
     password: SecretStr | None = None
@@ -28,6 +33,7 @@ class Auth(Value):
     private_key_path: SystemText | None = None
     passphrase: SecretStr | None = None
     enable_secret: SecretStr | None = None
+    one_time_code: SecretStr | None = None
 
 
 class PtyOptions(Value):
@@ -51,7 +57,7 @@ class SshOptions(Value):
 
     host_key_policy: Literal["strict", "accept_new", "disabled"] = "strict"
     known_hosts_path: SystemText | None = None
-    host_key_fingerprint: SystemText | None = Field(default=None, description="SHA256:..., the only key")
+    host_key_fingerprint: SystemText | None = Field(default=None, description="SHA256:...")
     use_openssh_config: bool = True
     config_path: SystemText | None = None
     jump: SystemText | None = Field(default=None, description="[user@]host[:port],...")
@@ -125,8 +131,8 @@ class SessionRequest(Request):
 
     action: SessionAction
     protocol: ProtocolName | None = None
-    device: Id | None = Field(default=None, description="its name in the inventory")
-    host: SystemText | None = Field(default=None, min_length=1)
+    device: Id | None = Field(default=None, description="inventory name")
+    host: HostName | None = Field(default=None, min_length=1)
     port: int | None = Field(default=None, ge=1, le=65535)
     username: SystemText | None = None
     auth: Auth | None = None
@@ -143,7 +149,7 @@ class SessionRequest(Request):
     device_id: Id | None = None
     acquire_lock: bool | None = None
     lock_ttl_ms: int | None = Field(default=None, ge=1, le=86_400_000)
-    task_id: Id | None = Field(default=None, description="names your task: the same in every call")
+    task_id: Id | None = Field(default=None, description="your task, the same in every call")
     shell_integration: Literal["auto", "off"] | None = None
     session_id: Id | None = None
     force: bool | None = None
@@ -239,6 +245,7 @@ class SessionReply(Reply):
     mode: Mode | None = None
     observers: list[str] | None = None
     queue: list[str] | None = None
+    exit_code: int | None = None
 
 
 class ActionReply(Reply):
@@ -309,9 +316,11 @@ class StatusReply(LockStateReply):
     Attributes:
         observers: tasks that have read within the last minute.
         queue: tasks that wait for the lock, in order.
+        exit_code: exit code of the session's program, once it has ended and the protocol transfers it.
     """
 
     state: State
     mode: Mode
     observers: list[str]
     queue: list[str]
+    exit_code: int | None = None

@@ -127,6 +127,7 @@ def _ssh_auth(auth: Auth) -> ssh.SshAuth:
         private_key_pem=_plain(auth.private_key_pem),
         private_key_path=auth.private_key_path,
         passphrase=_plain(auth.passphrase),
+        one_time_code=_plain(auth.one_time_code),
     )
 
 

@@ -91,6 +91,7 @@ class SessionActions:
         session = await self._registry.find_live(request.session_id)
         reply = _lock_reply(session, request, session.lease())
         reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
+        reply.exit_code = session.terminal.exit_code()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
         if session.reconnect is not None:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())

@@ -33,7 +33,7 @@ class Settings(BaseSettings):
         gc_max_age_days, gc_max_bytes: limits for the removal of old transcripts; 0 means no limit.
     """
 
-    model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="forbid", frozen=True)
 
     state_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_state_dir("ptyctl")))
     devices_file: Annotated[Path, AfterValidator(Path.expanduser)] = Field(

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from ptyctl.api.model import Value
+from ptyctl.api.model import HostName, Value
 from ptyctl.api.session import Pace, PtyOptions, SessionType, SshOptions, TelnetOptions, Timeouts
 from ptyctl.platforms import QuestionAnswer
 
 from .secrets import SecretReference
 
 Port = Annotated[int, Field(ge=1, le=65535)]
-Host = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S+$")]
+Host = Annotated[HostName, Field(min_length=1, max_length=255, pattern=r"^\S+$")]
 #: The name of a device, group, jump host or console server. It is typed on command lines and shown in tables.
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
 AuthMethod = Literal["auto", "password", "private_key", "agent"]
@@ -54,6 +54,7 @@ class CredentialEntry(Value):
     auth_method: AuthMethod | None = None
     private_key_path: str | None = Field(None, min_length=1)
     passphrase: SecretReference | None = None
+    one_time_code: SecretReference | None = None
 
 
 class ConnectionFields(CredentialEntry):

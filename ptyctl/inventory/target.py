@@ -151,6 +151,7 @@ class TargetResolver:
             "password": await self._secret(entry.password, f"{place}.password"),
             "private_key_path": entry.private_key_path,
             "passphrase": await self._secret(entry.passphrase, f"{place}.passphrase"),
+            "one_time_code": await self._secret(entry.one_time_code, f"{place}.one_time_code"),
         }
         given = {key: value for key, value in fields.items() if value is not None}
         return Auth(**given) if given else None

@@ -44,6 +44,16 @@ async def test_list_has_an_entry_for_each_session(controller: Controller, open_s
     assert console.lock_expires_at is not None
 
 
+async def test_status_of_ended_command_has_its_exit_code(controller: Controller, open_session: Open) -> None:
+    handle = await open_session(command="read -r code; exit $code")
+    assert (await session(controller, "status", session_id=handle.session_id)).exit_code is None
+    await handle.write("7\n")
+    while not (await handle.read(timeout_ms=PATIENCE_MS)).eof:
+        pass
+    status = await session(controller, "status", session_id=handle.session_id)
+    assert (status.state, status.exit_code) == ("eof", 7)
+
+
 async def test_list_reports_capabilities(controller: Controller) -> None:
     capabilities = (await session(controller, "list")).capabilities
     assert capabilities is not None

@@ -85,7 +85,6 @@ async def test_command_string_is_run_by_sh(open_session: Open) -> None:
         ({"protocol": "local", "cwd": "/nowhere/at/all"}, ["/nowhere/at/all"]),
         ({"protocol": "local", "cwd": "/tmp\0"}, ["cwd", "NUL"]),
         ({"protocol": "local", "cwd": "x" * 5000}, ["cwd"]),
-        ({"protocol": "ssh", "host": "h", "auth": {"private_key_path": "~nobody-has-this-name/k"}}, ["private key"]),
         ({"protocol": "ssh", "host": "h", "ssh_options": {"known_hosts_path": "k\0"}}, ["known_hosts_path", "NUL"]),
         ({"protocol": "local", "cwd": "~nobody-has-this-name/x"}, ["cwd"]),
         ({"protocol": "local", "command": ["echo", "a\0b"]}, ["command", "NUL"]),

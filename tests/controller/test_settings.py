@@ -19,7 +19,7 @@ def _configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_variables_override_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(os.environ["PTYCTL_CONFIG"]).write_text("max_sessions = 7\nwindow_bytes = 8192\n[inventory]\nlater = true\n")
+    Path(os.environ["PTYCTL_CONFIG"]).write_text("max_sessions = 7\nwindow_bytes = 8192\n")
     monkeypatch.setenv("PTYCTL_MAX_SESSIONS", "9")
     settings = load_settings()
     assert (settings.max_sessions, settings.window_bytes) == (9, 8192)
@@ -48,6 +48,14 @@ def test_devices_file_expands_home(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_invalid_value_error_names_the_setting(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(f"PTYCTL_{name}", value)
     with pytest.raises(PtyctlError, match=name.lower()) as caught:
+        load_settings()
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("text", ["max_session = 7\n", "[inventory]\nlater = true\n"])
+def test_unknown_setting_in_the_file_is_refused(text: str) -> None:
+    Path(os.environ["PTYCTL_CONFIG"]).write_text(text)
+    with pytest.raises(PtyctlError, match=r"(max_session|inventory): .*not permitted") as caught:
         load_settings()
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 

@@ -104,6 +104,7 @@ def test_input_schema_keeps_nested_fields() -> None:
         "private_key_path",
         "passphrase",
         "enable_secret",
+        "one_time_code",
     }
     rc_mode = input_schema(CORE[1].request)["properties"]["rc_mode"]
     assert rc_mode["properties"]["enabled"] == {"enum": ["auto", True, False]}

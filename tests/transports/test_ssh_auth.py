@@ -13,6 +13,8 @@ from fixtures.ssh import open_channel, options_for
 from transports.errors import AuthFailed, ConnectFailed
 from transports.ssh import SshAuth
 
+PEM = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
+
 
 @pytest.fixture(scope="module")
 def key() -> asyncssh.SSHKey:
@@ -107,6 +109,30 @@ async def test_login_reports_prompts_it_cannot_answer(rounds: list[list[str]], a
 async def test_login_without_password_reports_prompts() -> None:
     async with running_ssh_server(LoginPolicy(rounds=[["Token:"]], answers=["?"])) as server:
         assert (await refused(server, SshAuth())).details["prompts"] == ["Token:"]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "answers"),
+    [
+        ([["Verification code: "]], ["123456"]),
+        ([["Password: "], ["One-time password (OATH) for `admin':"]], ["pw", "123456"]),
+        ([["Password: ", "Token\x1b[2J:"]], ["pw", "123456"]),
+        ([["Duo passcode or option (1-3):"]], ["123456"]),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "password"])
+async def test_login_answers_prompts_for_a_code(rounds: list[list[str]], answers: list[str], method: Any) -> None:
+    async with (
+        running_ssh_server(LoginPolicy(rounds=rounds, answers=answers)) as server,
+        open_channel(options_for(server.port, auth=SshAuth(method, "pw", one_time_code="123456"))),
+    ):
+        assert [answer for _, answer in server.attempts] == answers
+
+
+async def test_login_sends_code_once() -> None:
+    async with running_ssh_server(LoginPolicy(rounds=[["Code: "], ["Code: "]], answers=["1", "1"])) as server:
+        await refused(server, SshAuth("private_key", private_key_pem=PEM, one_time_code="123456"))
+        assert [answer for _, answer in server.attempts].count("123456") == 1
 
 
 async def test_login_tries_password_after_unanswerable_prompt() -> None:

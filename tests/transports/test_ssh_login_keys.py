@@ -18,8 +18,10 @@ from fixtures.servers.inprocess_ssh import USER, FakeSshd, LoginPolicy, running_
 from fixtures.servers.openssh import running_sshd
 from fixtures.servers.programs import require_program
 from fixtures.ssh import open_channel, options_for, options_for_sshd
-from transports.errors import AuthFailed, InvalidOption
+from transports.errors import AuthFailed
 from transports.ssh import SshAuth, SshChannel
+from transports.ssh.endpoint import resolve
+from transports.ssh.login_keys import login_keys
 
 PASSPHRASE = "correct horse"
 
@@ -82,12 +84,11 @@ async def test_login_with_encrypted_key_needs_passphrase(tmp_path: Path, key: as
         SshAuth("private_key"),
     ],
 )
-async def test_login_with_invalid_key_raises_invalid_option(auth: SshAuth) -> None:
+async def test_login_with_missing_or_invalid_key_raises_auth_failed(auth: SshAuth) -> None:
     async with running_ssh_server(LoginPolicy(password="pw")) as server:
-        with pytest.raises(InvalidOption) as caught:
-            async with open_channel(options_for(server.port, auth=auth)):
-                pass
-    assert "no key" not in caught.value.message
+        error = await refused(server, auth)
+    assert "no key" not in error.message
+    assert not server.attempts
 
 
 async def test_login_with_unauthorised_key_falls_back_only_in_auto(key: asyncssh.SSHKey) -> None:
@@ -128,6 +129,13 @@ async def test_login_with_agent_succeeds(agent: str, key: asyncssh.SSHKey) -> No
                 pass
             async with open_channel(options_for(server.port, auth=auth, use_openssh_config=True)):
                 pass
+
+
+async def test_named_key_is_tried_before_those_of_the_agent(agent: str, key: asyncssh.SSHKey) -> None:
+    named = asyncssh.generate_private_key("ssh-ed25519")
+    options = options_for(22, auth=SshAuth("auto", private_key_pem=named.export_private_key().decode()))
+    async with login_keys(resolve(options)[-1]) as keys:
+        assert [pair.public_data for pair in keys] == [named.public_data, key.public_data]
 
 
 async def test_login_with_other_methods_does_not_use_agent(agent: str, key: asyncssh.SSHKey) -> None:

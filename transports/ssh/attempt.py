@@ -12,14 +12,18 @@ import asyncssh
 
 from .endpoint import SshEndpoint
 from .host_keys import HostKeyCheck
+from .proxy_command import ProxyCommand
 
 #: A prompt for the password that was given.
 _ASKS_PASSWORD = re.compile(r"pass(?:word|code|phrase)", re.IGNORECASE)
 #: A prompt for a new or one-time password: the given password would be wrong there, and count as a failed login.
 _ASKS_ANOTHER = re.compile(r"\bnew\b|re-?type|re-?enter|repeat|again|confirm|one[- ]time|\botp\b", re.IGNORECASE)
+#: A prompt for a code, which is answered only if one was given: a password would be wrong there.
+_ASKS_CODE = re.compile(r"\b(?:(?:pass|token)?code|otp|one[- ]time|token|verification|authenticator|2fa|mfa)\b", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
 #: Maximum length of a server's text in a message, characters.
 MAX_TEXT = 80
+MAX_PROXY_TEXT = 400
 
 
 class Stage(StrEnum):
@@ -42,7 +46,8 @@ class Attempt:
         offered: the authentication methods that the server offers, as far as it has sent them.
         tried: the names of the methods that were tried.
         keys: the number of keys to try.
-        prompts: the keyboard-interactive prompts that a password cannot answer, in printable form.
+        prompts: the keyboard-interactive prompts that nothing given answers, in printable form.
+        proxy: the program of ProxyCommand that the connection goes through.
     """
 
     endpoint: SshEndpoint
@@ -56,6 +61,7 @@ class Attempt:
     offered: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
+    proxy: ProxyCommand | None = None
 
     def note_version(self, version: str | None) -> None:
         """Record the server's version. asyncssh has no callback for it, so later callbacks call this."""
@@ -68,6 +74,12 @@ class Attempt:
         """The server's version, followed by the lines of its banner."""
         lines = [self.server_version or "", *self.banners]
         return "\n".join(line for line in lines if line) or None
+
+    @property
+    def proxy_output(self) -> str:
+        """What the ProxyCommand has printed to stderr, as the end of a message."""
+        text = printable(self.proxy.stderr, MAX_PROXY_TEXT) if self.proxy is not None else ""
+        return f'; its ProxyCommand printed "{text}"' if text else ""
 
     @property
     def details(self) -> dict[str, Any]:
@@ -97,9 +109,11 @@ class SshClient(asyncssh.SSHClient):
         self._attempt = attempt
         self._connection: asyncssh.SSHClientConnection | None = None
         auth = attempt.endpoint.auth
-        self._may_answer = auth.method in ("auto", "password")
+        takes_password = auth.method in ("auto", "password")
+        self._may_answer = takes_password or auth.one_time_code is not None
         # Sent once: a second failure with the same password could lock the account.
-        self._password = auth.password if self._may_answer else None
+        self._password = auth.password if takes_password else None
+        self._code = auth.one_time_code
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self._connection = conn
@@ -152,13 +166,26 @@ class SshClient(asyncssh.SSHClient):
     def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> Sequence[str] | None:
-        """Answer a challenge if all prompts ask for the password. One without prompts only shows text (RFC 4256 3.2)."""
-        others = [printable(prompt) for prompt, _ in prompts if not _asks_for_password(prompt)]
-        if others or (prompts and self._password is None):
+        """Answer a challenge if all prompts ask for the password or the one-time code, each of which is sent once.
+
+        One without prompts only shows text (RFC 4256 3.2).
+        """
+        kinds = ["code" if self._code is not None and _ASKS_CODE.search(prompt) else "password" for prompt, _ in prompts]
+        others = [
+            printable(prompt)
+            for (prompt, _), kind in zip(prompts, kinds, strict=True)
+            if kind == "password" and not _asks_for_password(prompt)
+        ]
+        if others or ("password" in kinds and self._password is None):
             self._attempt.prompts += others
             return None
-        password = self._take_password() if prompts else None
-        return [password or "" for _ in prompts]
+        password = self._take_password() if "password" in kinds else None
+        code = self._take_code() if "code" in kinds else None
+        return [(code if kind == "code" else password) or "" for kind in kinds]
+
+    def _take_code(self) -> str | None:
+        code, self._code = self._code, None
+        return code
 
     def _take_password(self) -> str | None:
         password, self._password = self._password, None

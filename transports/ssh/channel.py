@@ -24,6 +24,10 @@ from .errors import broken, ended, is_orderly, timed_out, translate
 WINDOW_BYTES = 256 * 1024
 #: Maximum size of one write, bytes; buffered bytes delay a later ctrl_c.
 WRITE_BYTES = 4096
+SECURITY_WARNING = (
+    "The server's host key is not checked: whoever controls the network can read and change the session, including passwords. "
+    "Pin the host key or record it in known_hosts."
+)
 #: Limit for the exchange of the last packets during a close, seconds.
 _CLOSE_GRACE_S = 2.0
 
@@ -158,6 +162,8 @@ class SshChannel(Channel):
         self._reason: ChannelError | None = None
         self._closing = False
         self.pty_enabled = options.pty is not None
+        if options.host_keys.policy == "disabled" and options.host_keys.fingerprint is None:
+            self.security_warning = SECURITY_WARNING
 
     @property
     def enter(self) -> bytes:
@@ -194,15 +200,13 @@ class SshChannel(Channel):
         self.server_banner = connection.attempt.server_banner
         self._session = SshClientSession(receiver, self._gate, self.pty_enabled, self._session_ended)
         try:
-            return await self._start_session(connection.ssh, self._session)
+            return await self._start_session(connection, self._session)
         except Exception as error:  # asyncssh lets exceptions caused by a hostile server through
             raise translate(error, connection.attempt) from error
 
-    async def _start_session(
-        self, ssh: asyncssh.SSHClientConnection, session: SshClientSession
-    ) -> asyncssh.SSHClientChannel[bytes]:
-        pty, command = self._options.pty, self._options.command
-        channel, _ = await ssh.create_session(
+    async def _start_session(self, connection: SshConnection, session: SshClientSession) -> asyncssh.SSHClientChannel[bytes]:
+        pty, command = self._options.pty, self._options.command or connection.attempt.endpoint.remote_command
+        channel, _ = await connection.ssh.create_session(
             lambda: session,
             command if command is None or isinstance(command, str) else shlex.join(command),
             env=list(self._options.env.items()) or (),

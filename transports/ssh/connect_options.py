@@ -29,8 +29,10 @@ _BARE_IPV6 = re.compile(r"(?:(?P<user>.+)@)?(?P<host>[^\[\]@:/]*(?::[^\[\]@:/]*)
 class SshAuth:
     """Credentials.
 
-    `auto` tries the agent, then the keys, then the password, as available. `password` uses neither agent nor keys;
+    `auto` tries the named key, then the agent, then the keys of the OpenSSH configuration, then the password, as available.
+    `password` uses neither agent nor keys;
     `private_key` uses the named key, or those of the OpenSSH configuration if none is named; `agent` uses only the agent.
+    `one_time_code` answers the keyboard-interactive prompt for a code, with any method.
     """
 
     method: AuthMethod = "auto"
@@ -38,6 +40,7 @@ class SshAuth:
     private_key_pem: str | None = field(default=None, repr=False)
     private_key_path: str | None = None
     passphrase: str | None = field(default=None, repr=False)
+    one_time_code: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.private_key_pem is not None and self.private_key_path is not None:
@@ -53,9 +56,10 @@ class SshAuth:
     def without_password(self) -> SshAuth:
         """Return the same agent and keys, for a jump host without separate credentials.
 
-        A signature is valid for one connection only, whereas the jump host would learn the password.
+        A signature is valid for one connection only, whereas the jump host would learn the password and the code.
         """
-        return replace(self, method="auto" if self.method == "password" else self.method, password=None)
+        method = "auto" if self.method == "password" else self.method
+        return replace(self, method=method, password=None, one_time_code=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class SshConnectOptions:
     Args:
         port, username: None takes them from the OpenSSH configuration; the defaults are 22 and the local user.
         pty: None opens a channel without a terminal; its stderr is merged into the stream.
-        command: runs instead of the login shell; a tuple is quoted for a POSIX shell.
+        command: runs instead of the login shell, or of RemoteCommand; a tuple is quoted for a POSIX shell.
         env: sent as environment requests, which the server may ignore (RFC 4254 6.4).
         connect_timeout_s: limit for the whole open, including jump hosts and login, seconds.
         use_openssh_config: read ~/.ssh (config, known_hosts, keys); if False, only files named here are read.

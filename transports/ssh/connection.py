@@ -15,6 +15,7 @@ from .endpoint import SshEndpoint
 from .errors import translate
 from .host_keys import HostKeyCheck
 from .login_keys import login_keys
+from .proxy_command import ProxyCommand
 
 #: Number of unanswered keepalives after which the connection is considered dead, as in ssh(1).
 _KEEPALIVE_MISSES = 3
@@ -83,7 +84,8 @@ async def connect(
     host_keys = await asyncio.to_thread(HostKeyCheck, endpoint)
     async with login_keys(endpoint) as keys:
         while True:
-            attempt = Attempt(endpoint, host_keys, via=tunnel.label if tunnel else None, keys=len(keys))
+            proxy = ProxyCommand(endpoint.proxy_command) if endpoint.proxy_command and tunnel is None else None
+            attempt = Attempt(endpoint, host_keys, via=tunnel.label if tunnel else None, keys=len(keys), proxy=proxy)
             trail.follow(attempt)
             try:
                 return await _connect(attempt, keys, keepalive_s, tunnel), attempt
@@ -99,7 +101,7 @@ async def _connect(
     return await asyncssh.connect(
         endpoint.name,
         endpoint.port,
-        tunnel=tunnel,  # asyncssh only calls its create_connection
+        tunnel=tunnel or attempt.proxy,  # asyncssh only calls its create_connection
         config=list(endpoint.config) or None,
         client_factory=lambda: SshClient(attempt),
         username=endpoint.username,
@@ -119,7 +121,7 @@ def _auth_methods(auth: SshAuth) -> dict[str, Any]:
 
     All of them, because a server lists its methods only to a client that accepts any.
     """
-    if auth.method == "auto" and auth.password is None and not auth.names_a_key:
+    if auth.method == "auto" and auth.password is None and auth.one_time_code is None and not auth.names_a_key:
         return {}
     methods = ["publickey", "keyboard-interactive", "password"]
     return {"preferred_auth": methods, "public_key_auth": True, "kbdint_auth": True, "password_auth": True}

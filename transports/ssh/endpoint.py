@@ -31,6 +31,8 @@ class SshEndpoint:
         configured: the settings of `_OVERRIDING` that the configuration contains.
         identity_files: the keys to try if `auth` names none; missing and encrypted ones are skipped.
         agent_path: the socket of the agent, if one may be used.
+        proxy_command: the program to connect through, unless there is a jump host.
+        remote_command: what runs instead of the login shell.
     """
 
     name: str
@@ -50,6 +52,8 @@ class SshEndpoint:
     certificate_files: tuple[str, ...] = ()
     identities_only: bool = False
     agent_path: str | None = None
+    proxy_command: tuple[str, ...] = ()
+    remote_command: str | None = None
     proxy_jump: str | None = field(default=None, compare=False)
 
     @property
@@ -110,6 +114,8 @@ def _endpoint(hop: SshJumpHost, options: SshConnectOptions, *, is_jump_host: boo
         config=config,
         configured=frozenset(name for name in _OVERRIDING if setting(name) is not None),
         agent_path=_agent_path(setting),
+        proxy_command=() if list(parsed.proxy_command or ()) == ["none"] else tuple(parsed.proxy_command or ()),
+        remote_command=None if parsed.command == "none" else parsed.command,
         proxy_jump=parsed.tunnel,
     )
     if not options.use_openssh_config:

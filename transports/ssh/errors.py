@@ -55,7 +55,7 @@ def timed_out(seconds: float, attempt: Attempt | None, host: str) -> ConnectTime
     if attempt is None:
         return ConnectTimeout(f"reading the SSH configuration and keys for {host} took longer than {seconds:g} s", host=host)
     return ConnectTimeout(
-        f"{attempt.endpoint.label} did not get ready within {seconds:g} s ({attempt.stage})",
+        f"{attempt.endpoint.label} did not get ready within {seconds:g} s ({attempt.stage}){attempt.proxy_output}",
         hint=_STAGE_HINTS.get(attempt.stage, _SLOW_HINT),
         stage=attempt.stage.name.lower(),
         **attempt.details,
@@ -109,7 +109,7 @@ def _auth_failed(error: Exception, attempt: Attempt) -> ChannelError:
 
 def _prompts(attempt: Attempt) -> str:
     prompts = ", ".join(f'"{prompt}"' for prompt in attempt.prompts)
-    return f"; it prompted {prompts}, and only a password prompt can be answered" if prompts else ""
+    return f"; it prompted {prompts}, which no given password or one-time code answers" if prompts else ""
 
 
 def _auth_hint(attempt: Attempt) -> str:
@@ -213,7 +213,9 @@ def _protocol_error(error: Exception, attempt: Attempt) -> ChannelError:
 
 
 def _failed(what: str, hint: str, attempt: Attempt) -> ConnectFailed:
-    return ConnectFailed(f"{attempt.endpoint.label} {what}", hint=hint, **attempt.details)
+    if attempt.proxy_output:
+        hint = "check the ProxyCommand of the SSH configuration"
+    return ConnectFailed(f"{attempt.endpoint.label} {what}{attempt.proxy_output}", hint=hint, **attempt.details)
 
 
 def _fails(what: str, hint: str) -> Callable[[Exception, Attempt], ChannelError]:

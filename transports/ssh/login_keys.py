@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncssh
 
 from transports.caller import absolute_path
-from transports.errors import AuthFailed, InvalidOption
+from transports.errors import AuthFailed
 
 from .connect_options import SshAuth
 from .endpoint import SshEndpoint
@@ -24,14 +24,16 @@ async def login_keys(endpoint: SshEndpoint) -> AsyncIterator[list[asyncssh.SSHKe
     """Yield the keys in the order to try them. Keys of the agent can sign only within the context.
 
     Raises:
-        AuthFailed: a named key cannot be decrypted, or the method is `agent` and there is no usable agent.
-        InvalidOption: a named key cannot be read, or has an unknown format.
+        AuthFailed: a named key cannot be read or decrypted, or there is no usable key or agent for the method.
     """
     async with AsyncExitStack() as stack:
         keys: list[asyncssh.SSHKeyPair] = []
+        if endpoint.auth.names_a_key and endpoint.auth.method in ("auto", "private_key"):
+            # First: a server that allows few attempts may reject an agent's many keys.
+            keys += await asyncio.to_thread(_named_key, endpoint.auth)
         if endpoint.auth.method in ("auto", "agent"):
             keys += await _agent_keys(endpoint, stack)
-        if endpoint.auth.method in ("auto", "private_key"):
+        if endpoint.auth.method in ("auto", "private_key") and not endpoint.auth.names_a_key:
             # In a thread: decrypting a key is slow by design (bcrypt_pbkdf).
             keys += await asyncio.to_thread(_file_keys, endpoint)
         yield keys
@@ -77,12 +79,9 @@ def _identities(endpoint: SshEndpoint) -> list[bytes]:
 
 
 def _file_keys(endpoint: SshEndpoint) -> list[asyncssh.SSHKeyPair]:
-    auth = endpoint.auth
-    if auth.names_a_key:
-        return _named_key(auth)
     keys = [key for path in endpoint.identity_files for key in _key_if_usable(path, endpoint)]
-    if auth.method == "private_key" and not keys:
-        raise InvalidOption('auth method "private_key" found no usable key', hint="give private_key_path or private_key_pem")
+    if endpoint.auth.method == "private_key" and not keys:
+        raise AuthFailed('auth method "private_key" found no usable key', hint="give private_key_path or private_key_pem")
     return keys
 
 
@@ -93,23 +92,23 @@ def _named_key(auth: SshAuth) -> list[asyncssh.SSHKeyPair]:
         source = Path(absolute_path(path)) if path is not None else (auth.private_key_pem or "").strip().encode() + b"\n"
         keys = list(asyncssh.load_keypairs(source, auth.passphrase))
     except OSError as error:
-        raise InvalidOption(f"cannot read {what}: {error.strerror}") from error
+        raise AuthFailed(f"cannot read {what}: {error.strerror}", hint="give the path of an existing, readable key") from error
     except asyncssh.KeyEncryptionError as error:
         raise _wrong_passphrase(what) from error
     except asyncssh.KeyImportError as error:
         raise _import_failure(what, auth, error) from error
     if not keys:
-        raise InvalidOption(f"{what} contains no private key")
+        raise AuthFailed(f"{what} contains no private key")
     return keys
 
 
-def _import_failure(what: str, auth: SshAuth, error: Exception) -> AuthFailed | InvalidOption:
+def _import_failure(what: str, auth: SshAuth, error: Exception) -> AuthFailed:
     """Return the error for a KeyImportError, which asyncssh also raises for a PEM key with a wrong or missing passphrase."""
     if auth.passphrase is None and str(error).startswith("Passphrase"):
         return AuthFailed(f"{what} is encrypted", hint="give its passphrase, or use the agent")
     if str(error).startswith("Unable to decrypt"):
         return _wrong_passphrase(what)
-    return InvalidOption(f"{what} has an unknown format", hint="use a key in OpenSSH or PEM (PKCS#1, PKCS#8) format")
+    return AuthFailed(f"{what} has an unknown format", hint="use a key in OpenSSH or PEM (PKCS#1, PKCS#8) format")
 
 
 def _wrong_passphrase(what: str) -> AuthFailed:

@@ -1,0 +1,81 @@
+"""Settings of the OpenSSH configuration that change how a session starts: RemoteCommand and ProxyCommand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.servers.inprocess_ssh import LoginPolicy, running_ssh_server
+from fixtures.ssh import open_channel, options_for
+from transports.errors import ConnectFailed, ConnectTimeout
+from transports.ssh import HostKeyOptions, SshChannel
+from transports.ssh.channel import SECURITY_WARNING
+
+PASSWORD = LoginPolicy(password="pw")
+#: A relay that also prints to stderr.
+RELAY = "bash -c 'echo connecting >&2; exec 3<>/dev/tcp/%h/%p; cat <&3 & exec cat >&3'"
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Any:
+    def fields(text: str) -> dict[str, Any]:
+        (tmp_path / "config").write_text(text)
+        return {"use_openssh_config": True, "config_path": str(tmp_path / "config")}
+
+    return fields
+
+
+@pytest.mark.parametrize(("given", "runs"), [(None, "uptime -p"), ("id", "id")])
+async def test_remote_command_runs_unless_a_command_is_given(configured: Any, given: str | None, runs: str) -> None:
+    async with (
+        running_ssh_server(PASSWORD) as server,
+        open_channel(options_for(server.port, command=given, **configured("RemoteCommand uptime -p\n"))),
+    ):
+        await server.wait_until(lambda: bool(server.shells))
+        assert server.shells[0].channel.get_command() == runs
+
+
+async def test_proxy_command_connects_although_it_prints_to_stderr(configured: Any) -> None:
+    async with (
+        running_ssh_server(PASSWORD) as server,
+        open_channel(options_for(server.port, **configured(f"ProxyCommand {RELAY}\n"))) as (channel, receiver),
+    ):
+        await channel.send(b"through")
+        await receiver.receive_until(b"through")
+
+
+@pytest.mark.parametrize(
+    "script", ["echo no route to the moon >&2; exit 1", "exec >&-; echo no route to the moon >&2; sleep 60"]
+)
+async def test_stderr_of_failed_proxy_command_is_in_the_error(configured: Any, script: str) -> None:
+    with pytest.raises(ConnectFailed, match='its ProxyCommand printed "no route to the moon"') as caught:
+        async with open_channel(options_for(1, **configured(f"ProxyCommand sh -c '{script}'\n"))):
+            pass
+    assert caught.value.hint == "check the ProxyCommand of the SSH configuration"
+
+
+async def test_stderr_of_silent_proxy_command_is_in_the_timeout(configured: Any) -> None:
+    fields = configured("ProxyCommand sh -c 'echo waiting for a token >&2; exec sleep 60'\n")
+    with pytest.raises(ConnectTimeout, match='its ProxyCommand printed "waiting for a token"'):
+        async with open_channel(options_for(1, connect_timeout_s=1, **fields)):
+            pass
+
+
+async def test_missing_proxy_command_raises_connect_failed(configured: Any) -> None:
+    with pytest.raises(ConnectFailed, match="No such file"):
+        async with open_channel(options_for(1, **configured("ProxyCommand /nowhere/proxy\n"))):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("host_keys", "warning"),
+    [
+        (HostKeyOptions("disabled"), SECURITY_WARNING),
+        (HostKeyOptions("disabled", fingerprint="SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"), None),
+        (HostKeyOptions(), None),
+    ],
+)
+def test_unchecked_host_key_has_security_warning(host_keys: HostKeyOptions, warning: str | None) -> None:
+    assert SshChannel(options_for(22, host_keys=host_keys)).security_warning == warning
