@@ -14,6 +14,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from ptyctl.core import json_lines
 
@@ -55,7 +56,10 @@ class MessageWriter(_AsyncClosing):
         Raises:
             anyio.BrokenResourceError: the client has disconnected.
         """
-        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        try:
+            line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        except PydanticSerializationError:  # it repeats a lone surrogate of the request, such as its id
+            line = json_lines.encode(item.message.model_dump(by_alias=True, exclude_unset=True))
         if self._sink.is_closing():
             raise anyio.BrokenResourceError
         try:
@@ -99,10 +103,11 @@ class MessageReader(_AsyncClosing):
             if line.isspace():
                 continue
             try:
-                return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-            except ValidationError as error:
-                invalid_json = any(fault["type"] == "json_invalid" for fault in error.errors(include_input=False))
-                await self._reject(types.PARSE_ERROR if invalid_json else types.INVALID_REQUEST, "Not a JSON-RPC message")
+                return SessionMessage(_parse_message(line))
+            except ValidationError:
+                await self._reject(types.INVALID_REQUEST, "Not a JSON-RPC message")
+            except ValueError:
+                await self._reject(types.PARSE_ERROR, "Not a JSON-RPC message")
 
     async def _reject(self, code: int, message: str) -> None:
         """Send an error without the rejected input. Its id is null (JSON-RPC 2.0, section 5)."""
@@ -123,3 +128,21 @@ class MessageReader(_AsyncClosing):
 
     async def aclose(self) -> None:
         """Do nothing: the source's creator closes it."""
+
+
+def _parse_message(line: bytes) -> types.JSONRPCMessage:
+    """Return the message of a line.
+
+    Pydantic's parser rejects a lone surrogate, which JSON can hold (RFC 8259, section 8.2). Such a message is parsed again, so
+    that the request's own check reports the field, under the caller's id.
+
+    Raises:
+        ValidationError: the line is JSON, and no message.
+        ValueError: the line is not JSON.
+    """
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        if not any(fault["type"] == "json_invalid" for fault in error.errors(include_input=False)):
+            raise
+    return types.jsonrpc_message_adapter.validate_python(json_lines.decode(line), by_name=False)

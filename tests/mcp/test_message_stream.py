@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, JSONRPCNotification, JSONRPCRequest
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from ptyctl.mcp.message_stream import MessageReader, MessageWriter
 
@@ -83,7 +83,6 @@ def test_messages_are_independent_of_stream_segmentation(texts: list[str], data:
         (b"nonsense", PARSE_ERROR),
         (b"{", PARSE_ERROR),
         (b"\xff\xfe", PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"text":"\\ud800"}}', PARSE_ERROR),
         (b"[]", INVALID_REQUEST),
         (b"5", INVALID_REQUEST),
         (b'{"jsonrpc": "1.0", "id": 1, "method": "m"}', INVALID_REQUEST),
@@ -93,6 +92,14 @@ async def test_invalid_line_returns_error_without_its_text(bad: bytes, code: int
     items, sink = await read_all([request(1) + b"\n", bad + b"\n", request(2) + b"\n"])
     assert ids(items) == [1, 2]
     assert sink.messages == [{"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": "Not a JSON-RPC message"}}]
+
+
+async def test_message_with_lone_surrogate_is_passed_to_its_handler() -> None:
+    line = b'{"jsonrpc":"2.0","id":"\\udc00","method":"m","params":{"text":"\\ud800"}}'
+    items, sink = await read_all([line + b"\n"])
+    assert ids(items) == ["\udc00"]
+    await MessageWriter(sink).send(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id="\udc00", result={})))
+    assert sink.messages == [{"jsonrpc": "2.0", "id": "\udc00", "result": {}}]
 
 
 async def test_blank_lines_and_crlf_are_ignored() -> None:

@@ -191,3 +191,16 @@ async def test_200_concurrent_calls_are_all_answered() -> None:
         asked = {server.call(EXEC, session_id="s", cmd=f"echo {number}"): str(number) for number in range(200)}
         answers = [await asyncio.wait_for(server.receive(), PATIENCE_S) for _ in asked]
         assert {answer["id"]: answer["result"]["structuredContent"]["stdout"] for answer in answers} == asked
+
+
+async def test_lone_surrogate_is_answered_with_the_callers_id() -> None:
+    async with server_process() as server:
+        await server.initialize()
+        call_id = server.call(EXEC, session_id="s1", cmd="half \ud83d")
+        answer = await server.receive()
+        assert answer["id"] == call_id
+        error = answer["result"]["structuredContent"]
+        assert (error["error_code"], error["details"]["fields"][0]["field"]) == ("INVALID_ARGUMENT", "cmd")
+        named_id = server.ask("no/such\ud800method")
+        answer = await server.receive()
+        assert (answer["id"], "error" in answer) == (named_id, True)
