@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
-from ptyctl.session.transcript.block_recovery import write_outputs
 from ptyctl.session.transcript.recovery import TranscriptState, recover
 from transports.channel import Channel
 
@@ -40,9 +39,6 @@ async def restore_session(sessions: Path, session_id: str, limits: Limits, *, ho
     folder = sessions / session_id
     if not _SESSION_ID.fullmatch(session_id) or (stored := await asyncio.to_thread(_load, folder, limits)) is None:
         return None
-    missing, log = stored.transcript.missing_outputs, stored.transcript.raw
-    if missing:
-        asyncio.get_running_loop().run_in_executor(None, write_outputs, missing, log.path, log.persisted_size)
     session = _create(folder, limits, stored, still_running=False)
     if session.held and not hold:
         session.release_files()

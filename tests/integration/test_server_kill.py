@@ -90,7 +90,7 @@ async def text_of(controller: LocalController, session_id: str, end: int) -> byt
     return text
 
 
-def check_files(session: Session, before: bytes, raw_size: int, spool_size: int) -> None:
+async def check_files(session: Session, before: bytes, raw_size: int, spool_size: int) -> None:
     folder = session.stream.folder
     raw, spool = (folder / "output.raw").read_bytes(), (folder / "output.spool").read_bytes()
     assert len(raw) >= raw_size, "bytes that had been read are lost"
@@ -103,11 +103,12 @@ def check_files(session: Session, before: bytes, raw_size: int, spool_size: int)
     assert [int(number) for number in re.findall(rb"line (\d+)\r", raw)] == counted
     for name in ("timeline", "blocks", "events", "input"):
         lines(folder / f"{name}.jsonl")
-    check_blocks(session, raw)
+    await check_blocks(session, raw)
 
 
-def check_blocks(session: Session, raw: bytes) -> None:
+async def check_blocks(session: Session, raw: bytes) -> None:
     events = lines(session.stream.folder / "events.jsonl")
+    await session.blocks.write_outputs(session.blocks.all())
     for block in session.blocks.all():
         types = [event["type"] for event in events if (event.get("block") or event).get("block_id") == block.block_id]
         assert (types[0], types[-1], set(types[1:-1]) - {"agent_block_delta"}) == (
@@ -147,7 +148,7 @@ async def test_killed_server_loses_no_received_output(first: int, tmp_path: Path
                 raw_size, spool_size = sizes.get(session_id, (0, 0))
                 session = await controller._registry.find(session_id)
                 assert session.state == "lost"
-                check_files(session, spools[session_id], raw_size, spool_size)
+                await check_files(session, spools[session_id], raw_size, spool_size)
                 text = await text_of(controller, session_id, session.stream.spool_end)
                 assert b"__FWS_PROMPT__" not in text
                 assert len(text) + sum(end - begin for begin, end in session.stream.prompts.within(0, 1 << 40)) == len(

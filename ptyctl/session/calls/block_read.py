@@ -13,6 +13,8 @@ from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.runs.run_output import OutputRenderer
 from ptyctl.session.session import Session
 
+#: blocks_since writes outputs up to this size to their files; blocks_get writes any.
+_LISTED_BYTES = 1 << 20
 #: Texts of blocks that are kept for the next page: their number, and the bytes that are kept of each before the last page.
 _KEPT_TEXTS = 2
 _KEPT_BYTES = 8 * 1024 * 1024
@@ -23,18 +25,23 @@ _AHEAD_S = 0.5
 _FIRST_LINE_LIMIT = 64 * 1024
 
 
-def blocks_since(session: Session, request: BlocksSince) -> BlocksReply:
+async def blocks_since(session: Session, request: BlocksSince) -> BlocksReply:
+    """Return changed blocks. The output files that the reply names are written if they are small."""
     if request.cursor > session.blocks.rows:
         raise invalid(
             f"cursor {request.cursor} is past the end, {session.blocks.rows}",
             hint="the cursor counts rows of blocks, not bytes",
         )
     items, cursor = session.blocks.since(request.cursor, request.limit)
+    await session.blocks.write_outputs(items, _LISTED_BYTES)
     return BlocksReply(items=[with_current_offsets(session, block) for block in items], resume_cursor=cursor)
 
 
-def blocks_get(session: Session, request: BlocksGet) -> BlocksReply:
-    return BlocksReply(block=find_block(session, request.block_id))
+async def blocks_get(session: Session, request: BlocksGet) -> BlocksReply:
+    """Return a block, and write its output file."""
+    block = find_block(session, request.block_id)
+    await session.blocks.write_outputs([block])
+    return BlocksReply(block=block)
 
 
 def find_block(session: Session, block_id: str) -> Block:

@@ -1,4 +1,4 @@
-"""blocks.jsonl and blocks/*.out: every run of a session on disk, from its start.
+"""blocks.jsonl: every run of a session on disk, from its start; blocks/*.out: copies of outputs, written on request.
 
 A block has two rows, one when it begins and one when it ends; the later one applies. A block without an end was interrupted by
 a crash, and the next start closes it.
@@ -14,18 +14,12 @@ from pathlib import Path
 from ptyctl.api.blocks import Block, BlockStatus
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.transcript.append_file import AppendFile
-from ptyctl.session.transcript.block_recovery import output_size, write_output
+from ptyctl.session.transcript.block_recovery import has_output, output_size, write_outputs
 
 from .run import Run
 
-#: Creating a file takes as long as a short command. Output files are written when no run has begun for this long (seconds), or
-#: when this many are waiting.
-OUTPUT_DELAY_S = 0.05
-MAX_WAITING = 4096
-#: Number of output files written in one event-loop callback.
-FILES_PER_CALLBACK = 16
 #: Larger outputs are written in a thread.
-THREAD_BYTES = 1 << 20
+_THREAD_BYTES = 1 << 20
 
 
 class Blocks:
@@ -40,9 +34,6 @@ class Blocks:
         self._blocks: dict[str, Block] = {block.block_id: block for block in rows}
         self._rows: list[str] = [block.block_id for block in rows]
         self._unwritten: list[Block] = []
-        self._without_output: list[Block] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._last_begin = 0.0  # on the loop's clock
         self._output_folder.mkdir(mode=0o700, exist_ok=True)
 
     @property
@@ -77,7 +68,6 @@ class Blocks:
 
     def begin(self, run: Run) -> Block:
         """Add the block of a run that has begun."""
-        self._last_begin = asyncio.get_running_loop().time()
         stream = self._stream
         block = Block(
             block_id=run.block_id,
@@ -97,7 +87,7 @@ class Blocks:
         return block
 
     def end(self, run: Run) -> Block:
-        """Complete the block of a run that has ended; its output is written to a file soon."""
+        """Complete the block of a run that has ended."""
         result = run.result
         assert result is not None
         status, reason = _outcome(run)
@@ -119,22 +109,23 @@ class Blocks:
             }
         )
         self._write(block)
-        self._without_output.append(block)
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(OUTPUT_DELAY_S, self._write_outputs_when_idle)
         return block
 
     def close(self) -> None:
         """Write everything and close the file."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self.write_all()
+        self.flush()
         self._file.close()
 
-    def write_all(self) -> None:
-        """Write all rows and outputs; a large output is written soon, in a thread."""
-        self.flush()
-        self._write_outputs(len(self._without_output))
+    async def write_outputs(self, blocks: list[Block], max_bytes: int | None = None) -> None:
+        """Write the output files of ended blocks, as far as they are missing and not larger than `max_bytes`."""
+        kept = self._stream.raw_kept
+        sizes = {block.block_id: output_size(block, kept) for block in blocks if block.ts_end is not None}
+        wanted = [block for block in blocks if block.block_id in sizes and not has_output(block, sizes[block.block_id])]
+        wanted = [block for block in wanted if max_bytes is None or sizes[block.block_id] <= max_bytes]
+        if len(wanted) > 1 or any(sizes[block.block_id] > _THREAD_BYTES for block in wanted):
+            await asyncio.to_thread(write_outputs, wanted, self._stream.raw_path, kept)
+        else:
+            write_outputs(wanted, self._stream.raw_path, kept)
 
     def flush(self) -> None:
         """Write the waiting rows."""
@@ -142,25 +133,6 @@ class Blocks:
             self._file.append(block.json_bytes() + b"\n")
         self._unwritten.clear()
         self._file.flush()
-
-    def _write_outputs_when_idle(self) -> None:
-        loop = asyncio.get_running_loop()
-        due = self._last_begin + OUTPUT_DELAY_S
-        if loop.time() < due and len(self._without_output) < MAX_WAITING:
-            self._timer = loop.call_at(due, self._write_outputs_when_idle)
-            return
-        self._write_outputs(FILES_PER_CALLBACK)
-        self._timer = loop.call_later(0, self._write_outputs_when_idle) if self._without_output else None
-
-    def _write_outputs(self, count: int) -> None:
-        """Write outputs of ended blocks to their files. After a crash the next start does it."""
-        path, kept = self._stream.raw_path, self._stream.raw_kept
-        for block in self._without_output[:count]:
-            if output_size(block, kept) > THREAD_BYTES:
-                asyncio.get_running_loop().run_in_executor(None, write_output, block, path, kept)
-            else:
-                write_output(block, path, kept)
-        del self._without_output[:count]
 
     def _cwd(self) -> str | None:
         """Return the directory that the last prompt mark reported."""

@@ -1,5 +1,5 @@
-"""Recovery of command blocks after a crash: cancels blocks without an end, or finds the one that still runs, and writes missing
-output files."""
+"""Recovery of command blocks after a crash: cancels blocks without an end, or finds the one that still runs. Writes output
+files on request."""
 
 from __future__ import annotations
 
@@ -121,14 +121,12 @@ def find_output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple
     return (begins[-1].raw_end, begins[-1].spool_end) if begins else (None, None)
 
 
-def find_missing_outputs(folder: Path, rows: list[Block], raw_size: int) -> list[Block]:
-    """Return the ended blocks whose output file is missing or incomplete. `raw_size` is the size of output.raw."""
-    (folder / "blocks").mkdir(mode=0o700, exist_ok=True)
-    with os.scandir(folder / "blocks") as entries:
-        sizes = {entry.name: entry.stat().st_size for entry in entries}
-    latest = {block.block_id: block for block in rows}
-    ended = (block for block in latest.values() if block.ts_end is not None)
-    return [block for block in ended if sizes.get(block.output_path.rpartition("/")[2]) != output_size(block, raw_size)]
+def has_output(block: Block, size: int) -> bool:
+    """Return whether a block's output file is complete. `size` is its `output_size`."""
+    try:
+        return Path(block.output_path).stat().st_size == size
+    except OSError:
+        return False
 
 
 def output_size(block: Block, raw_size: int) -> int:
@@ -140,10 +138,10 @@ def output_size(block: Block, raw_size: int) -> int:
 def write_outputs(blocks: list[Block], raw: Path, raw_size: int) -> None:
     """Write the output files of ended blocks. Needs no lock, as this part of output.raw no longer changes."""
     for block in blocks:
-        write_output(block, raw, raw_size)
+        _write_output(block, raw, raw_size)
 
 
-def write_output(block: Block, raw: Path, raw_size: int) -> None:
+def _write_output(block: Block, raw: Path, raw_size: int) -> None:
     """Copy a block's output from output.raw into its own file. On a full disk the file is missing or incomplete."""
     try:
         with (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from contextlib import suppress
 from pathlib import Path
 
 #: The size of extents doubles from the first to the last: an idle session uses little disk, a flood few system calls.
@@ -120,6 +121,10 @@ class RawLog:
         except OSError:
             return 0
 
+    def other_files_bytes(self) -> int:
+        """Return the size of all other files of the session."""
+        return files_bytes(self.path.parent) - self.size_on_disk()
+
     def read(self, begin: int, end: int) -> bytes:
         """Return the persisted bytes between two offsets."""
         end = min(end, self.persisted_size)
@@ -150,7 +155,9 @@ class RawLog:
 
     def _extend(self) -> None:
         base = _align_to_page(self.size)  # less than `size` after recovery
-        length = _align_to_page(min(self._next_extent, self._quota - base))
+        # the spool grows as much as this file
+        room = (self._quota - self.other_files_bytes() - base) // 2
+        length = _align_to_page(max(min(self._next_extent, room), 0))
         self._unmap()
         try:
             if base + length <= self.size:
@@ -184,6 +191,16 @@ def _open_locked(path: Path) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def files_bytes(folder: Path) -> int:
+    """Return the size of all files in a folder and the folders in it."""
+    size = 0
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                size += files_bytes(Path(entry.path)) if entry.is_dir() else entry.stat().st_size
+    return size
 
 
 def _align_to_page(size: int) -> int:

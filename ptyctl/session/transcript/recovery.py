@@ -19,20 +19,15 @@ from .block_recovery import (
     EventLogPosition,
     OpenBlock,
     cancel_open_blocks,
-    find_missing_outputs,
     find_running_block,
-    output_size,
     read_blocks,
     read_event_log_position,
-    write_outputs,
 )
 from .jsonl import PIECE_BYTES, cut_torn_line, read_rows_backwards, read_rows_containing
 from .prompt_lines import PromptLines
 from .raw_log import RawLog
 from .spool_replay import SpoolReplay
 
-#: Missing output files of blocks are written during recovery up to this total size; larger ones in the background.
-MAX_RECOVERED_OUTPUT_BYTES = 16 * 1024 * 1024
 _DIRECTORY_MODE = 0o700
 _LINE_FILES = ("timeline.jsonl", "blocks.jsonl", "events.jsonl", "input.jsonl", "screen.jsonl", "screen.checkpoints.jsonl")
 
@@ -47,7 +42,6 @@ class TranscriptState:
         gap_at: size of the spool on disk if text is missing there, or None.
         resizes: offset in output.raw and number of columns of each resize.
         blocks: the rows of blocks.jsonl.
-        missing_outputs: blocks whose output files are missing and too large to write during recovery.
         event_log: how far events.jsonl reports the blocks.
         nonces: the nonces of the last incarnation's marks.
         normaliser: its state at the end of output.raw, if the program still runs.
@@ -62,7 +56,6 @@ class TranscriptState:
     last_prompt: Mark | None = None
     resizes: list[tuple[int, int]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
-    missing_outputs: list[Block] = field(default_factory=list)
     event_log: EventLogPosition = field(default_factory=EventLogPosition)
     nonces: tuple[str, ...] = ()
     normaliser: Normaliser | None = None
@@ -110,11 +103,6 @@ def _recover_blocks(folder: Path, rows: list[Block], state: TranscriptState, *, 
         state.running_block = find_running_block(rows, raw, state.nonces[-1])
     running = state.running_block.block if state.running_block else None
     state.blocks = cancel_open_blocks(folder, rows, raw, state.spool_size, state.nonces, running)
-    missing = find_missing_outputs(folder, state.blocks, raw.persisted_size)
-    if sum(output_size(block, raw.persisted_size) for block in missing) <= MAX_RECOVERED_OUTPUT_BYTES:
-        write_outputs(missing, raw.path, raw.persisted_size)
-    else:
-        state.missing_outputs = missing
     state.event_log = read_event_log_position(folder)
 
 

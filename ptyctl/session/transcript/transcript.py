@@ -105,8 +105,8 @@ class Transcript:
         self._prompts.flush()
 
     def disk_bytes(self) -> int:
-        """Return how many bytes of output, spool and timeline are on disk."""
-        return self.raw.persisted_size + self._spool.size + self._timeline.size
+        """Return the size of the session's files, without the room that is allocated ahead in output.raw."""
+        return self.raw.persisted_size + self.raw.other_files_bytes()
 
     def close(self) -> None:
         """Close the files for writing; persisted data can still be read."""
