@@ -1,6 +1,7 @@
 """Raw terminal bytes to rendered text: what a terminal of that width and unlimited height shows.
 
-Carriage returns, backspaces, erase functions and cursor motions are applied, attributes dropped, and wrapped lines joined. The
+Carriage returns, backspaces, erase functions, cursor motions, insert mode, autowrap, repetition and line drawing are applied as
+on the screen (`ptyctl.core.screen`), attributes dropped, and wrapped lines joined. A LF begins a line at its first column. The
 alternate screen leaves no text unless requested. A line without controls passes byte for byte, so exact output stays exact.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 from wcwidth import wcwidth
 
+from .character_sets import SPECIAL_GRAPHICS
 from .control_sequences import (
     CSI_BODY,
     CSI_FINAL,
@@ -39,11 +41,12 @@ _UNLIMITED_WIDTH = 1 << 30
 _TOKEN = re.compile(
     rf"(?P<text>[^\x00-\x1f\x7f{_RESIZE}]+)|{_RESIZE}"
     rf"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>{CSI_FINAL})"
-    rf"|{SEQUENCE}"
+    rf"|\x1b(?P<escape>[()]?[0-~])(?<![\[\]PX^_])|{SEQUENCE}"
     r"|(?P<c0>[\x00-\x1f\x7f])"
 )
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 _TAB_WIDTH = 8
+_MAX_TABS = 1000
 #: Text that is this many rows above the last row is final: no terminal is higher.
 _REACH_ROWS = 256
 #: An incomplete line is held back up to this length (characters), and an incomplete string sequence up to this one.
@@ -53,6 +56,9 @@ _STRING_LIMIT = 1 << 20
 _VOID = ""
 #: The second column of a wide character, or a column that a tab skipped.
 _FILLER = "\0"
+#: The last column of a row in which a wide character did not fit.
+_PAD = "\1"
+_ZWJ = "\u200d"
 
 
 def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = (), *, alternate: bool = False) -> str:
@@ -105,7 +111,7 @@ class UnboundedScreen:
     `x` and `y` are the cursor, 0-based; `x` counts along the logical line. `pending` is the pending wrap: the cursor is after
     the last column and wraps before the next character (DEC STD 070). `row` is the 1-based row of the last cursor address until
     a line feed; it identifies whether two addresses are in the same line. `redrawn` is the largest number of lines that the
-    cursor has been above the last one.
+    cursor has been above the last one. `autowrap` and `inserting` are the modes DECAWM and IRM.
     """
 
     def __init__(self, width: int) -> None:
@@ -118,6 +124,10 @@ class UnboundedScreen:
         self._previous_row: int | None = None  # `row` before the last address, while nothing was drawn there
         self._addressed = False
         self._erasing = False
+        self.autowrap = True
+        self.inserting = False
+        self._saved: tuple[int, int, bool] | None = None
+        self._insert_lines = False  # below the cursor are lines that were drawn elsewhere on the screen
         self._lines: list[str | list[str]] = [""]
 
     def text(self, end: int | None = None) -> str:
@@ -139,6 +149,8 @@ class UnboundedScreen:
         text = self.text(first) + "\n" if first else ""
         del self._lines[:first]
         self.y -= first
+        if self._saved is not None:
+            self._saved = (max(self._saved[0] - first, 0), *self._saved[1:])
         line = self._lines[0]
         if isinstance(line, list) and len(line) > 2 * rows * self.width:
             cut = len(line) // self.width * self.width - rows * self.width
@@ -172,8 +184,26 @@ class UnboundedScreen:
         self.y += 1
         self.x = 0
         self.pending = False
-        if self.y == len(self._lines):
-            self._lines.append("")
+        if self.y == len(self._lines) or self._insert_lines:
+            self._lines.insert(self.y, "")
+
+    def index(self) -> None:
+        """Move the cursor down and keep its column (IND, VT, FF)."""
+        column = self.column()
+        self.newline()
+        self.x = column
+
+    def save_cursor(self) -> None:
+        """Save the cursor (DECSC)."""
+        self._saved = self.y, self.x, self.pending
+
+    def restore_cursor(self) -> None:
+        """Restore the saved cursor (DECRC). What was drawn below it after an address belongs elsewhere on the screen."""
+        if self._saved is not None:
+            self._insert_lines = self.row is not None and not self._addressed
+            self.y, self.x, self.pending = self._saved
+            self.y = min(self.y, len(self._lines) - 1)
+            self.row, self._addressed = None, False
 
     def address(self, row: int, column: int) -> None:
         """Address the cursor (CUP). In the row addressed last, move it; otherwise the next drawing begins a new line."""
@@ -185,7 +215,7 @@ class UnboundedScreen:
     def apply_address(self) -> None:
         """Begin a new line if the cursor was addressed to another row since the last drawing."""
         if self._addressed:
-            row, self._addressed = self.row, False
+            row, self._addressed, self._insert_lines = self.row, False, False
             if not self.at_empty_line():
                 self.down(1 << 30)
                 self.newline()
@@ -203,33 +233,78 @@ class UnboundedScreen:
     def draw(self, text: str) -> None:
         line = self._line()
         self._erasing = False
-        if self.x >= len(line) and text.isascii():
+        if self.x >= len(line) and self.autowrap and text.isascii():
             self._fill(line)
             line.extend(text)
             self.x += len(text)
             self.pending = self.x % self.width == 0
             return
+        simple = self.autowrap and not self.inserting and _FILLER not in line
         for character in text:
-            size = 1 if character < "\u0300" else wcwidth(character)
-            if size > 0:
+            if simple and character.isascii():
                 self._put(line, character)
-                for _ in range(size - 1):
-                    self._put(line, _FILLER)
-            elif self.x and self.x <= len(line):  # a combining character joins the cell before it
-                line[self.x - 1] += character
+            else:
+                self._draw_character(line, character)
+                simple = simple and _FILLER not in line
         if self._erasing:
             self._drop_erased(line)
+
+    def _draw_character(self, line: list[str], character: str) -> None:
+        """Draw a character of any width in any mode."""
+        size = 1 if character < "\u0300" else wcwidth(character)
+        if self._join(line, character, size) or not 0 < size <= self.width:
+            return
+        if size == 2 and not self.pending and self.column() == self.width - 1:  # it wraps as a whole
+            if not self.autowrap:
+                return
+            self._put(line, _PAD)
+        self._wrap()
+        if self.inserting:
+            self.insert(size)
+        self._split(line, self.x)
+        self._split(line, self.x + size)
+        self._put(line, character)
+        if size == 2:
+            self._put(line, _FILLER)
+
+    def _wrap(self) -> None:
+        """Apply a pending wrap, or without autowrap stay on the last column."""
+        if self.pending:
+            self.x -= not self.autowrap
+            self.pending = False
+
+    def _join(self, line: list[str], character: str, size: int) -> bool:
+        """Join a character to the cell before the cursor, if they form a cluster; return whether they do."""
+        at = self.x - 1
+        if at < 0 or character.isascii() or (size and at >= len(line)):
+            return False
+        self._fill(line)
+        begin = self._cell_begin(line, at)
+        if line[begin] == "\t":
+            self._blank(line, begin)
+        else:
+            at = begin
+        if size and not line[at].endswith(_ZWJ):
+            return False
+        line[at] = (line[at] or " ") + character
+        return True
 
     def tab(self) -> None:
         """Move to the next tab stop (HT). Over empty cells the tab is kept as a character."""
         line, column = self._line(), self.column()
-        skip = max(min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, self.width - 1) - column, 1)
+        skip = min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, self.width - 1) - column
+        if skip <= 0:
+            return
         if all(cell == _VOID for cell in line[self.x :]):
             del line[self.x :]
             self._fill(line)
             line.extend(["\t", *[_FILLER] * (skip - 1)])
         self.x += skip
         self.pending = False
+
+    def back_tab(self) -> None:
+        """Move to the tab stop before the cursor (CBT)."""
+        self.to_column((self.column() - 1) // _TAB_WIDTH * _TAB_WIDTH)
 
     def column(self) -> int:
         """Return the column of the cursor in its row."""
@@ -250,6 +325,7 @@ class UnboundedScreen:
                 self.y -= 1
                 self.x = max(len(self._line()) - 1, 0) // self.width * self.width + column
             self.pending = False
+        self._insert_lines = False
         self.redrawn = max(self.redrawn, len(self._lines) - 1 - self.y)
 
     def down(self, rows: int) -> None:
@@ -263,22 +339,58 @@ class UnboundedScreen:
         """Erase columns of the cursor's row, from `begin` to `end` (exclusive), or to the end of the row."""
         line, cursor = self._line(), self._cursor()
         row = cursor - cursor % self.width
-        stop = min(len(line), row + (self.width if end is None else end))
+        stop = min(len(line), row + (self.width if end is None else min(end, self.width)))
+        self._split(line, row + begin)
+        self._split(line, stop)
         for x in range(row + begin, stop):
             line[x] = _VOID
 
     def erase_below(self) -> None:
+        self._split(self._line(), self._cursor())
         del self._line()[self._cursor() :]
         del self._lines[self.y + 1 :]
 
     def delete(self, count: int) -> None:
-        cursor = self._cursor()
-        del self._line()[cursor : cursor + count]
+        """Delete cells at the cursor; the rest of its row moves left (DCH)."""
+        line, cursor, end = self._line(), self._cursor(), self._row_end()
+        count = min(count, end - cursor)
+        self._split(line, cursor)
+        self._split(line, cursor + count)
+        if len(line) > end:
+            line[end:end] = [_VOID] * count
+        del line[cursor : cursor + count]
 
     def insert(self, count: int) -> None:
-        line, cursor = self._line(), self._cursor()
+        """Insert blanks at the cursor; cells moved past the end of its row are lost (ICH)."""
+        line, cursor, end = self._line(), self._cursor(), self._row_end()
         if cursor < len(line):
-            line[cursor:cursor] = [_VOID] * min(count, self.width)
+            count = min(count, end - cursor)
+            self._split(line, cursor)
+            self._split(line, end - count)
+            line[cursor:cursor] = [_VOID] * count
+            del line[end : end + count]
+
+    def _row_end(self) -> int:
+        return (self._cursor() // self.width + 1) * self.width
+
+    def _split(self, line: list[str], at: int) -> None:
+        """Blank a wide character or a tab that spans the border before column `at`."""
+        if not 0 < at < len(line) or line[at] != _FILLER:
+            return
+        self._blank(line, self._cell_begin(line, at))
+
+    def _cell_begin(self, line: list[str], at: int) -> int:
+        """Return the first column of the character, or of the tab, at a column."""
+        while at and line[at] == _FILLER:
+            at -= 1
+        return at
+
+    def _blank(self, line: list[str], begin: int) -> None:
+        """Blank all columns of a wide character or of a tab."""
+        end, wide = begin + 1, line[begin] != "\t"
+        while end < len(line) and line[end] == _FILLER and not (wide and end == begin + 2):
+            end += 1
+        line[begin:end] = [_VOID] * (end - begin)
 
     def _cursor(self) -> int:
         return self.x - 1 if self.pending else self.x
@@ -337,7 +449,7 @@ def _joined(cells: list[str]) -> str:
 
 
 def _text_of_cells(cells: list[str]) -> str:
-    return "".join(" " if cell == _VOID else cell for cell in cells).replace(_FILLER, "")
+    return "".join(" " if cell == _VOID else cell for cell in cells).replace(_FILLER, "").replace(_PAD, "")
 
 
 class Renderer:
@@ -355,6 +467,9 @@ class Renderer:
         self._held = ""  # an incomplete line
         self._partial = 0  # where the incomplete sequence at its end begins
         self._in_line = False  # a part of the line is drawn
+        self._last = ""  # the character that REP repeats
+        self._charsets = "BB0"  # of G0 and G1, and which of them is in use
+        self._saved_charsets = self._charsets
 
     def feed(self, data: bytes) -> None:
         """Render bytes. An incomplete line is held back, up to a limit."""
@@ -413,7 +528,12 @@ class Renderer:
             self._in_line = True
 
     def _at_empty_line(self) -> bool:
-        return not self._alternate and not self._in_line and self._screen.at_empty_line()
+        plain = self._screen.autowrap and not self._draws_lines()
+        return plain and not self._alternate and not self._in_line and self._screen.at_empty_line()
+
+    def _draws_lines(self) -> bool:
+        """Whether characters are DEC special graphics."""
+        return self._charsets[int(self._charsets[2])] == "0"
 
     def _newline(self) -> None:
         self._in_line = False
@@ -435,27 +555,66 @@ class Renderer:
             self._token(token)
 
     def _token(self, token: re.Match[str]) -> None:
+        last, self._last = self._last, ""
         if token["final"] and token["private"]:
-            if _ALTERNATE_SCREEN.intersection(token["args"].split(";")) and token["final"] in "hl":
-                self._alternate = token["final"] == "h" and not self._keep_alternate
+            self._set_private_modes(token["args"].split(";"), token["final"])
+        elif token["final"] in ("h", "l") and 4 in _numbers(token["args"]):
+            self._screen.inserting = token["final"] == "h"
         elif token[0] == _RESIZE:
             self._screen.resize(self._widths.popleft())
-        elif self._alternate:
-            return
-        elif token["final"] in ("H", "f"):
+        elif token["escape"] and token["escape"][0] in "()":
+            which, name = "()".index(token["escape"][0]), token["escape"][1:]
+            self._charsets = f"{self._charsets[:which]}{name}{self._charsets[which + 1 :]}"
+        elif token["c0"] in _SHIFTS:
+            self._charsets = self._charsets[:2] + _SHIFTS[token["c0"]]
+        elif not self._alternate:
+            self._draw_token(token, last)
+
+    def _draw_token(self, token: re.Match[str], last: str) -> None:
+        screen = self._screen
+        if token["final"] in ("H", "f"):
             row, column = (*_numbers(token["args"]), None, None)[:2]
-            self._screen.address(row or 1, (column or 1) - 1)
+            screen.address(row or 1, (column or 1) - 1)
         elif token["final"] == "K" and _numbers(token["args"])[0] == 2:
-            self._screen.erase_row()
+            screen.erase_row()
         elif token["text"]:
-            self._screen.apply_address()
-            self._screen.draw(token["text"])
+            self._last = token["text"][-1]
+            screen.apply_address()
+            screen.draw(token["text"].translate(SPECIAL_GRAPHICS) if self._draws_lines() else token["text"])
+        elif token["final"] == "b" and last:
+            count = min(_numbers(token["args"])[0] or 1, screen.width * _REACH_ROWS)
+            screen.draw(last.translate(SPECIAL_GRAPHICS) * count if self._draws_lines() else last * count)
+        elif (token["escape"] or token["final"]) in _SAVE_AND_RESTORE:
+            self._save_or_restore(restore=(token["escape"] or token["final"]) in "8u")
+        elif token["escape"] in _ESCAPES:
+            screen.apply_address()
+            _ESCAPES[token["escape"]](screen)
         elif token["c0"] in _C0:
-            self._screen.apply_address()
-            _C0[token["c0"]](self._screen)
+            screen.apply_address()
+            _C0[token["c0"]](screen)
         elif token["final"] in _CSI:
+            screen.apply_address()
+            _CSI[token["final"]](screen, _numbers(token["args"])[0])
+
+    def _set_private_modes(self, numbers: list[str], final: str) -> None:
+        if final not in "hl":
+            return
+        if "7" in numbers:
+            self._screen.autowrap = final == "h"
+        if "1048" in numbers and not self._alternate:
+            self._save_or_restore(restore=final == "l")
+        if _ALTERNATE_SCREEN.intersection(numbers):
+            self._alternate = final == "h" and not self._keep_alternate
+
+    def _save_or_restore(self, *, restore: bool) -> None:
+        """Save or restore the cursor and the character sets (DECSC, DECRC)."""
+        if restore:
+            self._charsets = self._saved_charsets
+            self._screen.restore_cursor()
+        else:
+            self._saved_charsets = self._charsets
             self._screen.apply_address()
-            _CSI[token["final"]](self._screen, _numbers(token["args"])[0])
+            self._screen.save_cursor()
 
 
 def _without_strings(text: str) -> str:
@@ -488,12 +647,24 @@ def _erase_in_display(screen: UnboundedScreen, how: int | None) -> None:
         screen.erase_below()
 
 
+def _repeat(move: Callable[[], None], count: int | None) -> None:
+    for _ in range(min(count or 1, _MAX_TABS)):
+        move()
+
+
 _C0: dict[str, Callable[[UnboundedScreen], None]] = {
     "\b": lambda screen: screen.to_column(screen.column() - 1),
     "\t": UnboundedScreen.tab,
     "\r": lambda screen: screen.to_column(0),
-    "\v": UnboundedScreen.newline,
-    "\f": UnboundedScreen.newline,
+    "\v": UnboundedScreen.index,
+    "\f": UnboundedScreen.index,
+}
+_SHIFTS = {"\x0e": "1", "\x0f": "0"}
+_SAVE_AND_RESTORE = ("7", "8", "s", "u")
+_ESCAPES: dict[str, Callable[[UnboundedScreen], None]] = {
+    "D": UnboundedScreen.index,
+    "E": UnboundedScreen.newline,
+    "M": lambda screen: screen.up(1),
 }
 _CSI: dict[str, Callable[[UnboundedScreen, int | None], None]] = {
     "A": lambda screen, n: screen.up(n or 1),
@@ -505,5 +676,9 @@ _CSI: dict[str, Callable[[UnboundedScreen, int | None], None]] = {
     "K": _erase_in_line,
     "P": lambda screen, n: screen.delete(n or 1),
     "@": lambda screen, n: screen.insert(n or 1),
+    "I": lambda screen, n: _repeat(screen.tab, n),
     "X": lambda screen, n: screen.erase(screen.column(), screen.column() + (n or 1)),
+    "Z": lambda screen, n: _repeat(screen.back_tab, n),
+    "`": lambda screen, n: screen.to_column((n or 1) - 1),
+    "a": lambda screen, n: screen.to_column(screen.column() + (n or 1)),
 }

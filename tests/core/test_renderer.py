@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wcwidth import wcwidth
 
 from ptyctl.core.renderer import Renderer, WidthHistory, render
+from ptyctl.core.screen import ScreenModel
 
 MORE = b" --More-- "
 ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
@@ -43,11 +45,75 @@ ERASE = b"\b" * 10 + b" " * 10 + b"\b" * 10
         (b"old\x1b[5;1Hnew\x1b[5;2Hot\x1b[6;1Hmore", "old\nnot\nmore"),
         (b"\x1b[1;1H\x1b[2Ka\x1b[2;1H\x1b[2Kb\x1b[1;1H\x1b[2Kc", "a\nb\nc"),
         (b"one\r\n-- MORE --\x1b[24;1H\x1b[2K\x1b[24;1Htwo\r\n", "one\ntwo\n"),
+        (b"ab\x1b7cd\r\n\x1b8X\r\n", "abXd\n"),
+        (b"one\x1b7\x1b[24;1Hstatus\x1b8 more\r\nnext\r\n", "one more\nnext\n\nstatus"),
+        (b"abc\b\b\x1b[4hX\x1b[4lY\r\n", "aXYc\n"),
+        (b"-\x1b[5b\r\n", "------\n"),
+        (b"-\r\x1b[5b\r\n", "-\n"),
+        (b"ab\x1bDc\x1bEd\x1bMe\r\n", "ab\n ec\nd"),
+        (b"ab\vc\fd\r\n", "ab\n  c\n   d\n"),
+        (b"a\tb\r\x1b[3CX\r\n", "a  X    b\n"),
+        (b"a\tb\x1b[ZX\x1b[2IY\r\n", "a\tX\t\tY\n"),
+        ("日本\x1b[3D_\r\n".encode(), " _本\n"),
+        ("日\u0301x\r\n".encode(), "日\u0301x\n"),
+        ("\U0001f469\u200d\U0001f467x\b\b!\r\n".encode(), " !x\n"),
+        ("a\x1b[C\u0301b\r\n".encode(), "a \u0301b\n"),
+        (b"\x1b(0lqk\x1b(B q\r\n", "┌─┐ q\n"),
+        (b"\x1b(0lqk\r\nx\x1b(Bq\r\n", "┌─┐\n│q\n"),
+        (b"\x1b)0\x0elqk\r\nxxx\x0f\r\nxxx\r\n", "┌─┐\n│││\nxxx\n"),
+        (b"\x1b7\x1b(0\x1b8q\r\n", "q\n"),
         (b"out\r\n\x1b[24;1H\x1b[?25h\x1b[24;1H\x1b[2Ksw1# \x1b[24;6H\x1b[?25h", "out\nsw1# "),
     ],
 )
 def test_render_examples(raw: bytes, text: str) -> None:
     assert render(raw, 80) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\x1b[?7labcdefghijkl\r\nnext", "abcdefghil\nnext"),
+        (b"\x1b[?7labcdefghijkl\x1b[?7hm\r\nabcdefghijkl", "abcdefghilm\nabcdefghijkl"),
+        ("123456789日x\r\n".encode(), "123456789日x\n"),
+        ("123456789日x\x1b[A\rX".encode(), "X23456789日x"),
+        ("\x1b[?7l123456789日x\r\n".encode(), "123456789x\n"),
+        (b"abcdefghij\t!\r\n", "abcdefghij\t!\n"),
+        (b"abcdefghijKL\x1b[A\r\x1b[@_\r\n", "_abcdefghiKL\n"),
+        (b"abcdefghijKL\x1b[A\r\x1b[PX\r\n", "Xcdefghij KL\n"),
+    ],
+)
+def test_render_at_end_of_row_of_ten_columns(raw: bytes, text: str) -> None:
+    assert render(raw, 10) == text
+
+
+FEATURES = st.sampled_from(
+    [
+        *(b"a", b"bcd", "日".encode(), "e\u0301".encode(), "\u0301".encode(), "\U0001f469\u200d".encode(), b"q~", b" "),
+        *(b"\r\n", b"\r", b"\b", b"\t", b"\v", b"\f", b"\x0e", b"\x0f", b"\x1b(0", b"\x1b(B", b"\x1b)0"),
+        *(b"\x1b7", b"\x1b8", b"\x1b[s", b"\x1b[u", b"\x1b[4h", b"\x1b[4l", b"\x1b[3b", b"\x1bD", b"\x1bE"),
+        *(b"\x1b[?7l", b"\x1b[?7h", b"\x1b[C", b"\x1b[3D", b"\x1b[2G", b"\x1b[A", b"\x1b[K", b"\x1b[1K", b"\x1b[2X"),
+        *(b"\x1b[2P", b"\x1b[2@", b"\x1b[J", b"\x1b[I", b"\x1b[Z", b"\x1b[4`", b"\x1b[2a", b"\x1b[?25l"),
+    ]
+)
+
+
+def columns_of(line: str) -> str:
+    """Expand tabs by columns, and drop combining marks at the begin, as the screen does; plain lines keep both."""
+    shown, column = "", 0
+    for character in line:
+        if not column and wcwidth(character) == 0:
+            continue
+        size = 8 - column % 8 if character == "\t" else max(wcwidth(character), 0)
+        shown, column = shown + (" " * size if character == "\t" else character), column + size
+    return shown.rstrip(" ")
+
+
+@given(st.lists(FEATURES, max_size=40))
+def test_text_equals_the_rows_of_the_screen(pieces: list[bytes]) -> None:
+    model, data = ScreenModel(500, 60), b"\x1b7" + b"".join(pieces)
+    model.feed(data)
+    rows = [*map(columns_of, render(data, 500).split("\n"))]
+    assert rows + [""] * (60 - len(rows)) == list(model.snapshot().rows)
 
 
 def test_render_alternate_includes_alternate_screen() -> None:

@@ -3,7 +3,8 @@
 `ScreenModel` (`model.py`) is the entry point. It tokenizes bytes (`parser.py`), applies them (`dispatch.py`) to an `Emulator`
 (`emulator.py`, cells in `cells.py`, SGR in `attributes.py`, modes in `modes.py`) and answers queries (`query_responses.py`).
 Results leave as a `ScreenSnapshot` (`snapshot.py`) or as bytes for another terminal (`redraw.py`). `fast_forward.py` finds
-input that need not be drawn. Imports `ptyctl.core.control_sequences`, pyte and wcwidth only.
+input that need not be drawn. Imports `ptyctl.core.control_sequences`,
+`ptyctl.core.character_sets`, pyte and wcwidth only.
 """
 
 from .model import ScreenModel

@@ -18,6 +18,8 @@ import pyte
 from pyte.charsets import LAT1_MAP, VT100_MAP
 from pyte.screens import Margins
 
+from ptyctl.core.character_sets import SPECIAL_GRAPHICS
+
 from . import modes
 from .attributes import PLAIN, Style, restyled
 from .cells import BLANK, FIRST_CLUSTER, STUB, Clusters, Grid, Interned, width
@@ -29,9 +31,6 @@ DEFAULT_STYLE = "\0"
 _MAX_INTERNED = 4096
 _MAX_RESPONSES = 64
 
-#: DEC special graphics (VT220 manual, table 2-4). pyte's table is that of the Linux console: it also maps `+,-.` to arrows, and
-#: `h` to a shade instead of the symbol for newline.
-SPECIAL_GRAPHICS = {code: VT100_MAP[code] for code in range(0x60, 0x7F)} | {ord("_"): " ", ord("h"): "\u2424"}
 _ASCII_PARTS = re.compile("[ -~]+|[^ -~]+")
 #: Placeholder among cells for a character that may join another one or is never drawn.
 _SPECIAL = "\1"
