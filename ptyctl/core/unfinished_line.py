@@ -23,12 +23,13 @@ class UnfinishedLine:
         raw: the raw offset of the output when the first byte was typed.
         entered_raw: the raw offset when a user last ended a line; -1 if none was ended since `clear`.
         entered_by: the task that ended it.
+        interrupted: whether Ctrl-C ended it.
     """
 
     def __init__(self) -> None:
         self.raw = self.entered_raw = -1
         self.entered_by: str | None = None
-        self._keys = False
+        self.interrupted = self._keys = False
         self._tasks: dict[str | None, int] = {}
         self._pasting = False
         self._partial = b""
@@ -87,6 +88,7 @@ class UnfinishedLine:
             self._begin(task, raw)
         elif (token in _ENTER and not self._pasting) or (token == _CTRL_C):
             self._end(task, raw, command)
+            self.interrupted = token == _CTRL_C
         elif token == _CTRL_U and (command or not self.keys):
             self._reset()
         elif token in _BACKSPACE and not self.keys and not self._pasting:
@@ -108,6 +110,7 @@ class UnfinishedLine:
 
     def _end(self, task: str | None, raw: int, command: bool) -> None:
         self._reset()
+        self.interrupted = False
         if not command:
             self.entered_raw, self.entered_by = raw, task
 

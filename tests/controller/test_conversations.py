@@ -181,10 +181,27 @@ async def test_shell_end_ends_the_dialogue(pty: Pty) -> None:
     assert (reply["error"], reply["exit_reason"], reply["failed_step"]) == ("eof", "eof", 0)
 
 
-async def test_waiting_call_does_not_block_reads_and_interrupts(pty: Pty) -> None:
-    begun = await pty.good("pty_exec_interactive", cmd="sleep 60")
+async def test_expect_send_after_the_program_has_ended_sends_nothing(pty: Pty) -> None:
+    begun = await pty.good("pty_exec_block", cmd="echo 'Continue?'")
+    await pty.prompt(begun["resume_cursor"])
+    reply = await pty.call("pty_expect_send", expect="Continue?", send="touch SENT\n", from_cursor=0, timeout_ms=50)
+    assert (reply["error"], reply["sent"]) == ("timeout", False)
+    begun = await pty.good("pty_exec_interactive", cmd="read x; echo 'Continue?'")
     waiting = asyncio.create_task(
-        pty.call("pty_expect_send", expect="^C", send="echo sent\n", from_cursor=begun["resume_cursor"], timeout_ms=PATIENCE_MS)
+        pty.call("pty_expect_send", expect="never", send="touch SENT\n", from_cursor=0, timeout_ms=PATIENCE_MS)
+    )
+    await pty.good("pty_send", data="x\n")
+    reply = await waiting
+    assert (reply["sent"], "the program ended" in reply["message"]) == (False, True)
+
+
+async def test_waiting_call_does_not_block_reads_and_interrupts(pty: Pty) -> None:
+    begun = await pty.good(
+        "pty_exec_interactive", cmd="sh -c 'trap \"echo caught; read x; exit 130\" INT; echo ready; sleep 60'"
+    )
+    await pty.good("pty_wait_for", match="ready", from_cursor=begun["resume_cursor"], timeout_ms=PATIENCE_MS)
+    waiting = asyncio.create_task(
+        pty.call("pty_expect_send", expect="caught", send="sent\n", from_cursor=begun["resume_cursor"], timeout_ms=PATIENCE_MS)
     )
     assert (await pty.good("pty_status"))["mode"] == "interactive"
     await pty.good("pty_read_spool", from_cursor=0)

@@ -87,3 +87,29 @@ async def test_exec_while_an_entered_command_begins_is_busy(open_session: Open) 
     with refused(ErrorCode.BUSY, "sleep 30"):
         await execute(bash, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
     await write(bash, "a", key="ctrl_c")
+
+
+async def test_exec_at_a_program_whose_first_prompt_is_late_waits_for_it(open_session: Open) -> None:
+    program = "sleep 1.5; while printf 'dev1# ' && read line; do echo ran $line; done"
+    device = await open_session(command=("python3", "-c", f"import os; os.execvp('sh', ['sh', '-c', {program!r}])"))
+    replies = [await execute(device, cmd=cmd, timeout_ms=PATIENCE_MS) for cmd in ("one", "two")]
+    assert [(reply.stdout, reply.done_reason) for reply in replies] == [("ran one\n", "prompt"), ("ran two\n", "prompt")]
+
+
+async def test_exec_at_a_program_that_prints_nothing_is_refused_unless_the_end_is_given(open_session: Open) -> None:
+    cat = await open_session(command=("cat",))
+    with refused(ErrorCode.BUSY, "no prompt") as caught:
+        await execute(cat, cmd="one", timeout_ms=PATIENCE_MS)
+    assert caught.value.details == {"reason": "no_prompt"}
+    assert (await execute(cat, cmd="one", until_idle_ms=100, timeout_ms=PATIENCE_MS)).stdout == "one\n"
+
+
+async def test_terminal_query_before_the_first_prompt_is_answered(open_session: Open) -> None:
+    program = (
+        "import os,sys,tty; tty.setraw(0); os.write(1, b'\\x1b[6n'); reply = b''\n"
+        "while not reply.endswith(b'R'): reply += os.read(0, 1)\n"
+        "os.system('stty sane'); print('dev1# ', end='', flush=True)\n"
+        "for line in sys.stdin: print('ran', line, end='dev1# ', flush=True)"
+    )
+    device = await open_session(command=("python3", "-c", program))
+    assert (await execute(device, cmd="one", timeout_ms=PATIENCE_MS)).stdout == "ran one\n"

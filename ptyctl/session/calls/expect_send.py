@@ -11,7 +11,7 @@ from ptyctl.session.io.gate import Writer
 from ptyctl.session.runs.run import Run
 from ptyctl.session.session import Session
 
-from .expect import Expectation, ExpectWait, expectation, match_reply, timeout_reply
+from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
 from .pty_calls import begin, output_cursor, until_idle, wait_seconds
 
 #: How long the mode may take to become idle after the end of a run (seconds).
@@ -19,13 +19,23 @@ _IDLE_WAIT_S = 2.0
 
 
 async def expect_send(session: Session, request: PtyExpectSend) -> PtyReply:
-    """Wait for a match and send the text at once, before any waiting write. Other readers and writers continue meanwhile."""
+    """Wait for a match and send the text at once, before any waiting write. Other readers and writers continue meanwhile.
+
+    Only output of the current program can match: what an earlier one asked no longer waits for an answer.
+    """
     expected = expectation(request.expect_type, request.expect, "expect")
     writer = Writer(request.task_id, sensitive=request.sensitive)
     session.gate.check(writer)
-    match = await _answer(session, expected, request.from_cursor, request.send, writer, wait_seconds(request.timeout_ms))
+    if request.from_cursor > session.stream.spool_end:
+        raise past_the_end(request.from_cursor, session.stream.spool_end)
+    program, cursor = session.runs.current, request.from_cursor
+    if expected.kind != "prompt":
+        cursor = max(cursor, _current_output(session))
+    match = await _answer(session, expected, cursor, request.send, writer, wait_seconds(request.timeout_ms), program)
     if match is None:
-        return timeout_reply(session, "the expected text").model_copy(update={"sent": False})
+        ended = program is not None and program.ended and session.stream.ended is None
+        what = "the program ended, and the expected text" if ended else "the expected text"
+        return timeout_reply(session, what).model_copy(update={"sent": False})
     return match_reply(session, match, expected).model_copy(update={"sent": True})
 
 
@@ -41,6 +51,14 @@ async def exec_interactive_expect(session: Session, request: PtyExecInteractiveE
     return await dialogue.finished()
 
 
+def _current_output(session: Session) -> int:
+    """Return where the output of the current program begins; without a run, the end of the last one's."""
+    program, last = session.runs.current, session.blocks.latest()
+    if program is not None:
+        return program.spool_begin or 0
+    return 0 if last is None else last.spool_end or 0
+
+
 async def _answer(
     session: Session,
     expected: Expectation,
@@ -52,7 +70,8 @@ async def _answer(
 ) -> MatchRange | None:
     """Type `text` when the expectation is met; return the match, or None if nothing was typed.
 
-    A question of a `program` is not answered after its end: the answer would be a command to the shell.
+    A question of a `program` is not answered after its end, and none at the prompt of a shell with marks: the answer would be a
+    command to the shell.
 
     Raises:
         PtyctlError: why the text could not be typed.
@@ -61,7 +80,8 @@ async def _answer(
 
     def on_match(match: MatchRange) -> None:
         nonlocal sent, error
-        if program is not None and program.ended and expected.kind != "prompt":
+        at_prompt = program.ended if program is not None else session.selector.has_marks and session.runs.current is None
+        if at_prompt and expected.kind != "prompt":
             return
         try:
             session.gate.type_now(text, writer)

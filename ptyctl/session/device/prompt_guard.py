@@ -126,6 +126,9 @@ class PromptGuard:
             raise self.refusal("half_typed")  # without a terminal nothing can delete it
         line, learned = terminal.last_line(), terminal.prompt.learned
         returned = has_marks and stream.shell_returned_raw >= typed.entered_raw
+        if typed.empty and typed.interrupted and has_marks:  # fish sends no mark for the prompt after Ctrl-C
+            typed.clear()
+            return
         if typed.empty and (returned if has_marks else not terminal.expects_prompt or self._at_shell_prompt(line)):
             typed.clear()
             return
@@ -188,7 +191,7 @@ class PromptGuard:
             # fish sends no mark for a prompt after Ctrl-C, and an empty line editor need not show a new one
             if marked() and (stream.line_feeds > line_feeds or terminal.last_line() == learned):
                 return True
-        return False
+        return marked() and terminal.line_editor_active()
 
     # Both
 
