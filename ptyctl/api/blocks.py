@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from .model import Id, Reply, Text
+from .model import Id, Reply, Text, Unlisted
 from .pty import PtyReplyBase, PtyRequest
 
 BlockOrigin = Literal["exec", "interactive", "typed"]
@@ -51,10 +51,17 @@ class Block(Reply):
 
 
 class BlocksSince(PtyRequest):
-    """blocks_since: blocks that began or ended since a cursor."""
+    """blocks_since: blocks that began or ended since a cursor, or the last ones."""
 
     cursor: int = Field(default=0, ge=0)
     limit: int = Field(default=50, ge=1, le=1000)
+    last: int | None = Field(default=None, ge=1, le=1000)
+
+    @model_validator(mode="after")
+    def _check_range(self) -> Self:
+        if self.last is not None and self.cursor:
+            raise ValueError("give cursor or last, not both")
+        return self
 
 
 class BlocksGet(PtyRequest):
@@ -78,21 +85,30 @@ class BlocksSearch(PtyRequest):
     query: Text = Field(min_length=1)
     regex: bool = False
     block_id: Id | None = None
-    cmd: Text | None = Field(default=None, description="a part of the command")
+    cmd: Text | None = None
     status: BlockStatus | None = None
-    since_ts: int | None = None
-    until_ts: int | None = None
+    since_ts: Annotated[int | None, Unlisted] = None
+    until_ts: Annotated[int | None, Unlisted] = None
     limit: int = Field(default=50, ge=1, le=1000)
+    newest_first: bool = False
+    context: int = Field(default=0, ge=0, le=20)
+    from_cursor: int | None = Field(default=None, ge=0)
 
 
 class Hit(Reply):
-    """A matching line. `line` counts from 1 within the block; `offset` is the match's byte offset in the spool."""
+    """A matching line. `line` counts from 1 within the block; `offset` is the match's byte offset in the spool.
+
+    Attributes:
+        before, after: the adjacent lines of the block, with `context`.
+    """
 
     block_id: str
     seq: int
     line: int
     offset: int
     text: str
+    before: list[str] | None = None
+    after: list[str] | None = None
 
 
 class BlocksReply(PtyReplyBase):

@@ -6,25 +6,24 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import Id, Reply, Request, check_fields
+from .model import Addressed, Id, Reply, check_fields
 from .session import Dimension, Expect, Pace
 
 Action = Literal["resize", "expect", "get", "mode", "save", "pace"]
 #: The fields of each action: required and optional ones.
 _ACTIONS = {
-    "resize": ("session_id cols rows", ""),
-    "expect": ("session_id expect", ""),
-    "get": ("session_id", ""),
-    "mode": ("session_id mode", ""),
-    "save": ("session_id", ""),
-    "pace": ("session_id", "chars_per_s line_delay_ms"),
+    "resize": ("cols rows", ""),
+    "expect": ("expect", ""),
+    "get": ("", ""),
+    "mode": ("mode", ""),
+    "save": ("", ""),
+    "pace": ("", "chars_per_s line_delay_ms"),
 }
 
 
-class ConfigRequest(Request):
+class ConfigRequest(Addressed):
     """Change one setting of a session, or get them all."""
 
-    session_id: Id
     action: Action
     cols: Dimension | None = None
     rows: Dimension | None = None
@@ -32,11 +31,11 @@ class ConfigRequest(Request):
     mode: Id | None = None
     chars_per_s: float | None = Field(default=None, gt=0)
     line_delay_ms: int | None = Field(default=None, ge=0, le=60_000)
-    task_id: Id | None = None
 
     @model_validator(mode="after")
     def _check_action(self) -> Self:
-        check_fields(self, self.action, *_ACTIONS[self.action])
+        required, optional = _ACTIONS[self.action]
+        check_fields(self, self.action, required, f"session_id conversation_id client_id {optional}")
         return self
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from .io import MAX_WAIT_MS
-from .model import Id, Reply, Request, SystemText, Text, Value
+from .model import Addressed, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -18,7 +18,7 @@ DoneReason = Literal[
 ]
 
 
-class RcMode(Value):
+class RcMode(RequestPart):
     """Whether a printed marker gives the exit code. `auto`: if the far end was detected to be a POSIX shell."""
 
     enabled: Literal["auto", True, False] = "auto"
@@ -26,7 +26,7 @@ class RcMode(Value):
     marker_suffix: str | None = Field(default=None, min_length=1, max_length=64)
 
 
-class Response(Value):
+class Response(RequestPart):
     """An automatic answer: `send` is typed each time the output matches `match`."""
 
     match: str = Field(min_length=1)
@@ -34,25 +34,26 @@ class Response(Value):
     sensitive: bool = False
 
 
-class ExecRequest(Request):
+class ExecRequest(Addressed):
     """Run `cmd`, or the configuration lines `lines`, or wait again for the run `block_id`."""
 
-    session_id: Id
     cmd: SystemText | None = None
     lines: tuple[SystemText, ...] | None = Field(default=None, min_length=1, description="config lines, each checked")
-    block_id: Id | None = Field(default=None, description="wait again for a running command")
-    timeout_ms: int = Field(default=DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"of this call, at most {MAX_WAIT_MS}")
+    block_id: Id | None = Field(default=None, description="wait again")
+    timeout_ms: int = Field(default=DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(default=None, ge=1)
     until_regex: str | None = None
-    rc_mode: RcMode | None = None
-    expect: Expect | None = None
-    responses: tuple[Response, ...] | None = Field(default=None, description="each sent whenever its match appears")
+    rc_mode: Annotated[RcMode | None, Unlisted] = None
+    expect: Annotated[Expect | None, Unlisted] = None
+    responses: tuple[Response, ...] | None = Field(default=None, description="sent whenever match appears")
     mode: Id | None = None
     on_error: Literal["stop", "continue"] | None = None
     parse: bool | None = None
     max_output_bytes: int = Field(default=DEFAULT_MAX_OUTPUT_BYTES, ge=256)
     cancel_after_ms: int | None = Field(default=None, ge=1)
-    task_id: Id | None = None
+    grep: str | None = Field(default=None, description="return only lines that match this RE2 pattern")
+    grep_context: int = Field(default=0, ge=0, le=100, description="lines around each")
+    from_cursor: Cursor | None = Field(default=None, description="with block_id: next_cursor; returns only what is new")
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
@@ -61,6 +62,12 @@ class ExecRequest(Request):
             raise ValueError(f"give exactly one of cmd, lines and block_id, not {' and '.join(given) or 'none'}")
         if self.mode is not None and self.block_id is not None:
             raise ValueError("mode goes with cmd or lines")
+        if self.from_cursor is not None and self.block_id is None:
+            raise ValueError("from_cursor goes with block_id")
+        if self.grep is None and self.grep_context:
+            raise ValueError("grep_context goes with grep")
+        if self.parse and (self.grep is not None or self.from_cursor is not None):
+            raise ValueError("parse needs the whole output, without grep and from_cursor")
         if self.on_error is not None and self.lines is None:
             raise ValueError("on_error goes with lines")
         if self.until_idle_ms is not None and self.until_idle_ms > min(self.timeout_ms, MAX_WAIT_MS):
@@ -83,6 +90,7 @@ class ExecReply(Reply):
         cursor: begin of the run's text in the spool; `next_cursor` is its end.
         duration_ms: time since the command was sent.
         timed_out: the run continues; wait again with `block_id`.
+        grep_count: number of lines that match `grep`.
     """
 
     stdout: str
@@ -100,6 +108,7 @@ class ExecReply(Reply):
     next_cursor: str
     output_truncated: bool = False
     omitted_bytes: int | None = None
+    grep_count: int | None = None
     mode: str | None = None
     pages: int | None = None
     parsed: list[dict[str, object]] | None = None

@@ -11,7 +11,7 @@ from .blocks import Block, BlocksReply, BlocksSearch, BlocksSince, BlockStatus, 
 from .config import ConfigRequest, ResizeReply
 from .controller import Controller
 from .exec import DEFAULT_EXEC_TIMEOUT_MS, DEFAULT_MAX_OUTPUT_BYTES, ExecReply, ExecRequest, RcMode, Response
-from .io import Encoding, InputHints, IoRequest, ReadReply, ScreenReadReply, WriteReply
+from .io import DEFAULT_WAIT_MS, Encoding, InputHints, IoRequest, ReadReply, ResponseReply, ScreenReadReply, WriteReply
 from .model import Request
 from .operator import WatchItem, WatchRequest
 from .pty import PtyReplyBase, PtyRequest, decode_error
@@ -175,6 +175,8 @@ class SessionHandle:
         parse: bool | None = None,
         max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
         cancel_after_ms: int | None = None,
+        grep: str | None = None,
+        grep_context: int = 0,
         task_id: str | None = None,
     ) -> ExecReply:
         """Run a command and wait until it ends or `timeout_ms` has passed.
@@ -191,6 +193,8 @@ class SessionHandle:
             parse: return the output as objects too, in `parsed`.
             max_output_bytes: longer output is cut in the middle.
             cancel_after_ms: interrupt the command after this time.
+            grep: return only lines that match this RE2 pattern.
+            grep_context: number of lines before and after each match.
             task_id: replaces the handle's task for this call.
         """
         request = self._request(
@@ -206,6 +210,8 @@ class SessionHandle:
             parse=parse,
             max_output_bytes=max_output_bytes,
             cancel_after_ms=cancel_after_ms,
+            grep=grep,
+            grep_context=grep_context,
             task_id=task_id,
         )
         return await self.controller.exec(request)
@@ -220,9 +226,12 @@ class SessionHandle:
         parse: bool | None = None,
         max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
         cancel_after_ms: int | None = None,
+        grep: str | None = None,
+        grep_context: int = 0,
+        from_cursor: str | None = None,
         task_id: str | None = None,
     ) -> ExecReply:
-        """Wait again for a running command; see `exec` for the parameters."""
+        """Wait again for a running command; see `exec` for the parameters. `from_cursor` returns only what is new since."""
         request = self._request(
             ExecRequest,
             block_id=block_id,
@@ -232,6 +241,9 @@ class SessionHandle:
             parse=parse,
             max_output_bytes=max_output_bytes,
             cancel_after_ms=cancel_after_ms,
+            grep=grep,
+            grep_context=grep_context,
+            from_cursor=from_cursor,
             task_id=task_id,
         )
         return await self.controller.exec(request)
@@ -248,6 +260,52 @@ class SessionHandle:
         request = self._request(IoRequest, action="write", key=key, task_id=task_id)
         return WriteReply.of(await self.controller.io(request))
 
+    async def send(
+        self,
+        data: str | None = None,
+        *,
+        key: str | None = None,
+        sensitive: bool | None = None,
+        until_regex: str | None = None,
+        until_any: Sequence[str] | None = None,
+        until_idle_ms: int | None = None,
+        timeout_ms: int = DEFAULT_WAIT_MS,
+        repeat_ms: int | None = None,
+        input_hints: InputHints | None = None,
+        task_id: str | None = None,
+    ) -> ResponseReply:
+        """Type text or press a key, and wait for the response. The next `read` continues after it.
+
+        Args:
+            data: the text.
+            key: a key by name, instead of `data`.
+            sensitive: keep only the length of the input in the transcript.
+            until_regex: wait for this RE2 pattern. It does not match in the echo of a line.
+            until_any: wait for one of these patterns; `match_index` of the reply tells which matched.
+            until_idle_ms: wait until there is no output for this time.
+            timeout_ms: maximum wait. Without another condition, wait until the response pauses.
+            repeat_ms: type again at this interval until a pattern matches.
+            input_hints: patterns of questions, for `waiting_for_input`.
+            task_id: replaces the handle's task for this call.
+        """
+        request = self._request(
+            IoRequest,
+            action="write",
+            data=data,
+            key=key,
+            sensitive=sensitive,
+            until_regex=until_regex,
+            until_any=until_any,
+            until_idle_ms=until_idle_ms,
+            timeout_ms=timeout_ms,
+            repeat_ms=repeat_ms,
+            input_hints=input_hints,
+            task_id=task_id,
+        )
+        reply = ResponseReply.of(await self.controller.io(request))
+        self.cursor = reply.next_cursor
+        return reply
+
     async def read(
         self,
         *,
@@ -257,6 +315,7 @@ class SessionHandle:
         max_bytes: int | None = None,
         max_lines: int | None = None,
         until_regex: str | None = None,
+        until_any: Sequence[str] | None = None,
         include_match: bool | None = None,
         until_idle_ms: int | None = None,
         input_hints: InputHints | None = None,
@@ -271,6 +330,7 @@ class SessionHandle:
             max_bytes: maximum size of the chunk.
             max_lines: maximum number of lines, with mode `tail`.
             until_regex: wait for this RE2 pattern.
+            until_any: wait for one of these patterns; `match_index` tells which matched.
             include_match: whether the chunk includes the match.
             until_idle_ms: wait until there is no output for this time.
             input_hints: patterns of questions, for `waiting_for_input`.
@@ -286,6 +346,7 @@ class SessionHandle:
                 max_bytes=max_bytes,
                 max_lines=max_lines,
                 until_regex=until_regex,
+                until_any=until_any,
                 include_match=include_match,
                 until_idle_ms=until_idle_ms,
                 input_hints=input_hints,

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import Id, Reply, Request, Text, Value, check_fields
+from .model import Addressed, Reply, RequestPart, Text, check_fields
 
 Encoding = Literal["utf-8", "base64"]
 IoAction = Literal["write", "read"]
@@ -14,54 +14,80 @@ IoAction = Literal["write", "read"]
 #: Longest wait of any call. Many MCP clients abandon a call after 60 s.
 MAX_WAIT_MS = 55_000
 DEFAULT_READ_BYTES = 65_536
+#: Wait of a call that gives no `timeout_ms`.
+DEFAULT_WAIT_MS = 15_000
 
-_READ = "mode cursor timeout_ms max_bytes max_lines until_regex include_match until_idle_ms input_hints encoding"
+#: Longest list of patterns in `until_any`.
+MAX_PATTERNS = 20
+
+_ADDRESS = "session_id conversation_id client_id"
+#: Fields that say what to wait for, and what to return.
+_WAIT = "mode timeout_ms max_bytes until_regex until_any include_match until_idle_ms input_hints encoding"
 #: Optional fields of each action.
-_ACTIONS = {"write": "data key encoding sensitive", "read": _READ}
+_ACTIONS = {
+    "write": f"{_ADDRESS} data key sensitive repeat_ms {_WAIT}",
+    "read": f"{_ADDRESS} cursor max_lines {_WAIT}",
+}
 #: What a mode returns, and the fields that it excludes.
 _EXCLUDED = {
-    "tail": ("is a snapshot", ("cursor", "until_regex", "include_match", "until_idle_ms")),
+    "tail": ("is a snapshot", ("cursor", "data", "key", "until_regex", "until_any", "include_match", "until_idle_ms")),
     "screen": ("shows the present screen", ("cursor", "max_bytes", "include_match", "encoding")),
-    "history": ("does not wait", ("until_regex", "include_match", "until_idle_ms", "input_hints")),
+    "history": (
+        "does not wait",
+        ("data", "key", "until_regex", "until_any", "include_match", "until_idle_ms", "input_hints"),
+    ),
 }
 
 
-class InputHints(Value):
+class InputHints(RequestPart):
     """RE2 patterns that indicate a question if they match at the end of a chunk."""
 
     wait_for_regexes: tuple[str, ...] = ()
 
 
-class IoRequest(Request):
-    """Write `data` or `key`, or read output."""
+class IoRequest(Addressed):
+    """Write `data` or `key`, and wait for the response if a condition is given; or read output."""
 
-    session_id: Id
     action: IoAction
     data: Text | None = Field(default=None, description="\\n is Enter")
     key: str | None = Field(default=None, max_length=256, description="enter, ctrl_c, up, f1, break, ...")
     encoding: Encoding | None = None
     sensitive: bool | None = Field(default=None, description="a secret: only its length is kept")
     mode: Literal["cursor", "tail", "screen", "history"] | None = None
-    cursor: str | None = Field(default=None, description="next_cursor of an earlier reply; without it, from now on")
+    cursor: str | None = Field(default=None, description="next_cursor of a reply; default: from now on")
     timeout_ms: int | None = Field(default=None, ge=0)
     max_bytes: int | None = Field(default=None, ge=1)
     max_lines: int | None = Field(default=None, ge=1)
     until_regex: str | None = None
+    until_any: tuple[str, ...] | None = Field(
+        default=None, min_length=1, max_length=MAX_PATTERNS, description="several; match_index tells which"
+    )
     include_match: bool | None = None
     until_idle_ms: int | None = Field(default=None, ge=1)
-    input_hints: InputHints | None = Field(default=None, description="what questions look like: sets waiting_for_input")
-    task_id: Id | None = None
+    input_hints: InputHints | None = Field(default=None, description="of questions: sets waiting_for_input")
+    repeat_ms: int | None = Field(default=None, ge=20, description="write again until a pattern matches")
+
+    @property
+    def waits(self) -> bool:
+        """Whether a write waits for the response."""
+        conditions = (self.timeout_ms, self.until_regex, self.until_any, self.until_idle_ms, self.mode)
+        return any(condition is not None for condition in conditions)
 
     @model_validator(mode="after")
     def _check_action(self) -> Self:
-        check_fields(self, self.action, "session_id", _ACTIONS[self.action])
+        check_fields(self, self.action, "", _ACTIONS[self.action])
         if self.action == "write" and (self.data is None) == (self.key is None):
             raise ValueError("write needs exactly one of data and key")
         if self.key is not None and self.encoding is not None:
             raise ValueError("encoding goes with data, not with key")
+        if self.until_regex is not None and self.until_any is not None:
+            raise ValueError("give until_regex or until_any, not both")
+        if self.repeat_ms is not None and self.until_regex is None and self.until_any is None:
+            raise ValueError("repeat_ms needs until_regex or until_any: it repeats until one matches")
         if self.max_lines is not None and self.mode != "tail":
             raise ValueError('max_lines needs mode "tail"')
         shows, excluded = _EXCLUDED.get(self.mode or "", ("", ()))
+        excluded = tuple(name for name in excluded if (name, self.action) != ("encoding", "write"))  # there it is that of data
         if given := [name for name in excluded if getattr(self, name) is not None]:
             raise ValueError(f'mode "{self.mode}" {shows} and takes no {", ".join(given)}')
         if self.mode == "history" and self.cursor is None:
@@ -81,6 +107,7 @@ class IoReply(Reply):
     buffer_start_cursor: str | None = None
     buffer_end_cursor: str | None = None
     matched: bool | None = None
+    match_index: int | None = None
     idle_reached: bool | None = None
     timed_out: bool | None = None
     eof: bool | None = None
@@ -115,6 +142,7 @@ class ReadResult(Reply):
     Attributes:
         next_cursor: the cursor for the next read.
         eof: the far end has ended, and there is no more output.
+        match_index: index in `until_any` of the pattern that matched.
         waiting_for_input: whether one of the given `input_hints` matches; None without hints.
     """
 
@@ -124,6 +152,7 @@ class ReadResult(Reply):
     idle_reached: bool
     timed_out: bool
     eof: bool
+    match_index: int | None = None
     waiting_for_input: bool | None = None
     notices: list[str] | None = None
 
@@ -147,6 +176,12 @@ class ReadReply(ReadResult):
     buffer_limit_bytes: int
     max_bytes_reached: bool | None = None
     message: str | None = None
+
+
+class ResponseReply(ReadReply):
+    """Reply of `write` with a condition: the number of bytes written, and what was received, the echo included."""
+
+    bytes_written: int
 
 
 class ScreenReadReply(ReadResult):

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from .errors import PtyctlError, invalid
 
@@ -42,6 +51,12 @@ HostName = Annotated[SystemText, AfterValidator(lambda host: _BRACKETED_IPV6.sub
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 #: An identifier, short enough to be repeated in an error message.
 Id = Annotated[Text, Field(min_length=1, max_length=256)]
+#: A cursor of the ptyctl_* tools: a string, or the same number.
+Cursor = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+
+
+#: Marks a field that the tools accept and their schemas leave out: few callers need it, and each field costs an agent context.
+Unlisted = WithJsonSchema({"unlisted": True})
 
 
 class Value(BaseModel):
@@ -50,7 +65,20 @@ class Value(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class Request(Value):
+class RequestPart(Value):
+    """Value in a request. Null counts as absent."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, data: Any) -> Any:
+        """Treat null as absent in every optional field: a client in strict mode sends all fields."""
+        if not isinstance(data, dict) or None not in data.values():
+            return data
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {name: value for name, value in data.items() if value is not None or name not in optional}
+
+
+class Request(RequestPart):
     """Arguments of one call."""
 
     @classmethod
@@ -64,6 +92,21 @@ class Request(Value):
             return cls.model_validate(arguments)
         except ValidationError as error:
             raise _invalid_request(error) from None
+
+
+class Addressed(Request):
+    """Base of the requests on one terminal: that of a conversation, or any open session."""
+
+    session_id: Id | None = None
+    conversation_id: Id | None = None
+    client_id: Annotated[Id, Unlisted] = "default"
+    task_id: Id | None = None
+
+    @model_validator(mode="after")
+    def _check_address(self) -> Self:
+        if (self.conversation_id is None) == (self.session_id is None):
+            raise ValueError("give conversation_id (a terminal of your own) or session_id (an open session), not both")
+        return self
 
 
 class Reply(BaseModel):

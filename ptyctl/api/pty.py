@@ -8,17 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from .errors import ErrorCode, PtyctlError
-from .io import MAX_WAIT_MS
-from .model import Id, Reply, Request, SystemText, Text, Value
+from .io import DEFAULT_WAIT_MS
+from .model import Addressed, Reply, RequestPart, SystemText, Text
 from .session import Dimension
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
 ExpectType = Literal["substring", "regex", "prompt"]
 ExitReason = Literal["prompt", "step_timeout", "eof", "cancelled"]
-Timeout = Annotated[int, Field(ge=0, description=f"how long this call waits, at most {MAX_WAIT_MS}")]
-Offset = Annotated[int, Field(ge=0, description="a byte offset into the spool: a resume_cursor, or 0 for all")]
+#: How long the call waits, at most MAX_WAIT_MS.
+Timeout = Annotated[int, Field(ge=0)]
+#: A byte offset into the spool: a resume_cursor, or 0 for all.
+Offset = Annotated[int, Field(ge=0)]
 
-DEFAULT_WAIT_MS = 15_000
 #: Tools that create a conversation's terminal on first use. For all others an unknown conversation is not_found.
 CREATING = frozenset({"pty_exec_block", "pty_exec_interactive", "pty_exec_interactive_expect", "pty_send"})
 
@@ -34,33 +35,23 @@ READING = frozenset(
 HISTORY = (READING - {"pty_status"}) | {"pty_close"}
 
 
-class PtyRequest(Request):
-    """Base of the pty_*, blocks_* and screen requests: names a conversation's own terminal, or any open session."""
+class PtyRequest(Addressed):
+    """Base of the pty_*, blocks_* and screen requests."""
 
     #: Name of the tool: the name of the class in snake case.
     TOOL: ClassVar[str]
-
-    conversation_id: Id | None = None
-    client_id: Id = "default"
-    session_id: Id | None = None
-    task_id: Id | None = None
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         cls.TOOL = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
-    @model_validator(mode="after")
-    def _check_address(self) -> Self:
-        if (self.conversation_id is None) == (self.session_id is None):
-            raise ValueError("give conversation_id (a terminal of your own) or session_id (an open session), not both")
-        return self
-
 
 class PtyExecBlock(PtyRequest):
-    """pty_exec_block: start a command."""
+    """pty_exec_block: start a command; with `wait_ms`, return its output and exit code once it has ended."""
 
     cmd: SystemText
     cwd: SystemText | None = None
+    wait_ms: int | None = Field(default=None, ge=0)
 
 
 class PtyExecInteractive(PtyRequest):
@@ -70,7 +61,7 @@ class PtyExecInteractive(PtyRequest):
     cwd: SystemText | None = None
 
 
-class ExpectStep(Value):
+class ExpectStep(RequestPart):
     """One step of a dialogue: wait for `expect`, then send `send` at once."""
 
     expect: Text
@@ -123,10 +114,17 @@ class PtyExpectSend(PtyRequest):
 
 
 class PtySend(PtyRequest):
-    """pty_send: type into the terminal."""
+    """pty_send: type into the terminal, or press a named key."""
 
-    data: Text
+    data: Text | None = None
+    key: str | None = Field(default=None, max_length=256)
     sensitive: bool = False
+
+    @model_validator(mode="after")
+    def _check_input(self) -> Self:
+        if (self.data is None) == (self.key is None):
+            raise ValueError("give exactly one of data and key")
+        return self
 
 
 class PtyCtrlC(PtyRequest):
@@ -237,6 +235,9 @@ class PtyReply(PtyReplyBase):
     sent: bool | None = None
     data: str | None = None
     data_b64: str | None = None
+    omitted_bytes: int | None = None
+    complete: bool | None = None
+    waiting_for_input: bool | None = None
     cursor: int | None = None
     mode: str | None = None
     active_session_id: str | None = None

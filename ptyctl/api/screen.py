@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from .io import DEFAULT_WAIT_MS
 from .model import Id, Reply
-from .pty import PtyReplyBase, PtyRequest
+from .pty import PtyReplyBase, PtyRequest, Timeout
 
 
 class PtyReadRaw(PtyRequest):
     """pty_read_raw: bytes exactly as they were received."""
 
-    from_offset: int = Field(default=0, ge=0, description="a byte offset into the raw output: a resume_offset, or 0")
+    from_offset: int = Field(default=0, ge=0)
     max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
 
 
 class PtyReadScreen(PtyRequest):
-    """pty_read_screen: the screen now, or at an earlier point."""
+    """pty_read_screen: the screen now, at an earlier point, or once it matches a pattern or has not changed for a time."""
 
     at: Annotated[int, Field(ge=0)] | Annotated[Id, Field(pattern=r"\D")] | None = Field(
-        default=None, description="as it was: a raw_offset, or the end of a block_id"
+        default=None, description="a raw_offset or block_id"
     )
-    attributes: bool = Field(default=False, description="also colours, bold, reverse ... of each row, in runs of columns")
+    attributes: bool = False
+    until_regex: str | None = None
+    until_idle_ms: int | None = Field(default=None, ge=1)
+    timeout_ms: Timeout = DEFAULT_WAIT_MS
+
+    @model_validator(mode="after")
+    def _check_conditions(self) -> Self:
+        if self.at is not None and (self.until_regex is not None or self.until_idle_ms is not None):
+            raise ValueError("at shows a past screen and takes no until_regex and until_idle_ms")
+        return self
 
 
 class PtyReadScreenDeltas(PtyRequest):
     """pty_read_screen_deltas: changes of the screen since a cursor."""
 
-    cursor: int = Field(default=0, ge=0, description="the resume_cursor of the last answer, or 0")
+    cursor: int = Field(default=0, ge=0)
     limit: int = Field(default=50, ge=1, le=1000)
 
 
@@ -40,7 +50,7 @@ class PtyScreenStatus(PtyRequest):
 class PtyReadScrollback(PtyRequest):
     """pty_read_scrollback: the newest lines that have scrolled off the screen."""
 
-    limit: int = Field(default=100, ge=1, le=1000, description="number of lines, newest")
+    limit: int = Field(default=100, ge=1, le=1000)
 
 
 class Position(Reply):
@@ -71,7 +81,7 @@ class AttributeRun(Reply):
 
 
 class ScreenReply(PtyReplyBase):
-    """The screen after `raw_offset` bytes: `rows_count` rows, without trailing blanks."""
+    """The screen after `raw_offset` bytes: `rows_count` rows, without trailing blanks; after a wait, what ended it."""
 
     rows: list[str]
     cursor: Position
@@ -82,6 +92,9 @@ class ScreenReply(PtyReplyBase):
     rows_count: int
     ts: int
     raw_offset: int
+    matched: bool | None = None
+    idle_reached: bool | None = None
+    timed_out: bool | None = None
     attributes: list[list[AttributeRun]] | None = None
 
 

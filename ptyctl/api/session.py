@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from .model import HostName, Id, Reply, Request, SystemText, Value, VariableName, check_fields
+from .model import HostName, Id, Reply, Request, RequestPart, SystemText, Unlisted, VariableName, check_fields
 
 ProtocolName = Literal["local", "ssh", "telnet"]
 SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
@@ -19,7 +19,7 @@ Argv = Annotated[tuple[SystemText, ...], Field(min_length=1)]
 DEFAULT_LOCK_TTL_MS = 60_000
 
 
-class Auth(Value):
+class Auth(RequestPart):
     """Credentials. `auto` tries a named key, the agent, other keys, then the password.
 
     Attributes:
@@ -36,7 +36,7 @@ class Auth(Value):
     one_time_code: SecretStr | None = None
 
 
-class PtyOptions(Value):
+class PtyOptions(RequestPart):
     """The terminal to request. Sizes are in characters."""
 
     enabled: bool = True
@@ -45,36 +45,36 @@ class PtyOptions(Value):
     term: SystemText = "xterm-256color"
 
 
-class Timeouts(Value):
+class Timeouts(RequestPart):
     """Time limits. A session that is unused for `idle_timeout_ms` is closed; 0 disables this."""
 
     connect_timeout_ms: int = Field(default=15_000, ge=1)
     idle_timeout_ms: int = Field(default=0, ge=0)
 
 
-class SshOptions(Value):
+class SshOptions(RequestPart):
     """Options of the protocol `ssh`."""
 
     host_key_policy: Literal["strict", "accept_new", "disabled"] = "strict"
-    known_hosts_path: SystemText | None = None
+    known_hosts_path: Annotated[SystemText | None, Unlisted] = None
     host_key_fingerprint: SystemText | None = Field(default=None, description="SHA256:...")
-    use_openssh_config: bool = True
-    config_path: SystemText | None = None
+    use_openssh_config: Annotated[bool, Unlisted] = True
+    config_path: Annotated[SystemText | None, Unlisted] = None
     jump: SystemText | None = Field(default=None, description="[user@]host[:port],...")
     legacy_algorithms: bool = False
-    keepalive_s: float = Field(default=15, ge=0)
+    keepalive_s: Annotated[float, Unlisted] = Field(default=15, ge=0)
 
 
-class TelnetOptions(Value):
+class TelnetOptions(RequestPart):
     """Options of the protocol `telnet`."""
 
     line_ending: Literal["auto", "cr", "crlf", "lf", "pass_through"] = "auto"
-    binary: bool | None = None
-    keepalive: Literal["nop", "ayt"] | None = None
-    keepalive_s: float | None = Field(default=None, gt=0)
+    binary: Annotated[bool | None, Unlisted] = None
+    keepalive: Annotated[Literal["nop", "ayt"] | None, Unlisted] = None
+    keepalive_s: Annotated[float | None, Unlisted] = Field(default=None, gt=0)
 
 
-class Pace(Value):
+class Pace(RequestPart):
     """Typing speed. A serial console of 9600 bit/s accepts 960 characters per second, and some drop faster input.
 
     Attributes:
@@ -86,7 +86,7 @@ class Pace(Value):
     line_delay_ms: int | None = Field(default=None, ge=0, le=60_000)
 
 
-class Expect(Value):
+class Expect(RequestPart):
     """RE2 patterns of a device's prompt, pager and errors.
 
     Attributes:
@@ -97,7 +97,7 @@ class Expect(Value):
     prompt_regex: str | None = None
     pager_regexes: tuple[str, ...] | None = None
     error_regexes: tuple[str, ...] | None = None
-    settle_ms: int | None = Field(default=None, ge=0, le=10_000)
+    settle_ms: Annotated[int | None, Unlisted] = Field(default=None, ge=0, le=10_000)
 
     def replaced_by(self, given: Expect) -> Expect:
         """Return a copy in which the fields set in `given` replace these."""
@@ -142,8 +142,8 @@ class SessionRequest(Request):
     telnet_options: TelnetOptions | None = None
     command: SystemText | Argv | None = Field(default=None, description="instead of the login shell")
     cwd: SystemText | None = None
-    env: dict[VariableName, SystemText] | None = None
-    expect: Expect | None = None
+    env: Annotated[dict[VariableName, SystemText] | None, Unlisted] = None
+    expect: Annotated[Expect | None, Unlisted] = None
     platform: Id | None = None
     session_type: SessionType | None = None
     device_id: Id | None = None
@@ -152,13 +152,18 @@ class SessionRequest(Request):
     task_id: Id | None = Field(default=None, description="your task, the same in every call")
     shell_integration: Literal["auto", "off"] | None = None
     session_id: Id | None = None
+    conversation_id: Id | None = None
+    client_id: Annotated[Id, Unlisted] = "default"
     force: bool | None = None
     wait_ms: int | None = Field(default=None, ge=0)
     reason: str | None = None
 
     @model_validator(mode="after")
     def _check_action(self) -> Self:
-        check_fields(self, self.action, *_ACTIONS[self.action])
+        required, optional = _ACTIONS[self.action]
+        if self.conversation_id is not None and self.session_id is None:
+            required, optional = required.replace("session_id", "conversation_id"), f"{optional} client_id"
+        check_fields(self, self.action, required, optional)
         if self.action == "open":
             self._check_open()
         return self

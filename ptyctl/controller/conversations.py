@@ -16,7 +16,9 @@ from weakref import WeakValueDictionary
 from ptyctl.api import blocks, pty, screen
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.api.model import Addressed
 from ptyctl.api.pty import PtyReply, PtyReplyBase, encode_error
+from ptyctl.api.session import SessionRequest
 from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_queries, termination
 from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.io.output_stream import OutputStream
@@ -75,6 +77,17 @@ class Conversations:
             screen.PtyReadScrollback: screen_queries.read_scrollback,
         }
 
+    async def session_id(self, request: Addressed | SessionRequest, *, create: bool = False) -> str | None:
+        """Return the id of the session that a request addresses; with `create`, open a conversation's terminal if needed.
+
+        Raises:
+            PtyctlError: NOT_FOUND; with `create` also the errors of starting a shell.
+        """
+        if request.conversation_id is None:
+            return request.session_id
+        found = asyncio.shield(self._find_or_open(request)) if create else self._find(request)
+        return (await found).session_id
+
     async def handle(self, request: pty.PtyRequest, progress: Progress | None) -> PtyReplyBase:
         """Serve one request."""
         try:
@@ -96,7 +109,7 @@ class Conversations:
             return await asyncio.shield(self._find_or_open(request))  # other calls may wait for the same shell
         return await (self._find(request) if request.TOOL in pty.HISTORY else self._find_live(request))
 
-    async def _find(self, request: pty.PtyRequest) -> Session:
+    async def _find(self, request: Addressed | SessionRequest) -> Session:
         """Return the terminal, in any state, to read its history.
 
         Raises:
@@ -113,7 +126,7 @@ class Conversations:
             )
         return session
 
-    async def _find_live(self, request: pty.PtyRequest) -> Session:
+    async def _find_live(self, request: Addressed | SessionRequest) -> Session:
         """Return a terminal that is not closed and is held by this process.
 
         Raises:
@@ -121,7 +134,7 @@ class Conversations:
         """
         return await self._registry.find_live(request.session_id or (await self._find(request)).session_id)
 
-    async def _find_or_open(self, request: pty.PtyRequest) -> Session:
+    async def _find_or_open(self, request: Addressed | SessionRequest) -> Session:
         """Return a terminal that accepts commands: open the conversation's, or restart its shell if that has ended.
 
         Raises:
@@ -150,7 +163,7 @@ class Conversations:
                     await termination.restart(session, self._factory.restart, "session_restarted", why)
         return session
 
-    async def _find_known(self, request: pty.PtyRequest) -> Session | None:
+    async def _find_known(self, request: Addressed | SessionRequest) -> Session | None:
         conversation_id, client_id = request.conversation_id, request.client_id
         assert conversation_id is not None, "PtyRequest requires one of the two ids"
         session = self._registry.conversation(conversation_id, client_id)

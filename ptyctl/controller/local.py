@@ -127,30 +127,32 @@ class LocalController:
         return any(session.held for session in self._registry.live())
 
     async def session(self, request: SessionRequest) -> SessionReply:
+        if request.conversation_id is not None:
+            request = request.model_copy(update={"session_id": await self._conversations.session_id(request)})
         return await self._actions.handle(request)
 
     async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
         reading = request.action == "read"
         find = self._registry.find if reading else self._registry.find_live
-        session = await find(request.session_id)
+        session = await find(await self._conversations.session_id(request, create=not reading))
         with session.usage.in_use(request.task_id, reading=reading):
             if not reading:
-                return await write(session, request)
-            if request.mode == "screen":
+                reply = await write(session, request, progress)
+            elif request.mode == "screen":
                 reply = await read_on_screen(session, request, progress)
             else:
                 reply = await read(session.stream, request, progress)
-            reply.notices = session.notices.take(request.task_id)
+            reply.notices = [*(reply.notices or ()), *(session.notices.take(request.task_id) or ())] or None
             return reply
 
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
         find = self._registry.find_live if request.block_id is None else self._registry.find
-        session = await find(request.session_id)
+        session = await find(await self._conversations.session_id(request, create=request.block_id is None))
         with session.usage.in_use(request.task_id):
             return await (execute_parsed if request.parse else execute)(session, request, progress)
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
-        session = await self._registry.find_live(request.session_id)
+        session = await self._registry.find_live(await self._conversations.session_id(request))
         with session.usage.in_use(request.task_id):
             return await configure(session, request)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -54,6 +54,12 @@ def compile_pattern(pattern: str, field: str) -> Any:
         raise invalid(message, hint="patterns use RE2 syntax", field=field) from None
 
 
+def line_pattern(pattern: str, field: str) -> Any:
+    """Compile a pattern in which `^` and `$` match at lines. An error shows the pattern as given; see `compile_pattern`."""
+    compile_pattern(pattern, field)
+    return compile_pattern(f"(?m){pattern}", field)
+
+
 def compile_all(patterns: tuple[str, ...] | None, field: str) -> list[Any]:
     """Compile a list of patterns; an error names the index in the field."""
     return [compile_pattern(pattern, f"{field}[{number}]") for number, pattern in enumerate(patterns or ())]
@@ -78,12 +84,38 @@ def literal_pattern(text: str) -> re.Pattern[bytes]:
     return re.compile(re.escape(text.encode("utf-8", "surrogatepass")))
 
 
+class AnyPattern:
+    """Several compiled patterns that are searched as one."""
+
+    def __init__(self, patterns: Sequence[Any]) -> None:
+        self._patterns = patterns
+
+    def search(self, text: Any, begin: int = 0) -> AnyMatch | None:
+        """Return the leftmost match; of two at the same place, that of the earlier pattern."""
+        best: AnyMatch | None = None
+        for index, pattern in enumerate(self._patterns):
+            found = pattern.search(text, begin)
+            if found is not None and (best is None or found.start() < best.start()):
+                best = AnyMatch(found, index)
+        return best
+
+
+class AnyMatch:
+    """A match of one of several patterns, with the pattern's `index`."""
+
+    def __init__(self, found: Any, index: int) -> None:
+        self.index = index
+        self.start: Callable[[], int] = found.start
+        self.end: Callable[[], int] = found.end
+
+
 @dataclass(frozen=True, slots=True)
 class MatchRange:
-    """The spool offsets of a match; `end` is exclusive."""
+    """The spool offsets of a match; `end` is exclusive. `index` is that of the pattern in an `AnyPattern`."""
 
     start: int
     end: int
+    index: int = 0
 
 
 class Search:
@@ -112,7 +144,8 @@ class Search:
             if found is None:
                 return None
             end = visible.end_offset(found.end())
-            return MatchRange(min(visible.offset(found.start()), end), end)
+            index = found.index if isinstance(found, AnyMatch) else 0
+            return MatchRange(min(visible.offset(found.start()), end), end, index)
 
     def _rescan_start(self) -> int:
         """Return the offset at which a match that was incomplete at the last call may begin."""

@@ -18,16 +18,19 @@ from starlette.types import Message, Receive, Scope, Send
 from ptyctl.core import json_lines
 
 from .access import BACKLOG
+from .event_store import RecentEvents
 from .guard import Guard
 
 PATH = "/mcp"
+#: How long a client that lost an event stream should wait before it reconnects (milliseconds).
+RETRY_MS = 1000
 #: How long a client that does not read has at shutdown to receive its last response.
 _SHUTDOWN_TIMEOUT_S = 2
 
 
 async def serve_http(server: Server[Any], listener: socket.socket, token: str) -> None:
     """Serve on a listening socket until cancelled; then end open requests and close the socket."""
-    manager = StreamableHTTPSessionManager(server, max_request_body_size=json_lines.MAX_LINE_BYTES)
+    manager = _SessionManager(server, max_request_body_size=json_lines.MAX_LINE_BYTES, retry_interval=RETRY_MS)
     endpoint = McpEndpoint(manager)
     config = uvicorn.Config(
         Guard(endpoint, token),
@@ -51,6 +54,18 @@ async def serve_http(server: Server[Any], listener: socket.socket, token: str) -
     finally:
         uvicorn_server.should_exit = True
         await serving
+
+
+class _SessionManager(StreamableHTTPSessionManager):
+    """Gives each session an event store of its own: stream ids are request ids, which several sessions may use."""
+
+    @property
+    def event_store(self) -> RecentEvents:
+        return RecentEvents()
+
+    @event_store.setter
+    def event_store(self, store: object) -> None:
+        """Ignore the value that the SDK's constructor sets."""
 
 
 class _Uvicorn(uvicorn.Server):

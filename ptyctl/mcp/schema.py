@@ -13,10 +13,11 @@ Schema = dict[str, Any]
 
 #: Keywords omitted from the schemas. The models still enforce them, and an error names the invalid field.
 _OMITTED_KEYWORDS = frozenset(
-    {"title", "minLength", "maxLength", "minItems", "minimum", "maximum", "format", "writeOnly", "$defs"}
-)
-#: Defaults omitted from the schemas.
-_OMITTED_DEFAULTS: tuple[object, ...] = (None, False, "", [], "auto")
+    {
+        "title", "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "pattern",
+        "format", "writeOnly", "default", "$defs",
+    }
+)  # fmt: skip
 _NULL: Schema = {"type": "null"}
 
 _ERROR_PROPERTIES: Schema = {
@@ -28,10 +29,16 @@ _ERROR_PROPERTIES: Schema = {
 }
 
 
-def input_schema(model: type[BaseModel]) -> Schema:
-    """Return the schema of a tool's arguments: no additional properties, definitions inlined, null omitted (same as absent)."""
-    small = _Compactor(model, nullable=False).schema
-    return {**small, "additionalProperties": False}
+def input_schema(model: type[BaseModel], *, read_only: bool = False) -> Schema:
+    """Return the schema of a tool's arguments: definitions inlined, null omitted (same as absent).
+
+    Fields that are marked `Unlisted` are absent, and `task_id` of a tool that only reads. It uses only what every model
+    provider accepts: google-genai rejects `additionalProperties: false` and enums of several types, strict modes reject maps.
+    """
+    schema = _Compactor(model, nullable=False).schema
+    if read_only:
+        schema["properties"].pop("task_id", None)
+    return schema
 
 
 def reply_schema(model: type[BaseModel], fields: Collection[str]) -> Schema:
@@ -76,11 +83,11 @@ class _Compactor:
             elif key == "anyOf":
                 small.update(self._union(value))
             elif key == "properties":
-                small[key] = {name: self._compact(field) for name, field in value.items()}
+                small[key] = {name: self._compact(field) for name, field in value.items() if not field.get("unlisted")}
             elif key in ("items", "additionalProperties"):
                 if isinstance(value, dict):
                     small[key] = self._compact(value)
-            elif key not in _OMITTED_KEYWORDS and not (key == "default" and value in _OMITTED_DEFAULTS):
+            elif key not in _OMITTED_KEYWORDS:
                 small[key] = value
         return small
 

@@ -11,6 +11,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ptyctl.api import Controller
 from ptyctl.version import __version__
@@ -68,7 +69,7 @@ def definition(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         description=tool.description,
-        input_schema=input_schema(tool.request),
+        input_schema=input_schema(tool.request, read_only=tool.read_only),
         output_schema=output_schema(tool.reply) if tool.reply_fields is None else reply_schema(tool.reply, tool.reply_fields),
         annotations=types.ToolAnnotations(
             title=tool.title,
@@ -84,11 +85,12 @@ async def _call_with_progress(
     tool: Tool, controller: Controller, arguments: dict[str, Any], context: _Context
 ) -> types.CallToolResult:
     """Perform one call, with progress notifications if the client sent a progressToken."""
+    full_text = context.protocol_version not in MODERN_PROTOCOL_VERSIONS
     if not context.meta or "progress_token" not in context.meta:
-        return await call_tool(tool, controller, arguments, None)
+        return await call_tool(tool, controller, arguments, None, full_text=full_text)
     reporter = ProgressReporter(lambda seconds, text: context.session.report_progress(seconds, message=text))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(reporter.run)
-        result = await call_tool(tool, controller, arguments, reporter)
+        result = await call_tool(tool, controller, arguments, reporter, full_text=full_text)
         tasks.cancel_scope.cancel()
     return result

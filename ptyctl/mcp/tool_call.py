@@ -21,6 +21,8 @@ from .tool import Tool
 
 _log = logging.getLogger(__name__)
 
+#: A longer text is not repeated for clients that read structured content.
+MAX_REPEATED_TEXT = 500
 #: Seconds between two progress notifications.
 PROGRESS_INTERVAL_S = 1.0
 
@@ -28,29 +30,37 @@ PROGRESS_INTERVAL_S = 1.0
 SendProgress = Callable[[float, str], Awaitable[None]]
 
 
-async def call_tool(tool: Tool, controller: Controller, arguments: dict[str, Any], progress: Progress | None) -> CallToolResult:
-    """Perform one call. Never raises: every error becomes a result, an unexpected exception one with code INTERNAL."""
+async def call_tool(
+    tool: Tool, controller: Controller, arguments: dict[str, Any], progress: Progress | None, *, full_text: bool = True
+) -> CallToolResult:
+    """Perform one call. Never raises: every error becomes a result, an unexpected exception one with code INTERNAL.
+
+    Without `full_text`, a large result is sent only as structured content, and its text refers to that.
+    """
     try:
         request = tool.request.of(arguments)
         reply = await tool.call(controller, request, progress)
-        return _result(tool, reply.payload())
+        return _result(tool, reply.payload(), full_text=full_text)
     except PtyctlError as error:
-        return _error_result(tool, error)
+        return _error_result(tool, error, full_text=full_text)
     except Exception as error:  # noqa: BLE001 - the SDK would send the exception's text to the client
-        return _error_result(tool, _internal_error(tool.name, error))
+        return _error_result(tool, _internal_error(tool.name, error), full_text=full_text)
 
 
-def _error_result(tool: Tool, error: PtyctlError) -> CallToolResult:
+def _error_result(tool: Tool, error: PtyctlError, *, full_text: bool) -> CallToolResult:
     if tool.encode_error is None:
-        return _result(tool, error.payload(), is_error=True)
-    return _result(tool, tool.encode_error(error).payload())
+        return _result(tool, error.payload(), full_text=full_text, is_error=True)
+    return _result(tool, tool.encode_error(error).payload(), full_text=full_text)
 
 
-def _result(tool: Tool, payload: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
-    """Return the payload as structured content and as text: many clients show only the text to the model."""
+def _result(tool: Tool, payload: dict[str, Any], *, full_text: bool, is_error: bool = False) -> CallToolResult:
+    """Return the payload as structured content and as text: many clients of the 2025 revisions show the model only the text."""
     if isinstance(hint := payload.get("hint"), str):
         payload = {**payload, "hint": format_hint(hint, pty=tool.encode_error is not None)}
-    text = TextContent(type="text", text=to_json(payload).decode())
+    encoded = to_json(payload).decode()
+    if not full_text and len(encoded) > MAX_REPEATED_TEXT:
+        encoded = f"The result is in structuredContent: {', '.join(payload)}"
+    text = TextContent(type="text", text=encoded)
     return CallToolResult(content=[text], structured_content=payload, is_error=is_error)
 
 

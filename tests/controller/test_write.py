@@ -165,7 +165,6 @@ async def test_response_can_be_read_from_the_writes_cursor(bash: SessionHandle) 
         ({"key": "enter", "encoding": "base64"}, ["encoding"]),
         ({"data": "x", "encoding": "latin-1"}, ["encoding"]),
         ({"data": "x", "cursor": "0"}, ["write", "cursor"]),
-        ({"data": "x", "until_regex": "x"}, ["until_regex"]),
         ({"data": 7}, ["data"]),
         ({"data": "half \ud83d"}, ["data", "surrogate"]),
         ({"data": "x", "speed": 9600}, ["speed"]),

@@ -128,6 +128,55 @@ async def test_connection_of_2025_client_lost_during_call_leaves_it_running(capl
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
+RESUMABLE = {"MCP-Protocol-Version": "2025-11-25"}
+
+
+async def resumable_session(url: str) -> dict[str, str]:
+    """Begin a session of the revision that can resume streams; return its headers."""
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "by hand", "version": "1"}}
+    opened = await posted(url, by_hand("initialize", client), **BEARER)
+    assert events(opened.text)[0] == {"id": "1", "retry": "1000", "data": ""}
+    return {**ACCEPT, **BEARER, **RESUMABLE, "Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
+
+
+def events(text: str) -> list[dict[str, str]]:
+    """Return the server-sent events of a stream."""
+    blocks = [block for block in text.replace("\r\n", "\n").split("\n\n") if block]
+    return [{name: value for name, _, value in (line.partition(": ") for line in block.splitlines())} for block in blocks]
+
+
+async def test_events_have_ids_and_first_one_has_retry() -> None:
+    async with http_server(StubController()) as url:
+        session = await resumable_session(url)
+        answer = await posted(url, by_hand("tools/call", {"name": EXEC, "arguments": CALL}), **session)
+        first, reply = events(answer.text)
+        assert first["retry"] == "1000"
+        assert int(reply["id"]) > int(first["id"])
+        assert '"stdout":"hi"' in reply["data"]
+
+
+async def test_client_that_lost_its_stream_gets_the_reply() -> None:
+    controller = StubController()
+    async with http_server(controller) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+        session = await resumable_session(url)
+        other = await resumable_session(url)
+        headers, body = by_hand("tools/call", {"name": EXEC, "arguments": HANG})
+        async with http.stream("POST", url, json=body, headers={**headers, **session}) as lost:
+            async for line in lost.aiter_lines():
+                if line.startswith("id: "):
+                    break
+        await asyncio.wait_for(controller.hanging.wait(), PATIENCE_S)
+        called = await posted(url, by_hand("tools/call", {"name": EXEC, "arguments": CALL}), **other)  # the same request id
+        assert '"stdout":"hi"' in called.text
+        controller.released.set()
+        async with http.stream("GET", url, headers={**session, "Last-Event-ID": line.removeprefix("id: ")}) as resumed:
+            async for line in resumed.aiter_lines():
+                if line.startswith("data: {"):
+                    assert '"structuredContent"' in line
+                    assert '"stdout":"hi"' not in line
+                    break
+
+
 @pytest.mark.parametrize("era", OPENINGS)
 async def test_guard_rejects_clients_of_both_revisions(era: str) -> None:
     async with http_server(StubController()) as url:

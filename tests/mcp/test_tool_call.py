@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 from mcp_types import CallToolResult, TextContent
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.mcp.server import build_server
 from ptyctl.mcp.tool_call import call_tool
 from ptyctl.mcp.toolsets import TOOLSETS
 from ptyctl.stderr_log import KeyValueFormatter
@@ -39,6 +42,25 @@ async def test_reply_has_equal_structured_content_and_text() -> None:
     (text,) = texts(result)
     assert json.loads(text) == result.structured_content
     assert "größe ☃" in text  # readable, not escaped
+
+
+async def test_large_reply_is_sent_once_to_clients_that_read_structured_content() -> None:
+    arguments = {"session_id": "s", "cmd": "big 20000"}
+    old = await call_tool(TOOL["ptyctl_session_exec"], StubController(), arguments, None)
+    new = await call_tool(TOOL["ptyctl_session_exec"], StubController(), arguments, None, full_text=False)
+    assert new.structured_content == old.structured_content == json.loads(texts(old)[0])
+    assert "stdout" in texts(new)[0]
+    assert len(new.model_dump_json()) < 1.1 * len(json.dumps(new.structured_content))
+    short = await call_tool(TOOL["ptyctl_session_exec"], StubController(), {**arguments, "cmd": "hi x"}, None, full_text=False)
+    assert json.loads(texts(short)[0]) == short.structured_content
+
+
+@pytest.mark.parametrize(("mode", "repeated"), [("legacy", True), (LATEST_MODERN_VERSION, False)])
+async def test_text_depends_on_the_clients_revision(mode: str, repeated: bool) -> None:
+    async with Client(build_server(StubController(), TOOLSETS["core"]), mode=mode) as client:
+        result = await client.call_tool("ptyctl_session_exec", {"session_id": "s", "cmd": "big 20000"})
+        assert result.structured_content["stdout"] == "x" * 20000
+        assert ("x" * 20000 in texts(result)[0]) == repeated
 
 
 async def test_exec_without_exit_code_returns_null() -> None:

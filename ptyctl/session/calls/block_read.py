@@ -32,7 +32,10 @@ async def blocks_since(session: Session, request: BlocksSince) -> BlocksReply:
             f"cursor {request.cursor} is past the end, {session.blocks.rows}",
             hint="the cursor counts rows of blocks, not bytes",
         )
-    items, cursor = session.blocks.since(request.cursor, request.limit)
+    if request.last is not None:
+        items, cursor = session.blocks.all()[-request.last :], session.blocks.rows
+    else:
+        items, cursor = session.blocks.since(request.cursor, request.limit)
     await session.blocks.write_outputs(items, _LISTED_BYTES)
     return BlocksReply(items=[with_current_offsets(session, block) for block in items], resume_cursor=cursor)
 

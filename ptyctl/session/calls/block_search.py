@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ptyctl.api.blocks import Block, BlocksReply, BlocksSearch, Hit
-from ptyctl.core.search import compile_pattern, literal_pattern
+from ptyctl.core.search import line_pattern, literal_pattern
 from ptyctl.session.session import Session
 
 from .block_read import find_block, with_current_offsets
@@ -20,29 +22,36 @@ _BEFORE_BYTES = 200
 
 
 async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
-    """Return the matching lines, oldest first, each once. `^` and `$` match at lines; a match stays within its block.
+    """Return the matching lines, each once, oldest or newest first. `^` and `$` match at lines; a match stays within its block.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects; NOT_FOUND for an unknown block_id.
     """
-    pattern = _lines(request.query) if request.regex else literal_pattern(request.query)
-    hits: list[Hit] = []
-    for piece in _pieces(_chosen(session, request), session.stream.spool_end):
+    pattern = line_pattern(request.query, "query") if request.regex else literal_pattern(request.query)
+    spool_end = session.stream.spool_end
+    pieces = list(_pieces(_chosen(session, request), spool_end))
+    found: list[_Line] = []
+    for piece in reversed(pieces) if request.newest_first else pieces:
         begin = piece[0].spool_begin
-        data = session.stream.read(begin, _end(piece[-1], session.stream.spool_end))
-        for block in piece:
-            hits += _hits(
-                pattern, data[block.spool_begin - begin : _end(block, session.stream.spool_end) - begin], block, request, hits
-            )
-            if len(hits) > request.limit:
-                return BlocksReply(hits=hits[: request.limit], truncated=True)
+        data = session.stream.read(begin, _end(piece[-1], spool_end))
+        for block in reversed(piece) if request.newest_first else piece:
+            text = data[block.spool_begin - begin : _end(block, spool_end) - begin]
+            found += _lines(pattern, text, block, request, request.limit + 1 - len(found))
+            if len(found) > request.limit:
+                last = found[request.limit - 1]
+                resume = last.begin if request.newest_first else last.end
+                return BlocksReply(hits=[line.hit for line in found[: request.limit]], truncated=True, resume_cursor=resume)
         await asyncio.sleep(0)
-    return BlocksReply(hits=hits, truncated=False)
+    return BlocksReply(hits=[line.hit for line in found], truncated=False)
 
 
-def _lines(query: str) -> Any:
-    compile_pattern(query, "query")  # an error shows the pattern as the caller gave it
-    return compile_pattern(f"(?m){query}", "query")
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A hit, and where its line begins and ends in the spool; `end` is after the newline."""
+
+    hit: Hit
+    begin: int
+    end: int
 
 
 def _chosen(session: Session, request: BlocksSearch) -> list[Block]:
@@ -76,21 +85,43 @@ def _end(block: Block, spool_end: int) -> int:
     return spool_end if block.spool_end is None else block.spool_end
 
 
-def _hits(pattern: Any, text: bytes, block: Block, request: BlocksSearch, before: list[Hit]) -> list[Hit]:
-    """Return the block's matching lines, at most one more than the remaining limit."""
-    hits: list[Hit] = []
-    found = pattern.search(text) if text else None  # without output there is no line
-    line, counted = 1, 0
-    while found is not None and len(before) + len(hits) <= request.limit:
-        at = found.start()
-        line += text.count(b"\n", counted, at)
-        counted = at
-        hits.append(Hit(block_id=block.block_id, seq=block.seq, line=line, offset=block.spool_begin + at, text=_line(text, at)))
-        newline = text.find(b"\n", found.end())
-        if newline < 0 or newline + 1 >= len(text):
+def _lines(pattern: Any, text: bytes, block: Block, request: BlocksSearch, limit: int) -> list[_Line]:
+    """Return the block's first `limit` matching lines in the requested order, on the requested side of `from_cursor`."""
+    lines: deque[_Line] = deque(maxlen=limit)
+    begin, end, edge = 0, len(text), request.from_cursor
+    if edge is not None:
+        edge = min(max(edge - block.spool_begin, 0), len(text))
+        begin, end = (0, edge) if request.newest_first else (edge, len(text))
+    number, counted = 1, 0
+    while begin < end and (request.newest_first or len(lines) < limit):
+        found = pattern.search(text, begin)
+        if found is None or found.start() >= end:
             break
-        found = pattern.search(text, newline + 1)
-    return hits
+        at = found.start()
+        number += text.count(b"\n", counted, at)
+        counted = at
+        newline = text.find(b"\n", at)
+        line = text.rfind(b"\n", 0, at) + 1, len(text) if newline < 0 else newline + 1
+        lines.append(
+            _Line(_hit(block, text, at, number, line, request), block.spool_begin + line[0], block.spool_begin + line[1])
+        )
+        newline = text.find(b"\n", found.end())
+        begin = len(text) if newline < 0 else newline + 1
+    return list(reversed(lines)) if request.newest_first else list(lines)
+
+
+def _hit(block: Block, text: bytes, at: int, number: int, line: tuple[int, int], request: BlocksSearch) -> Hit:
+    hit = Hit(block_id=block.block_id, seq=block.seq, line=number, offset=block.spool_begin + at, text=_line(text, at))
+    if request.context:
+        before = text[: line[0]].rsplit(b"\n", request.context + 1)[-request.context - 1 : -1]
+        after = text[line[1] :].split(b"\n", request.context)[: request.context]
+        hit.before = [_decoded(each) for each in before]
+        hit.after = [_decoded(each) for each in after if each]
+    return hit
+
+
+def _decoded(line: bytes) -> str:
+    return line[:_SHOWN_BYTES].decode("utf-8", "replace")
 
 
 def _line(text: bytes, at: int) -> str:

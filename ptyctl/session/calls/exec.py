@@ -9,7 +9,7 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
-from ptyctl.core.search import compile_pattern
+from ptyctl.core.search import compile_pattern, line_pattern
 from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
@@ -19,6 +19,7 @@ from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 
 from .mode_change import change_mode, mode_at
+from .output_selection import select_output
 
 
 async def execute(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
@@ -29,6 +30,8 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
             also the errors of `change_mode`; the command is not run then.
     """
     pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
+    if request.grep is not None:
+        line_pattern(request.grep, "grep")  # an invalid one is reported before anything is typed
     writer = Writer(request.task_id, command=True)
     fence = None
     if request.block_id is None:
@@ -124,6 +127,10 @@ async def _result(session: Session, run: Run, request: ExecRequest, reason: Done
     if run.result is not None and run.result.failure is not None:
         raise run.result.failure
     reply = await _reply(session, run, request, reason)
+    if request.grep is not None or request.from_cursor is not None:
+        selected = await select_output(run, session.stream, request)
+        reply.stdout, reply.grep_count, reply.next_cursor = selected.text, selected.grep_count, str(selected.end)
+        reply.output_truncated, reply.omitted_bytes = selected.omitted_bytes > 0, selected.omitted_bytes or None
     if reason == "eof":
         reply.exit_code = session.terminal.exit_code()
         if reply.exit_code is None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from ptyctl.api.errors import NextStep, PtyctlError, invalid
+from ptyctl.api.exec import DEFAULT_MAX_OUTPUT_BYTES
 from ptyctl.api.pty import ExpectStep, PtyExecInteractiveExpect, PtyExpectSend, PtyReply
 from ptyctl.core.search import MatchRange
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.runs.run import Run
+from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 
 from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
@@ -16,6 +19,9 @@ from .pty_calls import begin, output_cursor, until_idle, wait_seconds
 
 #: How long the mode may take to become idle after the end of a run (seconds).
 _IDLE_WAIT_S = 2.0
+#: A program that clears the screen (ED 2, RIS) in its first output owns all of it.
+_CLEAR = re.compile(rb"\x1b(?:\[2J|c)")
+_PAINTED_BYTES = 64 * 1024
 
 
 async def expect_send(session: Session, request: PtyExpectSend) -> PtyReply:
@@ -126,20 +132,30 @@ class _Dialogue:
         elif result is not None:
             reason = "cancelled" if result.done_reason == "cancelled" else "prompt"
             why, hint = "the program ended before it was answered", ""
-        screen = (await self._session.screen.state()).snapshot
         return self._reply.model_copy(
             update={
                 "ok": False,
                 "error": "timeout" if reason == "step_timeout" else "eof",
-                "message": f"steps[{number}] waited for {step.expect or 'the prompt'!r}: {why}; screen has what is visible",
+                "message": f"steps[{number}] waited for {step.expect or 'the prompt'!r}: {why}; screen has its output",
                 "hint": hint or None,
                 "exit_reason": reason,
                 "failed_step": number,
                 "exit_code": None if result is None else result.exit_code,
-                "screen": "\n".join(screen.rows).rstrip("\n"),
+                "screen": await self._shown(),
                 "resume_cursor": stream.spool_end,
             }
         )
+
+    async def _shown(self) -> str:
+        """Return what the program shows: the screen if it has painted all of it, else the last rows of its own output."""
+        stream, begin = self._session.stream, self._run.raw_begin
+        screen = (await self._session.screen.state()).snapshot
+        painted = begin is not None and _CLEAR.search(stream.read_raw(begin, begin + _PAINTED_BYTES))
+        if screen.alt_screen or painted:
+            return "\n".join(screen.rows).rstrip("\n")
+        output = (await run_output(self._run, stream, DEFAULT_MAX_OUTPUT_BYTES)).text
+        rows = [row.rstrip() for row in output.rstrip("\n").split("\n")]
+        return "\n".join(rows[-screen.rows_count :])
 
     async def finished(self) -> PtyReply:
         """Wait for the program's end after the last step, and return the reply."""

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from ptyctl.api.errors import NextStep, invalid, unsupported
+from ptyctl.api.exec import DEFAULT_MAX_OUTPUT_BYTES
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.pty import (
     PtyExecBlock,
@@ -24,10 +25,12 @@ from ptyctl.core.shells import shell_dialect
 from ptyctl.core.spool import UTF8_MAX_BYTES, whole_characters
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.runs.run import Origin, Run
+from ptyctl.session.runs.run_output import run_output
 from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
 
 from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
+from .write import press_key
 
 #: How long a shell may take for its start-up files and the echo of a command: the reply's cursor is after the echo (seconds).
 _ECHO_WAIT_S = 30.0
@@ -38,10 +41,31 @@ _EOF_WAIT_S = 2.0
 
 
 async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
-    """Start a command and return when its output begins; the block continues."""
+    """Start a command and return when its output begins; with `wait_ms` when it has ended, asks, or the time has passed."""
+    deadline = asyncio.get_running_loop().time() + wait_seconds(request.wait_ms or 0)
     run = await begin(session, request.cmd, request.cwd, request.task_id, "exec")
     cursor = output_cursor(session, run)
-    return PtyReply(block_id=run.block_id, seq=run.seq, ts=run.started_ms, resume_cursor=cursor)
+    reply = PtyReply(block_id=run.block_id, seq=run.seq, ts=run.started_ms, resume_cursor=cursor)
+    if request.wait_ms is None:
+        return reply
+    while run.result is None and run.question is None and asyncio.get_running_loop().time() < deadline:
+        await session.runs.changed.wait(deadline)
+    result, stream = run.result, session.stream
+    if result is not None and result.failure is not None:
+        raise result.failure
+    output = await run_output(run, stream, DEFAULT_MAX_OUTPUT_BYTES)
+    end = stream.spool_end if result is None else min(result.spool_end, stream.spool_end)
+    return reply.model_copy(
+        update={
+            "data": output.text,
+            "omitted_bytes": output.omitted_bytes or None,
+            "complete": result is not None,
+            "exit_code": None if result is None else result.exit_code,
+            "waiting_for_input": True if result is None and run.question is not None else None,
+            "cursor": cursor,
+            "resume_cursor": max(cursor, end),
+        }
+    )
 
 
 async def exec_interactive(session: Session, request: PtyExecInteractive) -> PtyReply:
@@ -77,13 +101,17 @@ async def wait_prompt(session: Session, request: PtyWaitPrompt) -> PtyReply:
 
 
 async def send(session: Session, request: PtySend) -> PtyReply:
-    """Type text. Each newline (LF, CR or CRLF) is sent as one Enter."""
+    """Type text, each newline (LF, CR or CRLF) as one Enter, or press a named key."""
     deadline = asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000
     writer = Writer(request.task_id, sensitive=request.sensitive, deadline=deadline)
     session.gate.check(writer)
-    if ETX.decode() in request.data:
+    if request.key is not None:
+        await press_key(session, request.key, writer)
+        return PtyReply()
+    data = request.data or ""
+    if ETX.decode() in data:
         session.runs.interrupted()
-    await session.gate.type(request.data, writer)
+    await session.gate.type(data, writer)
     return PtyReply()
 
 

@@ -12,13 +12,12 @@ from typing import Any
 
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
-from ptyctl.api.io import DEFAULT_READ_BYTES, MAX_WAIT_MS, IoReply, IoRequest
-from ptyctl.core.search import compile_all, compile_pattern
+from ptyctl.api.io import DEFAULT_READ_BYTES, DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
+from ptyctl.core.search import AnyPattern, compile_all, compile_pattern
 from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, whole_characters
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
 
-_DEFAULT_TIMEOUT_MS = 15_000
 _CURSOR_HINT = "pass the next_cursor of an earlier reply unchanged"
 #: After this time an incomplete character at the end is returned as invalid UTF-8 (seconds).
 INCOMPLETE_CHARACTER_S = 0.2
@@ -36,15 +35,32 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
         chunk = stream.read(begin, stream.spool_end)
         lost = stream.spool_end - begin - len(chunk)
         return _reply(stream, request, begin, lost, "stopped", _visible(stream, chunk, begin), stream.spool_end, hints)
-    asked = _parse_cursor(request.cursor, stream.spool_end) if request.cursor is not None else stream.spool_end
+    asked = parse_cursor(request.cursor, stream.spool_end, "cursor") if request.cursor is not None else stream.spool_end
     if request.mode == "history":
         return _history(stream, request, asked)
-    begin = _first_available(stream, asked)
     conditions = wait_conditions(request)
     any_text = conditions.pattern is None and conditions.idle_s is None
-    wait = OutputWait(stream, begin, replace(conditions, full_at=begin + _max_bytes(request), any_text=any_text))
+    return await receive(stream, request, asked, replace(conditions, any_text=any_text), progress)
+
+
+async def receive(
+    stream: OutputStream, request: IoRequest, asked: int, conditions: WaitConditions, progress: Progress | None
+) -> IoReply:
+    """Wait for a condition from a cursor, and return the text.
+
+    A pattern is searched in all output. Only a given `max_bytes` ends the wait; the default limits the chunk, which ends with
+    the match.
+    """
+    hints = input_hints(request)
+    begin = _first_available(stream, asked)
+    limited = conditions.pattern is None or request.max_bytes is not None
+    wait = OutputWait(stream, begin, replace(conditions, full_at=begin + _max_bytes(request) if limited else None))
     why = await wait.run(WaitProgress(stream, progress))
-    end = wait.span.end if why == "matched" and wait.span else min(stream.spool_end, begin + _max_bytes(request))
+    end = min(stream.spool_end, begin + _max_bytes(request))
+    if why == "matched" and wait.span is not None:
+        end = wait.span.end
+        if not limited and end - begin > _max_bytes(request):
+            begin = _character_start(stream, end - _max_bytes(request))
     if begin < stream.spool_start:  # it left the window during the wait
         begin = stream.window.character_start(stream.spool_start)
         end = max(end, begin)
@@ -54,7 +70,10 @@ async def read(stream: OutputStream, request: IoRequest, progress: Progress | No
     shown = chunk
     if why == "matched" and request.include_match is False and wait.span is not None:
         shown = chunk[: max(wait.span.start - begin, 0)]
-    return _reply(stream, request, begin, begin - asked, why, _visible(stream, shown, begin), begin + len(chunk), hints)
+    reply = _reply(stream, request, begin, begin - asked, why, _visible(stream, shown, begin), begin + len(chunk), hints)
+    if why == "matched" and request.until_any is not None and wait.span is not None:
+        reply.match_index = wait.span.index
+    return reply
 
 
 def _history(stream: OutputStream, request: IoRequest, cursor: int) -> IoReply:
@@ -74,11 +93,15 @@ def wait_conditions(request: IoRequest) -> WaitConditions:
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern or a time.
     """
-    timeout_ms = min(_DEFAULT_TIMEOUT_MS if request.timeout_ms is None else request.timeout_ms, MAX_WAIT_MS)
+    timeout_ms = min(DEFAULT_WAIT_MS if request.timeout_ms is None else request.timeout_ms, MAX_WAIT_MS)
     idle_ms = request.until_idle_ms
     if idle_ms is not None and idle_ms > timeout_ms:
         raise invalid(f"until_idle_ms {idle_ms} is larger than timeout_ms {timeout_ms}")
-    pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
+    pattern = None
+    if request.until_any is not None:
+        pattern = AnyPattern(compile_all(request.until_any, "until_any"))
+    elif request.until_regex is not None:
+        pattern = compile_pattern(request.until_regex, "until_regex")
     deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
     return WaitConditions(deadline, pattern, None if idle_ms is None else idle_ms / 1000)
 
@@ -88,15 +111,22 @@ def input_hints(request: IoRequest) -> list[Any]:
     return compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
 
 
-def _parse_cursor(cursor: str, end: int) -> int:
+def parse_cursor(cursor: str, end: int, field: str) -> int:
+    """Return the spool offset of a cursor. Raises PtyctlError INVALID_ARGUMENT."""
     if not cursor.isascii() or not cursor.removeprefix("-").isdigit() or len(cursor) > 20:
-        raise invalid("cursor is not a number", hint=_CURSOR_HINT, field="cursor")
+        raise invalid(f"{field} is not a number", hint=_CURSOR_HINT, field=field)
     offset = int(cursor)
     if offset < 0:
-        raise invalid("cursor is negative", hint=_CURSOR_HINT, field="cursor")
+        raise invalid(f"{field} is negative", hint=_CURSOR_HINT, field=field)
     if offset > end:
-        raise invalid(f"cursor {offset} is past the end, {end}", hint="pass a cursor of this session", field="cursor")
+        raise invalid(f"{field} {offset} is past the end, {end}", hint="pass a cursor of this session", field=field)
     return offset
+
+
+def _character_start(stream: OutputStream, offset: int) -> int:
+    """Return the first offset at or after `offset` at which a character begins."""
+    head = stream.read(offset, offset + UTF8_MAX_BYTES - 1)
+    return offset + next((at for at, byte in enumerate(head) if byte & 0xC0 != 0x80), len(head))
 
 
 def _first_available(stream: OutputStream, cursor: int) -> int:

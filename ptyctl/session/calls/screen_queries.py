@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import dataclasses
 import time
@@ -22,10 +23,14 @@ from ptyctl.api.screen import (
     ScrollbackReply,
 )
 from ptyctl.core.screen import ScreenSnapshot, StyledRun
+from ptyctl.core.search import compile_pattern
+from ptyctl.session.io.output_wait import WaitConditions, WaitProgress
 from ptyctl.session.screen.screen import ScreenState
 from ptyctl.session.session import Session
 
 from .block_read import find_block
+from .pty_calls import wait_seconds
+from .screen_read import wait_for_screen
 
 
 def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
@@ -45,11 +50,23 @@ def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
 
 
 async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
-    """Return the screen now, or `at` an offset or the end of a block.
+    """Return the screen now, once a condition holds, or `at` an offset or the end of a block.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for an offset past the end, or of bytes that were not kept; NOT_FOUND for a block; BUSY.
+        PtyctlError: INVALID_ARGUMENT for a pattern, an offset past the end, or of bytes that were not kept; NOT_FOUND for a
+            block; BUSY.
     """
+    if request.until_regex is not None or request.until_idle_ms is not None:
+        pattern = None if request.until_regex is None else compile_pattern(request.until_regex, "until_regex")
+        idle_s = None if request.until_idle_ms is None else request.until_idle_ms / 1000
+        deadline = asyncio.get_running_loop().time() + wait_seconds(request.timeout_ms)
+        conditions = WaitConditions(deadline, pattern, idle_s)
+        why, state, _ = await wait_for_screen(
+            session, conditions, WaitProgress(session.stream, None), attributes=request.attributes
+        )
+        reply = _reply(state, int(time.time() * 1000), session.display.status_message())
+        ended = {"matched": why == "matched", "idle_reached": why == "idle", "timed_out": why == "timeout"}
+        return reply.model_copy(update=ended)
     at = None if request.at is None else _offset(session, request.at)
     if at is None:
         state = await session.screen.state(attributes=request.attributes)

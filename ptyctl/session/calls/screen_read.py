@@ -6,7 +6,7 @@ import asyncio
 
 from ptyctl.api.controller import Progress
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.core.search import AnyMatch
 from ptyctl.session.io.output_wait import WaitConditions, WaitEnd, WaitProgress
 from ptyctl.session.screen.screen import ScreenState
 from ptyctl.session.session import Session
@@ -23,8 +23,16 @@ async def read_on_screen(session: Session, request: IoRequest, progress: Progres
     Raises:
         PtyctlError: INVALID_ARGUMENT for a pattern or a time; BUSY if the screen is too far behind.
     """
+    return await screen_reply(session, request, wait_conditions(request), WaitProgress(session.stream, progress))
+
+
+async def screen_reply(
+    session: Session, request: IoRequest, conditions: WaitConditions, progress: WaitProgress, *, after_raw: int = -1
+) -> IoReply:
+    """Wait for a condition on the screen, and return the rows. See `wait_for_screen` for `after_raw`."""
     hints = input_hints(request)
-    why, snapshot = await _wait(session, wait_conditions(request), WaitProgress(session.stream, progress))
+    why, state, index = await wait_for_screen(session, conditions, progress, after_raw=after_raw)
+    snapshot = state.snapshot
     row, col = snapshot.cursor
     before_cursor = snapshot.rows[row].ljust(col)[:col].encode()
     status = session.display.status_message()
@@ -33,6 +41,7 @@ async def read_on_screen(session: Session, request: IoRequest, progress: Progres
         notices=[status] if status else None,
         next_cursor=str(session.stream.spool_end),
         matched=why == "matched",
+        match_index=index if request.until_any is not None else None,
         idle_reached=why == "idle",
         timed_out=why == "timeout",
         eof=session.stream.ended is not None,
@@ -47,28 +56,37 @@ async def read_on_screen(session: Session, request: IoRequest, progress: Progres
     )
 
 
-async def _wait(session: Session, until: WaitConditions, progress: WaitProgress) -> tuple[WaitEnd, ScreenSnapshot]:
-    """Return why the wait ended, and the screen at that time."""
+async def wait_for_screen(
+    session: Session, until: WaitConditions, progress: WaitProgress, *, after_raw: int = -1, attributes: bool = False
+) -> tuple[WaitEnd, ScreenState, int | None]:
+    """Return why the wait ended, the screen at that time, and the index of the pattern that matched.
+
+    A match counts only once more than `after_raw` bytes were received: before, the screen is that of before the input.
+    """
     loop = asyncio.get_running_loop()
     still_since, seen = loop.time(), None
     while True:
-        ended = session.stream.ended is not None
-        state = await session.screen.state()
+        ended, answered = session.stream.ended is not None, session.stream.raw_size > after_raw
+        state = await session.screen.state(attributes=attributes)
         screen = state.snapshot
         if until.pattern is None and until.idle_s is None:
-            return "stopped", screen
+            return "stopped", state, None
         if seen is not None and screen != seen:
             still_since = loop.time()
-        if screen != seen and until.pattern is not None and until.pattern.search("\n".join(screen.rows).encode()):
-            return "matched", screen
+        if until.pattern is not None and answered and screen != seen:
+            found = until.pattern.search("\n".join(screen.rows).encode())
+            if found is not None:
+                return "matched", state, found.index if isinstance(found, AnyMatch) else 0
         if ended:
-            return "eof", screen
-        now, idle_at = loop.time(), still_since + (float("inf") if until.idle_s is None else until.idle_s)
+            return "eof", state, None
+        waits_for_output = until.idle_after_output and not answered
+        idle_s = float("inf") if until.idle_s is None or waits_for_output else until.idle_s
+        now, idle_at = loop.time(), still_since + idle_s
         if now >= idle_at:
-            return "idle", screen
+            return "idle", state, None
         if now >= until.deadline:
-            return "timeout", screen
-        seen = screen
+            return "timeout", state, None
+        seen = screen if answered else None
         await _pause(session, state, min(until.deadline, idle_at, progress.due() or until.deadline))
         progress.report()
 

@@ -1,21 +1,31 @@
-"""Writes of data and keys."""
+"""Writes of data and keys; with a condition, the write waits for the response and returns it."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
+from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.control_sequences import DECCKM, ETX
 from ptyctl.core.keys import BREAK, INTERRUPTS, key_bytes, key_name
 from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.output_wait import WaitProgress
 from ptyctl.session.session import Session
 
+from .read import input_hints, receive, wait_conditions
+from .screen_read import screen_reply
 
-async def write(session: Session, request: IoRequest) -> IoReply:
-    """Answer a write request; `next_cursor` is the spool's end before the write: a read from there gets the response.
+#: Without a pattern and a time of silence, a write returns the response once it has paused for this long (seconds).
+SETTLE_S = 0.25
+
+
+async def write(session: Session, request: IoRequest, progress: Progress | None = None) -> IoReply:
+    """Answer a write request. Without a condition it returns at once, and `next_cursor` is the spool's end before the write.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT, LOCKED, LOCK_REQUIRED, LOCK_LOST, REMOTE_CLOSED, ALREADY_CLOSED, UNSUPPORTED; IO_ERROR if
@@ -25,14 +35,14 @@ async def write(session: Session, request: IoRequest) -> IoReply:
         request.task_id, sensitive=bool(request.sensitive), deadline=asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000
     )
     session.gate.check(writer)
+    if request.waits:
+        return await _write_and_wait(session, request, writer, progress)
     cursor = session.stream.spool_end
-    written = await (_key(session, request.key, writer) if request.key is not None else _data(session, request, writer))
-    return IoReply(
-        action="write", bytes_written=written, next_cursor=str(cursor), notices=session.notices.take(request.task_id)
-    )
+    return IoReply(action="write", bytes_written=await _type(session, request, writer), next_cursor=str(cursor))
 
 
-async def _key(session: Session, key: str, writer: Writer) -> int:
+async def press_key(session: Session, key: str, writer: Writer) -> int:
+    """Press a named key; return the number of bytes sent. Raises PtyctlError as `write`."""
     name = key_name(key)
     if name == BREAK:
         await session.gate.send_break(writer)
@@ -43,6 +53,67 @@ async def _key(session: Session, key: str, writer: Writer) -> int:
         session.runs.interrupted()
         return await session.gate.interrupt(data, writer)
     return await session.gate.write(data, writer)
+
+
+async def _type(session: Session, request: IoRequest, writer: Writer) -> int:
+    if request.key is not None:
+        return await press_key(session, request.key, writer)
+    return await _data(session, request, writer)
+
+
+async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, progress: Progress | None) -> IoReply:
+    """Write, repeatedly if requested, and return what was received since."""
+    stream = session.stream
+    conditions = wait_conditions(request)  # invalid patterns are reported before anything is typed
+    input_hints(request)
+    if conditions.pattern is None and conditions.idle_s is None:
+        conditions = replace(conditions, idle_s=SETTLE_S, idle_after_output=True)
+    cursor, raw = stream.spool_end, stream.raw_size
+    written = await _type(session, request, writer)
+    if request.mode == "screen":
+        response = screen_reply(session, request, conditions, WaitProgress(stream, progress), after_raw=raw)
+    else:
+        text_request = request.model_copy(update={"encoding": None})  # the request's is that of `data`
+        response = receive(stream, text_request, cursor, replace(conditions, echo=_echo(request)), progress)
+    if request.repeat_ms is None:
+        reply = await response
+    else:
+        reply, repeated = await _repeating(lambda: _type(session, request, writer), request.repeat_ms / 1000, response)
+        written += repeated
+    reply.action, reply.bytes_written = "write", written
+    return reply
+
+
+async def _repeating(
+    type_again: Callable[[], Awaitable[int]], interval_s: float, response: Awaitable[IoReply]
+) -> tuple[IoReply, int]:
+    """Type at an interval until the response is complete. Return it, and the number of bytes typed. Raises as either does."""
+    written = 0
+
+    async def repeat() -> None:
+        nonlocal written
+        while True:
+            await asyncio.sleep(interval_s)
+            written += await type_again()
+
+    waiting, typing = asyncio.ensure_future(response), asyncio.ensure_future(repeat())
+    try:
+        await asyncio.wait({waiting, typing}, return_when=asyncio.FIRST_COMPLETED)
+        if typing.done() and not waiting.done():
+            typing.result()  # raises why it cannot type
+        return await waiting, written
+    finally:
+        for task in (waiting, typing):
+            task.cancel()
+        await asyncio.gather(waiting, typing, return_exceptions=True)
+
+
+def _echo(request: IoRequest) -> bytes:
+    """Return the echo that a typed line may have. Text without Enter has none: a caller may wait for the echo itself."""
+    line, enter, _ = (request.data or "").partition("\n")
+    if not enter or request.encoding == "base64" or request.sensitive or request.repeat_ms is not None:
+        return b""
+    return f"{line}\n".encode()
 
 
 async def _data(session: Session, request: IoRequest, writer: Writer) -> int:

@@ -27,6 +27,8 @@ class WaitConditions:
         idle_s: seconds without output.
         full_at: a spool offset.
         any_text: one byte of text is enough.
+        idle_after_output: silence counts only once there is output.
+        echo: the echo of what was typed. A match in it does not count if the output begins with it.
     """
 
     deadline: float
@@ -34,6 +36,8 @@ class WaitConditions:
     idle_s: float | None = None
     full_at: int | None = None
     any_text: bool = False
+    idle_after_output: bool = False
+    echo: bytes = b""
 
 
 class WaitProgress:
@@ -69,8 +73,7 @@ class OutputWait:
         self._stream = stream
         self._cursor = cursor
         self._conditions = conditions
-        pattern = conditions.pattern
-        self._search = Search(pattern, cursor, stream.prompts.within) if pattern is not None else None
+        self._search: Search | None = None
         self._started = asyncio.get_running_loop().time()
 
     async def run(self, progress: WaitProgress) -> WaitEnd:
@@ -84,8 +87,9 @@ class OutputWait:
         """Return which condition is true now, or None. A match takes precedence over what happened at the same time."""
         end = self._other_condition()
         full_at = self._conditions.full_at
-        if self._search is not None and self._search.scanned < self._stream.spool_end:
-            self.span = self._search.search(self._stream.searchable_window())
+        search = self._search or self._begin_search()
+        if search is not None and search.scanned < self._stream.spool_end:
+            self.span = search.search(self._stream.searchable_window())
             if self.span is not None and (full_at is None or self.span.end <= full_at):
                 return "matched"
         return end
@@ -94,7 +98,21 @@ class OutputWait:
         """Return when to check again if no output arrives."""
         if self._conditions.idle_s is None:
             return self._conditions.deadline
+        if self._conditions.idle_after_output and self._stream.spool_end == self._cursor:
+            return self._conditions.deadline  # output wakes the waiter
         return min(self._conditions.deadline, self._quiet_since() + self._conditions.idle_s)
+
+    def _begin_search(self) -> Search | None:
+        """Return the search, from after the echo; None without a pattern, and while the output may still be the echo."""
+        stream, echo = self._stream, self._conditions.echo
+        if self._conditions.pattern is None:
+            return None
+        seen = stream.read(self._cursor, min(stream.spool_end, self._cursor + len(echo))) if echo else b""
+        if seen != echo and echo.startswith(seen) and stream.ended is None:
+            return None
+        begin = self._cursor + (len(echo) if seen == echo else 0)
+        self._search = Search(self._conditions.pattern, begin, stream.prompts.within)
+        return self._search
 
     async def _pause(self, until: float | None = None) -> None:
         due = self.next_check()
@@ -110,7 +128,8 @@ class OutputWait:
         if self._stream.ended is not None:
             return "eof"
         now = asyncio.get_running_loop().time()
-        if conditions.idle_s is not None and now >= self._quiet_since() + conditions.idle_s:
+        may_be_idle = not conditions.idle_after_output or self._stream.spool_end > self._cursor
+        if conditions.idle_s is not None and may_be_idle and now >= self._quiet_since() + conditions.idle_s:
             return "idle"
         return "timeout" if now >= conditions.deadline else None
 

@@ -1,0 +1,169 @@
+"""A part of a run's output for an exec reply: what follows a cursor, and the lines that match a pattern.
+
+Both are taken from the spool, piece by piece, so that the size of the output does not matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ptyctl.api.exec import ExecRequest
+from ptyctl.core.renderer import render_line
+from ptyctl.core.search import line_pattern
+from ptyctl.core.spool import whole_characters
+from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
+from ptyctl.session.runs.run import Run
+
+from .read import parse_cursor
+
+#: The spool is searched in pieces of about this size, yielding to the event loop between them.
+_PIECE_BYTES = 1 << 20
+_SEPARATOR = "--\n"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedOutput:
+    """The text; how many bytes it lacks; where it ends in the spool; and how many lines match, with `grep`."""
+
+    text: str
+    omitted_bytes: int
+    end: int
+    grep_count: int | None = None
+
+
+async def select_output(run: Run, stream: OutputStream, request: ExecRequest) -> SelectedOutput:
+    """Return the part of the output that the request's `from_cursor` and `grep` select.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for the cursor or the pattern.
+    """
+    begin, end = _bounds(run, stream)
+    following = end if run.result is None else run.result.spool_end
+    if request.from_cursor is not None:
+        begin = max(begin, parse_cursor(request.from_cursor, stream.spool_end, "from_cursor"))
+        end = max(begin, end)
+    if request.grep is None:
+        text, omitted = _shortened(stream, begin, end, request.max_output_bytes)
+        return SelectedOutput(text, omitted, max(following, end))
+    found = _Lines(stream, begin, end, request.max_output_bytes)
+    await found.search(request.grep)
+    text = found.text(request.grep_context)
+    return SelectedOutput(text, found.omitted_bytes, max(following, end), found.count)
+
+
+def _bounds(run: Run, stream: OutputStream) -> tuple[int, int]:
+    """Return the range of the output in the spool, without an incomplete character and the prompt at its end."""
+    begin = stream.spool_end if run.spool_begin is None else min(run.spool_begin, stream.spool_end)
+    if run.result is None:
+        tail = stream.read(max(begin, stream.spool_end - 4), stream.spool_end)
+        return begin, stream.spool_end - len(tail) + whole_characters(tail)
+    end = max(begin, min(run.result.spool_end, stream.spool_end))
+    last = stream.read(max(begin, end - LINE_BYTES), end).rpartition(b"\n")[2]
+    if run.result.prompt_after and render_line(last).strip() == run.result.prompt_after.strip():
+        end -= len(last)
+    return begin, end
+
+
+def _shortened(stream: OutputStream, begin: int, end: int, limit: int) -> tuple[str, int]:
+    """Return the text, and how many bytes it lacks: of text longer than `limit` only whole lines of both ends are returned."""
+    if end - begin <= limit:
+        return stream.read(begin, end).decode("utf-8", "replace"), 0
+    head = stream.read(begin, begin + limit // 2)
+    tail = stream.read(end - limit // 2, end)
+    head = head[: head.rfind(b"\n") + 1] or head[: whole_characters(head)]
+    tail = tail[tail.find(b"\n") + 1 :]
+    omitted = end - begin - len(head) - len(tail)
+    gap = f"[... {omitted} bytes left out here; they can be read from cursor {begin + len(head)} on ...]\n"
+    return head.decode("utf-8", "replace") + gap + tail.decode("utf-8", "replace"), omitted
+
+
+class _Lines:
+    """The lines between two spool offsets that match a pattern.
+
+    Attributes:
+        count: number of matching lines.
+        omitted_bytes: size of the matching lines that exceed the limit.
+    """
+
+    def __init__(self, stream: OutputStream, begin: int, end: int, limit: int) -> None:
+        self.count = 0
+        self.omitted_bytes = 0
+        self._stream = stream
+        self._begin = begin
+        self._end = end
+        self._limit = limit
+        self._size = 0
+        self._lines: list[tuple[int, int]] = []
+
+    async def search(self, grep: str) -> None:
+        """Find the matching lines. A line longer than a piece is searched in parts."""
+        pattern = line_pattern(grep, "grep")
+        at = self._begin
+        while at < self._end:
+            piece = self._stream.read(at, min(at + _PIECE_BYTES, self._end))
+            if not piece:  # not persisted
+                break
+            if at + len(piece) < self._end:
+                piece = piece[: piece.rfind(b"\n") + 1] or piece
+            position = 0
+            while (found := pattern.search(piece, position)) is not None and found.start() < len(piece):
+                first = piece.rfind(b"\n", 0, found.start()) + 1
+                newline = piece.find(b"\n", found.start())
+                position = len(piece) if newline < 0 else newline + 1
+                self._add(at + first, at + position)
+                if position >= len(piece):
+                    break
+            at += len(piece)
+            await asyncio.sleep(0)
+
+    def _add(self, begin: int, end: int) -> None:
+        self.count += 1
+        if self._size + end - begin > self._limit and self._lines:
+            self.omitted_bytes += end - begin
+            return
+        self._size += end - begin
+        self._lines.append((begin, min(end, begin + self._limit)))
+
+    def text(self, context: int) -> str:
+        """Return the lines with `context` lines before and after each; `--` separates groups that are not adjacent."""
+        pieces: list[str] = []
+        size = 0
+        for begin, end in self._groups(context):
+            group = self._stream.read(begin, end).decode("utf-8", "replace")
+            size += end - begin
+            if size > self._limit and pieces:
+                self.omitted_bytes += end - begin
+                continue
+            pieces.append(group if group.endswith("\n") else f"{group}\n")
+        return (_SEPARATOR if context else "").join(pieces)
+
+    def _groups(self, context: int) -> Iterator[tuple[int, int]]:
+        last: tuple[int, int] | None = None
+        for begin, end in self._lines:
+            group = self._lines_before(begin, context), self._lines_after(end, context)
+            if last is not None and group[0] <= last[1]:
+                last = last[0], group[1]
+                continue
+            if last is not None:
+                yield last
+            last = group
+        if last is not None:
+            yield last
+
+    def _lines_before(self, begin: int, count: int) -> int:
+        before = self._stream.read(max(self._begin, begin - self._limit), begin)
+        at = len(before)
+        for _ in range(count):
+            if at:
+                at = before.rfind(b"\n", 0, at - 1) + 1
+        return begin - len(before) + at
+
+    def _lines_after(self, end: int, count: int) -> int:
+        after = self._stream.read(end, min(self._end, end + self._limit))
+        at = 0
+        for _ in range(count):
+            newline = after.find(b"\n", at)
+            at = len(after) if newline < 0 else newline + 1
+        return end + at
