@@ -1,0 +1,103 @@
+"""The prompt guard on FRR, on the simulated switch, and over SSH without a PTY."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.frr import Zebra
+from ptyctl import LocalController
+from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from ptyctl.simulator import SimulatedSwitch
+from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, session, write
+
+HALF = "hostname OOPS"
+CLEARED = "half-typed text of {} characters by task a was cleared from the line before the next command"
+KEYS = {
+    "at the end": (HALF, 13),
+    "cursor at the start": (f"{HALF}\x01", 13),
+    "cut word": ("hostname OOP\x7f", 11),
+    "help": ("host?", 4),
+}
+
+
+async def type_and_unlock(handle: SessionHandle, keys: str) -> None:
+    """Task a types keys, waits for their echo, and leaves the console to task b."""
+    await session(handle.controller, "lock", session_id=handle.session_id, task_id="a", force=True)
+    begin = (await write(handle, "a", data=keys)).next_cursor
+    await read(handle, cursor=begin, until_idle_ms=100, timeout_ms=PATIENCE_MS)
+    await session(handle.controller, "unlock", session_id=handle.session_id, task_id="a")
+    await session(handle.controller, "lock", session_id=handle.session_id, task_id="b")
+
+
+async def open_console(
+    controller: LocalController, port: int, platform: str, username: str | None, **auth: str
+) -> SessionHandle:
+    user = {"username": username} if username else {}
+    fields = {"protocol": "telnet", "host": "127.0.0.1", "port": port, "platform": platform, "auth": auth, **user}
+    console = {"session_type": "console", "device_id": "c", "task_id": "b", "acquire_lock": True}
+    handle = await SessionHandle.open(controller, **fields, **console)
+    await execute(handle, cmd="do show version", mode="config", task_id="b", timeout_ms=PATIENCE_MS)
+    return handle
+
+
+@pytest.mark.parametrize(("keys", "size"), KEYS.values(), ids=KEYS)
+async def test_half_typed_line_on_frr_is_cleared_before_exec_and_mode(
+    controller: LocalController, zebra: Zebra, keys: str, size: int
+) -> None:
+    handle = await open_console(
+        controller, zebra.port, "frr", None, password=zebra.password, enable_secret=zebra.enable_password
+    )
+    await type_and_unlock(handle, keys)
+    reply = await execute(handle, cmd="do show version", task_id="b", timeout_ms=PATIENCE_MS)
+    assert "FRRouting" in reply.stdout
+    assert reply.notices == [CLEARED.format(size)]
+    await type_and_unlock(handle, keys)
+    reply = await execute(handle, cmd="show running-config", mode="privileged", task_id="b", timeout_ms=PATIENCE_MS)
+    assert (reply.notices, reply.mode) == ([CLEARED.format(size)], "privileged")
+    assert f"hostname {zebra.hostname}\n" in reply.stdout
+
+
+async def test_pager_and_question_of_another_task_on_the_switch_are_not_answered(controller: LocalController) -> None:
+    async with SimulatedSwitch(password="pw-of-admin", enable_secret="pw-of-enable") as switch:
+        handle = await open_console(
+            controller, switch.telnet_port, "cisco_ios", "admin", password="pw-of-admin", enable_secret="pw-of-enable"
+        )
+        await type_and_unlock(handle, "do terminal length 5\ndo show running-config\n")
+        with refused(ErrorCode.BUSY, "pager") as caught:
+            await execute(handle, cmd="do show clock", task_id="b", timeout_ms=PATIENCE_MS)
+        assert caught.value.details == {"reason": "pager"}
+        await type_and_unlock(handle, "q")
+        reply = await execute(handle, cmd="do show clock", task_id="b", timeout_ms=PATIENCE_MS)
+        assert ("UTC" in reply.stdout, reply.notices) == (True, None)
+        await type_and_unlock(handle, "end\nreload\n")
+        with refused(ErrorCode.BUSY, "question"):
+            await execute(handle, cmd="show clock", task_id="b", timeout_ms=PATIENCE_MS)
+
+
+@pytest.mark.parametrize("platform", [None, "cisco_ios"])
+async def test_device_over_ssh_without_pty_gets_no_shell_code(
+    controller: LocalController, platform: str | None, tmp_path: Path
+) -> None:
+    async with SimulatedSwitch(password="pw-of-admin", enable_secret="pw-of-enable") as switch:
+        options = {"host_key_fingerprint": switch.host_key_fingerprint, "use_openssh_config": False}
+        handle = await SessionHandle.open(
+            controller,
+            protocol="ssh",
+            host="127.0.0.1",
+            port=switch.ssh_port,
+            username="admin",
+            auth={"password": "pw-of-admin"},
+            pty={"enabled": False},
+            ssh_options=options,
+            **({"platform": platform} if platform else {}),
+        )
+        reply = await execute(handle, cmd="show clock", timeout_ms=PATIENCE_MS)
+        assert "UTC" in reply.stdout
+        (log,) = (tmp_path / "state").glob("sessions/*/input.jsonl")
+        typed = "".join(json.loads(row).get("data", "") for row in log.read_text().splitlines())
+        assert "printf" not in typed
+        assert "__ptyctl" not in typed
