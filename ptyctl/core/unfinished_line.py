@@ -7,6 +7,8 @@ from .control_sequences import ESC, PASTE_BEGIN, PASTE_END, compile_bytes
 _CTRL_C = b"\x03"
 _CTRL_U = b"\x15"
 _ENTER = frozenset((b"\r", b"\n"))
+#: NUL follows a CR on Telnet (RFC 854).
+_LINE_ENDS = (b"\r", b"\n", b"\r\0")
 _BACKSPACE = frozenset((b"\x08", b"\x7f"))
 #: A function key is a CSI or SS3 sequence; its rest may follow with the next input.
 _TOKEN = compile_bytes(r"\x1b\[[0-?]{0,20}[@-~]|\x1bO[@-~]|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+")
@@ -61,10 +63,11 @@ class UnfinishedLine:
 
     def typed(self, data: bytes, task: str | None, raw: int, *, command: bool = False) -> None:
         """Take input of a user; `raw` is the offset of the output. `command`: it is the command of a run."""
-        data = data.replace(b"\0", b"")  # follows CR on Telnet (RFC 854)
-        if self.raw < 0 and data[-1:] in _ENTER and ESC not in data:
-            self._end(task, raw, command)
+        if self.raw < 0 and ESC not in data and data.endswith(_LINE_ENDS):
+            if not command:
+                self.interrupted, self.entered_raw, self.entered_by = False, raw, task
             return
+        data = data.replace(b"\0", b"")
         data, self._partial = self._partial + data, b""
         partial = _PARTIAL.search(data)
         for token in _TOKEN.findall(data[: partial.start()] if partial is not None else data):
