@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, cast
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.methods import GC, LOG, NOTIFY
@@ -37,8 +37,8 @@ class DaemonConnectionLost(PtyctlError):
     def __init__(self) -> None:
         super().__init__(
             ErrorCode.IO_ERROR,
-            "the connection to the daemon was lost",
-            hint="connect again: local shells survive, and all history is kept",
+            "the connection to the daemon was lost during the call, which may have had its effect; local shells survive",
+            hint=NextStep.READ_STATE,
         )
 
 

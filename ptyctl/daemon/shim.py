@@ -63,7 +63,8 @@ class Shim:
         self._from_client = json_lines.LineBuffer()
         self._from_daemon = json_lines.LineBuffer()
         self._initialization: dict[str, bytes] = {}
-        self._unanswered: dict[_Id, None] = {}
+        #: The unanswered requests, with the tool of a tool call.
+        self._unanswered: dict[_Id, str | None] = {}
         self._failures = 0
         self._link: socket.socket | None = None
         self._connect()
@@ -118,11 +119,13 @@ class Shim:
         if method in _INITIALIZATION:
             self._initialization[method] = line
         if method is not None and isinstance(request_id, _Id):
-            self._unanswered[request_id] = None
+            params = message.get("params")
+            tool = params.get("name") if method == "tools/call" and isinstance(params, dict) else None
+            self._unanswered[request_id] = tool if isinstance(tool, str) else None
         if method == "notifications/cancelled":  # the server may never answer a cancelled request
             params = message.get("params")
             cancelled = params.get("requestId") if isinstance(params, dict) else None
-            self._unanswered = {request_id: None for request_id in self._unanswered if request_id != cancelled}
+            self._unanswered = {key: tool for key, tool in self._unanswered.items() if key != cancelled}
 
     def _track_reply(self, line: bytes) -> None:
         found = _REPLY.match(line)
@@ -147,7 +150,11 @@ class Shim:
         initialize_id = self._initialize_id()
         initializing = self._failures <= _MAX_FAILURES and initialize_id in self._unanswered
         _write(
-            b"".join(_error_reply(pending) for pending in self._unanswered if not (initializing and pending == initialize_id))
+            b"".join(
+                _error_reply(pending, tool)
+                for pending, tool in self._unanswered.items()
+                if not (initializing and pending == initialize_id)
+            )
         )
         self._unanswered = {initialize_id: None} if initializing and initialize_id is not None else {}
         crashed = self._runtime_dir.has_socket
@@ -176,7 +183,7 @@ class Shim:
             replies = [line for line in lines if json_lines.decode_object(line).get("id") == initialize_id]
             _write(b"".join(line for line in lines if relayed or line not in replies))
             if replies:
-                self._unanswered = {request_id: None for request_id in self._unanswered if request_id != initialize_id}
+                self._unanswered = {key: tool for key, tool in self._unanswered.items() if key != initialize_id}
                 return
 
     def _initialize_id(self) -> _Id | None:
@@ -193,12 +200,25 @@ class Shim:
             pass
 
 
-def _error_reply(request_id: _Id) -> bytes:
-    message = (
-        "the daemon ended during the call and another one has taken over; local shells survive: read the state, then continue"
-    )
-    error = {"code": _DAEMON_ENDED, "message": message}
-    return json_lines.encode({"jsonrpc": "2.0", "id": request_id, "error": error})
+def _error_reply(request_id: _Id, tool: str | None) -> bytes:
+    """Return the reply to a request that the daemon did not answer; to a tool call, an error in the form of that tool."""
+    # Imported here: pydantic is slow to load, and most shims see no daemon end.
+    from ptyctl.api.methods import PTY_REQUESTS
+    from ptyctl.api.pty import encode_error
+    from ptyctl.mcp.hints import format_hint
+
+    from .client import DaemonConnectionLost
+
+    error = DaemonConnectionLost()
+    reply: dict[str, object] = {"jsonrpc": "2.0", "id": request_id}
+    if tool is None:
+        return json_lines.encode({**reply, "error": {"code": _DAEMON_ENDED, "message": error.message}})
+    is_pty = tool in PTY_REQUESTS
+    payload = encode_error(error).payload() if is_pty else error.payload()
+    payload["hint"] = format_hint(payload["hint"], pty=is_pty)
+    content = [{"type": "text", "text": json.dumps(payload, ensure_ascii=False)}]
+    result = {"content": content, "structuredContent": payload, "isError": not is_pty, "resultType": "complete"}
+    return json_lines.encode({**reply, "result": result})
 
 
 def _write(data: bytes) -> None:

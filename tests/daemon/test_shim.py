@@ -12,13 +12,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.daemon.runtime_dir import RuntimeDir
+from ptyctl.daemon.shim import _error_reply
 from tests.session.scripted_session import wait_until
 
 PATIENCE_S = 60
@@ -86,8 +87,8 @@ async def test_client_continues_with_next_daemon(runtime_dir: RuntimeDir, mode: 
         status = await call(agent, "ptyctl_session", action="status", **session)
         assert status["state"] == "open"
         end_daemon(runtime_dir, signal.SIGKILL)
-        with pytest.raises(MCPError, match="another one has taken over"):
-            await asyncio.wait_for(waiting, PATIENCE_S)
+        lost = await asyncio.wait_for(waiting, PATIENCE_S)
+        assert (lost["error_code"], lost["retryable"]) == ("IO_ERROR", True)
         history = await call(agent, "ptyctl_session_io", **session, action="read", cursor="0", timeout_ms=0)
         assert "before" in history["chunk"]
         assert daemon_pid(runtime_dir) not in (None, first)
@@ -187,6 +188,33 @@ async def test_refused_initialize_is_not_replayed_to_next_daemon(runtime_dir: Ru
         ungreeted.ask("tools/list", 3, _meta=envelope)
         answer = await ungreeted.hear()
     assert "result" in answer, answer
+
+
+async def test_tool_call_during_the_end_of_the_daemon_gets_a_tool_error(runtime_dir: RuntimeDir, piped: Piped) -> None:
+    piped.ask("tools/call", 1, name="ptyctl_session", arguments={"action": "open", "protocol": "local", "command": ["cat"]})
+    session_id = (await piped.hear())["result"]["structuredContent"]["session_id"]
+    arguments = {"session_id": session_id, "cmd": "x", "until_regex": "never", "timeout_ms": 50_000}
+    piped.ask("tools/call", 2, name="ptyctl_session_exec", arguments=arguments)
+    piped.ask("ping", 3)
+    assert (await piped.hear())["id"] == 3
+    end_daemon(runtime_dir, signal.SIGKILL)
+    result = (await piped.hear())["result"]
+    payload = result["structuredContent"]
+    assert json.loads(result["content"][0]["text"]) == payload
+    assert (result["isError"], payload["error_code"], payload["retryable"]) == (True, "IO_ERROR", True)
+    assert "connection to the daemon was lost" in payload["message"]
+    assert payload["hint"].startswith("get the session's state with ptyctl_session action=status")
+
+
+def test_error_of_a_lost_pty_call_has_the_form_of_its_tools() -> None:
+    result = json.loads(_error_reply("a", "pty_wait_for"))["result"]
+    payload = result["structuredContent"]
+    assert (result["isError"], payload["ok"], payload["error"]) == (False, False, "io_error")
+    assert payload["hint"].startswith("get the state with pty_status")
+
+
+def test_error_of_a_lost_request_without_tool_is_a_protocol_error() -> None:
+    assert json.loads(_error_reply(7, None))["error"]["code"] == -32000
 
 
 async def test_stopped_daemon_is_not_restarted_before_next_request(runtime_dir: RuntimeDir, piped: Piped) -> None:
