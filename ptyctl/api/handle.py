@@ -26,6 +26,7 @@ from .session import (
     SessionReply,
     SessionRequest,
     SessionType,
+    ShellName,
     SshOptions,
     StatusReply,
     TelnetOptions,
@@ -86,6 +87,8 @@ class OpenOptions(TypedDict, total=False):
     """Name of the caller's task, which owns locks and writes."""
     shell_integration: Literal["auto", "off"]
     """Whether a remote shell may be set up to report the begin and end of each command."""
+    shell: ShellName
+    """The shell at the prompt, which is not tested then."""
 
 
 async def until_open(controller: Controller, opened: SessionReply) -> SessionReply:

@@ -13,6 +13,7 @@ SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", 
 SessionType = Literal["normal", "console"]
 State = Literal["opening", "open", "reconnecting", "eof", "lost", "closed"]
 Mode = Literal["idle", "block_running", "interactive"]
+ShellName = Literal["bash", "zsh", "fish", "posix"]
 Dimension = Annotated[int, Field(ge=1, le=65535)]
 Argv = Annotated[tuple[SystemText, ...], Field(min_length=1)]
 
@@ -105,7 +106,7 @@ class Expect(RequestPart):
 
 
 _OPEN = """protocol device host port username auth pty timeouts ssh_options telnet_options command cwd env expect platform
-session_type device_id acquire_lock lock_ttl_ms shell_integration"""
+session_type device_id acquire_lock lock_ttl_ms shell_integration shell"""
 
 #: The fields of each action: required and optional ones.
 _ACTIONS = {
@@ -151,6 +152,7 @@ class SessionRequest(Request):
     lock_ttl_ms: int | None = Field(default=None, ge=1, le=86_400_000)
     task_id: Id | None = Field(default=None, description="your task, the same in every call")
     shell_integration: Literal["auto", "off"] | None = None
+    shell: ShellName | None = None
     session_id: Id | None = None
     conversation_id: Id | None = None
     client_id: Annotated[Id, Unlisted] = "default"

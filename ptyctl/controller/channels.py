@@ -77,7 +77,8 @@ def session_spec(destination: Destination) -> Spec:
         program=_program(request, pty, may_be_posix=may_be_posix),
         probe_shell=request.protocol != "local" and may_be_posix and (not is_console or platform is not None),
         integrated=_has_shell_integration(request),
-        install_integration=request.protocol != "local" and request.shell_integration == "auto",
+        install_integration=_installs_integration(request),
+        shell=request.shell,
         idle_timeout_s=(request.timeouts or Timeouts()).idle_timeout_ms / 1000,
         pty=pty,
         expect=expect,
@@ -158,6 +159,13 @@ def _program(request: SessionRequest, pty: PtyOptions, *, may_be_posix: bool) ->
         return shutil.which(name) or name
     is_shell = request.protocol == "ssh" and not pty.enabled and request.command is None and may_be_posix
     return "sh" if is_shell else None
+
+
+def _installs_integration(request: SessionRequest) -> bool:
+    """Return whether to set up a remote shell for marks: on request, and by default over SSH."""
+    if request.protocol == "ssh" and request.session_type != "console":
+        return request.shell_integration != "off"
+    return request.protocol != "local" and request.shell_integration == "auto"
 
 
 def _has_shell_integration(request: SessionRequest) -> bool:

@@ -179,6 +179,7 @@ class Session:
             program=spec.program,
             probe_shell=spec.probe_shell,
             install_integration=spec.install_integration,
+            shell=spec.shell,
             notify=self.notices.post,
         )
         self.runs = Runs(

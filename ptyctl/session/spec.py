@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from ptyctl.api.session import Expect, ProtocolName, PtyOptions, SessionType
+from ptyctl.api.session import Expect, ProtocolName, PtyOptions, SessionType, ShellName
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Spec:
         probe_shell: whether to find out if the far end is a POSIX shell.
         integrated: the program is a shell that is started with shell integration.
         install_integration: whether to install shell integration in a shell that was found by probing.
+        shell: the shell at the far end, if the caller named it.
         conversation_id: the conversation that owns the terminal, with its `client_id`.
     """
 
@@ -36,6 +37,7 @@ class Spec:
     probe_shell: Annotated[bool, Field(alias="probing")] = False
     integrated: Annotated[bool, Field(alias="hooked")] = False
     install_integration: Annotated[bool, Field(alias="hooking")] = False
+    shell: ShellName | None = None
     idle_timeout_s: float = 0.0
     conversation_id: str | None = None
     client_id: str | None = None

@@ -32,6 +32,11 @@ async def block_of(session: SessionHandle, number: int) -> Block:
             await asyncio.sleep(0.02)  # the Controller protocol has no event to await
 
 
+async def test_marks_are_the_default_over_ssh(start: Start) -> None:
+    session = await start(*BASH, shell_integration=None)
+    assert (await session.exec("echo far")).done_reason == "marks"
+
+
 @pytest.mark.parametrize("command", [BASH, ZSH, ()])
 async def test_marks_give_output_and_exit_code(start: Start, command: tuple[str, ...]) -> None:
     session = await start(*command)
@@ -175,7 +180,6 @@ async def test_marks_over_telnet_without_line_editor(controller: LocalController
 
 async def test_shell_without_integration_uses_marker(start: Start) -> None:
     for session in (
-        await start(*BASH, shell_integration=None),
         await start(*BASH, shell_integration="off"),
         await start("dash", "-i"),
         await start("busybox", "sh"),

@@ -24,7 +24,7 @@ async def test_unusual_prompt_is_found(start: Start, tmp_path: Path, shell: str,
         "zsh": ("env", f"ZDOTDIR={tmp_path}", "zsh", "-i"),
         "dash": ("env", f"ENV={tmp_path}/rc", "dash", "-i"),
     }[shell]
-    session = await start(*command, shell_integration=None)
+    session = await start(*command, shell_integration="off")
     for code in (3, 0):
         reply = await session.exec(f"echo far; (exit {code})", timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.exit_code) == ("far\n", code)
@@ -33,7 +33,35 @@ async def test_unusual_prompt_is_found(start: Start, tmp_path: Path, shell: str,
 
 async def test_slow_start_up_file_keeps_exit_codes(start: Start, tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("sleep 5.5; PS1='$ '\n")
-    session = await start("bash", "--noprofile", "--rcfile", str(tmp_path / "rc"), shell_integration=None)
+    session = await start("bash", "--noprofile", "--rcfile", str(tmp_path / "rc"), shell_integration="off")
     for code in (3, 0):
         reply = await session.exec(f"echo far; (exit {code})", timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.exit_code) == ("far\n", code)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "dash"])
+@pytest.mark.parametrize("enabled", ["auto", True])
+async def test_rc_mode_gives_exit_codes_also_after_an_auto_exec(start: Start, shell: str, enabled: object) -> None:
+    options = {"bash": ("--norc",), "zsh": ("-f", "-i"), "fish": ("--no-config",), "dash": ("-i",)}[shell]
+    session = await start(shell, *options, shell_integration="off")
+    for mode, code in ((enabled, 3), (True, 4)):
+        reply = await session.exec(f"echo far\nsh -c 'exit {code}'", rc_mode={"enabled": mode}, timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("far\n", code, "marker")
+
+
+@pytest.mark.parametrize(
+    ("shell", "command", "way"),
+    [
+        ("bash", ("bash", "--norc"), "marks"),
+        ("zsh", ("zsh", "-f", "-i"), "marks"),
+        ("fish", ("fish", "--no-config"), "marker"),
+        ("posix", ("dash", "-i"), "marker"),
+    ],
+)
+async def test_named_shell_is_not_probed(start: Start, shell: str, command: tuple[str, ...], way: str) -> None:
+    session = await start(*command, shell=shell, shell_integration=None)
+    for code in (3, 0):
+        reply = await session.exec(f"echo far\nsh -c 'exit {code}'", timeout_ms=PATIENCE_MS)
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == ("far\n", code, way)
+    shown = (await session.read(cursor="0", timeout_ms=0)).chunk or ""
+    assert "ZSH_VERSION" not in shown

@@ -75,6 +75,11 @@ class TerminalState:
         status = channel.exit_status if channel is not None else None
         return None if status is None else status.shell_code
 
+    def echo_off(self) -> bool:
+        """Return whether a line is read without echo, as for a password; False if that is unknown."""
+        channel = self._channel()
+        return channel is not None and channel.echo_off
+
     def line_editor_active(self) -> bool:
         """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
         on."""

@@ -61,6 +61,7 @@ class MarkerStrategy(ShellStrategy):
             why = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
             reason: DoneReason = "cancelled" if run.interrupted else "prompt"
             finish_run(self._terminal, run, reason, exit_code_reason=why, prompt_after=self._terminal.last_line())
+        self._check_question(run)
         settled = self._terminal.stream.last_data + SETTLE_S
         waits = run.interrupted and self._terminal.now() < settled
         self.next_check = settled if waits else self._next_prompt_check()

@@ -53,6 +53,7 @@ class MarksStrategy(ShellStrategy):
             else:
                 self._finish_at(run, self._end, self._end.mark.status)
         else:
+            self._check_question(run)
             self.next_check = self._next_prompt_check()
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:

@@ -12,17 +12,20 @@ from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
 from ptyctl.core.shells import Dialect, shell_change
+from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_stream import LINE_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 
-from .run import Run, RunResult
+from .run import Question, Run, RunResult
 
 #: A prompt without a mark must stay the end of the output for this long (seconds): if a line editor reads, if the command may
 #: have started another shell, and if the text may be a program's question.
 UNMARKED_PROMPT_S = 0.25
 UNMARKED_NESTED_S = 0.5
 UNMARKED_UNSURE_S = 2.0
+#: After this much silence a line that is a question is reported (seconds); `responses` were faster.
+QUESTION_S = 0.5
 _UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, UNMARKED_UNSURE_S)
 #: fish lays out and colours the whole line again for about every hundred keys: typing 100 KB took 50 s. Longer commands than
 #: this are sourced from a memory file instead; typing this many characters takes fish 20 ms.
@@ -68,6 +71,7 @@ class ShellStrategy(CompletionStrategy):
     _command_file: BinaryIO | None = None
     _line_feeds = 0
     _line_editor = False
+    _asked_raw = -1
 
     def close(self) -> None:
         if self._command_file is not None:
@@ -125,6 +129,25 @@ class ShellStrategy(CompletionStrategy):
         before_begin = self._terminal.stream.read_raw(max(run.raw_begin - LINE_BYTES, 0), run.raw_begin).rpartition(mark)[0]
         shown = render(before_begin[max(before_begin.rfind(mark), 0) :], self._terminal.width())
         return any(before.startswith(line) for before in shown.split("\n"))
+
+    def _check_question(self, run: Run) -> None:
+        """Report a question that the output ends in, once: a password at once, others after a time without output."""
+        terminal, stream = self._terminal, self._terminal.stream
+        if run.question is not None and stream.raw_size != self._asked_raw:
+            run.output_followed()
+        quiet_s = terminal.now() - max(stream.last_data, run.answered_at)
+        if run.result is not None or run.raw_begin is None or quiet_s < UNMARKED_PROMPT_S or stream.raw_size == self._asked_raw:
+            return
+        line = terminal.last_line()
+        certain = run.profile.asks(line) or QUESTION.matches(line)
+        if line.strip() and (
+            terminal.echo_off()
+            or (certain and quiet_s >= QUESTION_S)
+            or (quiet_s >= UNMARKED_UNSURE_S and run.profile.may_ask(line) and not terminal.line_editor_active())
+        ):
+            self._asked_raw = stream.raw_size
+            run.asked(Question(line, certain=certain or terminal.echo_off()))
+            stream.notify_waiters()
 
     def _next_prompt_check(self) -> float | None:
         """Return when `_at_unmarked_prompt` may become true if no output arrives."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ptyctl.api.session import ShellName
 from ptyctl.core.control_sequences import BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
-from ptyctl.core.shells import shell_change, shell_dialect
+from ptyctl.core.shells import Dialect, shell_change, shell_dialect
 from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
@@ -32,6 +33,8 @@ LATER_PROMPT_WAIT_S = 1.0
 NO_TERMINAL_PROMPT_WAIT_S = 0.5
 #: How long to wait for the prompt after a run, for a shell whose prompt changes each time (seconds).
 NEXT_PROMPT_WAIT_S = 0.1
+#: What a caller may call a shell, and its dialect.
+NAMED_SHELLS: dict[ShellName, Dialect] = {"bash": "posix", "zsh": "zsh", "fish": "fish", "posix": "posix"}
 HOOKS_REMOVED = (
     "the shell's prompt came without its mark: a command or a start-up file has removed the prompt hooks of shell integration; "
     "they are installed again before the next command"
@@ -53,6 +56,7 @@ class StrategySelector:
         program: str | None,
         probe_shell: bool,
         install_integration: bool = False,
+        shell: ShellName | None = None,
         notify: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Create the selector.
@@ -61,6 +65,7 @@ class StrategySelector:
             program: the path of the local program.
             probe_shell: whether an unknown terminal may be probed for a shell.
             install_integration: whether to install shell integration in a shell that was found by probing.
+            shell: the shell that the caller of open named; it is not probed for.
             notify: posts a notice for the session's users.
         """
         self.strategy: CompletionStrategy | None = None
@@ -69,6 +74,7 @@ class StrategySelector:
         self._nonce = ""
         self._terminal = terminal
         self._program = program
+        self._named = shell
         self._may_probe = probe_shell
         self._may_install = install_integration
         self._notify = notify
@@ -187,6 +193,8 @@ class StrategySelector:
         elif self._terminal.gate.unfinished_line.empty:
             await self._wait_for_next_prompt(run)
         shell = self.shell or ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
+        if enabled is True and shell.marker is None:
+            shell = ProbedShell(Marker(self._nonce))
         marker = shell.marker
         if marker is None:
             run.without_exit_code(shell.why)
@@ -199,10 +207,12 @@ class StrategySelector:
         """Return the shell in the foreground; None if no prompt was shown, so that the next run looks again."""
         terminal, guard = self._terminal, PromptGuard(self._terminal, run.profile)
         dialect = shell_dialect(self._program) if self._program is not None else None
+        if self._named is not None and (self._program is not None or not terminal.expects_prompt):
+            dialect = NAMED_SHELLS[self._named]
         if self._integrated and not self._marks_lost and not await self._wait_for_first_mark(run):
             self._marks_lost = True
             self._notify(f"the start-up files put another program in front of the shell ({NO_MARKS})")
-        if (dialect is not None or forced) and not self._marks_lost:
+        if (dialect is not None or (forced and not terminal.expects_prompt)) and not self._marks_lost:
             if terminal.expects_prompt and not self.has_marks:
                 wait_s = NEXT_PROMPT_WAIT_S if terminal.stream.spool_end else FIRST_OUTPUT_WAIT_S
                 await terminal.wait_quiet(FIRST_OUTPUT_QUIET_S, terminal.now() + wait_s)
@@ -218,15 +228,19 @@ class StrategySelector:
         if self._installed_in is not None and not self._marks_lost:  # in the foreground again; its counter continues
             await self._wait_for_next_prompt(run)
             return self._installed_in
-        if not self._may_probe and not self._marks_lost:
+        named = None if self._marks_lost else self._named
+        if not (self._may_probe or self._marks_lost or forced or named):
             return ProbedShell(None, "this is not known to be a POSIX shell")
         if not await self._wait_for_first_prompt(run, writer):
             return None
         if self._may_install:
             await keep_history_clean(terminal, writer)
-        shell = await probe_shell(terminal, run.profile, self._nonce, writer, reinstall=self._hooks_removed)
+        if named is not None:
+            shell = ProbedShell(Marker(self._nonce, NAMED_SHELLS[named]))
+        else:
+            shell = await probe_shell(terminal, run.profile, self._nonce, writer, reinstall=self._hooks_removed)
         self._hooks_removed = False
-        install = self._may_install and not self._marks_lost
+        install = self._may_install and not self._marks_lost and named != "posix"
         if install and await install_integration(terminal, run.profile, shell, self.shell_nonce, writer):
             self._installed_in = shell
             await self._wait_for_next_prompt(run)
