@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -178,6 +179,17 @@ async def test_deltas_describe_each_change(handle: SessionHandle) -> None:
     await until(came)
     assert (await pty.good("pty_screen_status"))["cursor"] == cursor
     await pty.refused("invalid_argument", "pty_read_screen_deltas", "past", cursor=cursor + 1)
+
+
+async def test_screen_at_an_offset_has_the_size_before_a_resize_there(handle: SessionHandle) -> None:
+    pty = pty_of(handle)
+    before = await pty.good("pty_read_screen")
+    await handle.resize(30, 3)
+    assert (await pty.good("pty_read_screen"))["cols"] == 30
+    assert await pty.good("pty_read_screen", at=before["raw_offset"]) == before | {"ts": ANY}
+    await say(handle, b"more")
+    await handle.screen(until_regex="more", timeout_ms=PATIENCE_MS)
+    assert await pty.good("pty_read_screen", at=before["raw_offset"]) == before | {"ts": ANY}
 
 
 @pytest.mark.also_remote("reply with attributes")

@@ -68,6 +68,8 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
         ended = {"matched": why == "matched", "idle_reached": why == "idle", "timed_out": why == "timeout"}
         return reply.model_copy(update=ended)
     at = None if request.at is None else _offset(session, request.at)
+    if at == session.display.source.end and not await session.display.source.changed_at(at):
+        at = None
     if at is None:
         state = await session.screen.state(attributes=request.attributes)
         return _reply(state, int(time.time() * 1000), session.display.status_message())
@@ -105,8 +107,8 @@ async def read_scrollback(session: Session, request: PtyReadScrollback) -> Scrol
         return ScrollbackReply(lines=fold.model.scrollback(request.limit))
 
 
-def _offset(session: Session, at: int | str) -> int | None:
-    """Return the raw offset; None for the current screen."""
+def _offset(session: Session, at: int | str) -> int:
+    """Return the raw offset of an earlier screen."""
     if isinstance(at, str):
         at = session.stream.raw_size if (end := find_block(session, at).raw_end) is None else end
     source = session.display.source
@@ -114,9 +116,7 @@ def _offset(session: Session, at: int | str) -> int | None:
         raise invalid(
             f"at {at} is past the end, {source.end}; give a raw_offset of an earlier reply, or a block_id", field="at"
         )
-    if at == source.end:
-        return None
-    if at > source.kept:
+    if source.end > at > source.kept:
         raise invalid(f"at {at}: what came from {source.kept} on was not kept, the disk or the quota was full", field="at")
     return at
 

@@ -11,7 +11,7 @@ import asyncio
 import base64
 import json
 import time
-from bisect import bisect_right
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +50,14 @@ class Checkpoints:
         replay.checkpoint_written()
 
     async def before(self, raw: int, steps: int, size: tuple[int, int]) -> ScreenReplay:
-        """Return the nearest checkpoint at or before a raw offset, or an empty screen of `size`.
+        """Return the nearest checkpoint before a raw offset, or an empty screen of `size`.
 
+        One at the offset is not used: it may be later than a resize at that offset.
         `steps` is the number of known timeline steps.
         """
         if self._offsets is None:
             self._offsets = await asyncio.to_thread(_read_offsets, self._path)
-        number = bisect_right(self._offsets, (raw, 1 << 62))
+        number = bisect_left(self._offsets, (raw, 0))
         if number:
             state = await asyncio.to_thread(_read_line, self._path, self._offsets[number - 1][1])
             replay = _replay_from(state, steps)

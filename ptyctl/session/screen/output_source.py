@@ -57,6 +57,11 @@ class OutputSource:
                 self._transcript.steps[:0] = earlier
         return self._transcript.steps
 
+    async def changed_at(self, raw: int) -> bool:
+        """Return whether the terminal was resized or replaced at a raw offset or later."""
+        steps = await self.steps()
+        return bool(steps) and steps[-1].raw >= raw
+
     def step_count(self) -> int:
         """Return the number of known steps."""
         return len(self._transcript.steps)

@@ -8,12 +8,14 @@ pauses.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.session.transcript.timeline import TimelineStep
 
 from .checkpoints import CHECKPOINT_S, Checkpoints
 from .output_source import OutputSource
@@ -91,10 +93,11 @@ class Screen:
             return ScreenState(replay.model.snapshot(attributes=attributes), replay.raw, self._source.step_count())
 
     async def state_at(self, raw: int, *, attributes: bool = False) -> ScreenState:
-        """Return the screen after the first `raw` bytes, in the size that the terminal had. Raises as `current`."""
+        """Return the screen when the first `raw` bytes had arrived, before later resizes. Raises as `current`."""
         steps = await self._source.steps()
         replay = await self._checkpoints.before(raw, len(steps), self._source.first_size)
-        await self._advance(replay, raw, asyncio.get_running_loop().time() + LOOK_TIMEOUT_S)
+        steps = steps[: bisect_left(steps, raw, key=lambda step: step.raw)]
+        await self._advance(replay, raw, asyncio.get_running_loop().time() + LOOK_TIMEOUT_S, steps)
         return ScreenState(replay.model.snapshot(attributes=attributes), replay.raw, self._source.step_count())
 
     def is_outdated(self, state: ScreenState) -> bool:
@@ -135,9 +138,15 @@ class Screen:
             self._replay = await self._checkpoints.newest(self._source.end, steps, self._source.first_size)
         return self._replay
 
-    async def _advance(self, replay: ScreenReplay, end: int, deadline: float) -> None:
-        """Replay up to `end`: a short distance inline, a long one in a thread whose turn is always completed."""
-        steps = await self._source.steps()
+    async def _advance(
+        self, replay: ScreenReplay, end: int, deadline: float, steps: Sequence[TimelineStep] | None = None
+    ) -> None:
+        """Replay up to `end`: a short distance inline, a long one in a thread whose turn is always completed.
+
+        `steps` are the resizes and incarnations to apply; all unless given.
+        """
+        if steps is None:
+            steps = await self._source.steps()
         while end - replay.raw > INLINE_BYTES:
             if asyncio.get_running_loop().time() >= deadline:
                 raise _too_far_behind(end - replay.raw)
