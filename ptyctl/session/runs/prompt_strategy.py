@@ -169,5 +169,5 @@ def unanswered_line(run: Run) -> str | None:
     what = "asks a question" if run.question is not None else "has brought no prompt yet"
     return (
         f"line {run.line} of {len(lines)} ({lines[run.line - 1]!r}) {what}, and no later line was typed; answer the question, "
-        "or wait with block_id"
+        "or wait for the run"
     )
