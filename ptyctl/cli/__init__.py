@@ -53,7 +53,7 @@ def _reopen_standard_files() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run one command. `sessions` is used often and skips the imports of all other commands."""
+    """Run one command. Commands that are used often skip the imports of the others."""
     match arguments:
         case ["sessions", *options] if {*options} <= {"--all", "-a", "--json"}:
             from .session_list import print_sessions
@@ -63,6 +63,11 @@ def _run(arguments: list[str]) -> int:
             return 0
         case ["--version"]:
             arguments = ["version"]
+    from .frequent_commands import run_frequent
+
+    if (frequent := run_frequent(arguments)) is not None:
+        sys.stdout.flush()
+        return frequent
     from .app import app
 
     code = app(arguments, prog_name="ptyctl", standalone_mode=False)
@@ -71,10 +76,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def _reported_errors() -> tuple[type[Exception], ...]:
-    """Return `errors.REPORTED_ERRORS`; the import is slow and only needed after an exception."""
-    from .errors import REPORTED_ERRORS
+    """Return the exceptions to report. Their modules are only needed after an exception."""
+    from .errors import reported_errors
 
-    return REPORTED_ERRORS
+    return reported_errors()
 
 
 def _run_shim(toolsets: str) -> None:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
-import re
-import socket
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from ptyctl.api.controller import Controller
-from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
-from ptyctl.api.session import SessionEntry, SessionReply, SessionRequest
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
+from .names import MAX_CALL_MS, SESSION_ID, match_session
+
 T = TypeVar("T")
 
-#: Timeout of one waiting call. A longer wait repeats the call; the lock queue keeps the task's place in between.
-MAX_CALL_MS = 50_000
-
-_SESSION_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 _POLL_S = 0.05
 
 
@@ -75,20 +68,10 @@ async def resolve_session(controller: Controller, name: str) -> str:
     Raises:
         PtyctlError: NOT_FOUND; INVALID_ARGUMENT if the name is ambiguous.
     """
-    if _SESSION_ID.fullmatch(name):
+    if SESSION_ID.fullmatch(name):
         return name
-    return match_session((await session_action(controller, "list")).sessions or [], name)
-
-
-def match_session(entries: list[SessionEntry], name: str) -> str:
-    """Return the id of the only session with this name, otherwise with this part of an id. Raises as `resolve_session`."""
-    exact = [entry.session_id for entry in entries if name in (entry.session_id, entry.device_id, entry.device)]
-    ids = exact or [entry.session_id for entry in entries if name and name in entry.session_id]
-    if len(ids) > 1:
-        raise invalid(f"{name} matches {len(ids)} sessions: {', '.join(ids)}", hint="give more of the id")
-    if not ids:
-        raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {name} is open", {"session_id": name}, hint=NextStep.LIST_SESSIONS)
-    return ids[0]
+    entries = (await session_action(controller, "list")).sessions or []
+    return match_session([(entry.session_id, entry.device_id, entry.device) for entry in entries], name)
 
 
 async def wait_for_lock(
@@ -111,20 +94,6 @@ async def wait_for_lock(
         except PtyctlError as error:
             if error.code is not ErrorCode.LOCKED or (deadline is not None and remaining_ms <= MAX_CALL_MS):
                 raise
-
-
-def resolve_task(given: str | None) -> str:
-    """Return the task name: `given`, or `user@host:terminal`, with the process session's id where there is no terminal.
-
-    Commands in one terminal, or in one script, are one task.
-    """
-    if given is not None:
-        return given
-    try:
-        place = os.ttyname(sys.stdin.fileno()).removeprefix("/dev/")
-    except (OSError, ValueError):
-        place = f"sid{os.getsid(0)}"
-    return f"{getpass.getuser()}@{socket.gethostname()}:{place}"
 
 
 def without_none(fields: dict[str, Any]) -> dict[str, Any]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any
-
-from typer import BadParameter
-from typer.exceptions import Abort, TyperException
+from typing import TYPE_CHECKING, Any
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.daemon.errors import DaemonError, RequestError
 
 from .output import replace_controls
+
+if TYPE_CHECKING:
+    from typer.exceptions import TyperException
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -28,8 +28,8 @@ EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 #: `exec` exits with the command's own exit code, and adds this offset to ptyctl's.
 EXEC_OFFSET = 100
 
-#: The exceptions that a command reports; any other one is a bug and ends with a traceback.
-REPORTED_ERRORS = (PtyctlError, DaemonError, TyperException, Abort, OSError)
+#: The exceptions of sessions and of the daemon's client that a command reports.
+SESSION_ERRORS = (PtyctlError, DaemonError, OSError)
 
 _EXIT_CODES = {
     ErrorCode.INVALID_ARGUMENT: EXIT_USAGE,
@@ -75,18 +75,21 @@ _NEXT_STEPS: dict[str, str] = {
 }
 
 
+def reported_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that a command reports; any other one is a bug and ends with a traceback."""
+    if "typer" not in sys.modules:  # without the command line parser, none of its exceptions was raised
+        return SESSION_ERRORS
+    from typer.exceptions import Abort, TyperException
+
+    return (*SESSION_ERRORS, TyperException, Abort)
+
+
 def report_error(error: BaseException) -> int:
     """Print `error` on stderr in one line and return the exit code. A broken pipe is not printed."""
     match error:
         case PtyctlError():
             print_message(format_error(error))
             return _EXIT_CODES.get(error.code, EXIT_FAILED)
-        case TyperException():
-            print_message(_format_usage_error(error))
-            return EXIT_USAGE
-        case Abort():
-            print_message("interrupted")
-            return EXIT_INTERRUPTED
         case BrokenPipeError():
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes stdout at exit, which would fail again
             return EXIT_BROKEN_PIPE
@@ -97,7 +100,20 @@ def report_error(error: BaseException) -> int:
             print_message(format_error(error))
             return EXIT_FAILED if isinstance(error, RequestError) else EXIT_NO_CONNECTION
         case _:
-            raise error
+            return _report_parser_error(error)
+
+
+def _report_parser_error(error: BaseException) -> int:
+    from typer.exceptions import Abort, TyperException
+
+    match error:
+        case TyperException():
+            print_message(_format_usage_error(error))
+            return EXIT_USAGE
+        case Abort():
+            print_message("interrupted")
+            return EXIT_INTERRUPTED
+    raise error
 
 
 def format_error(error: PtyctlError | DaemonError) -> str:
@@ -117,6 +133,8 @@ def print_message(text: str) -> None:
 
 def _format_usage_error(error: TyperException) -> str:
     """Return what is wrong with the command line, and the command that prints the help for it."""
+    from typer import BadParameter
+
     parameter: Any = getattr(error, "param", None) or getattr(error, "param_hint", None)
     plain = isinstance(error, BadParameter) and parameter is None
     message = (error.message if plain else error.format_message()).rstrip(".")

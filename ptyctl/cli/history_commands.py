@@ -18,14 +18,15 @@ from ptyctl.api.handle import call_pty, fetch_blocks
 from ptyctl.api.io import IoRequest
 from ptyctl.api.operator import LogLine, LogRequest
 from ptyctl.api.screen import AttributeRun, PtyReadScreen, ScreenReply
-from ptyctl.daemon.client import DaemonConnectionLost
+from ptyctl.daemon.errors import DaemonConnectionLost
 
-from .client import MAX_CALL_MS, call_session, connect_successor
+from .client import call_session, connect_successor
 from .errors import EXIT_FAILED
+from .frequent_commands import TAIL_BYTES, print_tail
+from .names import MAX_CALL_MS
 from .options import AsJson, SessionName
 from .output import print_json, print_table, print_text, replace_controls
 
-_TAIL_BYTES = 4 << 20
 _BLOCK_PAGE_BYTES = 1 << 20
 
 
@@ -36,19 +37,18 @@ def tail(
     as_json: AsJson = False,
 ) -> None:
     """Print the last lines of a session's text."""
+    if not follow:
+        print_tail(name, lines, as_json=as_json)
+        return
 
     async def run(controller: Controller, session_id: str) -> None:
-        fields = {"session_id": session_id, "action": "read", "mode": "tail", "max_bytes": _TAIL_BYTES}
+        fields = {"session_id": session_id, "action": "read", "mode": "tail", "max_bytes": TAIL_BYTES}
         reply = await controller.io(IoRequest.of({**fields, "max_lines": max(lines, 1)}))
         if not lines:
             reply = reply.model_copy(update={"chunk": ""})
-        if as_json and not follow:
-            print_json(reply.payload())
-            return
         _print_chunk(reply.chunk or "", as_json)
-        if follow:
-            async for chunk in _follow(controller, session_id, reply.next_cursor or "0"):
-                _print_chunk(chunk, as_json)
+        async for chunk in _follow(controller, session_id, reply.next_cursor or "0"):
+            _print_chunk(chunk, as_json)
 
     call_session(name, run)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
 
 from ptyctl.api.controller import Controller
 
-from .client import call_session, resolve_task, session_action, wait_for_lock
+from .client import call_session, wait_for_lock
+from .frequent_commands import lock_action, print_holder
+from .names import resolve_task
 from .options import AsJson, SessionName, Task
-from .output import print_json, progress, replace_controls
+from .output import progress
 
 _Ttl = Annotated[
     float,
@@ -28,12 +29,16 @@ def lock(
 ) -> None:
     """Take the lock of a session, or extend it. Only the holder can type; all can watch."""
 
+    if not wait:
+        print_holder(lock_action("lock", name, task, lock_ttl_ms=round(ttl * 1000)), as_json=as_json)
+        return
+
     async def take(controller: Controller, session_id: str) -> dict[str, Any]:
         return (await wait_for_lock(controller, session_id, resolve_task(task), round(ttl * 1000), wait)).payload()
 
-    with progress("waiting for the lock") if wait else nullcontext():
+    with progress("waiting for the lock"):
         reply = call_session(name, take)
-    _print_holder(reply, as_json)
+    print_holder(reply, as_json=as_json)
 
 
 def takeover(
@@ -44,27 +49,10 @@ def takeover(
     as_json: AsJson = False,
 ) -> None:
     """Take the lock from its holder."""
-    _print_holder(run_lock_action("lock", name, task, lock_ttl_ms=round(ttl * 1000), force=True, reason=reason), as_json)
+    reply = lock_action("lock", name, task, lock_ttl_ms=round(ttl * 1000), force=True, reason=reason)
+    print_holder(reply, as_json=as_json)
 
 
 def unlock(name: SessionName, task: Task = None, as_json: AsJson = False) -> None:
     """Release the lock, or leave the queue for it."""
-    _print_holder(run_lock_action("unlock", name, task), as_json)
-
-
-def run_lock_action(action: str, name: str, task: str | None, **fields: object) -> dict[str, Any]:
-    """Call a `session` action that depends on the lock, as this terminal's task or `task`, and return the reply's fields."""
-
-    async def act(controller: Controller, session_id: str) -> dict[str, Any]:
-        reply = await session_action(controller, action, session_id=session_id, task_id=resolve_task(task), **fields)
-        return reply.payload()
-
-    return call_session(name, act)
-
-
-def _print_holder(reply: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(reply)
-        return
-    holder = reply.get("lock_holder")
-    typer.echo(f"locked by: {replace_controls(holder)}" if holder else "not locked")
+    print_holder(lock_action("unlock", name, task), as_json=as_json)

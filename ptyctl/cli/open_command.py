@@ -13,8 +13,9 @@ import typer
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import until_open
 
-from .client import call_daemon, resolve_task, session_action, without_none
+from .client import call_daemon, session_action, without_none
 from .errors import print_message
+from .names import resolve_task
 from .options import AsJson, Task
 from .output import print_json, progress
 

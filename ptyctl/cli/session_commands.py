@@ -9,7 +9,7 @@ import typer
 from ptyctl.api.operator import GcRequest
 
 from .client import call_daemon, without_none
-from .lock_commands import run_lock_action
+from .frequent_commands import close_session
 from .options import AsJson, SessionName, Task
 from .output import format_age, format_size, print_json
 from .session_list import print_sessions
@@ -38,11 +38,7 @@ def close(
     as_json: AsJson = False,
 ) -> None:
     """Close a session. Its history stays on disk."""
-    reply = run_lock_action("close", name, task, force=True if force else None)
-    if as_json:
-        print_json(reply)
-    else:
-        typer.echo(f"closed: {reply['session_id']}")
+    close_session(name, force=force, task=task, as_json=as_json)
 
 
 def gc(

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, cast
 
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
+from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.methods import GC, LOG, NOTIFY
@@ -21,7 +21,7 @@ from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.core import json_lines
 
 from .connection import hello_line, open_connection
-from .errors import DaemonError
+from .errors import DaemonConnectionLost, DaemonError, no_daemon
 from .rpc import WATCH, WATCH_WINDOW, decode_error, decode_reply, encode_request
 from .runtime_dir import RuntimeDir
 
@@ -31,28 +31,12 @@ MAX_REPLY_BYTES = 64 * 1024 * 1024
 R = TypeVar("R", bound=Reply)
 
 
-class DaemonConnectionLost(PtyctlError):
-    """IO_ERROR: the connection to the daemon was lost. The next daemon may restore the session."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            ErrorCode.IO_ERROR,
-            "the connection to the daemon was lost during the call, which may have had its effect; local shells survive",
-            hint=NextStep.READ_STATE,
-        )
-
-
 async def _open_streams(runtime_dir: RuntimeDir, *, start: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     try:
         link = await asyncio.to_thread(open_connection, runtime_dir, hello_line("rpc"), start=start)
         return await asyncio.open_unix_connection(sock=link, limit=MAX_REPLY_BYTES)
     except (DaemonError, OSError) as error:
-        raise _no_daemon(error) from None
-
-
-def _no_daemon(error: DaemonError | OSError) -> PtyctlError:
-    message, hint = (error.message, error.hint) if isinstance(error, DaemonError) else (str(error), None)
-    return PtyctlError(ErrorCode.CONNECT_FAILED, f"no daemon: {message}", hint=hint)
+        raise no_daemon(error) from None
 
 
 class RemoteController:
@@ -91,7 +75,7 @@ class RemoteController:
         try:
             runtime_dir = runtime_dir or RuntimeDir()
         except DaemonError as error:
-            raise _no_daemon(error) from None
+            raise no_daemon(error) from None
         return cls(*await _open_streams(runtime_dir, start=start), runtime_dir if reconnect else None)
 
     async def __aenter__(self) -> Self:

@@ -6,13 +6,15 @@ import fcntl
 import os
 import select
 import signal
+from collections.abc import Callable
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core import json_lines
 
 from .connection import connect, exchange_hello, hello_line, open_connection
-from .errors import DaemonError, RequestError
+from .errors import DaemonConnectionLost, DaemonError, RequestError, no_daemon
 from .runtime_dir import RuntimeDir
 
 #: How long a daemon may take to exit. Programs in its sessions get a grace period after their hang-up.
@@ -119,3 +121,73 @@ def request(runtime_dir: RuntimeDir, method: str, params: dict[str, Any], *, sta
         raise RequestError(error["message"], (error.get("data") or {}).get("hint"))
     reply: dict[str, Any] = answer["result"]["reply"]
     return reply
+
+
+class BlockingClient:
+    """Calls of the daemon over one connection, without an event loop or models: requests and replies are JSON objects."""
+
+    def __init__(self, runtime_dir: RuntimeDir) -> None:
+        """Connect to the daemon, and start it if it is not up.
+
+        Raises:
+            PtyctlError: CONNECT_FAILED.
+        """
+        try:
+            self._link = open_connection(runtime_dir, hello_line("rpc"))
+        except (DaemonError, OSError) as error:
+            raise no_daemon(error) from None
+        self._replies = self._link.makefile("rb")
+        self._last_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._replies.close()
+        self._link.close()
+
+    def call(
+        self, method: str, params: dict[str, Any], on_progress: Callable[[int, float], None] | None = None
+    ) -> dict[str, Any]:
+        """Make a request and return the fields of its reply.
+
+        Raises:
+            PtyctlError: as the controller; IO_ERROR if the connection is lost.
+        """
+        call_id = self.send(method, params, progress=on_progress is not None)
+        while True:
+            message = self._receive()
+            if message.get("method") == "progress" and on_progress is not None:
+                on_progress(message["params"]["bytes"], message["params"]["seconds"])
+            elif message.get("id") == call_id:
+                break
+        if "error" in message:
+            raise _decode_error(message["error"])
+        reply: dict[str, Any] = message["result"]["reply"]
+        return reply
+
+    def send(self, method: str, params: dict[str, Any], *, progress: bool = False) -> int:
+        """Send a request without waiting for its reply, and return its id."""
+        self._last_id += 1
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        try:
+            self._link.sendall(json_lines.encode({**message, **({"progress": True} if progress else {})}))
+        except ConnectionError:
+            raise DaemonConnectionLost from None
+        return self._last_id
+
+    def _receive(self) -> dict[str, Any]:
+        try:
+            line = self._replies.readline()
+        except ConnectionError:
+            line = b""
+        if not line:
+            raise DaemonConnectionLost
+        return json_lines.decode_object(line)
+
+
+def _decode_error(error: dict[str, Any]) -> PtyctlError:
+    data = error.get("data")
+    if not isinstance(data, dict):
+        return PtyctlError(ErrorCode.INTERNAL, f"the daemon rejected the request: {error['message']}")
+    return PtyctlError(ErrorCode(data["error_code"]), data["message"], data["details"], hint=data.get("hint"))

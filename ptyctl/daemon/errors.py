@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+
 
 class DaemonError(Exception):
     """The daemon cannot be used, started or reached. `str()` gives the message and the hint in one line.
@@ -22,3 +24,20 @@ class DaemonError(Exception):
 
 class RequestError(DaemonError):
     """A daemon that is up answered a request with an error, or did not end in time."""
+
+
+class DaemonConnectionLost(PtyctlError):
+    """IO_ERROR: the connection to the daemon was lost. The next daemon may restore the session."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.IO_ERROR,
+            "the connection to the daemon was lost during the call, which may have had its effect; local shells survive",
+            hint=NextStep.READ_STATE,
+        )
+
+
+def no_daemon(error: DaemonError | OSError) -> PtyctlError:
+    """Return the error of a call that found no daemon."""
+    message, hint = (error.message, error.hint) if isinstance(error, DaemonError) else (str(error), None)
+    return PtyctlError(ErrorCode.CONNECT_FAILED, f"no daemon: {message}", hint=hint)

@@ -207,7 +207,7 @@ def _error_reply(request_id: _Id, tool: str | None) -> bytes:
     from ptyctl.api.pty import encode_error
     from ptyctl.mcp.hints import format_hint
 
-    from .client import DaemonConnectionLost
+    from .errors import DaemonConnectionLost
 
     error = DaemonConnectionLost()
     reply: dict[str, object] = {"jsonrpc": "2.0", "id": request_id}

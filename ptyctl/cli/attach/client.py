@@ -7,8 +7,10 @@ import signal
 from dataclasses import dataclass
 
 from ptyctl.api.errors import PtyctlError
-from ptyctl.cli.client import connect_successor, resolve_session, resolve_task
-from ptyctl.daemon.client import DaemonConnectionLost, RemoteController
+from ptyctl.cli.client import connect_successor, resolve_session
+from ptyctl.cli.names import resolve_task
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.errors import DaemonConnectionLost
 
 from .attachment import Attachment
 from .lease import AttachLease

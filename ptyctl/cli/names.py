@@ -1,0 +1,50 @@
+"""Names of sessions and tasks on the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
+
+#: Timeout of one waiting call. A longer wait repeats the call; the lock queue keeps the task's place in between.
+MAX_CALL_MS = 50_000
+SESSION_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+
+
+def match_session(sessions: Iterable[tuple[str | None, ...]], name: str) -> str:
+    """Return the id of the only session with this name, otherwise with this part of an id.
+
+    Args:
+        sessions: the id and the other names of each session.
+
+    Raises:
+        PtyctlError: NOT_FOUND; INVALID_ARGUMENT if the name is ambiguous.
+    """
+    known = [(names[0] or "", names) for names in sessions]
+    exact = [session_id for session_id, names in known if name in names]
+    ids = exact or [session_id for session_id, _ in known if name and name in session_id]
+    if len(ids) > 1:
+        raise invalid(f"{name} matches {len(ids)} sessions: {', '.join(ids)}", hint="give more of the id")
+    if not ids:
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {name} is open", {"session_id": name}, hint=NextStep.LIST_SESSIONS)
+    return ids[0]
+
+
+def resolve_task(given: str | None) -> str:
+    """Return the task name: `given`, or `user@host:terminal`, with the process session's id where there is no terminal.
+
+    Commands in one terminal, or in one script, are one task.
+    """
+    if given is not None:
+        return given
+    import getpass
+    import socket
+
+    try:
+        place = os.ttyname(sys.stdin.fileno()).removeprefix("/dev/")
+    except (OSError, ValueError):
+        place = f"sid{os.getsid(0)}"
+    return f"{getpass.getuser()}@{socket.gethostname()}:{place}"
