@@ -78,14 +78,17 @@ async def test_slow_open_returns_opening_and_status_reports_the_end(
     assert reply.chunk == "hello"
 
 
+async def until_no_session(controller: LocalController) -> None:
+    async def has_none() -> bool:
+        return not (await session(controller, "list")).sessions
+
+    await until(has_none)
+
+
 async def test_error_of_slow_open_is_reported_by_status(controller: LocalController, channels: list[SlowChannel]) -> None:
     opened = await session(controller, "open", **ADDRESS)
     channels[0].refuse(ConnectTimeout("no answer"))
-
-    async def has_ended() -> bool:
-        return not (await session(controller, "list")).sessions
-
-    await until(has_ended)
+    await until_no_session(controller)
     for _ in range(2):
         with refused(ErrorCode.CONNECT_TIMEOUT, "no answer"):
             await session(controller, "status", session_id=opened.session_id)
@@ -110,6 +113,7 @@ async def test_open_after_failed_slow_open_of_console_reports_it_once(
 ) -> None:
     first = await session(controller, "open", **CONSOLE)
     channels[0].refuse(ConnectTimeout("no answer"))
+    await until_no_session(controller)
     with refused(ErrorCode.CONNECT_TIMEOUT, "no answer"):
         await session(controller, "open", **CONSOLE)
     again = await session(controller, "open", **CONSOLE)
