@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -187,3 +188,20 @@ def test_search_exponential_pattern_is_linear() -> None:
     window = SpoolWindow(1 << 24)
     window.append(b"a" * 100_000)
     assert Search(compile_pattern("(a+)+$|(a|aa)+b", "p"), 0).search(window) == MatchRange(0, 100_000)
+
+
+def test_short_literal_in_growing_text_costs_at_most_twice_one_search() -> None:
+    text = b"GigabitEthernet1/0/1 is up, line protocol is up (connected)\n" * 250_000 + b"core-sw1#"
+    pattern, ratios = compile_pattern("core-sw1#", "pattern"), []
+    for _ in range(5):
+        window, search, started = SpoolWindow(1 << 21), Search(literal_pattern("core-sw1#"), 0), time.process_time()
+        assert pattern.search(text) is not None
+        once, spent = time.process_time() - started, 0.0
+        for begin in range(0, len(text), 1 << 19):
+            window.append(text[begin : begin + (1 << 19)])
+            started = time.process_time()
+            found = search.search(window)
+            spent += time.process_time() - started
+        assert found == MatchRange(len(text) - 9, len(text))
+        ratios.append(spent / once)
+    assert min(ratios) < 2
