@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mcp import Client, StdioServerParameters
@@ -35,9 +36,10 @@ IDLE_PROGRAM = ("cat",)
 
 
 @asynccontextmanager
-async def _mcp_client(command: str, *arguments: str) -> AsyncIterator[Client]:
+async def _mcp_client(command: str, *arguments: str, **variables: str) -> AsyncIterator[Client]:
     # By default a client passes only a few environment variables, without the state directory.
-    async with Client(StdioServerParameters(command=command, args=list(arguments), env=dict(os.environ))) as client:
+    environment = {**os.environ, **variables}
+    async with Client(StdioServerParameters(command=command, args=list(arguments), env=environment)) as client:
         yield client
 
 
@@ -51,8 +53,10 @@ async def _call_tool(client: Client, tool: str, arguments: dict[str, Any]) -> di
 
 @asynccontextmanager
 async def _standalone() -> AsyncIterator[TimedCall]:
-    async with _ours("--standalone") as once:
-        yield once
+    # One server owns a state directory, and the daemon may own the benchmark's.
+    with TemporaryDirectory() as folder:
+        async with _ours("--standalone", PTYCTL_STATE_DIR=folder) as once:
+            yield once
 
 
 @asynccontextmanager
@@ -64,13 +68,13 @@ async def _tool_through_shim() -> AsyncIterator[TimedCall]:
 
 
 @asynccontextmanager
-async def _ours(*options: str) -> AsyncIterator[TimedCall]:
+async def _ours(*options: str, **variables: str) -> AsyncIterator[TimedCall]:
     program = Path(sys.executable).with_name("ptyctl")
     try:
         from ptyctl.cli import main  # noqa: F401 - the console script would fail in the server's process only
     except ImportError as error:
         raise Unavailable(str(error)) from None
-    async with _mcp_client(str(program), "mcp", *options) as client:
+    async with _mcp_client(str(program), "mcp", *options, **variables) as client:
         opened = await _call_tool(client, "ptyctl_session", {"action": "open", "protocol": "local", "command": IDLE_PROGRAM})
         read = {"session_id": opened["session_id"], "action": "read", "mode": "tail", "max_lines": 1}
 
