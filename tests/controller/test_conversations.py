@@ -196,9 +196,7 @@ async def test_expect_send_after_the_program_has_ended_sends_nothing(pty: Pty) -
 
 
 async def test_waiting_call_does_not_block_reads_and_interrupts(pty: Pty) -> None:
-    begun = await pty.good(
-        "pty_exec_interactive", cmd="sh -c 'trap \"echo caught; read x; exit 130\" INT; echo ready; sleep 60'"
-    )
+    begun = await pty.good("pty_exec_interactive", cmd="sh -c 'trap \"echo caught; read x; exit 130\" INT; echo ready; read y'")
     await pty.good("pty_wait_for", match="ready", from_cursor=begun["resume_cursor"], timeout_ms=PATIENCE_MS)
     waiting = asyncio.create_task(
         pty.call("pty_expect_send", expect="caught", send="sent\n", from_cursor=begun["resume_cursor"], timeout_ms=PATIENCE_MS)

@@ -165,7 +165,7 @@ async def test_until_idle_returns_after_silence(bash: SessionHandle) -> None:
 
 async def test_run_waiting_for_input_is_reported(bash: SessionHandle) -> None:
     reply = await bash.exec("read -s -p 'Password: ' x; echo; echo got it", until_idle_ms=500, timeout_ms=PATIENCE_MS)
-    assert (reply.done_reason, reply.waiting_for_input, reply.stdout) == ("until_idle", True, "Password: ")
+    assert (reply.done_reason, reply.waiting_for_input, reply.stdout) == ("question", True, "Password: ")
     await bash.write("hunter2\n", sensitive=True)
     reply = await bash.wait(reply.block_id, timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code, reply.waiting_for_input) == ("Password: \ngot it\n", 0, None)

@@ -41,6 +41,6 @@ async def test_pty_and_blocks_tools_over_ssh(controller: LocalController, sshd: 
         assert (await pty.prompt(begun["resume_cursor"]))["extra"]["exit_code"] == 4
         await pty.good("pty_send", data="echo $((40 + 2))\n")
         typed = await pty.match("\n42\n", begun["resume_cursor"])
-        assert "extra" not in await pty.prompt(typed["resume_cursor"])  # a typed command has no exit code
+        assert (await pty.prompt(typed["resume_cursor"]))["extra"]["exit_code"] == 0  # the shell sends marks
         assert (await pty.good("pty_reset"))["incarnation"] == 2
         assert (await pty.run("echo on"))["text"] == "on\n"

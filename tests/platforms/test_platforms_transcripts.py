@@ -87,9 +87,11 @@ def test_login_reaches_start_mode(transcript: Transcript) -> None:
 
 
 def test_wrong_password_fails_with_prompt(transcript: Transcript) -> None:
+    """The prompt is the one that the far end shows after the refusal: of the next attempt."""
     refused = TranscriptSession(transcript).log_in("wrong")
     assert (refused.kind, refused.code) == ("failed", ErrorCode.AUTH_FAILED)
-    assert refused.prompt == transcript.login.password_prompt.split("\n")[-1].strip()
+    prompts = (transcript.login.username_prompt, transcript.login.password_prompt)
+    assert refused.prompt in [prompt.split("\n")[-1].strip() for prompt in prompts]
 
 
 def test_path_home_reaches_home_mode(transcript: Transcript) -> None:

@@ -237,7 +237,7 @@ async def test_failing_sessions_do_not_affect_working_session(tmp_path: Path) ->
 
     def open_channel(destination: Destination, /) -> Channel:
         host = destination.request.host or ""
-        channels[host] = Device()
+        channels[host] = MemoryChannel() if host == "silent" else Device()
         return channels[host]
 
     async with LocalController(Settings(state_dir=tmp_path / "scripted"), open_channel) as scripted, LocalController() as local:
