@@ -16,6 +16,7 @@ from fixtures.servers.inprocess_ssh import HOST, USER, FakeSshd, LoginPolicy, ru
 from fixtures.servers.openssh import OpenSshServer, running_sshd
 from fixtures.servers.relay import Relay
 from fixtures.ssh import open_channel, options_for, options_for_sshd
+from tests.session.scripted_session import wait_until
 from transports.errors import (
     AuthFailed,
     ChannelBroken,
@@ -245,6 +246,7 @@ async def test_bastion_cancelled_open_does_not_affect_other_opens(gate: FakeSshd
         channels = [SshChannel(options, connections) for _ in range(2)]
         opens = [asyncio.ensure_future(channel.open(RecordingReceiver())) for channel in channels]
         await gate.wait_until(lambda: gate.connections == 1)
+        await wait_until(lambda: [each._users for each in connections._bastions.values()] == [2])
         opens[0].cancel()
         await asyncio.wait(opens[:1])
         assert opens[0].cancelled()
