@@ -31,7 +31,11 @@ class StateLock:
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         except OSError as error:
-            raise PtyctlError(ErrorCode.IO_ERROR, f"{self._path} cannot be opened: {error.strerror}") from None
+            message, hint = (
+                f"{self._path} cannot be opened: {error.strerror}",
+                "make the state directory writable for this user",
+            )
+            raise PtyctlError(ErrorCode.IO_ERROR, message, hint=hint) from None
         try:
             await self._acquire(fd)
         except BaseException:
@@ -52,6 +56,7 @@ class StateLock:
                 return
 
     def release(self) -> None:
+        """Release the lock, if it is held."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -14,7 +14,7 @@ SE, BRK, IP, EC, EL, SB, WILL, WONT, DO, DONT, IAC = 240, 243, 244, 247, 248, 25
 #: Option numbers (RFC 856, 857, 858, 1073).
 BINARY, ECHO, SGA, NAWS = 0, 1, 3, 31
 
-#: Data that a command stands for: an escaped IAC, and the commands that act as a key.
+#: The data that a command represents: an escaped IAC, and the commands that act as a key.
 COMMAND_DATA = {IAC: b"\xff", BRK: b"\x1e", IP: b"\x03", EC: b"\x7f", EL: b"\x15"}
 
 #: Bytes of a subnegotiation that are kept; only NAWS (5 bytes) is used.
@@ -36,7 +36,7 @@ class TelnetCodec:
     def __init__(self, on_resize: Callable[[int, int], None], *, insists: bool = False) -> None:
         self._on_resize = on_resize
         self._insists = insists
-        #: Options that are on, and those whose request is not answered yet: (whether the option is ours, its number).
+        #: Options that are on, and options with an unanswered request: (whether the option is ours, its number).
         self._on: set[tuple[bool, int]] = set()
         self._requested = {(True, ECHO), (True, SGA), (False, NAWS)}
         self._reply = bytearray()

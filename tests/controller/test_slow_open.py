@@ -22,7 +22,7 @@ CONSOLE = {**ADDRESS, "session_type": "console", "device_id": "sw1"}
 
 
 class SlowChannel(MemoryChannel):
-    """A far end that accepts or refuses the connection when the test says so."""
+    """A far end that accepts or refuses the connection on the test's request."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ptyctl.core.echo_masker import ANSWER_PAUSE_S, ECHO_TIMEOUT_S, EchoMasker
 
 secrets = st.text("abé", min_size=1, max_size=5).map(str.encode)
-#: What may follow the line in which a secret was typed.
+#: Output that may follow the line with a typed secret.
 answers = st.text("abé-> \r\n", max_size=40).map(str.encode)
 places = st.lists(st.integers(0, 99), max_size=8)
 

@@ -1,4 +1,4 @@
-"""`UnfinishedLine`: what is left of typed keys, wherever the input is cut."""
+"""The model of the typed line gives the same state for every split of the input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selection of the completion strategy for each run, and what is known of the shell in the foreground."""
+"""Selection of the completion strategy for each run, and the state of the shell in the foreground."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StrategySelector:
 
     Attributes:
         strategy: the strategy of the current run.
-        shell: what is known of the shell in the foreground; None before its first command.
+        shell: the state of the shell in the foreground; None before its first command.
         shell_nonce: nonce of the marks that a shell with integration sends; typed marks have `nonce`.
     """
 
@@ -107,7 +107,7 @@ class StrategySelector:
         return self._integrated and not self._marks_lost and len(self._terminal.stream.prompts) > 0
 
     def prompt_mark_received(self) -> None:
-        """A shell with marks is in the foreground: what is known of another one does not apply to it."""
+        """A shell with marks is in the foreground: the state of another one does not apply to it."""
         if self._marks_lost:
             self.shell, self._defined_marker = None, None
         self._integrated, self._marks_lost = True, False
