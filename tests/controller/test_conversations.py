@@ -94,9 +94,13 @@ async def test_exec_runs_in_the_given_directory(pty: Pty, tmp_path: Path) -> Non
 )
 async def test_invalid_request_is_refused_before_typing(pty: Pty, tool: str, fields: dict[str, Any], named: str) -> None:
     await pty.run("true")
-    before = await pty.end()
     await pty.refused("invalid_argument", tool, named, **fields)
-    assert (await pty.end(), (await pty.good("pty_status"))["mode"]) == (before, "idle")
+    assert (await pty.good("pty_status"))["mode"] == "idle"
+    following = await pty.good("pty_exec_block", cmd="echo clean")
+    await pty.prompt(following["resume_cursor"])
+    assert "notices" not in following, "text was left in the line"
+    assert [block["cmd"] for block in (await pty.good("blocks_since"))["items"]] == ["true", "echo clean"]
+    assert (await pty.block(following["block_id"]))["text"] == "clean\n"
 
 
 async def test_earlier_prompt_matches_while_a_command_runs(pty: Pty) -> None:
