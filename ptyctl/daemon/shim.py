@@ -15,6 +15,7 @@ import json
 import os
 import re
 import select
+import signal
 import socket
 import sys
 from contextlib import suppress
@@ -71,6 +72,7 @@ class Shim:
 
     def run(self) -> None:
         self._poll.register(0, select.POLLIN)
+        self._poll.register(_signal_pipe(), select.POLLIN)
         while True:
             ready = dict(self._poll.poll())
             if self._link is not None and self._link.fileno() in ready and not self._relay_from_daemon(self._link):
@@ -198,6 +200,17 @@ class Shim:
             self._link.shutdown(socket.SHUT_WR)
         while self._relay_from_daemon(self._link):
             pass
+
+
+def _signal_pipe() -> int:
+    """Return a descriptor that becomes readable at each signal.
+
+    A signal that arrives after the interpreter's last check and before the system call does not interrupt the call: without
+    this descriptor, poll(2) would delay the KeyboardInterrupt until the next message.
+    """
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
 
 
 def _error_reply(request_id: _Id, tool: str | None) -> bytes:

@@ -265,3 +265,26 @@ async def test_interrupt_exits_with_130_and_no_output(piped: Piped) -> None:
     piped.process.send_signal(signal.SIGINT)
     _, said = await asyncio.wait_for(piped.process.communicate(), PATIENCE_S)
     assert (piped.process.returncode, said) == (130, b"")
+
+
+#: Runs a shim that receives SIGINT in its first poll, after the interpreter's last check for signals: `map` and `call` are in C.
+INTERRUPTED_BEFORE_POLL = """
+import ctypes, functools, operator, os, select
+kill = functools.partial(ctypes.CDLL(None).kill, os.getpid(), 2)
+real_poll = select.poll
+class Poll:
+    def __init__(self):
+        self.real = real_poll()
+        self.register, self.unregister = self.real.register, self.real.unregister
+    def poll(self):
+        return list(map(operator.call, (kill, self.real.poll)))[1]
+select.poll = Poll
+from ptyctl.daemon import shim
+raise SystemExit(shim.run("core"))
+"""
+
+
+async def test_interrupt_just_before_poll_exits_with_130(runtime_dir: RuntimeDir) -> None:
+    pipe = asyncio.subprocess.PIPE
+    shim = await asyncio.create_subprocess_exec(sys.executable, "-c", INTERRUPTED_BEFORE_POLL, stdin=pipe)
+    assert await asyncio.wait_for(shim.wait(), PATIENCE_S) == 130
