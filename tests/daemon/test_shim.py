@@ -267,7 +267,7 @@ async def test_interrupt_exits_with_130_and_no_output(piped: Piped) -> None:
     assert (piped.process.returncode, said) == (130, b"")
 
 
-#: Runs a shim that receives SIGINT in its first poll, after the interpreter's last check for signals: `map` and `call` are in C.
+#: Runs a shim that receives SIGINT in its first poll, after the last check for signals: `map` and `call` are in C.
 INTERRUPTED_BEFORE_POLL = """
 import ctypes, functools, operator, os, select
 kill = functools.partial(ctypes.CDLL(None).kill, os.getpid(), 2)

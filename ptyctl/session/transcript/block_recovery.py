@@ -1,17 +1,17 @@
-"""Recovery of command blocks after a crash: cancels blocks without an end, or finds the one that still runs. Writes output
-files on request."""
+"""Recovery of command blocks after a crash: ends blocks without an end, or finds the one that still runs. Writes output files
+on request."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ptyctl.api.blocks import Block
-from ptyctl.core.marks import OSC_NUMBER, MarkReader
+from ptyctl.core.marks import OSC_NUMBER, MarkReader, PlacedMark
 from ptyctl.core.normaliser import Normaliser
 
 from .jsonl import count_rows, read_rows_backwards
@@ -24,7 +24,7 @@ _COPY_BYTES = 8 * 1024 * 1024
 _ECHO_BYTES = 1 << 20
 #: Longest line with a prompt, including what a line editor paints.
 _LINE_BYTES = 4096
-#: The search for a prompt mark reads output.raw in pieces of this size, which overlap by the longest mark.
+#: The search for a mark reads output.raw in pieces of this size, which overlap by the longest mark.
 _SEARCH_BYTES = 1 << 20
 _MARK_BYTES = 256
 
@@ -77,20 +77,21 @@ def read_blocks(folder: Path) -> list[Block]:
     return rows
 
 
-def cancel_open_blocks(
+def end_open_blocks(
     folder: Path, rows: list[Block], raw: RawLog, spool_end: int, nonces: Iterable[str], running: Block | None = None
 ) -> list[Block]:
-    """Append a row with status `cancelled` for each block without an end, except `running`. Return all rows.
+    """Append a row for the end of each block without one, except `running`. Return all rows.
 
-    `nonces` are the nonces of the last incarnation's marks.
+    A block is `completed` if its end mark is in output.raw: the server died before it wrote the row. Otherwise it is
+    `cancelled`. `nonces` are the nonces of the last incarnation's marks.
     """
     latest = {block.block_id: block for block in rows}
     unfinished = [block for block in latest.values() if block.ts_end is None and block is not running]
-    cancelled = [_cancelled(block, raw, spool_end, nonces) for block in unfinished]
-    if cancelled:
+    ended = [_completed(block, raw, nonces) or _cancelled(block, raw, spool_end, nonces) for block in unfinished]
+    if ended:
         with (folder / "blocks.jsonl").open("ab") as file:
-            file.writelines(block.json_bytes() + b"\n" for block in cancelled)
-    return rows + cancelled
+            file.writelines(block.json_bytes() + b"\n" for block in ended)
+    return rows + ended
 
 
 def find_running_block(rows: list[Block], raw: RawLog, nonce: str) -> OpenBlock | None:
@@ -101,7 +102,7 @@ def find_running_block(rows: list[Block], raw: RawLog, nonce: str) -> OpenBlock 
     if not rows or rows[-1].ts_end is not None:
         return None
     block = rows[-1]
-    if _prompt_follows(raw, block.raw_begin, nonce):
+    if _contains_mark(raw, block.raw_begin, (nonce,), b"P"):
         return None
     return OpenBlock(block, *find_output_begin(block, raw, (nonce,)))
 
@@ -109,15 +110,10 @@ def find_running_block(rows: list[Block], raw: RawLog, nonce: str) -> OpenBlock 
 def find_output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple[int, int] | tuple[None, None]:
     """Return the offsets in output.raw and in the spool at which a block's output begins, or None without a begin mark.
 
-    The last of several begin marks counts. Reading starts at the begin of the line in which the command was typed: the
-    normaliser may have held back a CR there.
+    The last of several begin marks counts.
     """
-    line = raw.read(max(block.raw_begin - _LINE_BYTES, 0), block.raw_begin).rpartition(b"\n")[2]
-    reader = Normaliser(block.raw_begin - len(line), 0, MarkReader(*nonces))
-    reader.feed(line)
-    reader.spool = block.spool_begin
-    reader.feed(raw.read(block.raw_begin, min(raw.persisted_size, block.raw_begin + _ECHO_BYTES)))
-    begins = [placed for placed in reader.marks if placed.mark.kind == "begin" and placed.raw_begin >= block.raw_begin]
+    end = min(raw.persisted_size, block.raw_begin + _ECHO_BYTES)
+    begins = [placed for placed in _read_marks(block, raw, end, nonces) if placed.mark.kind == "begin"]
     return (begins[-1].raw_end, begins[-1].spool_end) if begins else (None, None)
 
 
@@ -167,12 +163,59 @@ def read_event_log_position(folder: Path) -> EventLogPosition:
     return EventLogPosition(count)
 
 
-def _prompt_follows(raw: RawLog, begin: int, nonce: str) -> bool:
-    prompt = re.compile(rb"\x1b\]" + OSC_NUMBER + b";" + nonce.encode() + rb";[0-9]+;P[^\x07\x1b]*(?:\x07|\x1b\\)")
-    for at in range(begin, raw.persisted_size, _SEARCH_BYTES):
-        if prompt.search(raw.read(max(at - _MARK_BYTES, begin), min(at + _SEARCH_BYTES, raw.persisted_size))):
-            return True
-    return False
+def _contains_mark(raw: RawLog, begin: int, nonces: Iterable[str], kinds: bytes) -> bool:
+    """Return whether a mark of one of the kinds, a class of letters, follows an offset."""
+    source = b"|".join(nonce.encode() for nonce in nonces)
+    mark = re.compile(rb"\x1b\]%b;(?:%b);[0-9]+;[%b][^\x07\x1b]*(?:\x07|\x1b\\)" % (OSC_NUMBER, source, kinds))
+    return any(
+        mark.search(raw.read(max(at - _MARK_BYTES, begin), min(at + _SEARCH_BYTES, raw.persisted_size)))
+        for at in range(begin, raw.persisted_size, _SEARCH_BYTES)
+    )
+
+
+def _read_marks(block: Block, raw: RawLog, end: int, nonces: Iterable[str]) -> Iterator[PlacedMark]:
+    """Yield the marks in a block's output up to `end`.
+
+    Reading starts at the begin of the line in which the command was typed: the normaliser may have held back a CR there.
+    """
+    line = raw.read(max(block.raw_begin - _LINE_BYTES, 0), block.raw_begin).rpartition(b"\n")[2]
+    reader = Normaliser(block.raw_begin - len(line), 0, MarkReader(*nonces))
+    reader.feed(line)
+    reader.spool = block.spool_begin
+    reader.marks.clear()
+    for at in range(block.raw_begin, end, _SEARCH_BYTES):
+        reader.feed(raw.read(at, min(at + _SEARCH_BYTES, end)))
+        yield from reader.marks
+        reader.marks.clear()
+
+
+def _completed(block: Block, raw: RawLog, nonces: Iterable[str]) -> Block | None:
+    """Return the block with its end, or None if no mark in output.raw gives one: an end mark, or the next prompt."""
+    if not _contains_mark(raw, block.raw_begin, nonces, b"EP"):
+        return None
+    begin = end = prompt = None
+    for placed in _read_marks(block, raw, raw.persisted_size, nonces):
+        if placed.mark.kind == "begin":
+            begin = begin or placed
+        elif placed.mark.kind == "end":
+            end = end or (placed if begin else None)
+        else:
+            prompt = placed
+            break
+    last = end or prompt
+    if last is None:
+        return None
+    return block.model_copy(
+        update={
+            "ts_end": int(time.time() * 1000),
+            "status": "completed",
+            "exit_code": (prompt or last).mark.status,  # a shell's hooks may have changed the end mark's status
+            "raw_begin": begin.raw_end if begin else block.raw_begin,
+            "spool_begin": begin.spool_end if begin else block.spool_begin,
+            "raw_end": last.raw_begin,
+            "spool_end": last.spool_begin,
+        }
+    )
 
 
 def _cancelled(block: Block, raw: RawLog, spool_end: int, nonces: Iterable[str]) -> Block:

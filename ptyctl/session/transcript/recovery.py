@@ -18,7 +18,7 @@ from ptyctl.core.normaliser import Normaliser
 from .block_recovery import (
     EventLogPosition,
     OpenBlock,
-    cancel_open_blocks,
+    end_open_blocks,
     find_running_block,
     read_blocks,
     read_event_log_position,
@@ -102,7 +102,7 @@ def _recover_blocks(folder: Path, rows: list[Block], state: TranscriptState, *, 
     if still_running and state.nonces:
         state.running_block = find_running_block(rows, raw, state.nonces[-1])
     running = state.running_block.block if state.running_block else None
-    state.blocks = cancel_open_blocks(folder, rows, raw, state.spool_size, state.nonces, running)
+    state.blocks = end_open_blocks(folder, rows, raw, state.spool_size, state.nonces, running)
     state.event_log = read_event_log_position(folder)
 
 

@@ -1,4 +1,4 @@
-"""Block recovery: the begin of a block's output is found in output.raw."""
+"""Block recovery: the begin and the end of a block are found in output.raw."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import MarkReader
 from ptyctl.core.normaliser import Normaliser
-from ptyctl.session.transcript.block_recovery import find_output_begin
+from ptyctl.session.transcript.block_recovery import end_open_blocks, find_output_begin
 from ptyctl.session.transcript.raw_log import RawLog
 
 NONCE = "00112233aabbccdd"
@@ -58,3 +58,31 @@ def test_find_output_begin_equals_offsets_at_arrival(before: bytes, prompt: byte
         log.take(len(shown + rest))
         assert find_output_begin(typed, log, (NONCE,)) == (begin.raw_end, begin.spool_end)
         log.close()
+
+
+@given(output=painted(), replayed=st.booleans(), status=st.sampled_from([0, 5]), data=st.data())
+def test_block_is_completed_if_and_only_if_its_end_is_on_disk(
+    output: bytes, replayed: bool, status: int, data: st.DataObject
+) -> None:
+    """The process is killed after any byte. Marks that the command prints again are not its own."""
+    shown = mark(1, "P;0;1;/") + b"$ "
+    if replayed:
+        output += mark(1, "E;9") + mark(1, "P;9;1;/")
+    rest = b"c\r\n" + mark(2, "B;c") + output + mark(3, f"E;{status}") + mark(4, f"P;{status};1;/") + b"$ "
+    received = rest[: data.draw(st.integers(0, len(rest)))]
+    reader = Normaliser(0, 0, MarkReader(NONCE))
+    reader.feed(shown)
+    typed = block(len(shown), reader.spool)
+    reader.feed(received)
+    end = next((placed for placed in reader.marks if placed.mark.kind == "end"), None)
+    with tempfile.TemporaryDirectory() as folder:
+        log = RawLog(Path(folder) / "output.raw", 1 << 20)
+        log.get_buffer()[: len(shown + received)] = shown + received
+        log.take(len(shown + received))
+        _, recovered = end_open_blocks(Path(folder), [typed], log, reader.spool, (NONCE,))
+        log.close()
+    if end is None:
+        assert (recovered.status, recovered.exit_code) == ("cancelled", None)
+    else:
+        assert (recovered.status, recovered.exit_code) == ("completed", status)
+        assert (recovered.raw_end, recovered.spool_end) == (end.raw_begin, end.spool_begin)
