@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 #: Longest line accepted from a client: room for a long paste in base64, and a bound on what one client can use.
 MAX_LINE_BYTES = 16 * 1024 * 1024
+#: Longer integers, which Python's int() rejects, become an infinite float: validation reports the field.
+_MAX_DIGITS = 4300
+#: The id of a JSON-RPC message is searched in this much of its begin and of its end.
+_ID_SEARCH_BYTES = 4096
+_ID = rb'"id"\s*:\s*(-?[0-9]{1,40}|"(?:[^"\\]|\\.){0,1000}+")\s*'
+_SHORT_MEMBER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*'
+_ID_AT_BEGIN = re.compile(rb"\s*\{\s*(?:" + _SHORT_MEMBER + rb",\s*)*+" + _ID + rb"[,}]")
+_ID_AT_END = re.compile(rb"(?<!\\)" + _ID + rb"(?:,\s*" + _SHORT_MEMBER + rb")*+\}\s*\Z")
 
 
 def encode(value: Any) -> bytes:
@@ -21,7 +30,7 @@ def decode(line: bytes) -> Any:
         ValueError: the line is not JSON, or is nested too deeply.
     """
     try:
-        return json.loads(line)
+        return _DECODER.decode(line.decode("utf-8", "surrogatepass"))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
@@ -33,6 +42,25 @@ def decode_object(line: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer)
+
+
+def find_id(line: bytes) -> int | str | None:
+    """Return the id of a JSON-RPC message that cannot be decoded; None if it has none.
+
+    The id is the first or the last member, except for `jsonrpc` and `method`: the rest, which may be invalid, is not parsed.
+    """
+    found = _ID_AT_BEGIN.match(line, 0, _ID_SEARCH_BYTES) or _ID_AT_END.search(line, max(len(line) - _ID_SEARCH_BYTES, 0))
+    try:
+        return json.loads(found[1]) if found else None
+    except ValueError:
+        return None
 
 
 class LineBuffer:

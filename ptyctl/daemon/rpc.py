@@ -110,10 +110,11 @@ class RpcConnection:
         try:
             message = json_lines.decode(line)
         except ValueError:
-            self._reject(None, PARSE_ERROR, "the line is not a JSON object")
+            self._reject(json_lines.find_id(line), PARSE_ERROR, "the line is not JSON, or is nested too deeply")
             return
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-            self._reject(None, INVALID_REQUEST, "the request has no method")
+            call_id = _id(message) if isinstance(message, dict) else None
+            self._reject(call_id, INVALID_REQUEST, "the request has no method")
             return
         match message["method"]:
             case "cancel" | "more" as method:

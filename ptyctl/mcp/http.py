@@ -12,14 +12,16 @@ import anyio
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.responses import JSONResponse, PlainTextResponse
-from starlette.types import Message, Receive, Scope, Send
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ptyctl.core import json_lines
 
 from .access import BACKLOG
 from .event_store import RecentEvents
 from .guard import Guard
+from .message_stream import InvalidMessageError, parse_message
 
 PATH = "/mcp"
 #: How long a client that lost an event stream should wait before it reconnects (milliseconds).
@@ -82,7 +84,7 @@ class McpEndpoint:
     """
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
-        self._manager = manager
+        self._app = RequestBodyLimitMiddleware(_MessageCheck(manager.handle_request), json_lines.MAX_LINE_BYTES)
         self._open: set[anyio.CancelScope] = set()
         self._closed = False
 
@@ -105,7 +107,7 @@ class McpEndpoint:
         with anyio.CancelScope() as request:
             self._open.add(request)
             try:
-                await self._manager.handle_request(scope, receive, response)
+                await self._app(scope, receive, response)
             finally:
                 self._open.discard(request)
         if not request.cancelled_caught:
@@ -114,6 +116,31 @@ class McpEndpoint:
             await _send_unavailable(scope, receive, send)
         elif not response.finished:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _MessageCheck:
+    """Answers a body that is no message with an error under the caller's id: the SDK's errors have none."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        request = await receive()  # complete: the size limit has collected it
+        try:
+            parse_message(request.get("body", b""))
+        except InvalidMessageError as error:
+            content = json_lines.encode(error.reply.model_dump(by_alias=True, exclude_unset=True))
+            await Response(content, 400, media_type="application/json")(scope, receive, send)
+            return
+        replayed = iter([request])
+
+        async def replay() -> Message:
+            return next(replayed, None) or await receive()
+
+        await self._app(scope, replay, send)
 
 
 class _ResponseState:

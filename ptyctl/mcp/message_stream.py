@@ -94,7 +94,10 @@ class MessageReader(_AsyncClosing):
             try:
                 line = await self._source.readline()
             except ValueError:  # the line exceeds the limit; readline has discarded it
-                await self._reject(types.INVALID_REQUEST, f"Message longer than {json_lines.MAX_LINE_BYTES} bytes")
+                too_long = types.ErrorData(
+                    code=types.INVALID_REQUEST, message=f"Message longer than {json_lines.MAX_LINE_BYTES} bytes"
+                )
+                await self._reject(types.JSONRPCError(jsonrpc="2.0", id=None, error=too_long))
                 continue
             except OSError:
                 line = b""
@@ -103,15 +106,11 @@ class MessageReader(_AsyncClosing):
             if line.isspace():
                 continue
             try:
-                return SessionMessage(_parse_message(line))
-            except ValidationError:
-                await self._reject(types.INVALID_REQUEST, "Not a JSON-RPC message")
-            except ValueError:
-                await self._reject(types.PARSE_ERROR, "Not a JSON-RPC message")
+                return SessionMessage(_parse_leniently(line))
+            except InvalidMessageError as error:
+                await self._reject(error.reply)
 
-    async def _reject(self, code: int, message: str) -> None:
-        """Send an error without the rejected input. Its id is null (JSON-RPC 2.0, section 5)."""
-        error = types.JSONRPCError(jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=message))
+    async def _reject(self, error: types.JSONRPCError) -> None:
         try:
             await self._errors.send(SessionMessage(error))
         except anyio.BrokenResourceError:
@@ -130,19 +129,47 @@ class MessageReader(_AsyncClosing):
         """Do nothing: the source's creator closes it."""
 
 
-def _parse_message(line: bytes) -> types.JSONRPCMessage:
-    """Return the message of a line.
+class InvalidMessageError(Exception):
+    """The data is not a JSON-RPC message. `reply` contains the caller's id where it can be found, and none of the input."""
 
-    Pydantic's parser rejects a lone surrogate, which JSON can hold (RFC 8259, section 8.2). Such a message is parsed again, so
-    that the request's own check reports the field, under the caller's id.
+    def __init__(self, data: bytes, error: ValidationError) -> None:
+        (fault, *_) = error.errors(include_url=False, include_input=False)
+        code, message = types.INVALID_REQUEST, "Not a JSON-RPC message"
+        if fault["type"] == "json_invalid":
+            code, message = types.PARSE_ERROR, f"{message}: {fault['ctx']['error']}"
+        error_data = types.ErrorData(code=code, message=message)
+        self.reply = types.JSONRPCError(jsonrpc="2.0", id=json_lines.find_id(data), error=error_data)
+        super().__init__(message)
 
-    Raises:
-        ValidationError: the line is JSON, and no message.
-        ValueError: the line is not JSON.
+    @property
+    def is_syntax_error(self) -> bool:
+        return self.reply.error.code == types.PARSE_ERROR
+
+
+def parse_message(data: bytes) -> types.JSONRPCMessage:
+    """Return the message of a line or a body. Raises InvalidMessageError."""
+    try:
+        return types.jsonrpc_message_adapter.validate_json(data, by_name=False)
+    except ValidationError as error:
+        raise InvalidMessageError(data, error) from None
+
+
+def _parse_leniently(line: bytes) -> types.JSONRPCMessage:
+    """Return the message of a line that may hold what pydantic's JSON parser rejects.
+
+    It rejects a lone surrogate, which JSON can hold (RFC 8259, section 8.2), an integer of more than 4300 digits, and nesting
+    deeper than 200. The request's own check then reports the field. Raises InvalidMessageError.
     """
     try:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError as error:
-        if not any(fault["type"] == "json_invalid" for fault in error.errors(include_input=False)):
+        return parse_message(line)
+    except InvalidMessageError as error:
+        if not error.is_syntax_error:
             raise
-    return types.jsonrpc_message_adapter.validate_python(json_lines.decode(line), by_name=False)
+        try:
+            value = json_lines.decode(line)
+        except ValueError:
+            raise error from None
+    try:
+        return types.jsonrpc_message_adapter.validate_python(value, by_name=False)
+    except ValidationError as error:
+        raise InvalidMessageError(line, error) from None

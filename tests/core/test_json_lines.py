@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ptyctl.core import json_lines
 
@@ -35,3 +40,43 @@ def test_line_buffer_finish_returns_last_line_without_newline() -> None:
     assert lines.feed(b"one\ntwo") == [b"one\n"]
     assert lines.finish() == [b"two\n"]
     assert lines.finish() == []
+
+
+def test_decode_returns_infinity_for_integer_that_python_rejects() -> None:
+    assert json_lines.decode(b'{"a":%s,"b":-%s,"c":%s}' % (b"9" * 5000, b"9" * 5000, b"9" * 4000)) == {
+        "a": math.inf,
+        "b": -math.inf,
+        "c": int("9" * 4000),
+    }
+
+
+IDS = st.integers(-(2**63), 2**64) | st.text(max_size=100) | st.sampled_from(['"', "\\", "\ud800", '"id":7}'])
+
+
+@given(
+    IDS, st.sampled_from(["[" * 2000 + "]" * 2000, "\xff", "nonsense", "", '{"id":7}', '["id":7']), st.booleans(), st.booleans()
+)
+def test_id_of_undecodable_message_is_found(call_id: int | str, params: str, first: bool, ascii_only: bool) -> None:
+    """Clients put the id first, or behind the parameters."""
+    encoded = json.dumps(call_id, ensure_ascii=ascii_only or call_id == "\ud800")
+    members = [f'"id": {encoded}', '"jsonrpc": "2.0"', '"method": "m"']
+    order = [*members, f'"params": {params}'] if first else [members[2], f'"params": {params}', members[1], members[0]]
+    message = b"{" + ", ".join(order).encode("utf-8", "surrogateescape") + b"}\n"
+    assert json_lines.find_id(message) == call_id
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b"[" * 100_000,
+        b'{"params":{"id":7',
+        b'{"params":{"id":7}}',
+        b'{"a":"\\"id":7}',
+        b'{"id":[1],"x"',
+    ],
+)
+def test_no_id_is_found_where_there_is_none(line: bytes) -> None:
+    assert json_lines.find_id(line) is None

@@ -141,7 +141,19 @@ async def test_invalid_message_does_not_end_connection(raw: Raw, nonsense: dict[
 async def test_deeply_nested_request_returns_parse_error(raw: Raw) -> None:
     await raw.say(json.dumps(GOOD).encode())
     assert (await raw.say(b"[" * 100_000))["error"]["code"] == -32700
+    deep = b'{"jsonrpc":"2.0","id":7,"method":"ptyctl_session","params":%s}' % (b"[" * 100_000)
+    answer = await raw.say(deep)
+    assert (answer["id"], answer["error"]["code"]) == (7, -32700)
     assert "result" in await raw.ask(id=2**70, method="ptyctl_session", params={"action": "list"})
+
+
+@pytest.mark.parametrize("value", [b"9" * 5000, b"[" * 300 + b"]" * 300, b'"\\ud800"'])
+async def test_request_that_strict_parsers_reject_is_answered_with_its_id(raw: Raw, value: bytes) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    params = b'{"action":"heartbeat","session_id":"s","task_id":"t","lock_ttl_ms":%s}' % value
+    answer = await raw.say(b'{"jsonrpc":"2.0","method":"ptyctl_session","params":%s,"id":"mine"}' % params)
+    assert (answer["id"], answer["error"]["data"]["error_code"]) == ("mine", "INVALID_ARGUMENT")
+    assert "lock_ttl_ms" in answer["error"]["message"]
 
 
 async def test_id_of_running_call_is_rejected_until_it_ends(raw: Raw) -> None:

@@ -202,6 +202,16 @@ async def test_other_methods_paths_and_large_bodies_are_rejected() -> None:
         assert large.status_code == 413
 
 
+@pytest.mark.parametrize("era", OPENINGS)
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 300 + "]" * 300, "[" * 9000 + "]" * 9000, '"\\ud800"', "nonsense"])
+async def test_request_that_cannot_be_parsed_is_answered_with_its_id(era: str, value: str) -> None:
+    async with http_server(StubController()) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+        headers, _ = OPENINGS[era]
+        body = f'{{"method":"tools/call","params":{{"name":"{EXEC}","arguments":{value}}},"jsonrpc":"2.0","id":"mine"}}'
+        answer = await http.post(url, content=body, headers={**headers, **BEARER, "Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (400, "mine", -32700)
+
+
 async def test_request_without_host_returns_403() -> None:
     """HTTP/1.0 allows requests without a Host header."""
     async with http_server(StubController()) as url:

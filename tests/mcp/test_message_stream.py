@@ -78,20 +78,25 @@ def test_messages_are_independent_of_stream_segmentation(texts: list[str], data:
 
 
 @pytest.mark.parametrize(
-    ("bad", "code"),
+    ("bad", "call_id", "code"),
     [
-        (b"nonsense", PARSE_ERROR),
-        (b"{", PARSE_ERROR),
-        (b"\xff\xfe", PARSE_ERROR),
-        (b"[]", INVALID_REQUEST),
-        (b"5", INVALID_REQUEST),
-        (b'{"jsonrpc": "1.0", "id": 1, "method": "m"}', INVALID_REQUEST),
+        (b"nonsense", None, PARSE_ERROR),
+        (b"{", None, PARSE_ERROR),
+        (b"\xff\xfe", None, PARSE_ERROR),
+        (b"[]", None, INVALID_REQUEST),
+        (b"5", None, INVALID_REQUEST),
+        (b'{"jsonrpc": "1.0", "id": 7, "method": "secret"}', 7, INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "m", "params": secret}', 7, PARSE_ERROR),
+        (b'{"method": "m", "params": %s, "jsonrpc": "2.0", "id": "a"}' % (b"[" * 9999 + b"]" * 9999), "a", PARSE_ERROR),
     ],
 )
-async def test_invalid_line_returns_error_without_its_text(bad: bytes, code: int) -> None:
+async def test_invalid_line_returns_error_without_its_text(bad: bytes, call_id: object, code: int) -> None:
     items, sink = await read_all([request(1) + b"\n", bad + b"\n", request(2) + b"\n"])
     assert ids(items) == [1, 2]
-    assert sink.messages == [{"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": "Not a JSON-RPC message"}}]
+    (answer,) = sink.messages
+    assert (answer["id"], answer["error"]["code"]) == (call_id, code)
+    assert answer["error"]["message"].startswith("Not a JSON-RPC message")
+    assert "secret" not in answer["error"]["message"]
 
 
 async def test_message_with_lone_surrogate_is_passed_to_its_handler() -> None:

@@ -204,3 +204,20 @@ async def test_lone_surrogate_is_answered_with_the_callers_id() -> None:
         named_id = server.ask("no/such\ud800method")
         answer = await server.receive()
         assert (answer["id"], "error" in answer) == (named_id, True)
+
+
+async def test_request_that_strict_parsers_reject_is_answered_with_its_id() -> None:
+    deep = "[" * 300 + "]" * 300
+    async with server_process() as server:
+        await server.initialize()
+        for number, timeout in enumerate(("9" * 5000, deep, "[" * 9000 + "]" * 9000), 100):
+            arguments = f'{{"session_id":"s1","cmd":"x","timeout_ms":{timeout}}}'
+            params = f'{{"name":"{EXEC}","arguments":{arguments}}}'
+            server.stdin.write(f'{{"method":"tools/call","params":{params},"jsonrpc":"2.0","id":{number}}}'.encode() + b"\n")
+            answer = await server.receive()
+            assert answer["id"] == number
+            if number < 102:
+                error = answer["result"]["structuredContent"]
+                assert (error["error_code"], error["details"]["fields"][0]["field"]) == ("INVALID_ARGUMENT", "timeout_ms")
+            else:
+                assert answer["error"]["code"] == -32700
