@@ -2,6 +2,7 @@
 
 1. Control sequences and C0 controls other than LF, HT, BS and CR are removed.
 2. CR LF, CR CR LF and a CR alone become one LF.
+3. Of a run of 9 to 1024 blanks that a CR alone follows, 8 remain: zsh and fish fill the line so in front of each prompt.
 
 All other bytes pass, including those that are not UTF-8. A string sequence (OSC, DCS ...) longer than a limit is given up: the
 rest of it is text. The first CR after a begin mark is dropped: fish sends it with the title, before any output.
@@ -29,6 +30,11 @@ from .marks import MarkReader, PlacedMark, format_sentinel
 #: Limit of a string sequence: an unterminated one must not swallow a session.
 STRING_LIMIT_BYTES = 1 << 20
 
+#: Blanks of a run that pass at once, so that a prompt is complete when it is shown. The others wait for what follows the run.
+PASSED_BLANKS = 8
+#: A longer run passes whole: no terminal is wider.
+BLANKS_LIMIT = 1024
+
 _KEPT_C0 = b"\b\t\n\r\x1b"
 _DROPPED_C0 = bytes(byte for byte in range(0x20) if byte not in _KEPT_C0)
 _STRAY_CONTROLS = _DROPPED_C0 + ESC
@@ -41,7 +47,8 @@ _STRING_STARTS = (b"\x1b]", b"\x1bP", b"\x1bX", b"\x1b^", b"\x1b_")
 _OSC_END = compile_bytes(OSC_END)
 _STRING_END = compile_bytes(STRING_END)
 _NEWLINE = re.compile(rb"\r?\r\n|\r")
-_TRAILING_CR = re.compile(rb"\r{1,2}\Z")
+_LONG_RUN = b" " * (PASSED_BLANKS + 1)
+_PADDING = re.compile(_LONG_RUN + rb" *+(\r(?!\r?\n))?")
 
 
 class Normaliser:
@@ -49,10 +56,13 @@ class Normaliser:
 
     `raw` and `spool` are the offsets reached in both streams. `line_feeds` grows with every piece that contains a LF; a CR
     alone does not count, because it repaints a line. `modes` holds the DEC private modes that are set. `marks` collects the
-    marks that `reader` accepts, until the caller takes them. `in_line` is whether the spool ends within a line.
+    marks that `reader` accepts, until the caller takes them. `in_line` is whether the spool ends within a line. `blanks` is
+    the length of the run of blanks at the end, including those that are held back.
     """
 
-    def __init__(self, raw: int = 0, spool: int = 0, reader: MarkReader | None = None, *, in_line: bool = False) -> None:
+    def __init__(
+        self, raw: int = 0, spool: int = 0, reader: MarkReader | None = None, *, in_line: bool = False, blanks: int = 0
+    ) -> None:
         self.raw = raw
         self.spool = spool
         self.reader = reader
@@ -63,11 +73,14 @@ class Normaliser:
         self._string = bytearray()  # a partial string sequence
         self._cr = b""  # one or two CR that a LF may follow
         self.in_line = in_line
+        self.blanks = blanks
         self._after_begin = False  # a begin mark was read, and no text since
         self._ts = 0
 
     def feed(self, data: bytes, ts: int = 0) -> bytes:
-        """Return the text that `data` adds to the spool. A partial sequence, or a CR that a LF may follow, is held back.
+        """Return the text that `data` adds to the spool.
+
+        A partial sequence, a CR that a LF may follow, and blanks that a CR may follow are held back.
 
         `ts` (epoch ms) is the time for marks that carry none.
         """
@@ -82,7 +95,7 @@ class Normaliser:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is held back: a new normaliser with the same offsets, reader and `in_line` is then equivalent."""
+        """Whether only blanks are held back: a new normaliser with the same offsets, reader and flags is then equivalent."""
         return not (self._partial or self._string or self._cr or self._after_begin)
 
     def skip_to(self, raw: int, spool: int) -> None:
@@ -91,10 +104,10 @@ class Normaliser:
         self.raw, self.spool, self.in_line, self._after_begin = raw, spool, False, False
 
     def flush(self) -> bytes:
-        """End the stream: a held CR ends a line, a partial sequence is dropped."""
+        """End the stream: a held CR ends a line, held blanks are text, a partial sequence is dropped."""
         self._partial = b""
         self._string.clear()
-        return self._flush_cr()
+        return self._flush_held()
 
     def _with_sequences(self, data: bytes) -> bytes:
         data = self._partial + data
@@ -123,7 +136,7 @@ class Normaliser:
         mark = self.reader.read(payload) if self.reader is not None else None
         if mark is None:
             return b""
-        before, line = self._flush_cr(), b""  # a CR before a mark does not combine with a LF after it
+        before, line = self._flush_held(), b""  # a CR before a mark does not combine with a LF after it
         if mark.kind == "prompt":
             if self.in_line:
                 before, self.spool = before + b"\n", self.spool + 1
@@ -134,11 +147,11 @@ class Normaliser:
         self.spool += len(line)
         return before + line
 
-    def _flush_cr(self) -> bytes:
-        text = b"\n" * len(self._cr)
-        self._cr = b""
+    def _flush_held(self) -> bytes:
+        text = b"\n" * len(self._cr) or b" " * (self.blanks - _passed(self.blanks))
+        self.in_line = self.in_line and not self._cr
+        self._cr, self.blanks = b"", 0
         self.spool += len(text)
-        self.in_line = self.in_line and not text
         return text
 
     def _hold_partial(self, data: bytes) -> bytes:
@@ -177,24 +190,52 @@ class Normaliser:
         self.modes = self.modes | modes if on else self.modes - modes
 
     def _plain(self, data: bytes) -> bytes:
-        """Drop C0 controls and convert line ends, in data without sequences."""
-        text = self._cr + data.translate(None, _STRAY_CONTROLS)
+        """Drop C0 controls, convert line ends and drop padding, in data without sequences."""
+        text = data.translate(None, _STRAY_CONTROLS)
+        if not text:
+            return b""
         self.line_feeds += b"\n" in text
-        if self._after_begin and text:
+        if self._after_begin:
             self._after_begin, text = False, text.removeprefix(b"\r")
-        if b"\r" in text:
-            text = self._convert_newlines(text)
+        passed = _passed(self.blanks)
+        if self.blanks or self._cr:
+            text = b" " * self.blanks + self._cr + text
+        if text.endswith((b" ", b"\r")):
+            text = self._hold(text)
         else:
-            self._cr = b""
+            self._cr, self.blanks = b"", 0
+        if b"\r" in text:
+            text = _convert_newlines(text)
+        text = text[passed:]
         if text:
             self.spool += len(text)
             self.in_line = text[-1] != 10
         return text
 
-    def _convert_newlines(self, text: bytes) -> bytes:
-        found = _TRAILING_CR.search(text) if text.endswith(b"\r") else None
-        self._cr = found[0] if found else b""
-        if found:
-            text = text[: found.start()]
-        plain = text.replace(b"\r\n", b"\n")  # usually sufficient, and ten times as fast as the regular expression
-        return _NEWLINE.sub(b"\n", text) if b"\r" in plain else plain
+    def _hold(self, text: bytes) -> bytes:
+        """Hold back the CRs at the end, at most two, and blanks before them; return the rest."""
+        end = len(text)
+        while end > max(len(text) - 2, 0) and text[end - 1] == 13:
+            end -= 1
+        self._cr = text[end:]
+        self.blanks = min(end - len(text[:end].rstrip(b" ")), BLANKS_LIMIT + 1)
+        return text[: end - self.blanks + _passed(self.blanks)]
+
+
+def _passed(blanks: int) -> int:
+    """Return how many blanks of a run at the end have passed."""
+    return blanks if blanks > BLANKS_LIMIT else min(blanks, PASSED_BLANKS)
+
+
+def _convert_newlines(text: bytes) -> bytes:
+    plain = text.replace(b"\r\n", b"\n")  # usually sufficient, and ten times as fast as the regular expressions
+    if b"\r" not in plain:
+        return plain
+    if _LONG_RUN in text:
+        text = _PADDING.sub(_without_padding, text)
+    return _NEWLINE.sub(b"\n", text)
+
+
+def _without_padding(found: re.Match[bytes]) -> bytes:
+    padding = found[1] and len(found[0]) <= BLANKS_LIMIT + 1
+    return b" " * PASSED_BLANKS + b"\r" if padding else found[0]

@@ -233,3 +233,14 @@ async def test_prompt_mark_reports_any_directory_name(shell: SessionHandle, tmp_
         fields = dict(field.split("=", 1) for field in last.split()[1:])
         assert base64.b64decode(fields["cwd_b64"]).decode() == str(folder)
         assert int(fields["ts"]) > 0
+
+
+@in_each
+async def test_blanks_in_front_of_a_prompt_are_not_in_the_spool(shell: SessionHandle) -> None:
+    """zsh and fish fill the rest of the line, so that the prompt begins a line also after output without a newline."""
+    for _ in range(3):
+        reply = await shell.exec("printf 'a%30sb\\n%30s\\nno newline' '' ''")
+        assert reply.stdout.splitlines()[:2] == [f"a{'':30}b", f"{'':30}"]
+    lines = (await spool(shell)).split("\n")
+    assert lines.count(f"a{'':30}b") == 3
+    assert not [line for line in lines if len(line) > 20 and line.endswith(" " * 9) and line.strip()]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.marks import MarkReader
-from ptyctl.core.normaliser import STRING_LIMIT_BYTES, Normaliser
+from ptyctl.core.normaliser import BLANKS_LIMIT, STRING_LIMIT_BYTES, Normaliser
 
 
 def normalise(*pieces: bytes) -> bytes:
@@ -38,6 +38,10 @@ EXAMPLES = [
     ("é\x1b[1mü€😀".encode(), "éü€😀".encode()),
     (b"\xff\xfe\x9b1m\x80", b"\xff\xfe\x9b1m\x80"),
     (b"open\x1b[12", b"open"),
+    (b"%" + b" " * 30 + b"\r \r\r$ ", b"%        \n \n\n$ "),
+    (b"%" + b" " * 30 + b"\x1b[K\r\x1b[mx", b"%        \nx"),
+    (b"a" + b" " * 30 + b"\r\nb" + b" " * 30 + b"\r\r\nc" + b" " * 30 + b"\nd" + b" " * 30 + b"e" + b" " * 30, None),
+    (b"a" + b" " * 30 + b"\r\r\r\nb" + b" " * 9 + b"\rc" + b" " * 8 + b"\r", b"a        \n\nb        \nc        \n"),
     (b"open\x1b]0;never", b"open"),
 ]
 
@@ -45,7 +49,20 @@ raw_bytes = st.lists(
     st.one_of(
         st.sampled_from([b"\r", b"\n", b"\r\n", b"\r\r\n", b"\x1b", b"\x1b[", b"\x1b]", b"\x1b\\", b"\x07", b"\x18"]),
         st.sampled_from(
-            [b"\x1b[1;3m", b"\x1b[?1049h", b"\x1b]0;t\x07", b"\x1bPx\x1b\\", b"\x1b(B", "é€😀".encode(), b"\x00", b"0;"]
+            [
+                b"\x1b[1;3m",
+                b"\x1b[?1049h",
+                b" ",
+                b" " * 7,
+                b" " * 20,
+                b" " * BLANKS_LIMIT,
+                b"\x1b]0;t\x07",
+                b"\x1bPx\x1b\\",
+                b"\x1b(B",
+                "é€😀".encode(),
+                b"\x00",
+                b"0;",
+            ]
         ),
         st.binary(max_size=6),
     ),
@@ -54,7 +71,8 @@ raw_bytes = st.lists(
 
 
 def test_feed_examples_split_anywhere_give_expected_text() -> None:
-    for raw, text in EXAMPLES:
+    for raw, expected in EXAMPLES:
+        text = re.sub(rb"\r*\n", b"\n", raw) if expected is None else expected
         assert normalise(raw) == text, raw
         assert normalise(*(raw[i : i + 1] for i in range(len(raw)))) == text, raw
         for cut in range(len(raw) + 1):
@@ -69,6 +87,30 @@ def test_feed_any_split_gives_same_text_and_events(raw: bytes, places: list[int]
     pieces = [raw[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
     assert b"".join(cut.feed(piece) for piece in pieces) + cut.flush() == text
     assert (cut.marks, cut.modes, cut.raw, cut.spool) == (whole.marks, whole.modes, len(raw), len(text))
+
+
+@given(raw_bytes, st.data())
+def test_feed_resumed_from_any_settled_place_gives_same_text(raw: bytes, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(raw)))
+    first, whole = Normaliser(), Normaliser()
+    text = first.feed(raw[:cut])
+    if first.settled:
+        resumed = Normaliser(first.raw, first.spool, in_line=first.in_line, blanks=first.blanks)
+        assert text + resumed.feed(raw[cut:]) + resumed.flush() == whole.feed(raw) + whole.flush()
+        assert (resumed.spool, resumed.in_line) == (whole.spool, whole.in_line)
+
+
+@given(st.integers(0, 2 * BLANKS_LIMIT), st.sampled_from([b"\rx", b"\r", b"\r\n", b"\r\r\n", b"x", b""]), st.data())
+def test_feed_run_of_blanks_is_shortened_only_in_front_of_bare_cr(count: int, behind: bytes, data: st.DataObject) -> None:
+    raw = b"%" + b" " * count + behind
+    cut = data.draw(st.integers(0, len(raw)))
+    kept = 8 if 8 < count <= BLANKS_LIMIT and behind in (b"\r", b"\rx") else count
+    assert normalise(raw[:cut], raw[cut:]) == b"%" + b" " * kept + re.sub(rb"\r*\n|\r", b"\n", behind)
+
+
+def test_feed_blanks_without_end_are_not_collected() -> None:
+    machine = Normaliser()
+    assert sum(len(machine.feed(b" " * 4096)) for _ in range(100)) == 409_600
 
 
 @given(raw_bytes)

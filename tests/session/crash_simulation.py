@@ -22,7 +22,9 @@ def mark(nonce: str, counter: int, rest: str) -> bytes:
 
 terminal_output = st.lists(
     st.one_of(
-        st.sampled_from([b"\r", b"\r\n", b"text\r\n", b"text", b"\x1b[1m", b"\x1b]0;t", b"\x07", "é€".encode(), b"\0\0"]),
+        st.sampled_from(
+            [b"\r", b"\r\n", b"text\r\n", b"text", b" ", b" " * 20, b"\x1b[1m", b"\x1b]0;t", b"\x07", "é€".encode(), b"\0\0"]
+        ),
         st.integers(1, 9).map(lambda counter: mark("bb", counter, "P;0;1700000000000;/tmp")),
         st.integers(1, 9).map(lambda counter: mark("aa", counter, "P;1;;/a%20b")),
         st.integers(1, 9).map(lambda counter: mark("xx", counter, "P;0;;/")),

@@ -390,4 +390,6 @@ class OutputStream(Receiver):
         if not normaliser.settled or normaliser.reader is None:
             return {}
         state = {"incarnation": self._incarnation, "prompts": len(self.prompts), "in_line": normaliser.in_line}
+        if normaliser.blanks:
+            state["blanks"] = normaliser.blanks
         return {"resume": {**state, "modes": sorted(normaliser.modes), "marks": normaliser.reader.counters()}}

@@ -70,7 +70,8 @@ class SpoolReplay:
         state = row["resume"]
         reader = MarkReader.resume(state["marks"])
         self.incarnation = state["incarnation"]
-        self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=state["in_line"])
+        in_line, blanks = state["in_line"], state.get("blanks", 0)
+        self.normaliser = Normaliser(row["raw"], row["spool"], reader, in_line=in_line, blanks=blanks)
         self.normaliser.modes = set(state["modes"])
         self.on_disk = row["spool"]
         with (self._folder / "output.prompts").open("rb") as file:

@@ -23,7 +23,9 @@ from transports.errors import ChannelEnded
 
 raw_bytes = st.lists(
     st.one_of(
-        st.sampled_from([b"\r", b"\n", b"\r\n", b"\r\r\n", b"\x1b", b"\x1b[", b"\x1b]", b"\x1b\\", b"\x07", b"plain text\r\n"]),
+        st.sampled_from(
+            [b"\r", b"\n", b"\r\n", b"\r\r\n", b"\x1b", b"\x1b[", b"\x1b]", b"\x1b\\", b"\x07", b" " * 20, b"text\r\n"]
+        ),
         st.sampled_from(
             [b"\x1b[1;3m", b"\x1b]0;t\x07", b"\x1bPx\x1b\\", "é€😀".encode(), "€".encode() * 9, b"\x00", b"\xe2\x82"]
         ),
