@@ -240,6 +240,7 @@ class PtyReply(PtyReplyBase):
     waiting_for_input: bool | None = None
     cursor: int | None = None
     mode: str | None = None
+    state: Literal["opening"] | None = None
     active_session_id: str | None = None
     active_block_id: str | None = None
     shell_id: str | None = None

@@ -178,10 +178,18 @@ class Conversations:
         return session
 
     async def _reset(self, session: Session, request: pty.PtyReset) -> PtyReply:
-        """Replace the session's shell by a new one, even if it is busy."""
+        """Replace the session's shell by a new one, even if it is busy. After 55 s its state is `opening`."""
         termination.check_may_end(session, request.task_id)
-        cursor = await asyncio.shield(self._restart(session))  # other calls may wait for the same shell
-        return PtyReply(session_id=session.session_id, incarnation=session.incarnation, resume_cursor=cursor)
+        reply = PtyReply(session_id=session.session_id, resume_cursor=session.stream.spool_end)
+        attempt = asyncio.create_task(self._restart(session), name="reset")
+        self._registry.let_continue(session, attempt)  # also if this call is cancelled: others may wait for the same shell
+        if await self._registry.ends_in_time(attempt):
+            reply.resume_cursor = attempt.result()
+        else:
+            reply.state = "opening"
+            reply.message = "the connection or the login takes longer than one call may wait, and continues"
+        reply.incarnation = session.incarnation
+        return reply
 
     async def _restart(self, session: Session) -> int:
         async with self._lock(session.session_id):

@@ -109,7 +109,7 @@ class LocalController:
     async def aclose(self) -> None:
         """Close all sessions that this process holds. Their transcripts stay."""
         await self._reconnector.aclose()
-        await self._actions.aclose()
+        await self._registry.cancel_attempts()
         await self._registry.finish_loads()
         ours = [session for session in self._registry.known() if session.held or session.state == "closed"]
         await asyncio.gather(*(session.close(why=_SERVER_ENDED) for session in ours))

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.api.io import MAX_WAIT_MS
+from ptyctl.api.session import SessionEntry
+from ptyctl.core.states import SessionState
 from ptyctl.session.session import Session
 
 #: How many sessions that are only history stay in memory. Older ones are restored from disk on demand.
 MAX_HISTORY = 200
+#: How long a call waits for an attempt to connect a session. The attempt continues after it.
+OPEN_WAIT_S = MAX_WAIT_MS / 1000
 
 
 class SessionRegistry:
@@ -27,6 +33,8 @@ class SessionRegistry:
         self._loads: dict[str, asyncio.Task[Session | None]] = {}
         self._reserved = 0
         self._sessions: OrderedDict[str, Session] = OrderedDict()
+        #: Attempts to connect a session that continue when their callers are answered, with the session's id.
+        self._attempts: dict[asyncio.Task[Any], str] = {}
         self._open_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def open_lock(self, device_id: str) -> asyncio.Lock:
@@ -40,6 +48,38 @@ class SessionRegistry:
     def live(self) -> list[Session]:
         """Return the sessions in memory that are not closed."""
         return [session for session in self._sessions.values() if session.state != "closed"]
+
+    def state(self, session: Session) -> SessionState:
+        """Return the state that clients see: `opening` while an attempt to connect the session continues."""
+        return "opening" if session.session_id in self._attempts.values() else session.state
+
+    def entries(self) -> list[SessionEntry]:
+        """Return the rows of the live sessions in a list."""
+        return [session.entry().model_copy(update={"state": self.state(session)}) for session in self.live()]
+
+    async def ends_in_time(self, attempt: asyncio.Task[Any]) -> bool:
+        """Wait for an attempt to connect a session, at most OPEN_WAIT_S; whether it has ended."""
+        done, _ = await asyncio.wait({attempt}, timeout=OPEN_WAIT_S)
+        return bool(done)
+
+    def let_continue(self, session: Session, attempt: asyncio.Task[Any]) -> None:
+        """Let an attempt to connect a session continue after its caller is answered."""
+
+        def finished(done: asyncio.Task[Any]) -> None:
+            del self._attempts[attempt]
+            done.cancelled() or done.exception()  # mark the exception as retrieved
+
+        if self.get(session.session_id) is None:
+            self.add(session)
+        self._attempts[attempt] = session.session_id
+        attempt.add_done_callback(finished)
+
+    async def cancel_attempts(self) -> None:
+        """Cancel the attempts to connect sessions."""
+        attempts = list(self._attempts)
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
 
     async def find(self, session_id: str | None, *, hold: bool = False) -> Session:
         """Return a session in any state, from memory or from disk, to read its history.

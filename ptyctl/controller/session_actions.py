@@ -25,8 +25,6 @@ from .registry import SessionRegistry
 from .session_factory import Opening, SessionFactory
 
 _PROTOCOLS = ("local", "ssh", "telnet")
-#: How long the call of an open waits. The attempt continues after it.
-OPEN_WAIT_S = MAX_WAIT_MS / 1000
 #: Number of failed attempts that are remembered after their callers were answered.
 _MAX_FAILURES = 256
 
@@ -50,9 +48,7 @@ class SessionActions:
         self._stored = stored
         self._destinations = destinations
         self._platforms = platforms
-        #: Attempts that continue after their callers were answered, by session.
-        self._attempts: dict[str, asyncio.Task[SessionReply]] = {}
-        #: Why such attempts failed: by session, and by console until its next open.
+        #: Why attempts failed that continued after their callers were answered: by session, and by console until its next open.
         self._failures: dict[str, PtyctlError] = {}
         self._console_failures: dict[str, PtyctlError] = {}
         self._actions = {
@@ -69,34 +65,28 @@ class SessionActions:
         """Serve one request. Raises PtyctlError as the action does."""
         return await self._actions[request.action](request)
 
-    async def aclose(self) -> None:
-        """Cancel the attempts to open sessions."""
-        attempts = list(self._attempts.values())
-        for attempt in attempts:
-            attempt.cancel()
-        await asyncio.gather(*attempts, return_exceptions=True)
-
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find(request.session_id, hold=True)
         await termination.close(session, bool(request.force), request.task_id)
         return _reply(session, request)
 
     async def _list(self, request: SessionRequest) -> SessionReply:
-        entries = [session.entry() for session in self._registry.live()]
-        return SessionReply(action="list", sessions=entries, capabilities=capabilities(self._platforms.names()))
+        return SessionReply(
+            action="list", sessions=self._registry.entries(), capabilities=capabilities(self._platforms.names())
+        )
 
     async def _status(self, request: SessionRequest) -> SessionReply:
         if (failure := self._failures.get(request.session_id or "")) is not None:
             raise failure
         session = await self._registry.find_live(request.session_id)
         reply = _lock_reply(session, request, session.lease())
-        reply.state, reply.mode, reply.observers = session.state, session.runs.mode, session.observers()
+        reply.state, reply.mode, reply.observers = self._registry.state(session), session.runs.mode, session.observers()
         reply.exit_code = session.terminal.exit_code()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
         if session.reconnect is not None:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
-        if session.session_id in self._attempts:
-            reply.state, reply.message = "opening", "the connection or the login is in progress"
+        if reply.state == "opening":
+            reply.message = "the connection or the login is in progress"
         return reply
 
     async def _change_lock(self, request: SessionRequest) -> SessionReply:
@@ -116,7 +106,7 @@ class SessionActions:
             return _lock_reply(session, request, lease)
 
     async def _open(self, request: SessionRequest) -> SessionReply:
-        """Open a session, or return the existing one of the console. After OPEN_WAIT_S its state is `opening`.
+        """Open a session, or return the existing one of the console. After 55 s its state is `opening`.
 
         Raises:
             PtyctlError: INVALID_ARGUMENT if the console is open at another address; as `SessionFactory.create`.
@@ -125,12 +115,11 @@ class SessionActions:
         spec, opening = session_spec(destination), Opening()
         attempt = asyncio.create_task(self._attempt(destination, spec, opening), name="open")
         try:
-            done, _ = await asyncio.wait({attempt}, timeout=OPEN_WAIT_S)
-            if done:
+            if await self._registry.ends_in_time(attempt):
                 return attempt.result()
             if (session := opening.session) is not None:
                 opening.answered = True
-                self._continue(attempt, session)
+                self._registry.let_continue(session, attempt)
                 return _opening_reply(session, request)
         except asyncio.CancelledError:
             attempt.cancel()
@@ -142,18 +131,6 @@ class SessionActions:
             message = f"another open of console {spec.device_id} is in progress"
             raise PtyctlError(ErrorCode.CONNECT_TIMEOUT, message, hint="open it again")
         return _opening_reply(other, request).model_copy(update={"existing_session_id": other.session_id})
-
-    def _continue(self, attempt: asyncio.Task[SessionReply], session: Session) -> None:
-        """Let an attempt continue whose caller is answered."""
-
-        def finished(done: asyncio.Task[SessionReply]) -> None:
-            del self._attempts[session.session_id]
-            done.cancelled() or done.exception()  # mark the exception as retrieved
-
-        if self._registry.get(session.session_id) is None:
-            self._registry.add(session)
-        self._attempts[session.session_id] = attempt
-        attempt.add_done_callback(finished)
 
     async def _attempt(self, destination: Destination, spec: Spec, opening: Opening) -> SessionReply:
         if spec.device_id is None:

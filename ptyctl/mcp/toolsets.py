@@ -120,7 +120,7 @@ _PTY = (
         pty.PtyReset,
         "Start a new shell",
         "Replace a shell that hangs; history and cursors stay.",
-        "session_id incarnation resume_cursor",
+        "session_id incarnation state resume_cursor",
     ),
     pty_tool(pty.PtyResize, "Resize", "Set the size.", "cols rows", destructive=False, idempotent=True),
     pty_tool(

@@ -11,7 +11,8 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, IoRequest
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller import session_actions
+from ptyctl.api.pty import PtyReply, PtyReset
+from ptyctl.controller import registry
 from ptyctl.controller.local import LocalController
 from tests.controller.session_calls import refused, session, until
 from transports.errors import ChannelError, ConnectTimeout
@@ -27,10 +28,12 @@ class SlowChannel(MemoryChannel):
     def __init__(self) -> None:
         super().__init__()
         self.result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.opened = False
 
     async def open(self, receiver: Receiver) -> None:
         await self.result
         await super().open(receiver)
+        self.opened = True
 
     def refuse(self, error: ChannelError) -> None:
         self.result.set_exception(error)
@@ -43,7 +46,7 @@ async def channels() -> list[SlowChannel]:
 
 @pytest.fixture
 async def controller(channels: list[SlowChannel], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalController]:
-    monkeypatch.setattr(session_actions, "OPEN_WAIT_S", 0.05)
+    monkeypatch.setattr(registry, "OPEN_WAIT_S", 0.05)
 
     def create(_destination: Any) -> SlowChannel:
         channels.append(SlowChannel())
@@ -83,6 +86,70 @@ async def until_no_session(controller: LocalController) -> None:
         return not (await session(controller, "list")).sessions
 
     await until(has_none)
+
+
+async def test_list_and_status_report_the_same_state_during_the_login(
+    controller: LocalController, channels: list[SlowChannel]
+) -> None:
+    """The channel is open then, and the session is not: its login is in progress."""
+    auth = {"auth": {"password": "p"}, "username": "u"}
+    opened = await session(controller, "open", **ADDRESS, **auth)
+    channels[0].result.set_result(None)
+
+    async def is_open() -> bool:
+        return channels[0].opened
+
+    await until(is_open)
+    (entry,) = (await session(controller, "list")).sessions
+    assert (entry.state, await state_of(controller, opened.session_id)) == ("opening", "opening")
+
+
+async def test_slow_reset_returns_opening_and_continues(controller: LocalController, channels: list[SlowChannel]) -> None:
+    opening = asyncio.create_task(session(controller, "open", **ADDRESS))
+    session_id = (await opening).session_id
+    channels[0].result.set_result(None)
+
+    async def is_open() -> bool:
+        return await state_of(controller, session_id) == "open"
+
+    await until(is_open)
+    reset = await controller.pty(PtyReset(session_id=session_id))
+    assert isinstance(reset, PtyReply)
+    assert (reset.ok, reset.state, reset.session_id, reset.resume_cursor) == (True, "opening", session_id, 0)
+    assert await state_of(controller, session_id) == "opening"
+    again = await controller.pty(PtyReset(session_id=session_id))
+    assert isinstance(again, PtyReply)
+    assert again.state == "opening"
+    channels[1].refuse(ConnectTimeout("no answer"))
+
+    async def has_begun() -> bool:
+        return len(channels) == 3
+
+    await until(has_begun)  # the second reset, after the first has failed
+    channels[2].result.set_result(None)
+    await until(is_open)
+
+
+async def test_failed_reset_returns_its_error(
+    controller: LocalController, channels: list[SlowChannel], monkeypatch: Any
+) -> None:
+    session_id = (await session(controller, "open", **ADDRESS)).session_id
+    channels[0].result.set_result(None)
+
+    async def is_open() -> bool:
+        return await state_of(controller, session_id) == "open"
+
+    await until(is_open)
+    monkeypatch.setattr(registry, "OPEN_WAIT_S", 60)
+    resetting = asyncio.create_task(controller.pty(PtyReset(session_id=session_id)))
+
+    async def has_begun() -> bool:
+        return len(channels) == 2
+
+    await until(has_begun)
+    channels[1].refuse(ConnectTimeout("no answer"))
+    reply = await resetting
+    assert (reply.ok, "no answer" in str(reply.message)) == (False, True)
 
 
 async def test_error_of_slow_open_is_reported_by_status(controller: LocalController, channels: list[SlowChannel]) -> None:
@@ -141,7 +208,7 @@ async def test_slow_open_is_closed_on_request(controller: LocalController, chann
 
 
 async def test_cancelled_open_leaves_no_session(controller: LocalController, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_actions, "OPEN_WAIT_S", 60)
+    monkeypatch.setattr(registry, "OPEN_WAIT_S", 60)
     opening = asyncio.create_task(session(controller, "open", **ADDRESS))
     folder = controller.settings.state_dir / "sessions"
 
