@@ -187,7 +187,11 @@ class SessionRequest(Request):
 
 
 class SessionEntry(Reply):
-    """One session in the reply of `list`. Times are epoch ms, sizes are bytes."""
+    """One session in the reply of `list`. Times are epoch ms, sizes are bytes.
+
+    Attributes:
+        alarm: why the session's files cannot be written.
+    """
 
     session_id: str
     protocol: ProtocolName
@@ -213,6 +217,7 @@ class SessionEntry(Reply):
     spool_size: int
     disk_bytes: int
     incarnation: int
+    alarm: str | None = None
 
 
 class Capabilities(Reply):

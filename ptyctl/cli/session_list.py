@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .output import format_age, format_size, print_json, print_table
+from .output import format_age, format_size, print_json, print_table, replace_controls
 
 #: Fields of meta.json that a row of the list does not have, or that have no meaning after the session's end.
 _FIELDS_OF_OPEN_SESSIONS = ("spec", "fence", "lock_holder", "lock_expires_at", "mode", "observers")
@@ -26,6 +26,9 @@ def print_sessions(*, include_ended: bool, as_json: bool) -> None:
         print_table(_HEADS, [_row(entry) for entry in [*(entries or []), *ended]])
         counts = f"{len(entries or [])} open, {len(ended)} ended" if include_ended else f"{len(entries or [])} open"
         print(f"{counts}, {format_size(total)} on disk")
+        for entry in entries or []:
+            if entry.get("alarm"):
+                print(replace_controls(f"{entry['session_id']}: {entry['alarm']}"), file=sys.stderr)
     elif entries is not None:
         print("no session is open", file=sys.stderr)
 

@@ -101,7 +101,7 @@ class Conversations:
         except PtyctlError as error:
             return encode_error(error)
         if isinstance(reply, PtyReply):
-            reply.notices = session.notices.take(request.task_id)
+            reply.notices = session.take_notices(request.task_id)
         return reply
 
     async def _find_for(self, request: pty.PtyRequest) -> Session:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -21,6 +21,7 @@ from ptyctl.session.device.prompt_wait import wait_for_prompt
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.session import Session
+from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from transports.errors import ChannelError
 from transports.ssh.endpoint import resolve
 
@@ -31,7 +32,7 @@ from .settings import Settings
 #: How long to wait for a prompt after the login, or where there is no login.
 PROMPT_TIMEOUT_S = 10.0
 
-CheckName = Literal["name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
+CheckName = Literal["storage", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,10 @@ class Doctor:
 
     async def checks(self) -> AsyncGenerator[Check, None]:
         """Yield each check when it is done. The first failure is the last check."""
-        name: CheckName = "name"
+        name: CheckName = "storage"
         try:
+            yield Check(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
+            name = "name"
             devices = await self._inventory.devices()
             if self._device not in devices:
                 await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
@@ -96,6 +99,20 @@ class Doctor:
                 raise from_channel(error) from None
             finally:
                 await session.close(force=True)
+
+
+def _check_storage(state_dir: Path) -> str:
+    """Write a temporary file of the size that a new session needs at least, in the parent of a directory that is missing."""
+    try:
+        with TemporaryFile(dir=next(path for path in (state_dir, *state_dir.parents) if path.exists())) as file:
+            os.posix_fallocate(file.fileno(), 0, FIRST_EXTENT_BYTES)
+    except OSError as error:
+        raise PtyctlError(
+            ErrorCode.IO_ERROR,
+            f"{state_dir} cannot be written: {error.strerror}",
+            hint="free disk space or make the state directory writable",
+        ) from None
+    return f"{state_dir} can be written"
 
 
 def _address(device: InventoryDevice) -> str:

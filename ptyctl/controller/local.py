@@ -142,7 +142,7 @@ class LocalController:
                 reply = await read_on_screen(session, request, progress)
             else:
                 reply = await read(session.stream, request, progress)
-            reply.notices = [*(reply.notices or ()), *(session.notices.take(request.task_id) or ())] or None
+            reply.notices = [*(reply.notices or ()), *(session.take_notices(request.task_id) or ())] or None
             return reply
 
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:

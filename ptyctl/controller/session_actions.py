@@ -246,13 +246,13 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
         mode=mode_at(session),
         stdout=stdout,
         pace=session.gate.pace,
-        notices=session.notices.take(request.task_id),
+        notices=session.take_notices(request.task_id),
     )
 
 
 def _reply(session: Session, request: SessionRequest) -> SessionReply:
     """Return a reply with the session's id and the notices that the caller's task has not received."""
-    return SessionReply(action=request.action, session_id=session.session_id, notices=session.notices.take(request.task_id))
+    return SessionReply(action=request.action, session_id=session.session_id, notices=session.take_notices(request.task_id))
 
 
 def _lock_reply(session: Session, request: SessionRequest, lease: Lease | None) -> SessionReply:

@@ -5,6 +5,7 @@ Time is monotonic seconds and is passed in. An expired lease counts as no lease;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -46,8 +47,10 @@ class LeaseEnd(NamedTuple):
 class Leases:
     """The leases of one session, at most one of them active, and the queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Callable[[Lease], None] | None = None) -> None:
+        """Create the leases. `store` makes a lease durable before it is granted; if it raises, nothing changes."""
         self.queue = LeaseQueue()
+        self._store = store
         #: The fence of the newest lease, active or not.
         self.fence = 0
         self._lease: Lease | None = None
@@ -84,7 +87,7 @@ class Leases:
         """
         lease = self.current(now)
         if lease is not None and lease.holder == task_id:
-            self._lease = Lease(task_id, now + ttl_s, lease.fence)
+            self._lease = self._stored(Lease(task_id, now + ttl_s, lease.fence))
             return self._lease
         if lease is not None:
             raise _locked(lease, now)
@@ -98,17 +101,23 @@ class Leases:
         lease = self.current(now)
         if lease is not None and lease.holder == task_id:
             return self.acquire(task_id, ttl_s, now), None
-        self._end("taken_over", now, task_id)
-        return self._grant(task_id, ttl_s, now), lease.holder if lease is not None else None
+        granted = self._grant(task_id, ttl_s, now)
+        return granted, lease.holder if lease is not None else None
 
     def _grant(self, task_id: str, ttl_s: float, now: float) -> Lease:
-        self.fence += 1
-        self._lease = Lease(task_id, now + ttl_s, self.fence)
+        lease = self._stored(Lease(task_id, now + ttl_s, self.fence + 1))
+        self._end("taken_over", now, task_id)
+        self.fence, self._lease = lease.fence, lease
         self.queue.leave(task_id)
-        return self._lease
+        return lease
+
+    def _stored(self, lease: Lease) -> Lease:
+        if self._store is not None:
+            self._store(lease)
+        return lease
 
     def heartbeat(self, task_id: str, ttl_s: float, now: float) -> Lease:
-        """Extend the caller's lease.
+        """Extend the caller's lease without storing it: after a crash it may expire earlier, but never later.
 
         Raises:
             PtyctlError: LOCKED if another task holds it, LOCK_LOST if no task does.
@@ -120,7 +129,8 @@ class Leases:
             raise PtyctlError(ErrorCode.LOCK_LOST, message, {"reason": end.reason}, hint=NextStep.TAKE_LOCK)
         if lease.holder != task_id:
             raise _locked(lease, now)
-        return self.acquire(task_id, ttl_s, now)
+        self._lease = Lease(task_id, now + ttl_s, lease.fence)
+        return self._lease
 
     def release(self, task_id: str, now: float) -> None:
         """Release the lease. Without an active lease, do nothing.

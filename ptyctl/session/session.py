@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -131,7 +132,7 @@ class Session:
         self.held = True
         self.reconnect: ReconnectStatus | None = None
         self.shell_nonce = new_nonce()
-        self.leases = Leases()
+        self.leases = Leases(self._store_lease)
         self.signal = Signal()
         self.notices = Notices()
         self._publisher = Publisher()
@@ -223,6 +224,8 @@ class Session:
         self.selector.new_incarnation(typed_nonce, self.shell_nonce, self.spec.integrated)
         self.channel = channel
         self.write_meta()
+        if self.incarnation == 1:
+            self._check_stored("the session")
         try:
             await channel.open(self.stream)
         except ChannelError as error:
@@ -389,10 +392,16 @@ class Session:
         """Return the lease in force."""
         return self.leases.current(asyncio.get_running_loop().time())
 
-    def lock_changed(self) -> None:
-        """Store a changed lock and wake the calls that depend on it."""
+    def lock_released(self) -> None:
+        """Store that the lock was released, and wake the calls that depend on it."""
         self.write_meta()
-        self._notify_lock()
+        self.lock_changed()
+
+    def lock_changed(self) -> None:
+        """Wake the calls that depend on the lock or its queue."""
+        self.signal.notify()
+        self.stream.notify_waiters()
+        self.runs.changed.notify()
 
     def lease_extended(self) -> None:
         """Store an extended lease, usually later and outside the event loop, and wake the calls that depend on it.
@@ -403,15 +412,19 @@ class Session:
         lease, stored = self.lease(), (self._meta_file.stored or {}).get("lock_until")
         due = asyncio.get_running_loop().time() + LEASE_MARGIN_S
         if lease is not None and stored is not None and due <= stored <= lease.expires_at:
-            self._meta_file.write_postponed(self._meta)
+            self._meta_file.write_postponed(lambda: self._meta(self.lease()))
         else:
             self.write_meta()
-        self._notify_lock()
+        self.lock_changed()
 
-    def _notify_lock(self) -> None:
-        self.signal.notify()
-        self.stream.notify_waiters()
-        self.runs.changed.notify()
+    def _store_lease(self, lease: Lease) -> None:
+        """Write a lease to meta.json before it is granted: another process must find it after a crash.
+
+        Raises:
+            PtyctlError: IO_ERROR; the lease is not granted.
+        """
+        self._meta_file.write(self._meta(lease))
+        self._check_stored("the lock")
 
     def observers(self) -> list[str]:
         """Return the tasks that read; see `Usage.observers`."""
@@ -495,11 +508,42 @@ class Session:
 
     def write_meta(self, **fields: object) -> None:
         """Write meta.json: what the session is, and how far its files go."""
-        self._meta_file.write({**self._meta(), **fields})
+        self._meta_file.write({**self._meta(self.lease()), **fields})
+
+    def _check_stored(self, what: str) -> None:
+        """Raise IO_ERROR if the last write of meta.json failed."""
+        if (why := self._meta_file.failure) is not None:
+            raise PtyctlError(
+                ErrorCode.IO_ERROR,
+                f"{what} cannot be stored in {self.stream.folder}: {why}",
+                hint="free disk space or make the state directory writable; output can still be read",
+            )
+
+    def storage_alarm(self) -> str | None:
+        """Return why the session's files cannot be written, or None. Tries again if the last write failed."""
+        if not self.held:
+            return None
+        if self._meta_file.failure is not None:
+            self.write_meta()
+        if (why := self._meta_file.failure) is not None:
+            return f"alarm: {self.stream.folder} cannot be written ({why}): no lock is granted, and output may not be stored"
+        if not os.access(self.stream.folder, os.W_OK):
+            return f"alarm: {self.stream.folder} was removed or is read-only: the session is no longer stored"
+        return None
+
+    def take_notices(self, task_id: str | None) -> list[str] | None:
+        """Return the alarm about storage, if there is one, and the notices that the task has not received, or None."""
+        alarm, notices = self.storage_alarm(), self.notices.take(task_id)
+        return notices if alarm is None else [alarm, *(notices or ())]
 
     def entry(self) -> SessionEntry:
         """Return the session's row in a list of sessions."""
-        spec, lease = self.spec, self.lease()
+        entry = self._entry(self.lease())
+        entry.alarm = self.storage_alarm()
+        return entry
+
+    def _entry(self, lease: Lease | None) -> SessionEntry:
+        spec = self.spec
         return SessionEntry(
             session_id=self.session_id,
             protocol=spec.protocol,
@@ -527,13 +571,13 @@ class Session:
             incarnation=self.incarnation,
         )
 
-    def _meta(self) -> dict[str, Any]:
-        """Return the row and what another process needs to continue the session."""
+    def _meta(self, lease: Lease | None) -> dict[str, Any]:
+        """Return the row with this lease, and what another process needs to continue the session."""
         spec = SPECS.dump_python(self.spec, mode="json", by_alias=True, exclude_defaults=True)
         closed = {"closed_reason": self.closed_why} if self.state == "closed" else {}
-        lease = self.lease()
         lock = {"lock_clock": boot_id(), "lock_until": lease.expires_at} if lease else {}
-        return {**self.entry().payload(), "fence": self.leases.fence, **lock, "spec": spec, **closed}
+        fence = max(self.leases.fence, lease.fence if lease else 0)
+        return {**self._entry(lease).payload(), "fence": fence, **lock, "spec": spec, **closed}
 
     # Events of the components
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.calls import lock
 from ptyctl.session.session import Session
 from ptyctl.session.transcript import meta_file
@@ -106,3 +110,62 @@ async def test_postponed_write_is_dropped_when_session_is_closed(
     await asyncio.get_running_loop().run_in_executor(None, lambda: None)
     await asyncio.sleep(0)
     assert (writers, stored(session)["state"]) == ([], "closed")
+
+
+def full_disk(*_: object, **__: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_lock_that_cannot_be_stored_is_not_granted(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await connect(MemoryChannel())
+    holder = lock.take_over(session, "holder", 60.0, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full_disk)
+        for _ in range(3):
+            with pytest.raises(PtyctlError, match="No space left") as refused:
+                lock.take_over(session, "intruder", 60.0, "because")
+            assert refused.value.code is ErrorCode.IO_ERROR
+            with pytest.raises(PtyctlError, match="No space left"):
+                await lock.lock(session, "holder", 600.0)
+        assert session.lease() == holder
+        assert session.events.since(0)[0] == []
+        assert "No space left" in (session.take_notices("reader") or [""])[0]
+        assert "No space left" in (session.take_notices("reader") or [""])[0], "the alarm is in each reply"
+        assert "No space left" in (session.entry().alarm or "")
+    restored = await restore(await simulate_crash(session, tmp_path))
+    lease = restored.lease()
+    assert lease is not None
+    assert (lease.holder, lease.fence) == ("holder", holder.fence)
+    assert lock.take_over(restored, "next", 60.0, None).fence > holder.fence
+
+
+async def test_waiting_lock_that_cannot_be_stored_fails(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = await connect(MemoryChannel())
+    await lock.lock(session, "one", 60.0)
+    waiting = asyncio.create_task(lock.lock(session, "two", 60.0, wait_s=50.0))
+    await wait_until(lambda: session.leases.queue.waiting(asyncio.get_running_loop().time()) == ["two"])
+    monkeypatch.setattr(Path, "write_text", full_disk)
+    lock.unlock(session, "one")
+    with pytest.raises(PtyctlError, match="No space left"):
+        await waiting
+    assert session.lease() is None
+    monkeypatch.undo()
+    assert (await lock.lock(session, "three", 60.0)).fence == 2
+    assert session.storage_alarm() is None
+
+
+async def test_open_that_cannot_be_stored_fails(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "write_text", full_disk)
+    with pytest.raises(PtyctlError, match="No space left") as refused:
+        await connect(MemoryChannel())
+    assert refused.value.code is ErrorCode.IO_ERROR
+
+
+async def test_removed_folder_is_reported_in_each_reply(connect: Connect) -> None:
+    session = await connect(MemoryChannel())
+    assert session.take_notices("reader") is None
+    shutil.rmtree(session.stream.folder)
+    for _ in range(2):
+        assert "was removed" in (session.take_notices("reader") or [""])[0]

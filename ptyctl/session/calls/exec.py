@@ -175,5 +175,5 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         message=unanswered_line(run) if result is None else None,
         failed_line=run.failed_lines[0].line if run.failed_lines else None,
         failed_lines=run.failed_lines or None,
-        notices=session.notices.take(request.task_id),
+        notices=session.take_notices(request.task_id),
     )

@@ -17,12 +17,16 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
 
     Raises:
         PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the task's place, which is kept for a short time.
+            IO_ERROR if the lease cannot be stored.
     """
     try:
-        return _stored(session, session.leases.acquire(task_id, ttl_s, _now()))
-    except PtyctlError:
-        if wait_s <= 0:
+        lease = session.leases.acquire(task_id, ttl_s, _now())
+    except PtyctlError as error:
+        if wait_s <= 0 or error.code is not ErrorCode.LOCKED:
             raise
+    else:
+        session.lock_changed()
+        return lease
     return await _wait(session, task_id, ttl_s, _now() + wait_s)
 
 
@@ -33,7 +37,8 @@ def take_over(session: Session, task_id: str, ttl_s: float, reason: str | None) 
         why = f": {reason}" if reason else "; no reason was given"
         session.notices.post(f"taken over: task {task_id} took the lock from task {loser}{why}")
         session.events.note("lock_taken_over", task_id=task_id, from_task_id=loser, reason=reason)
-    return _stored(session, lease)
+    session.lock_changed()
+    return lease
 
 
 def unlock(session: Session, task_id: str) -> None:
@@ -49,7 +54,7 @@ def unlock(session: Session, task_id: str) -> None:
     lease = session.leases.current(now)
     if not (waited and lease is not None and lease.holder != task_id):
         session.leases.release(task_id, now)
-    session.lock_changed()
+    session.lock_released()
 
 
 def heartbeat(session: Session, task_id: str, ttl_s: float) -> Lease:
@@ -70,7 +75,7 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
         try:
             if session.state == "closed":
                 raise session.already_closed()
-            return _stored(session, leases.acquire(task_id, ttl_s, _now()))
+            lease = leases.acquire(task_id, ttl_s, _now())
         except PtyctlError as error:
             if error.code is not ErrorCode.LOCKED:
                 queue.leave(task_id)
@@ -87,6 +92,9 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
                     {**error.details, "queue_position": position},
                     hint="ask again at once to keep the place in the queue",
                 ) from None
+        else:
+            session.lock_changed()
+            return lease
         try:
             await session.signal.wait(min(deadline, _next_check(session)))
         except asyncio.CancelledError:
@@ -100,12 +108,6 @@ def _next_check(session: Session) -> float:
     now, queue = _now(), session.leases.queue
     lease, change = session.leases.current(now), queue.next_change()
     return min(when for when in (lease.expires_at if lease else None, change, now + _RECHECK_S) if when is not None)
-
-
-def _stored(session: Session, lease: Lease) -> Lease:
-    """Store the lease in meta.json before the call returns: another process must find it after a crash."""
-    session.lock_changed()
-    return lease
 
 
 def _now() -> float:

@@ -77,9 +77,12 @@ class Checkpoints:
         """Replace the snapshot atomically; return False if the disk is full and the old one stays."""
         snapshot = {**snapshot_fields(replay.model.snapshot()), "ts": _now_ms(), **_state(replay)}
         snapshot["scrollback"] = replay.model.scrollback(SCROLLBACK_LINES)
-        written = replace_file(self._folder / "screen.snapshot.json", json.dumps(snapshot, ensure_ascii=False))
-        self._has_snapshot = self._has_snapshot or written
-        return written
+        try:
+            replace_file(self._folder / "screen.snapshot.json", json.dumps(snapshot, ensure_ascii=False))
+        except OSError:
+            return False
+        self._has_snapshot = True
+        return True
 
     def close(self) -> None:
         """Close the file of checkpoints."""

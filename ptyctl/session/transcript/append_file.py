@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic_core import to_json
@@ -15,17 +16,21 @@ BATCH_BYTES = 64 * 1024
 _FILE_MODE = 0o600
 
 
-def replace_file(path: Path, text: str) -> bool:
-    """Replace a file atomically. Return False if the disk is full and the old file stays."""
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file atomically.
+
+    Raises:
+        OSError: the old file stays.
+    """
     draft = path.with_name(f"{path.name}.new")
     try:
         draft.touch(_FILE_MODE)
         draft.write_text(text, "utf-8")
         draft.replace(path)
     except OSError:
-        draft.unlink(missing_ok=True)
-        return False
-    return True
+        with suppress(OSError):
+            draft.unlink()
+        raise
 
 
 def json_line(row: Mapping[str, object]) -> bytes:

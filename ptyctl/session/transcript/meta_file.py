@@ -16,14 +16,16 @@ DELAY_S = 1.0
 
 
 class MetaFile:
-    """Replaces meta.json atomically. If the disk is full, the previous file stays.
+    """Replaces meta.json atomically. If that fails, the previous file stays.
 
     Attributes:
         stored: the content of the last successful write by this process, or None.
+        failure: why the last write failed, or None.
     """
 
     def __init__(self, folder: Path) -> None:
         self.stored: dict[str, Any] | None = None
+        self.failure: str | None = None
         self._path = folder / "meta.json"
         self._lock = threading.Lock()
         self._version = 0
@@ -61,5 +63,9 @@ class MetaFile:
                 self._replace(meta)
 
     def _replace(self, meta: dict[str, Any]) -> None:
-        if replace_file(self._path, json.dumps(meta, indent=1)):
-            self.stored = meta
+        try:
+            replace_file(self._path, json.dumps(meta, indent=1))
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+        else:
+            self.stored, self.failure = meta, None

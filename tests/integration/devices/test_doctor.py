@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from ptyctl.controller.doctor import Check, Doctor
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
-ALL = ["name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
+ALL = ["storage", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
 
 
 def check_text(check: Check) -> str:
@@ -45,6 +47,16 @@ async def assert_failing_check(inventory: SwitchInventory, device: str, name: st
     assert [(check.name, check.ok) for check in checks[:-1]] == [(before, True) for before in ALL[: ALL.index(name)]]
     assert (checks[-1].name, checks[-1].ok) == (name, False)
     assert [part for part in parts if part not in check_text(checks[-1])] == []
+
+
+async def test_doctor_state_directory_without_space_fails_storage(
+    inventory: SwitchInventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    await assert_failing_check(inventory, "sw-telnet", "storage", "No space left", "free disk space")
 
 
 async def test_doctor_unknown_name_suggests_similar_device(inventory: SwitchInventory) -> None:
