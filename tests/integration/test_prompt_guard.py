@@ -1,7 +1,8 @@
-"""The prompt guard on FRR, on the simulated switch, and over SSH without a PTY."""
+"""The prompt guard on FRR, on the simulated switch, and over SSH."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, session, write
+from tests.integration.test_ssh_exec import Start
 
 HALF = "hostname OOPS"
 CLEARED = "half-typed text of {} characters by task a was cleared from the line before the next command"
@@ -59,6 +61,62 @@ async def test_half_typed_line_on_frr_is_cleared_before_exec_and_mode(
     reply = await execute(handle, cmd="show running-config", mode="privileged", task_id="b", timeout_ms=PATIENCE_MS)
     assert (reply.notices, reply.mode) == ([CLEARED.format(size)], "privileged")
     assert f"hostname {zebra.hostname}\n" in reply.stdout
+
+
+async def check_run_ends_although_another_task_types(handle: SessionHandle, cmd: str, next_cmd: str) -> str:
+    """Task b runs `cmd`, and task a types without Enter meanwhile; the next run is alone. Return both outputs."""
+    begin = (await read(handle, timeout_ms=0)).next_cursor
+    run = asyncio.create_task(execute(handle, cmd=cmd, task_id="b", timeout_ms=PATIENCE_MS))
+    await read(handle, cursor=begin, until_regex=cmd, timeout_ms=PATIENCE_MS)
+    cursor = (await write(handle, "a", data=HALF)).next_cursor
+    reply = await run
+    assert (reply.done_reason, reply.timed_out) == ("prompt", False)
+    assert HALF not in reply.stdout
+    await read(handle, cursor=cursor, until_regex=HALF, timeout_ms=PATIENCE_MS)
+    following = await execute(handle, cmd=next_cmd, task_id="b", timeout_ms=PATIENCE_MS)
+    assert following.notices == [CLEARED.format(13)]
+    return reply.stdout + following.stdout
+
+
+async def test_run_on_frr_ends_although_another_task_types_behind_its_prompt(controller: LocalController, zebra: Zebra) -> None:
+    auth = {"password": zebra.password, "enable_secret": zebra.enable_password}
+    fields = {"protocol": "telnet", "host": "127.0.0.1", "port": zebra.port, "platform": "frr", "auth": auth}
+    async with await SessionHandle.open(controller, **fields) as handle:
+        await execute(handle, cmd="do show version", mode="config", task_id="b", timeout_ms=PATIENCE_MS)
+        stdout = await check_run_ends_although_another_task_types(handle, "do show running-config", "do show running-config")
+        assert stdout.count(f"hostname {zebra.hostname}\n") == 2
+
+
+async def test_run_on_the_switch_ends_although_another_task_types_behind_its_prompt(controller: LocalController) -> None:
+    async with SimulatedSwitch(password="pw-of-admin", enable_secret="pw-of-enable") as switch:
+        handle = await SessionHandle.open(
+            controller,
+            protocol="telnet",
+            host="127.0.0.1",
+            port=switch.telnet_port,
+            username="admin",
+            platform="cisco_ios",
+            auth={"password": "pw-of-admin", "enable_secret": "pw-of-enable"},
+        )
+        await execute(handle, cmd="show clock", mode="privileged", task_id="b", timeout_ms=PATIENCE_MS)
+        stdout = await check_run_ends_although_another_task_types(handle, "configure terminal", "do show clock")
+        assert "UTC" in stdout
+
+
+@pytest.mark.parametrize("integration", ["auto", "off"])
+@pytest.mark.parametrize("command", [("bash", "--norc", "--noprofile"), ("zsh", "-f", "-i")], ids=["bash", "zsh"])
+async def test_half_typed_line_on_sshd_is_cleared_before_exec(
+    start: Start, tmp_path: Path, command: tuple[str, ...], integration: str
+) -> None:
+    handle = await start(*command, shell_integration=integration)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    await execute(handle, cmd=f"cd {folder}", task_id="a", timeout_ms=PATIENCE_MS)
+    await type_and_unlock(handle, "touch HALF_RAN")
+    await session(handle.controller, "unlock", session_id=handle.session_id, task_id="b")
+    reply = await execute(handle, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    assert (reply.stdout, reply.exit_code, reply.notices) == ("hi\n", 0, [CLEARED.format(14)])
+    assert list(folder.iterdir()) == []
 
 
 async def test_pager_and_question_of_another_task_on_the_switch_are_not_answered(controller: LocalController) -> None:

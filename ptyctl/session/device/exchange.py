@@ -7,6 +7,7 @@ from math import inf
 from typing import TypeVar
 
 from ptyctl.core.renderer import render
+from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import SYSTEM, SYSTEM_SECRET
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.prompt import Prompt
@@ -110,3 +111,15 @@ def lines_before(stream: OutputStream, raw_end: int) -> list[str]:
 def prompt_stay_s(prompt: Prompt, line: str, settle_s: float) -> float:
     """Return how long a prompt must remain the end of the output; longer if only its pattern is known."""
     return max(0.0 if line == prompt.learned else SETTLE_S, settle_s)
+
+
+def text_behind_prompt(terminal: TerminalState, profile: DeviceProfile, line: str) -> str:
+    """Return the text behind the prompt in the current line; empty if there is none, and for a log line."""
+    learned, text = terminal.prompt.learned, ""
+    if line == learned or profile.asks(line) or profile.pager(line) is not None or profile.is_prompt(line):
+        return ""
+    if learned and learned.strip() and line.startswith(learned):
+        text = line[len(learned) :]
+    elif (before := profile.prompt_before_text(lines_before(terminal.stream, terminal.stream.raw_size))) is not None:
+        text = before[1]
+    return "" if not text.strip() or profile.is_log_line(text.lstrip()) else text

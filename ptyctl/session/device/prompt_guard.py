@@ -15,7 +15,7 @@ from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
 
-from .exchange import lines_before, rendered
+from .exchange import lines_before, rendered, text_behind_prompt
 
 #: What is shown instead of a free prompt (`details.reason` of a BUSY error).
 Reason = Literal["pager", "question", "continuation", "half_typed", "editor", "no_prompt"]
@@ -67,14 +67,18 @@ class PromptGuard:
         typed, prompt, stream = self._typed, self._terminal.prompt, self._stream
         if typed.empty:
             line = self._terminal.last_line()
-            text = self._text_behind_prompt(line)
+            text = text_behind_prompt(self._terminal, self._profile, line)
             return bool(text) and await self._clear_text(text, line)
         await self._wait_until(lambda: stream.raw_size > typed.raw, ANSWER_WAIT_S, ANSWER_S)  # for the echo
         self.refuse_other()
         line = self._terminal.last_line()
         began_at = lines_before(self._stream, typed.raw)[-1]
         was_prompt = began_at == prompt.learned or prompt.match(began_at, self._profile) is not None
-        behind = line[len(began_at) :] if was_prompt and line.startswith(began_at) else self._text_behind_prompt(line)
+        behind = (
+            line[len(began_at) :]
+            if was_prompt and line.startswith(began_at)
+            else text_behind_prompt(self._terminal, self._profile, line)
+        )
         if behind.strip() or (was_prompt and line == began_at):
             return await self._clear_text(behind, line)
         shown_again = prompt.match(line, self._profile) is not None or self._prompt_since(typed.raw)
@@ -224,17 +228,6 @@ class PromptGuard:
                 ends = terminator in line if len(terminator) == 1 else line.strip() == terminator
                 terminator = None if ends or profile.is_prompt(line) else terminator
         return terminator is not None
-
-    def _text_behind_prompt(self, line: str) -> str:
-        """The text behind the prompt in the current line; empty if there is none, and for a log line."""
-        learned, profile, text = self._terminal.prompt.learned, self._profile, ""
-        if line == learned or profile.asks(line) or profile.pager(line) is not None or profile.is_prompt(line):
-            return ""
-        if learned and learned.strip() and line.startswith(learned):
-            text = line[len(learned) :]
-        elif (before := profile.prompt_before_text(lines_before(self._stream, self._stream.raw_size))) is not None:
-            text = before[1]
-        return "" if not text.strip() or profile.is_log_line(text.lstrip()) else text
 
     def _prompt_since(self, raw: int) -> bool:
         """Whether a prompt alone in its line, which log lines follow, was shown since this raw offset."""

@@ -11,6 +11,7 @@ from ptyctl.core.renderer import render_line
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.terminal_state import TerminalState
 
+from .exchange import text_behind_prompt
 from .output_end import only_blank_or_above, skip_log_lines
 from .pager import AnsweredPager
 
@@ -81,8 +82,13 @@ class TypedLine:
         return size
 
     def possible_prompt(self, line: str) -> str:
-        """The part of the last line that may be the prompt: output without a final newline may precede it."""
+        """The part of the last line that may be the prompt.
+
+        Output without a final newline may precede it, and text that a user types meanwhile may follow it.
+        """
         prompt = self._terminal.prompt
+        if not self._terminal.gate.unfinished_line.empty and self._names_device(line):
+            line = line.removesuffix(text_behind_prompt(self._terminal, self._profile, line))
         before = "" if self._renames or line == prompt.learned else prompt.text_before(line)
         return line[len(before) :]
 
@@ -91,21 +97,24 @@ class TypedLine:
 
         Never true if this is the only line: then any output may look so.
         """
-        stream, name = self._terminal.stream, _NAME.match(self._prompt)
+        stream = self._terminal.stream
         if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_kept - self.output > _ANSWER_BYTES:
             return False
         between = stream.read_raw(self.output, stream.raw_kept).rpartition(b"\n")[0].split(b"\n")
         lines = (render_line(text.rstrip(b"\r")) for text in between)
-        return self._terminal.last_line().startswith(name.group() if name else self._prompt) and only_blank_or_above(
-            lines, self._profile
-        )
+        return self._names_device(self._terminal.last_line()) and only_blank_or_above(lines, self._profile)
+
+    def _names_device(self, line: str) -> bool:
+        """Whether the line begins with the device's name, as the prompt before did."""
+        name = _NAME.match(self._prompt)
+        return line.startswith(name.group() if name else self._prompt)
 
     def output_end(self) -> int:
         """The raw offset where the prompt at the end begins, including the line above that belongs to it."""
         line, raw_line = self._terminal.last_line(), self._terminal.stream.last_raw_line()
         end = self._terminal.stream.raw_size - len(raw_line)
         prompt = self.possible_prompt(line)
-        if len(prompt) < len(line):
+        if len(prompt) < len(line) and line.endswith(prompt):
             return end + max(raw_line.rfind(prompt.encode()), 0)
         if self._buried_prompt is not None and self._only_log_between(self._buried_prompt, end):
             end = self._buried_prompt

@@ -106,11 +106,13 @@ class PromptStrategy(CompletionStrategy):
         """The prompt is shown again: type the next line, or end the run."""
         typed = self._typed
         self._text.end()
-        end = typed.output_end()
-        self._terminal.prompt.learn(typed.possible_prompt(last_line))
+        end, stream = typed.output_end(), self._terminal.stream
+        prompt = typed.possible_prompt(last_line)
+        behind = b"" if last_line.endswith(prompt) else stream.last_line().partition(prompt.encode())[2]  # a user's next line
+        self._terminal.prompt.learn(prompt)
         if self._accepted(run, typed.output or typed.raw, end) and self._number < len(self._lines):
             return self._type_next(run, self._writer)
-        finish_run(self._terminal, run, "prompt", raw_end=end)
+        finish_run(self._terminal, run, "prompt", raw_end=end, spool_end=stream.spool_end - len(behind))
         return None
 
     def _accepted(self, run: Run, begin: int, end: int) -> bool:
@@ -156,7 +158,7 @@ class PromptStrategy(CompletionStrategy):
             return max(QUIET_S if state == "quiet" else UNSURE_S, settle_s)
         if state != "prompt":
             return settle_s
-        stay_s = prompt_stay_s(self._terminal.prompt, line, settle_s)
+        stay_s = prompt_stay_s(self._terminal.prompt, self._typed.possible_prompt(line), settle_s)
         requested = settle_s > run.profile.family_settle_s  # longer than the family needs: the caller's wish is respected
         return min(stay_s, ANSWER_S) if stay_s and not requested and self._typed.prompt_follows_echo() else stay_s
 
