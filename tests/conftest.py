@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fixtures.daemons import daemon_folder
+from fixtures.forked_process import ForkedDaemon
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 # No deadline: on a busy machine one example can be slow. CI runs more examples, without a database, to find new failures.
@@ -64,7 +65,11 @@ def _hermetic_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeDir]:
-    """A runtime directory without a daemon. The first client starts one; it is ended after the test."""
+    """A runtime directory without a daemon. The first client starts one; it is ended after the test.
+
+    A client in the test process forks it from a template. Clients in other processes start `python -m ptyctl.daemon`.
+    """
+    monkeypatch.setattr("ptyctl.daemon.connection._spawn", ForkedDaemon)
     with daemon_folder() as folder:
         monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(folder))
         yield RuntimeDir(folder)

@@ -19,13 +19,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptyctl.core import json_lines
 from ptyctl.version import __version__
 
 from .errors import DaemonError
 from .runtime_dir import RuntimeDir
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 #: How long the daemon may take to answer. A daemon that was just started restores sessions first.
 ANSWER_TIMEOUT_S = 30.0
@@ -189,16 +192,11 @@ def _start(runtime_dir: RuntimeDir) -> DaemonError | None:
 
     Return the error if it did not start.
     """
-    from subprocess import DEVNULL, PIPE, Popen
-
     log = _open_log(runtime_dir)
     log_start = os.fstat(log).st_size
     environment = {**os.environ, **_absolute_paths(), "PTYCTL_RUNTIME_DIR": str(runtime_dir.path)}
     try:
-        daemon = Popen(
-            [sys.executable, "-m", "ptyctl.daemon"],
-            stdin=DEVNULL, stdout=PIPE, stderr=log, cwd="/", env=environment, start_new_session=True,
-        )  # fmt: skip
+        daemon = _spawn(log, environment)
     finally:
         os.close(log)
     assert daemon.stdout is not None
@@ -213,6 +211,15 @@ def _start(runtime_dir: RuntimeDir) -> DaemonError | None:
         return DaemonError(f"the daemon did not start: {reason}", f"see {runtime_dir.log}")
     daemon.returncode = 0  # prevents the ResourceWarning of Popen.__del__: the daemon outlives this process
     return None
+
+
+def _spawn(log: int, environment: dict[str, str]) -> Popen[bytes]:
+    from subprocess import DEVNULL, PIPE, Popen
+
+    return Popen(
+        [sys.executable, "-m", "ptyctl.daemon"],
+        stdin=DEVNULL, stdout=PIPE, stderr=log, cwd="/", env=environment, start_new_session=True,
+    )  # fmt: skip
 
 
 def _open_log(runtime_dir: RuntimeDir) -> int:

@@ -21,6 +21,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.connection import MAX_LOG_BYTES
+from ptyctl.daemon.connection import _spawn as spawn
 from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import fd_store_pid
@@ -43,6 +44,12 @@ def daemons_of(runtime_dir: RuntimeDir) -> list[int]:
     return found
 
 
+@pytest.fixture
+def new_interpreters(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients in the test process start `python -m ptyctl.daemon`, as others do, which `daemons_of` finds."""
+    monkeypatch.setattr("ptyctl.daemon.connection._spawn", spawn)
+
+
 async def until_gone(runtime_dir: RuntimeDir) -> None:
     with runtime_dir.lock.open("r+") as lock:  # the daemon holds the lock while it lives
         await asyncio.wait_for(asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX), PATIENCE_S)
@@ -63,6 +70,7 @@ async def test_socket_and_directory_are_private(runtime_dir: RuntimeDir) -> None
         assert stat.S_IMODE(runtime_dir.path.stat().st_mode) == 0o700
 
 
+@pytest.mark.usefixtures("new_interpreters")
 async def test_forty_concurrent_clients_start_one_daemon(runtime_dir: RuntimeDir) -> None:
     controllers = await asyncio.gather(*(RemoteController.connect(runtime_dir) for _ in range(40)))
     assert daemons_of(runtime_dir) == [daemon_pid(runtime_dir)]
@@ -156,6 +164,7 @@ async def test_session_gets_environment_directory_and_umask_of_its_caller(runtim
     assert said.decode() == f"0027\nyes {tmp_path / 'here'}\n"
 
 
+@pytest.mark.usefixtures("new_interpreters")
 async def test_daemon_starts_although_its_starter_is_killed(runtime_dir: RuntimeDir) -> None:
     async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=BASH)
@@ -190,6 +199,7 @@ async def test_daemon_that_hangs_raises_with_its_pid(runtime_dir: RuntimeDir, mo
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("new_interpreters")
 async def test_daemon_with_deleted_files_leaves_those_of_its_successor(
     runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
