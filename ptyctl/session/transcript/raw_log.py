@@ -2,6 +2,9 @@
 
 Channels read directly into the mapping, so a received byte is in the kernel's page cache at once and survives a `kill -9` of
 this process. While the file is open, output.end holds the number of bytes received; `close` truncates output.raw to that size.
+
+An access to a part of a mapping that another process has truncated raises SIGBUS, which would end all sessions. So the size of
+a mapped file is checked just before each access; a truncated file is no longer used, as on a full disk.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ class WritePosition:
     The number is needed because both that room and a program's output may be zeros. On a full disk it is in memory only.
 
     Attributes:
-        cell: `cell[0]` is the number, in native byte order. Assigning it is a single store and never torn.
+        stored: the number that was in the file when it was opened.
     """
 
     _SIZE = 8
@@ -42,11 +45,17 @@ class WritePosition:
         finally:
             if fd >= 0:
                 os.close(fd)
-        self.cell = memoryview(self._map if self._map is not None else bytearray(self._SIZE)).cast("Q")
+        self._cell = memoryview(self._map if self._map is not None else bytearray(self._SIZE)).cast("Q")
+        self.stored: int = self._cell[0]
+
+    def store(self, number: int) -> None:
+        """Store the number, in native byte order: a single store, which is never torn."""
+        if self._map is None or self._map.size() >= self._SIZE:
+            self._cell[0] = number
 
     def remove(self) -> None:
         """Remove the file. Called when output.raw has been truncated to its content."""
-        self.cell.release()
+        self._cell.release()
         if self._map is not None:
             self._map.close()
         self._path.unlink(missing_ok=True)
@@ -73,7 +82,7 @@ class RawLog:
         self._fd = _open_locked(path)
         self.size = self.persisted_size = os.fstat(self._fd).st_size
         self._position = WritePosition(path.with_name("output.end"))
-        self.stored_position: int = self._position.cell[0]
+        self.stored_position = self._position.stored
         self._map: mmap.mmap | None = None
         self._base = 0  # offset of the current extent in the file
         self._view: memoryview | None = None
@@ -91,6 +100,9 @@ class RawLog:
             return memoryview(self._scratch)
         if self._map is None or self.size - self._base == len(self._map):
             self._extend()
+            return self.get_buffer()
+        if self._map.size() < self._base + len(self._map):
+            self._stop()
             return self.get_buffer()
         self._release_view()
         extent, at = self._map, self.size - self._base
@@ -110,7 +122,7 @@ class RawLog:
             begin = self.size - self._base
             data = self._map[begin : begin + nbytes]
             self.persisted_size += nbytes
-            self._position.cell[0] = self.persisted_size
+            self._position.store(self.persisted_size)
         self.size += nbytes
         return data
 
@@ -127,15 +139,13 @@ class RawLog:
 
     def read(self, begin: int, end: int) -> bytes:
         """Return the persisted bytes between two offsets."""
-        end = min(end, self.persisted_size)
-        if self._map is not None and self._base <= begin < end:
-            return self._map[begin - self._base : end - self._base]
-        return read_range(self._fd, self.path, begin, end)
+        return read_range(self._fd, self.path, begin, min(end, self.persisted_size))
 
     def truncate(self, end: int) -> None:
         """Set the end of the received bytes; bytes after it were allocated only."""
         os.ftruncate(self._fd, end)
-        self.size = self.persisted_size = self._position.cell[0] = end
+        self.size = self.persisted_size = end
+        self._position.store(end)
 
     def set_received_size(self, size: int) -> None:
         """Set how many bytes were received if that is more than the file holds. Nothing is persisted from now on."""
@@ -147,7 +157,7 @@ class RawLog:
         if self._fd < 0:
             return
         self._unmap()
-        os.ftruncate(self._fd, self.persisted_size)
+        os.ftruncate(self._fd, min(self.persisted_size, os.fstat(self._fd).st_size))
         self._position.remove()
         os.close(self._fd)
         self._fd = -1
@@ -166,10 +176,16 @@ class RawLog:
             self._map = mmap.mmap(self._fd, length, offset=base)
         except OSError:
             os.ftruncate(self._fd, self.size)  # drop a partial allocation
-            self._scratch = bytearray(FIRST_EXTENT_BYTES)
+            self._stop()
             return
         self._base = base
         self._next_extent = min(self._next_extent * 2, LAST_EXTENT_BYTES)
+
+    def _stop(self) -> None:
+        """Persist nothing more."""
+        self._unmap()
+        self.persisted_size = min(self.persisted_size, os.fstat(self._fd).st_size)
+        self._scratch = bytearray(FIRST_EXTENT_BYTES)
 
     def _release_view(self) -> None:
         if self._view is not None:
