@@ -48,9 +48,11 @@ class PtyScreenStatus(PtyRequest):
 
 
 class PtyReadScrollback(PtyRequest):
-    """pty_read_scrollback: the newest lines that have scrolled off the screen."""
+    """pty_read_scrollback: lines that have scrolled off the screen, from a line number on, or the newest."""
 
+    from_line: int | None = Field(default=None, ge=0)
     limit: int = Field(default=100, ge=1, le=1000)
+    attributes: bool = False
 
 
 class Position(Reply):
@@ -156,6 +158,13 @@ class ScreenStatusReply(PtyReplyBase):
 
 
 class ScrollbackReply(PtyReplyBase):
-    """Lines that scrolled off the top of the main screen, oldest first."""
+    """Lines that scrolled off the top of the main screen, oldest first, and the number of the first of them.
+
+    `oldest_line` is the number of the oldest line that can be read, `end_line` the number after the newest.
+    """
 
     lines: list[str]
+    from_line: int
+    oldest_line: int
+    end_line: int
+    attributes: list[list[AttributeRun]] | None = None

@@ -158,6 +158,20 @@ async def test_scrollback_returns_scrolled_lines(handle: SessionHandle) -> None:
     assert (await pty_of(handle).good("pty_read_scrollback", limit=2))["lines"] == ["line 24", "line 25"]
 
 
+@pytest.mark.also_remote("range of the scrollback")
+async def test_scrollback_range_returns_lines_by_number_with_attributes(handle: SessionHandle) -> None:
+    await say(handle, b"".join(b"\x1b[1mline\x1b[m %d\r\n" % number for number in range(1, 30)))
+    await handle.screen(until_regex="line 29", timeout_ms=PATIENCE_MS)
+    pty = pty_of(handle)
+    newest = await pty.good("pty_read_scrollback", limit=2, attributes=True)
+    assert (newest["lines"], newest["oldest_line"]) == (["line 24", "line 25"], 0)
+    assert newest["attributes"] == [[{"begin": 0, "end": 4, "bold": True}]] * 2
+    earlier = await pty.good("pty_read_scrollback", from_line=newest["from_line"] - 2, limit=2)
+    assert (earlier["lines"], earlier["end_line"]) == (["line 22", "line 23"], newest["end_line"])
+    assert (await pty.good("pty_read_scrollback", from_line=newest["end_line"]))["lines"] == []
+    await pty.refused("invalid_argument", "pty_read_scrollback", from_line=newest["end_line"] + 1)
+
+
 @pytest.mark.also_remote("reply of deltas")
 async def test_deltas_describe_each_change(handle: SessionHandle) -> None:
     pty = pty_of(handle)

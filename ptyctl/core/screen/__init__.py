@@ -10,6 +10,6 @@ input that need not be drawn. Imports `ptyctl.core.control_sequences`,
 from .model import ScreenModel
 from .query_responses import QueryDetector
 from .redraw import ScreenFrame, ScreenView
-from .snapshot import ScreenSnapshot, StyledRun
+from .snapshot import ScreenSnapshot, Scrollback, StyledRun
 
-__all__ = ["QueryDetector", "ScreenFrame", "ScreenModel", "ScreenSnapshot", "ScreenView", "StyledRun"]
+__all__ = ["QueryDetector", "ScreenFrame", "ScreenModel", "ScreenSnapshot", "ScreenView", "Scrollback", "StyledRun"]

@@ -199,10 +199,10 @@ class Grid:
             source = number + count
             self.paste(y, x, *(cells[source] if 0 <= source < len(cells) else blank))
 
-    def scroll_up(self, top: int, end: int, count: int, style: str) -> list[str]:
-        """Remove rows at `top` and insert blank rows before `end`. Returns the removed rows."""
+    def scroll_up(self, top: int, end: int, count: int, style: str) -> list[tuple[str, str]]:
+        """Remove rows at `top` and insert blank rows before `end`. Returns characters and styles of the removed rows."""
         count = min(count, end - top)
-        gone = self.text[top : top + count]
+        gone = self._rows(top, top + count)
         for rows, blank in ((self.text, BLANK * self.cols), (self.styles, style * self.cols)):
             del rows[top : top + count]
             rows[end - count : end - count] = [blank] * count
@@ -215,8 +215,8 @@ class Grid:
             del rows[end - count : end]
             rows[top:top] = [blank] * count
 
-    def resize(self, cols: int, rows: int, cursor_row: int, style: str) -> list[str]:
-        """Change the size without reflow, as xterm does. Returns the rows removed at the top.
+    def resize(self, cols: int, rows: int, cursor_row: int, style: str) -> list[tuple[str, str]]:
+        """Change the size without reflow, as xterm does. Returns characters and styles of the rows removed at the top.
 
         With fewer rows, those below the cursor are removed first, then those at the top. New rows are added at the end.
         """
@@ -224,7 +224,7 @@ class Grid:
         from_top = max(0, surplus - (len(self.text) - 1 - cursor_row))
         if cols < self.cols:
             self.text = [_split(row, cols) for row in self.text]
-        gone = self.text[:from_top]
+        gone = self._rows(0, from_top)
         for content, blank in ((self.text, BLANK), (self.styles, style)):
             del content[len(content) - (surplus - from_top) :]
             del content[:from_top]
@@ -232,6 +232,9 @@ class Grid:
             content += [blank * cols] * (rows - len(content))
         self.cols = cols
         return gone
+
+    def _rows(self, begin: int, end: int) -> list[tuple[str, str]]:
+        return list(zip(self.text[begin:end], self.styles[begin:end], strict=True))
 
     def copy(self) -> Grid:
         other = Grid(self.cols, 0, BLANK)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
@@ -66,7 +66,10 @@ class Emulator(pyte.Screen):
         self.clusters = Clusters()
         self._styles_limit = self._clusters_limit = _MAX_INTERNED
         self.scrollback = scrollback
-        self.history: deque[str] = deque(maxlen=scrollback)
+        #: The lines that scrolled off the main screen: text, and the styles of its columns up to the last styled one.
+        self.history: deque[tuple[str, str]] = deque(maxlen=scrollback)
+        #: The number of the next line of the history.
+        self.scrolled = 0
         self.title = ""
         self.titles: list[str] = []
         self.responses: list[bytes] = []
@@ -170,8 +173,7 @@ class Emulator(pyte.Screen):
         return self.styles.char(self.styles.value(style)._replace(protection=""))
 
     def _unprotect(self) -> None:
-        for grid in self._grids():
-            grid.styles = ["".join(map(self.unprotected, row)) for row in grid.styles]
+        self._change_styles(lambda row: "".join(map(self.unprotected, row)))
         self.saved = {which: saved._replace(pen=self.unprotected(saved.pen)) for which, saved in self.saved.items()}
         self.protection_used = False
 
@@ -354,7 +356,11 @@ class Emulator(pyte.Screen):
         else:
             gone = self.grid.scroll_up(top, bottom + 1, count, self.blank)
             if to_history and top == 0 and self.main is None:
-                self.history.extend(map(self.plain, gone))
+                self._add_to_history(gone)
+
+    def _add_to_history(self, rows: list[tuple[str, str]]) -> None:
+        self.scrolled += len(rows)
+        self.history.extend((self.plain(text), styles.rstrip(DEFAULT_STYLE)) for text, styles in rows)
 
     def insert_lines(self, count: int | None = None) -> None:
         """Insert lines at the cursor, or delete them by a negative count; nothing outside the margins (IL, DL)."""
@@ -535,7 +541,7 @@ class Emulator(pyte.Screen):
         before = grid.cols
         gone = grid.resize(self.columns, self.lines, row, DEFAULT_STYLE)
         if not alternate:
-            self.history.extend(map(self.plain, gone))
+            self._add_to_history(gone)
         if alternate in self.saved:
             saved = self.saved[alternate]
             x, y = min(saved.x, before - 1, self.columns - 1), min(max(0, saved.y - len(gone)), self.lines - 1)
@@ -649,13 +655,19 @@ class Emulator(pyte.Screen):
 
     def _collect_styles(self) -> None:
         pens = {DEFAULT_STYLE, self.pen, self.blank, *(saved.pen for saved in self.saved.values())}
-        renamed = self.styles.forget(pens.union(*(row for grid in self._grids() for row in grid.styles)))
-        for grid in self._grids():
-            grid.styles = [row.translate(renamed) for row in grid.styles]
+        used = pens.union(*(row for grid in self._grids() for row in grid.styles), *(styles for _, styles in self.history))
+        renamed = self.styles.forget(used)
+        self._change_styles(lambda row: row.translate(renamed))
         self.pen, self.blank = self.pen.translate(renamed), self.blank.translate(renamed)
         self.saved = {which: saved._replace(pen=saved.pen.translate(renamed)) for which, saved in self.saved.items()}
         self._style_changes.clear()
         self._styles_limit = max(_MAX_INTERNED, 2 * len(self.styles))
+
+    def _change_styles(self, change: Callable[[str], str]) -> None:
+        """Replace the styles of all rows by `change(styles)`."""
+        for grid in self._grids():
+            grid.styles = [change(row) for row in grid.styles]
+        self.history = deque(((text, change(styles)) for text, styles in self.history), self.scrollback)
 
     def _grids(self) -> Iterator[Grid]:
         yield self.grid

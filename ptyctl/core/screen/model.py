@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from . import modes
 from .cells import Grid
@@ -21,7 +22,7 @@ from .fast_forward import (
 )
 from .parser import Tokenizer
 from .redraw import ScreenFrame, render_frame, serialize
-from .snapshot import ScreenSnapshot, take_snapshot
+from .snapshot import ScreenSnapshot, Scrollback, restore_scrollback, stored_scrollback, take_scrollback, take_snapshot
 
 #: Bytes tokenized at a time.
 _PIECE_BYTES = 1 << 16
@@ -92,8 +93,24 @@ class ScreenModel:
     def scrollback(self, limit: int) -> list[str]:
         """Return up to `limit` of the newest lines that scrolled off the main screen, oldest first."""
         self._draw_deferred()
-        lines = list(self._emulator.history)
-        return lines[max(0, len(lines) - limit) :]
+        return list(self.scrollback_range(None, limit).lines)
+
+    def scrollback_range(self, first: int | None, limit: int, *, attributes: bool = False) -> Scrollback:
+        """Return up to `limit` lines that scrolled off the main screen from a line number on; None for the newest ones.
+
+        A line keeps its number. Numbers grow by 1 from line to line, and by more where text was skipped.
+        """
+        self._draw_deferred()
+        return take_scrollback(self._emulator, first, limit, attributes=attributes)
+
+    def stored_scrollback(self) -> dict[str, Any]:
+        """Return all lines that scrolled off the main screen, with attributes, as values for JSON."""
+        self._draw_deferred()
+        return stored_scrollback(self._emulator)
+
+    def restore_scrollback(self, stored: dict[str, Any]) -> None:
+        """Replace the scrollback by what `stored_scrollback` returned. Raises KeyError, TypeError or ValueError."""
+        restore_scrollback(self._emulator, stored)
 
     def serialize(self) -> bytes:
         """Return bytes that bring a fresh terminal of this size to the same state, a partial sequence included."""
@@ -158,6 +175,7 @@ class ScreenModel:
         at = scroll_cut(data, begin, end, 2 * emulator.lines - 1 + kept)
         if at > begin:
             emulator.cursor.x, emulator.cursor.y, emulator.last = 0, emulator.lines - 1, ""
+            emulator.scrolled += data.count(b"\n", begin, at)
             self._tokenizer.skip()
             style = effective_sgr(data, begin, at)
             self._draw(style, 0, len(style))

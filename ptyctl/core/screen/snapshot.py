@@ -6,8 +6,10 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
-from .attributes import rgb
+from .attributes import Style, rgb
 from .cells import split_columns
 from .emulator import DEFAULT_STYLE, Emulator
 
@@ -48,6 +50,57 @@ class ScreenSnapshot:
     rows_count: int
     #: The styled runs of each row; None if they were not requested.
     attributes: tuple[tuple[StyledRun, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scrollback:
+    """Lines that scrolled off the main screen, oldest first, without trailing blanks. `first` is the number of the first one.
+
+    `oldest` is the number of the oldest line that can be read, `end` the number after the newest.
+    """
+
+    first: int
+    lines: tuple[str, ...]
+    oldest: int
+    end: int
+    #: The styled runs of each line; None if they were not requested.
+    attributes: tuple[tuple[StyledRun, ...], ...] | None = None
+
+
+def take_scrollback(emulator: Emulator, first: int | None, limit: int, *, attributes: bool) -> Scrollback:
+    end = emulator.scrolled
+    oldest = end - len(emulator.history)
+    first = min(max(oldest, end - limit if first is None else first), end)
+    kept = list(islice(emulator.history, first - oldest, first - oldest + limit))
+    runs = tuple(_styled_runs(emulator, styles) for _, styles in kept) if attributes else None
+    return Scrollback(first, tuple(text for text, _ in kept), oldest, end, runs)
+
+
+def stored_scrollback(emulator: Emulator) -> dict[str, Any]:
+    """Return the scrollback as values for JSON.
+
+    `scrollback_runs` has, for each line, begin, end and style of each styled run; `scrollback_styles` the attributes by style.
+    """
+    rows = [styles for _, styles in emulator.history]
+    used = {str(ord(style)): list(emulator.styles.value(style)) for style in set().union(*rows) - {DEFAULT_STYLE}}
+    return {
+        "scrollback": [text for text, _ in emulator.history],
+        "scrollback_first": emulator.scrolled - len(rows),
+        "scrollback_runs": [[(run.start(), run.end(), ord(run[1])) for run in _STYLED.finditer(styles)] for styles in rows],
+        "scrollback_styles": used,
+    }
+
+
+def restore_scrollback(emulator: Emulator, stored: dict[str, Any]) -> None:
+    """Replace the scrollback by a stored one. Raises KeyError, TypeError or ValueError if it is invalid."""
+    chars = {style: emulator.styles.char(Style(*values)) for style, values in stored["scrollback_styles"].items()}
+    emulator.history.clear()
+    for text, runs in zip(stored["scrollback"], stored["scrollback_runs"], strict=True):
+        styles = ""
+        for begin, end, style in runs:
+            styles = styles.ljust(begin, DEFAULT_STYLE) + chars[str(style)] * (end - begin)
+        emulator.history.append((text, styles))
+    emulator.scrolled = stored["scrollback_first"] + len(emulator.history)
 
 
 def take_snapshot(emulator: Emulator, *, attributes: bool) -> ScreenSnapshot:

@@ -102,9 +102,22 @@ async def status(session: Session, request: PtyScreenStatus) -> ScreenStatusRepl
 
 
 async def read_scrollback(session: Session, request: PtyReadScrollback) -> ScrollbackReply:
-    """Return lines that scrolled off the main screen, the newest last."""
-    async with session.screen.current() as fold:
-        return ScrollbackReply(lines=fold.model.scrollback(request.limit))
+    """Return lines that scrolled off the main screen.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT for a line past the end; BUSY.
+    """
+    async with session.screen.current() as replay:
+        found = replay.model.scrollback_range(request.from_line, request.limit, attributes=request.attributes)
+    if request.from_line is not None and request.from_line > found.end:
+        raise invalid(f"from_line {request.from_line} is past the end, {found.end}", field="from_line")
+    return ScrollbackReply(
+        lines=list(found.lines),
+        from_line=found.first,
+        oldest_line=found.oldest,
+        end_line=found.end,
+        attributes=_attribute_rows(found.attributes),
+    )
 
 
 def _offset(session: Session, at: int | str) -> int:
@@ -134,12 +147,16 @@ def _reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
         rows_count=picture.rows_count,
         ts=ts,
         raw_offset=state.raw,
-        attributes=None if picture.attributes is None else [[_attributes(run) for run in row] for row in picture.attributes],
+        attributes=_attribute_rows(picture.attributes),
     )
 
 
 def _position(picture: ScreenSnapshot) -> Position:
     return Position(row=picture.cursor[0], col=picture.cursor[1])
+
+
+def _attribute_rows(rows: tuple[tuple[StyledRun, ...], ...] | None) -> list[list[AttributeRun]] | None:
+    return None if rows is None else [[_attributes(run) for run in row] for row in rows]
 
 
 def _attributes(run: StyledRun) -> AttributeRun:

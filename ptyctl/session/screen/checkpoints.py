@@ -76,7 +76,7 @@ class Checkpoints:
     def write_snapshot(self, replay: ScreenReplay) -> bool:
         """Replace the snapshot atomically; return False if the disk is full and the old one stays."""
         snapshot = {**snapshot_fields(replay.model.snapshot()), "ts": _now_ms(), **_state(replay)}
-        snapshot["scrollback"] = replay.model.scrollback(SCROLLBACK_LINES)
+        snapshot |= replay.model.stored_scrollback()
         try:
             replace_file(self._folder / "screen.snapshot.json", json.dumps(snapshot, ensure_ascii=False))
         except OSError:
@@ -120,23 +120,14 @@ def _replay_from(state: Any, steps: int) -> ScreenReplay | None:
         if state["step"] > steps:
             return None
         cols, rows = state["size"]
-        lines = state.get("scrollback", [])
-        paint = base64.b64decode(state["paint_b64"], validate=True)
-        return ScreenReplay(_painted(cols, rows, lines, paint), state["raw_offset"], state["step"])
+        model = ScreenModel(cols, rows, scrollback=SCROLLBACK_LINES)
+        model.feed(base64.b64decode(state["paint_b64"], validate=True))
+        model.responses.clear()
+        if "scrollback_runs" in state:
+            model.restore_scrollback(state)
+        return ScreenReplay(model, state["raw_offset"], state["step"])
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def _painted(cols: int, rows: int, lines: list[str], paint: bytes) -> ScreenModel:
-    """Return a model with a scrollback and a painted screen. The scrollback is printed on a wide terminal and scrolled off."""
-    width = 2 * max(map(len, lines), default=0)  # a character has up to two cells
-    model = ScreenModel(max(cols, width), rows, scrollback=SCROLLBACK_LINES)
-    if lines:
-        model.feed("".join(f"{line}\r\n" for line in lines).encode() + b"\n" * (rows - 1))
-        model.resize(cols, rows)
-    model.feed(paint)
-    model.responses.clear()
-    return model
 
 
 def _read_offsets(path: Path) -> list[tuple[int, int]]:

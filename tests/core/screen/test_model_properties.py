@@ -5,6 +5,7 @@ The reference draws after every byte (`snapshot`), so nothing is deferred or ski
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from hypothesis import example, given, settings
@@ -141,8 +142,9 @@ def run(model: ScreenModel, script: list[bytes | tuple[int, int]], size: int | N
     return model
 
 
-def seen(model: ScreenModel) -> tuple[ScreenSnapshot, list[str], list[bytes]]:
-    return model.snapshot(attributes=True), model.scrollback(1000), model.responses
+def seen(model: ScreenModel) -> tuple[ScreenSnapshot, object, list[bytes]]:
+    lines = model.scrollback_range(None, 1000, attributes=True)
+    return model.snapshot(attributes=True), (lines.lines, lines.attributes), model.responses
 
 
 @settings(max_examples=150, deadline=None)
@@ -153,6 +155,19 @@ def test_fast_forward_and_splits_change_nothing(begun: tuple[ScreenModel, list[b
     expected = seen(run(full, script, None))
     assert seen(run(whole, script, 1 << 30)) == expected
     assert seen(run(cut, script, size)) == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(scripts())
+def test_stored_scrollback_restores_lines_and_attributes(
+    begun: tuple[ScreenModel, list[bytes | tuple[int, int]]],
+) -> None:
+    model, script = begun
+    run(model, script, 1 << 30)
+    expected = model.scrollback_range(0, 1000, attributes=True)
+    other = ScreenModel(5, 5, len(expected.lines))
+    other.restore_scrollback(json.loads(json.dumps(model.stored_scrollback())))
+    assert other.scrollback_range(0, 1000, attributes=True) == expected
 
 
 @settings(max_examples=100, deadline=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.core.screen import ScreenModel
+from ptyctl.core.screen import ScreenModel, Scrollback, StyledRun
 
 
 def drawn(data: bytes, cols: int = 10, rows: int = 3, scrollback: int = 1000) -> ScreenModel:
@@ -54,6 +54,29 @@ def test_scrollback_contains_lines_scrolled_off() -> None:
     assert model.scrollback(1) == ["3"]
     model.feed(b"\x1b[2;3r\x1b[3H\n\n")
     assert model.scrollback(10) == ["1", "2", "3"]
+
+
+def test_scrollback_range_keeps_line_numbers_and_attributes() -> None:
+    model = drawn(b"1\r\n\x1b[1;31m2\x1b[m  \xe6\x97\xa5\x1b[44mx\r\n\x1b[m3\r\n4\r\n5\r\n6", scrollback=2)
+    assert model.scrollback_range(None, 1) == Scrollback(2, ("3",), 1, 3)
+    found = model.scrollback_range(0, 1, attributes=True)
+    assert (found.first, found.lines, found.oldest, found.end) == (1, ("2  日x",), 1, 3)
+    assert found.attributes == ((StyledRun(0, 1, fg="red", bold=True), StyledRun(5, 6, bg="blue")),)
+    model.feed(b"\r\n" * 40)
+    assert model.scrollback_range(43, 9) == Scrollback(43, (), 41, 43)
+    model.feed(b"\x1b[3J\r\nx")
+    assert model.scrollback_range(None, 9) == Scrollback(43, ("",), 43, 44)
+
+
+def test_scrollback_range_keeps_numbers_ascending_when_text_is_skipped() -> None:
+    model = drawn(b"", cols=20, rows=3, scrollback=5)
+    end = 0
+    for _ in range(3):
+        model.feed(b"some text\r\n" * 50_000)
+        found = model.scrollback_range(None, 5)
+        assert (found.oldest, len(found.lines)) == (found.end - 5, 5)
+        assert found.oldest >= end
+        end = found.end
 
 
 def test_scrollback_is_limited_and_cleared_by_ed_3() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.session import PtyOptions
 from ptyctl.controller.recovery import restore_session
-from ptyctl.core.screen import ScreenModel, ScreenSnapshot
+from ptyctl.core.screen import ScreenModel, ScreenSnapshot, StyledRun
 from ptyctl.session.screen import screen as screen_module
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
@@ -141,11 +141,14 @@ async def check_restored(sessions: Path, reference: Reference) -> None:
 async def test_scrollback_survives_release_of_emulator(connect: Connect) -> None:
     channel = MemoryChannel()
     session = await connect(channel, pty=PtyOptions(cols=20, rows=4))
-    channel.feed(b"".join(b"line %d\r\n" % number for number in range(50)))
+    channel.feed(b"".join(b"\x1b[31mline %d\x1b[m\r\n" % number for number in range(50)))
     for _ in range(2):
         async with session.display.screen.current() as replay:
             assert replay.model.scrollback(3) == ["line 44", "line 45", "line 46"]
             assert len(replay.model.scrollback(1000)) == 47
+            lines = replay.model.scrollback_range(40, 2, attributes=True)
+            assert (lines.lines, lines.first, lines.end) == (("line 40", "line 41"), 40, 47)
+            assert lines.attributes == ((StyledRun(0, 7, fg="red"),),) * 2
         session.resize(10, 4)
         await release_emulator(session.display.screen)
 
