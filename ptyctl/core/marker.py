@@ -31,9 +31,13 @@ _NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f'\\%!]|^-")
 #: command is typed in several lines of 150 characters, of up to four bytes each; quotes are closed and reopened between them.
 _LONG_LINE = re.compile(r"((?:'\\''|[^'\n]){150})(?=[^\n])")
 
-#: Words, also quoted, in pipelines and lists.
-_WORD = r"""(?:[\w./:@%+,~-]|=(?=\w)|'[^'!\x00-\x1f\x7f\\]*'|"[^"!`$\x00-\x1f\x7f\\]*")+"""
-_PLAIN = re.compile(rf"{_WORD}(?: +(?:(?:\|\||&&|[|;]) +)?{_WORD}|; +{_WORD})*")
+#: Words, also quoted, and redirections, in pipelines and lists.
+_VARIABLE = r"\$(?:\w+|\?)"
+_WORD = rf"""(?:[\w./:@%+,~-]|=(?=[\w$])|{_VARIABLE}|'[^'!\x00-\x1f\x7f\\]*'|"(?:[^"!`$\x00-\x1f\x7f\\]|{_VARIABLE})*")+"""
+_NEXT = rf"(?:(?:\d?(?:>>|[<>]) ?)?{_WORD}|\d?>&\d)"
+_PLAIN = re.compile(rf"{_WORD}(?: +(?:(?:\|\||&&|[|;&]) +)?{_NEXT}|; +{_WORD})*(?: &)?")
+#: Names or starts a job. zsh counts an eval as one, so that the first job of the evaluated command would be the second.
+_USES_JOB = re.compile(r"(?:^| )(?:%|&(?!&))")
 #: Reserved words, after which a command may be incomplete.
 _RESERVED = re.compile(
     r"(?:^|[ ;|&])(?:if|then|elif|else|fi|for|foreach|do|done|while|until|repeat|case|esac|select|switch|function|coproc|time|"
@@ -61,7 +65,10 @@ class Marker:
             word = "eval" if self.dialect == "fish" else "\\eval"  # in fish, `\e` is an escape character
             begin = f"{word} {self._quote(f'{self._definition()};{begin}')}"
         status = "$status" if self.dialect == "fish" else f"$?{_AND_ON}"
-        return f" {begin}{status};{self.eval_command(command)};{FUNCTION} {counter + 1} E {status}"
+        evaluated, separator = self.eval_command(command), ";"
+        if self.dialect == "zsh" and _USES_JOB.search(command) and is_typable(command):
+            evaluated, separator = command, "" if command.endswith("&") else ";"
+        return f" {begin}{status};{evaluated}{separator}{FUNCTION} {counter + 1} E {status}"
 
     def _definition(self) -> str:
         return self._function(f"'\\033]{OSC_NUMBER.decode()};{self.nonce};%s;%s;%s\\007'")

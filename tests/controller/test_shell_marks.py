@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.servers.programs import require_program
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.marked_shells import SENTINEL, block_of, blocks, in_each, settled, spool
-from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, write
+from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, refused, write
 
 
 @in_each
@@ -77,6 +78,19 @@ async def test_incomplete_command_is_a_syntax_error(shell: SessionHandle, comman
     assert (reply.exit_code or 0) > 0
     assert reply.stdout
     assert (await shell.exec("echo after")).stdout == "after\n"
+
+
+@pytest.mark.parametrize("integration", ["auto", "off"])
+@pytest.mark.parametrize("program", ["bash", "zsh"])
+async def test_job_is_named_by_its_number(open_session: Open, tmp_path: Path, program: str, integration: str) -> None:
+    """zsh counts an eval as a job."""
+    (tmp_path / ".zshrc").touch()
+    command = (require_program(program, program),)
+    handle = await open_session(command=command, shell_integration=integration, env={"ZDOTDIR": str(tmp_path)})
+    reply = await handle.exec("sleep 1000 & kill %1; wait", timeout_ms=PATIENCE_MS)
+    assert (reply.timed_out, reply.exit_code) == (False, 0)
+    assert (await handle.exec("sleep 1000 &", timeout_ms=PATIENCE_MS)).exit_code == 0
+    assert (await handle.exec("kill %1", timeout_ms=PATIENCE_MS)).exit_code == 0
 
 
 async def test_marks_printed_by_a_program_are_ignored(bash: SessionHandle) -> None:

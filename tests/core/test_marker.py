@@ -46,8 +46,12 @@ def test_as_paste_several_lines_are_one_paste() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["ls", "ls -l /tmp", "git log --oneline", "a=1 b", "echo 'x y' | wc -l && true; pwd", "cd ~/x", "é"]
-)
+    "command",
+    [
+        "ls", "ls -l /tmp", "git log --oneline", "a=1 b", "echo 'x y' | wc -l && true; pwd", "cd ~/x", "é", "a & kill %1; wait",
+        "a &", "echo $x", 'echo "$x: $?"', "ls 2>/dev/null | wc -l > n 2>&1", "a=$b c",
+    ],
+)  # fmt: skip
 def test_is_typable_simple_commands(command: str) -> None:
     assert is_typable(command)
 
@@ -56,8 +60,8 @@ def test_is_typable_simple_commands(command: str) -> None:
     "command",
     [
         "", " ls", "ls ", "ls |", "ls &&", "ls;", "; ls", "if true", "ls; while x", "time", "echo 'a", 'echo "a', "echo a!",
-        'echo "$x"', "a\nb", "a\tb", "a # b", "a &", "(a)", "{ a; }", "a\\", "echo $x", "a <<b", "a\x03", "^a^b", "x" * 1000,
-        "[[ a", "a `b", "a || | b",
+        'echo "${x"', "a\nb", "a\tb", "a # b", "a & & b", "a & ; b", "(a)", "{ a; }", "a\\", "echo $", "echo $(a)", "a <<b",
+        "a >", "a <(b)", "> f", "a\x03", "^a^b", "x" * 1000, "[[ a", "a `b", "a || | b",
     ],
 )  # fmt: skip
 def test_is_typable_rejects_other_commands(command: str) -> None:
