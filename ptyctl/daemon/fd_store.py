@@ -64,6 +64,12 @@ class FdStore:
             with suppress(OSError):  # the store has exited and holds nothing
                 self._link.send(b"drop " + name.encode())
 
+    def restore_socket(self) -> None:
+        """Make the store listen again after its socket file was deleted."""
+        if self._link is not None and not self._runtime_dir.fd_store_socket.exists():
+            with suppress(OSError):  # the store has exited and holds nothing
+                self._link.send(b"bind")
+
     def retrieve_all(self) -> dict[str, int]:
         """Return duplicates of all descriptors that earlier daemons stored, with close-on-exec set.
 

@@ -3,8 +3,9 @@
 Local shells survive a killed daemon because their masters stay open here. The store never reads or writes them. It runs as a
 script, `python -I -S fd_store_server.py SOCKET`, and imports only three C modules to stay small.
 
-A daemon sends packets: `keep NAME` with a descriptor, `drop NAME`, and `list`. `list` is answered by one packet `NAME` with its
-descriptor for each entry, and `-` at the end. The process exits when it holds nothing and no daemon is connected.
+A daemon sends packets: `keep NAME` with a descriptor, `drop NAME`, `list`, and `bind` after the socket file was deleted.
+`list` is answered by one packet `NAME` with its descriptor for each entry, and `-` at the end. The process exits when it holds
+nothing and no daemon is connected.
 """
 
 import _socket
@@ -16,46 +17,70 @@ _PACKET_BYTES = 512
 _DESCRIPTOR_BYTES = 4
 
 
-def main(path: str) -> None:
-    """Serve one daemon at a time until the store is empty and its daemon has disconnected."""
-    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    posix.umask(0o177)
-    listener.bind(path)
-    listener.listen(8)
-    posix.write(1, b"ready")
-    posix.close(1)
-    held: dict[bytes, int] = {}
-    while True:
-        descriptor, _ = listener._accept()  # type: ignore[attr-defined]  # the C base of socket.socket.accept
-        daemon = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, descriptor)
-        _serve(daemon, held)
-        daemon.close()
-        if not held:
-            posix.unlink(path)
+class Store:
+    """The held descriptors and the listening socket."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._held: dict[bytes, int] = {}
+        self._listener = _listen(path)
+
+    def serve(self) -> None:
+        """Serve one daemon at a time until the store is empty and its daemon has disconnected."""
+        while True:
+            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]  # the C base of socket.socket.accept
+            daemon = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, descriptor)
+            self._serve_daemon(daemon)
+            daemon.close()
+            if not self._held:
+                self._unlink()
+                return
+
+    def _unlink(self) -> None:
+        try:
+            posix.unlink(self._path)
+        except OSError:  # deleted already
             return
 
+    def _serve_daemon(self, daemon: _socket.socket) -> None:
+        """Process packets until the daemon disconnects, possibly while it receives an answer."""
+        try:
+            while True:
+                packet, ancillary, _, _ = daemon.recvmsg(_PACKET_BYTES, _socket.CMSG_SPACE(_DESCRIPTOR_BYTES))
+                if not packet:
+                    return
+                self._process(daemon, packet, ancillary)
+        except OSError:
+            return
 
-def _serve(daemon: _socket.socket, held: dict[bytes, int]) -> None:
-    """Process packets until the daemon disconnects, possibly while it receives an answer."""
-    try:
-        while True:
-            packet, ancillary, _, _ = daemon.recvmsg(_PACKET_BYTES, _socket.CMSG_SPACE(_DESCRIPTOR_BYTES))
-            if not packet:
-                return
-            _process(daemon, held, packet, ancillary)
-    except OSError:
-        return
+    def _process(self, daemon: _socket.socket, packet: bytes, ancillary: list[tuple[int, int, bytes]]) -> None:
+        command, _, name = packet.partition(b" ")
+        if command == b"list":
+            _send_all(daemon, self._held)
+            return
+        if command == b"bind":
+            self._listener = _listen(self._path)
+            return
+        if name in self._held:
+            posix.close(self._held.pop(name))
+        if command == b"keep" and ancillary:  # the kernel omits the descriptor if this process is at RLIMIT_NOFILE
+            self._held[name] = int.from_bytes(ancillary[0][2], sys.byteorder)
 
 
-def _process(daemon: _socket.socket, held: dict[bytes, int], packet: bytes, ancillary: list[tuple[int, int, bytes]]) -> None:
-    command, _, name = packet.partition(b" ")
-    if command == b"list":
-        _send_all(daemon, held)
-        return
-    if name in held:
-        posix.close(held.pop(name))
-    if command == b"keep" and ancillary:  # the kernel omits the descriptor if this process is at RLIMIT_NOFILE
-        held[name] = int.from_bytes(ancillary[0][2], sys.byteorder)
+def _listen(path: str) -> _socket.socket:
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(8)
+    return listener
+
+
+def main(path: str) -> None:
+    """Serve daemons at this socket."""
+    posix.umask(0o177)
+    store = Store(path)
+    posix.write(1, b"ready")
+    posix.close(1)
+    store.serve()
 
 
 def _send_all(daemon: _socket.socket, held: dict[bytes, int]) -> None:

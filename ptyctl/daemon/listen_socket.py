@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from .control import find_daemon
 from .errors import DaemonError
@@ -17,12 +16,52 @@ from .runtime_dir import RuntimeDir
 _LOCK_POLL_S = 0.05
 
 
-class ListenSocket(NamedTuple):
-    """A listening socket and its file."""
+class ListenSocket:
+    """A listening socket with mode 0600, its file, and the daemon lock.
 
-    listener: socket.socket
-    runtime_dir: RuntimeDir
-    inode: int
+    Attributes:
+        listener: the socket.
+    """
+
+    def __init__(self, runtime_dir: RuntimeDir) -> None:
+        """Take the lock, then listen. Waits for a daemon that is shutting down, and replaces the file of one that was killed.
+
+        Raises:
+            DaemonError: another daemon is up.
+        """
+        self._runtime_dir = runtime_dir
+        self._lock = _acquire_lock(runtime_dir)
+        try:
+            self.listener, self._inode = self._listen()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def is_reachable(self) -> bool:
+        """Return whether clients find the socket, and another daemon would find the lock."""
+        try:
+            socket_file = self._runtime_dir.socket.stat()
+            return socket_file.st_ino == self._inode and _is_current(self._lock, self._runtime_dir)
+        except OSError:
+            return False
+
+    def restore(self) -> bool:
+        """Create the directory, the lock and the socket again after they were deleted.
+
+        The previous listener stays open, and `listener` is the new one. Returns False while another daemon holds the lock.
+
+        Raises:
+            OSError: the files cannot be created.
+        """
+        self._runtime_dir.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_current(self._lock, self._runtime_dir):
+            lock = _try_lock(self._runtime_dir)
+            if lock is None:
+                return False
+            os.close(self._lock)
+            self._lock = lock
+        self.listener, self._inode = self._listen()
+        return True
 
     def unlink(self) -> None:
         """Remove the socket file; clients take its absence as the sign of a regular shutdown.
@@ -30,49 +69,69 @@ class ListenSocket(NamedTuple):
         Does nothing if the file was replaced: another daemon may have started after this one's files were deleted.
         """
         with suppress(FileNotFoundError):
-            if self.runtime_dir.socket.stat().st_ino == self.inode:
-                self.runtime_dir.socket.unlink()
+            if self._runtime_dir.socket.stat().st_ino == self._inode:
+                self._runtime_dir.socket.unlink()
+
+    def close(self) -> None:
+        """Close the socket and release the lock."""
+        self.listener.close()
+        os.close(self._lock)
+
+    def _listen(self) -> tuple[socket.socket, int]:
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
+        self._runtime_dir.socket.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        umask = os.umask(0o177)
+        try:
+            listener.bind(str(self._runtime_dir.socket))
+        except BaseException:
+            listener.close()
+            raise
+        finally:
+            os.umask(umask)
+        listener.listen(socket.SOMAXCONN)
+        return listener, self._runtime_dir.socket.stat().st_ino
 
 
 @contextmanager
 def open_listen_socket(runtime_dir: RuntimeDir) -> Iterator[ListenSocket]:
-    """Take the daemon lock, then listen on the control socket with mode 0600.
-
-    Waits for a daemon that is shutting down, and replaces the socket file of one that was killed. Raises DaemonError if another
-    daemon is up.
-    """
-    lock = _acquire_lock(runtime_dir)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    """Open the socket; remove its file and close it at the end. Raises DaemonError if another daemon is up."""
+    listen_socket = ListenSocket(runtime_dir)
     try:
-        os.ftruncate(lock, 0)
-        os.write(lock, b"%d\n" % os.getpid())
-        runtime_dir.socket.unlink(missing_ok=True)
-        umask = os.umask(0o177)
-        try:
-            listener.bind(str(runtime_dir.socket))
-        finally:
-            os.umask(umask)
-        listener.listen(socket.SOMAXCONN)
-        yield (listen_socket := ListenSocket(listener, runtime_dir, runtime_dir.socket.stat().st_ino))
+        yield listen_socket
         listen_socket.unlink()
     finally:
-        listener.close()
-        os.close(lock)
+        listen_socket.close()
 
 
 def _acquire_lock(runtime_dir: RuntimeDir) -> int:
-    """Wait for the lock. A lock file that was deleted after it was opened does not count."""
+    """Wait for the lock."""
     while True:
         if (running := find_daemon(runtime_dir)) is not None:
             raise DaemonError(
                 f"one is up already (process {running.pid})",
                 f"end it first: ptyctl daemon stop; or hand its local shells over to this one: kill -HUP {running.pid}",
             )
-        lock = os.open(runtime_dir.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock).st_ino == runtime_dir.lock.stat().st_ino:
-                return lock
-        except (BlockingIOError, FileNotFoundError):
-            time.sleep(_LOCK_POLL_S)
-        os.close(lock)
+        if (lock := _try_lock(runtime_dir)) is not None:
+            return lock
+        time.sleep(_LOCK_POLL_S)
+
+
+def _try_lock(runtime_dir: RuntimeDir) -> int | None:
+    """Return the lock if it is free. A lock file that was deleted after it was opened does not count."""
+    lock = os.open(runtime_dir.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_current(lock, runtime_dir):
+            return lock
+    os.close(lock)
+    return None
+
+
+def _is_current(lock: int, runtime_dir: RuntimeDir) -> bool:
+    """Return whether an open lock file is still the one in the directory."""
+    try:
+        return os.fstat(lock).st_ino == runtime_dir.lock.stat().st_ino
+    except FileNotFoundError:
+        return False

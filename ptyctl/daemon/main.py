@@ -52,8 +52,9 @@ def run(extra_service: ExtraService | None = None) -> int:
 
 async def _serve(runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None) -> None:
     settings = load_settings()
-    async with LocalController(settings, fd_store=FdStore(runtime_dir), persistent=True) as controller:
-        server = DaemonServer(controller, settings.daemon_idle_s, controller.has_sessions)
+    fd_store = FdStore(runtime_dir)
+    async with LocalController(settings, fd_store=fd_store, persistent=True) as controller:
+        server = DaemonServer(controller, settings.daemon_idle_s, controller.has_sessions, fd_store.restore_socket)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.stop)

@@ -1,4 +1,4 @@
-"""The runtime directory of this user's daemon: $PTYCTL_RUNTIME_DIR, or the platform's runtime directory."""
+"""The runtime directory of this user's daemon: $PTYCTL_RUNTIME_DIR, or a directory in /tmp."""
 
 from __future__ import annotations
 
@@ -61,15 +61,12 @@ def _path_from_environment() -> Path | None:
 
 
 def _default_path() -> Path:
-    """Return the platform's directory. Raises DaemonError if another user could replace it."""
-    import warnings
+    """Return a directory in /tmp. systemd deletes $XDG_RUNTIME_DIR at logout, and the daemon outlives its user's login.
 
-    from platformdirs import user_runtime_dir
-
-    # Without XDG_RUNTIME_DIR platformdirs warns and falls back to a directory in /tmp, whose owner is checked here.
-    with warnings.catch_warnings(action="ignore"):
-        path = Path(user_runtime_dir("ptyctl"))
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.parent.stat().st_uid not in (0, os.geteuid()) or path.is_symlink():
+    Raises:
+        DaemonError: it is a symbolic link, which another user may have created.
+    """
+    path = Path(f"/tmp/ptyctl-{os.geteuid()}")
+    if path.is_symlink():
         raise DaemonError(f"{path} is not safe from other users", "set PTYCTL_RUNTIME_DIR to a directory that you own")
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -21,6 +22,9 @@ from .rpc import RpcConnection
 #: How long a client may take to send its handshake.
 HELLO_TIMEOUT_S = 10.0
 _IDLE_POLL_S = 5.0
+#: How often the daemon checks that its socket file exists.
+_REACHABLE_POLL_S = 1.0
+_log = logging.getLogger(__name__)
 
 
 class DaemonServer:
@@ -29,10 +33,18 @@ class DaemonServer:
     The daemon is idle while it has no connections and `has_sessions` returns False.
     """
 
-    def __init__(self, controller: Controller, idle_s: float, has_sessions: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        idle_s: float,
+        has_sessions: Callable[[], bool],
+        on_restored: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_restored` is called when the runtime directory was created again after it was deleted."""
         self._controller = controller
         self._idle_s = idle_s
         self._has_sessions = has_sessions
+        self._on_restored = on_restored
         self._stopped = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._last_used = asyncio.get_running_loop().time()
@@ -43,15 +55,36 @@ class DaemonServer:
 
     async def serve(self, listen_socket: ListenSocket) -> None:
         """Serve, then close the connections and remove the socket file. Sessions stay open."""
-        server = await asyncio.start_unix_server(self._accept, sock=listen_socket.listener, limit=json_lines.MAX_LINE_BYTES)
+        serving = asyncio.create_task(self._accept_connections(listen_socket))
         try:
             await self._until_stopped_or_idle()
         finally:
-            server.close()  # not wait_closed: since Python 3.12.1 it waits for the connections too
             listen_socket.unlink()
+            serving.cancel()
             for connection in self._connections:
                 connection.cancel()
-            await asyncio.gather(*self._connections, return_exceptions=True)
+            await asyncio.gather(serving, *self._connections, return_exceptions=True)
+
+    async def _accept_connections(self, listen_socket: ListenSocket) -> None:
+        """Accept connections until cancelled. If the socket's file was deleted, for example at a logout, create it again."""
+        while True:
+            listener = listen_socket.listener
+            server = await asyncio.start_unix_server(self._accept, sock=listener, limit=json_lines.MAX_LINE_BYTES)
+            try:
+                while listen_socket.listener is listener:
+                    await asyncio.sleep(_REACHABLE_POLL_S)
+                    if not listen_socket.is_reachable():
+                        self._restore(listen_socket)
+            finally:
+                server.close()  # not wait_closed: since Python 3.12.1 it waits for the connections too
+
+    def _restore(self, listen_socket: ListenSocket) -> None:
+        try:
+            if listen_socket.restore():
+                _log.warning("the runtime directory was deleted; its socket was created again")
+                self._on_restored()
+        except OSError as error:
+            _log.warning("the runtime directory was deleted and cannot be created", extra={"why": error.strerror})
 
     async def _until_stopped_or_idle(self) -> None:
         loop = asyncio.get_running_loop()

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import select
+import shutil
 import signal
 import stat
 import subprocess
@@ -206,6 +207,7 @@ async def test_daemon_with_deleted_files_leaves_those_of_its_successor(
     async with await RemoteController.connect(runtime_dir):
         first = daemon_pid(runtime_dir)
         assert first is not None
+        os.kill(first, signal.SIGSTOP)  # it would create the files again
         runtime_dir.socket.unlink()
         runtime_dir.lock.unlink()
         with pytest.raises(PtyctlError, match=rf"another server owns the sessions in .*: process {first} \("):
@@ -214,10 +216,30 @@ async def test_daemon_with_deleted_files_leaves_those_of_its_successor(
         async with await RemoteController.connect(runtime_dir):
             ended = os.pidfd_open(first)
             os.kill(first, signal.SIGTERM)
+            os.kill(first, signal.SIGCONT)
             assert (await asyncio.to_thread(select.select, [ended], [], [], PATIENCE_S))[0]
             os.close(ended)
             assert runtime_dir.socket.exists()
             assert daemon_pid(runtime_dir) in daemons_of(runtime_dir)
+
+
+async def test_daemon_creates_its_deleted_runtime_directory_again(runtime_dir: RuntimeDir) -> None:
+    """The same daemon, with its sessions and locks; its local shells also survive a kill afterwards."""
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH, task_id="one")
+        await handle.lock()
+        await handle.exec("x=kept")
+        first = daemon_pid(runtime_dir)
+        shutil.rmtree(runtime_dir.path)
+        await wait_until(lambda: runtime_dir.socket.exists() and runtime_dir.fd_store_socket.exists())
+        assert stat.S_IMODE(runtime_dir.path.stat().st_mode) == 0o700
+        async with await RemoteController.connect(runtime_dir) as again:
+            assert daemon_pid(runtime_dir) == first
+            assert (await SessionHandle(again, handle.session_id, task_id="one").exec("echo $x")).stdout == "kept\n"
+    end_daemon(runtime_dir, signal.SIGKILL)
+    async with await RemoteController.connect(runtime_dir) as after:
+        assert daemon_pid(runtime_dir) != first
+        assert (await SessionHandle(after, handle.session_id, task_id="one").exec("echo $x")).stdout == "kept\n"
 
 
 async def test_second_daemon_exits_with_code_2(runtime_dir: RuntimeDir) -> None:
@@ -267,11 +289,16 @@ async def test_client_in_removed_directory_can_connect(runtime_dir: RuntimeDir, 
     assert (process.returncode, said) == (0, b"")
 
 
-def test_default_runtime_dir_that_is_a_symlink_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_default_runtime_dir_that_is_a_symlink_raises(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.delenv("PTYCTL_RUNTIME_DIR", raising=False)
     (tmp_path / "other").mkdir(mode=0o700)
-    (tmp_path / "ptyctl").symlink_to(tmp_path / "other")
-    monkeypatch.setattr("platformdirs.user_runtime_dir", lambda name: str(tmp_path / name))
+    uid = 4_000_000_000 + os.getpid()  # of no user
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    default = Path(f"/tmp/ptyctl-{uid}")
+    default.symlink_to(tmp_path / "other")
+    request.addfinalizer(default.unlink)
     with pytest.raises(DaemonError, match="not safe from other users"):
         RuntimeDir()
 
