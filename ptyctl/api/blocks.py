@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import Id, Reply, Text, Unlisted
+from .model import MAX_REPLY_BYTES, Id, Reply, Text, Unlisted
 from .pty import PtyReplyBase, PtyRequest
 
 BlockOrigin = Literal["exec", "interactive", "typed"]
@@ -75,7 +75,7 @@ class BlocksRead(PtyRequest):
 
     block_id: Id
     offset: int = Field(default=0, ge=0)
-    max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
+    max_bytes: int = Field(default=65_536, ge=1, le=MAX_REPLY_BYTES)
     format: Literal["text", "raw"] = "text"
 
 

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .model import Addressed, Id, Reply, check_fields
-from .session import Dimension, Expect, Pace
+from .session import Dimension, Expect, Pace, check_size
 
 Action = Literal["resize", "expect", "get", "mode", "save", "pace"]
 #: The fields of each action: required and optional ones.
@@ -36,6 +36,7 @@ class ConfigRequest(Addressed):
     def _check_action(self) -> Self:
         required, optional = _ACTIONS[self.action]
         check_fields(self, self.action, required, f"session_id conversation_id client_id {optional}")
+        check_size(self.cols or 1, self.rows or 1)
         return self
 
 

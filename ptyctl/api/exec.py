@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from .io import MAX_WAIT_MS
-from .model import Addressed, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
+from .model import MAX_REPLY_BYTES, Addressed, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -49,7 +49,7 @@ class ExecRequest(Addressed):
     mode: Id | None = None
     on_error: Literal["stop", "continue"] | None = None
     parse: bool | None = None
-    max_output_bytes: int = Field(default=DEFAULT_MAX_OUTPUT_BYTES, ge=256)
+    max_output_bytes: int = Field(default=DEFAULT_MAX_OUTPUT_BYTES, ge=256, le=MAX_REPLY_BYTES)
     cancel_after_ms: int | None = Field(default=None, ge=1)
     grep: str | None = Field(default=None, description="return only lines that match this RE2 pattern")
     grep_context: int = Field(default=0, ge=0, le=100, description="lines around each")

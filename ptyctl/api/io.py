@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import Addressed, Reply, RequestPart, Text, check_fields
+from .model import MAX_REPLY_BYTES, Addressed, Reply, RequestPart, Text, check_fields
 
 Encoding = Literal["utf-8", "base64"]
 IoAction = Literal["write", "read"]
@@ -56,7 +56,7 @@ class IoRequest(Addressed):
     mode: Literal["cursor", "tail", "screen", "history"] | None = None
     cursor: str | None = Field(default=None, description="next_cursor of a reply; default: from now on")
     timeout_ms: int | None = Field(default=None, ge=0)
-    max_bytes: int | None = Field(default=None, ge=1)
+    max_bytes: int | None = Field(default=None, ge=1, le=MAX_REPLY_BYTES)
     max_lines: int | None = Field(default=None, ge=1)
     until_regex: str | None = None
     until_any: tuple[str, ...] | None = Field(

@@ -51,6 +51,8 @@ HostName = Annotated[SystemText, AfterValidator(lambda host: _BRACKETED_IPV6.sub
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 #: An identifier, short enough to be repeated in an error message.
 Id = Annotated[Text, Field(min_length=1, max_length=256)]
+#: Largest part of an output in one reply.
+MAX_REPLY_BYTES = 4 * 1024 * 1024
 #: A cursor of the ptyctl_* tools: a string, or the same number.
 Cursor = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 

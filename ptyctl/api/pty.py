@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from .errors import ErrorCode, PtyctlError
 from .io import DEFAULT_WAIT_MS
-from .model import Addressed, Reply, RequestPart, SystemText, Text
-from .session import Dimension
+from .model import MAX_REPLY_BYTES, Addressed, Reply, RequestPart, SystemText, Text
+from .session import Dimension, check_size
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
 ExpectType = Literal["substring", "regex", "prompt"]
@@ -143,7 +143,7 @@ class PtyReadSpool(PtyRequest):
     """pty_read_spool: read text from a cursor."""
 
     from_cursor: Offset
-    max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
+    max_bytes: int = Field(default=65_536, ge=1, le=MAX_REPLY_BYTES)
 
 
 class PtyStatus(PtyRequest):
@@ -165,6 +165,11 @@ class PtyResize(PtyRequest):
 
     cols: Dimension
     rows: Dimension
+
+    @model_validator(mode="after")
+    def _check_size(self) -> Self:
+        check_size(self.cols, self.rows)
+        return self
 
 
 class PtyClose(PtyRequest):

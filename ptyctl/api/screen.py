@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from .io import DEFAULT_WAIT_MS
-from .model import Id, Reply
+from .model import MAX_REPLY_BYTES, Id, Reply
 from .pty import PtyReplyBase, PtyRequest, Timeout
 
 
@@ -15,7 +15,7 @@ class PtyReadRaw(PtyRequest):
     """pty_read_raw: bytes exactly as they were received."""
 
     from_offset: int = Field(default=0, ge=0)
-    max_bytes: int = Field(default=65_536, ge=1, le=4_194_304)
+    max_bytes: int = Field(default=65_536, ge=1, le=MAX_REPLY_BYTES)
 
 
 class PtyReadScreen(PtyRequest):

@@ -15,6 +15,8 @@ State = Literal["opening", "open", "reconnecting", "eof", "lost", "closed"]
 Mode = Literal["idle", "block_running", "interactive"]
 ShellName = Literal["bash", "zsh", "fish", "posix"]
 Dimension = Annotated[int, Field(ge=1, le=65535)]
+#: Largest terminal: each look at the screen costs time and memory for all its cells.
+MAX_CELLS = 200_000
 Argv = Annotated[tuple[SystemText, ...], Field(min_length=1)]
 
 DEFAULT_LOCK_TTL_MS = 60_000
@@ -37,6 +39,12 @@ class Auth(RequestPart):
     one_time_code: SecretStr | None = None
 
 
+def check_size(cols: int, rows: int) -> None:
+    """Raise ValueError for a terminal of more than `MAX_CELLS` cells."""
+    if cols * rows > MAX_CELLS:
+        raise ValueError(f"a terminal of {cols} columns and {rows} rows exceeds the limit of {MAX_CELLS} cells")
+
+
 class PtyOptions(RequestPart):
     """The terminal to request. Sizes are in characters."""
 
@@ -44,6 +52,11 @@ class PtyOptions(RequestPart):
     cols: Dimension = 120
     rows: Dimension = 40
     term: SystemText = "xterm-256color"
+
+    @model_validator(mode="after")
+    def _check_size(self) -> Self:
+        check_size(self.cols, self.rows)
+        return self
 
 
 class Timeouts(RequestPart):

@@ -37,7 +37,8 @@ _LINE_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _PARTIAL = re.compile(
     rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
 )  # fmt: skip
-_UNLIMITED_WIDTH = 1 << 30
+#: Width in which a single line is rendered: no line that is examined is longer.
+_LINE_WIDTH = 4096
 _TOKEN = re.compile(
     rf"(?P<text>[^\x00-\x1f\x7f{_RESIZE}]+)|{_RESIZE}"
     rf"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>{CSI_FINAL})"
@@ -46,14 +47,13 @@ _TOKEN = re.compile(
 )
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 _TAB_WIDTH = 8
-_MAX_TABS = 1000
 #: Text that is this many rows above the last row is final: no terminal is higher.
 _REACH_ROWS = 256
 #: An incomplete line is held back up to this length (characters), and an incomplete string sequence up to this one.
-_LINE_LIMIT = 16 * 1024
+_LINE_LIMIT = 1024
 _STRING_LIMIT = 1 << 20
 #: A cell that was never written or was erased: a blank within a line, nothing at its end.
-_VOID = ""
+_VOID = "\2"
 #: The second column of a wide character, or a column that a tab skipped.
 _FILLER = "\0"
 #: The last column of a row in which a wide character did not fit.
@@ -77,8 +77,8 @@ def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = (), *, 
 
 
 def render_line(line: bytes) -> str:
-    """Return one line as a terminal of unlimited width shows it, for example without an erased pager prompt."""
-    return render(line, _UNLIMITED_WIDTH, alternate=True) if _LINE_CONTROL.search(line) else line.decode("utf-8", "replace")
+    """Return one line as a terminal of 4096 columns shows it, for example without an erased pager prompt."""
+    return render(line, _LINE_WIDTH, alternate=True) if _LINE_CONTROL.search(line) else line.decode("utf-8", "replace")
 
 
 class WidthHistory:
@@ -217,7 +217,7 @@ class UnboundedScreen:
         if self._addressed:
             row, self._addressed, self._insert_lines = self.row, False, False
             if not self.at_empty_line():
-                self.down(1 << 30)
+                self.to_end()
                 self.newline()
             self.row = row
 
@@ -286,25 +286,28 @@ class UnboundedScreen:
             at = begin
         if size and not line[at].endswith(_ZWJ):
             return False
-        line[at] = (line[at] or " ") + character
+        line[at] = (" " if line[at] == _VOID else line[at]) + character
         return True
 
-    def tab(self) -> None:
-        """Move to the next tab stop (HT). Over empty cells the tab is kept as a character."""
+    def tab(self, count: int = 1) -> None:
+        """Move to the next tab stops (HT, CHT). Over empty cells a tab is kept as a character."""
         line, column = self._line(), self.column()
-        skip = min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, self.width - 1) - column
-        if skip <= 0:
-            return
-        if all(cell == _VOID for cell in line[self.x :]):
+        for _ in range(min(count, (self.width - 1 - column + _TAB_WIDTH - 1) // _TAB_WIDTH)):
+            self.pending = False
+            skip = min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, self.width - 1) - column
+            if self.x < len(line) and any(cell != _VOID for cell in line[self.x :]):
+                self.to_column((column // _TAB_WIDTH + count) * _TAB_WIDTH)
+                return
             del line[self.x :]
             self._fill(line)
             line.extend(["\t", *[_FILLER] * (skip - 1)])
-        self.x += skip
-        self.pending = False
+            column += skip
+            self.x += skip
+            count -= 1
 
-    def back_tab(self) -> None:
-        """Move to the tab stop before the cursor (CBT)."""
-        self.to_column((self.column() - 1) // _TAB_WIDTH * _TAB_WIDTH)
+    def back_tab(self, count: int) -> None:
+        """Move back `count` tab stops (CBT)."""
+        self.to_column(((self.column() - 1) // _TAB_WIDTH - count + 1) * _TAB_WIDTH)
 
     def column(self) -> int:
         """Return the column of the cursor in its row."""
@@ -317,23 +320,31 @@ class UnboundedScreen:
 
     def up(self, rows: int) -> None:
         """Move the cursor up, at most to the first row (CUU). The rows of wrapped lines count."""
-        for _ in range(min(rows, self.y + self._cursor() // self.width)):
-            column, cursor = self.column(), self._cursor()
-            if cursor >= self.width:
-                self.x = cursor - self.width
-            else:
-                self.y -= 1
-                self.x = max(len(self._line()) - 1, 0) // self.width * self.width + column
-            self.pending = False
-        self._insert_lines = False
+        rows, cursor = min(rows, _REACH_ROWS), self._cursor()
+        row, column = divmod(cursor, self.width)
+        one_row = self.width // _TAB_WIDTH  # that many characters take one row, whatever they are
+        while rows > row and self.y:
+            rows -= row + 1
+            self.y -= 1
+            row = 0 if len(self._lines[self.y]) <= one_row else (len(self._line()) - 1) // self.width
+        self.x = max(row - rows, 0) * self.width + column
+        self._insert_lines = self.pending = False
         self.redrawn = max(self.redrawn, len(self._lines) - 1 - self.y)
 
     def down(self, rows: int) -> None:
         """Move the cursor down, at most to the last line (CUD)."""
-        column = self.column()
-        for _ in range(min(rows, len(self._lines) - 1 - self.y)):
-            self.newline()
-        self.x = column
+        column, last = self.column(), len(self._lines) - 1
+        if self._insert_lines:
+            for _ in range(min(rows, last - self.y, _REACH_ROWS)):
+                self.newline()
+        elif self.y < last:
+            self.y = min(self.y + min(rows, _REACH_ROWS), last)
+            self.row = None
+        self.x, self.pending = column, False
+
+    def to_end(self) -> None:
+        """Move the cursor to the last line."""
+        self.y, self.pending = len(self._lines) - 1, False
 
     def erase(self, begin: int, end: int | None) -> None:
         """Erase columns of the cursor's row, from `begin` to `end` (exclusive), or to the end of the row."""
@@ -449,7 +460,7 @@ def _joined(cells: list[str]) -> str:
 
 
 def _text_of_cells(cells: list[str]) -> str:
-    return "".join(" " if cell == _VOID else cell for cell in cells).replace(_FILLER, "").replace(_PAD, "")
+    return "".join(cells).replace(_VOID, " ").replace(_FILLER, "").replace(_PAD, "")
 
 
 class Renderer:
@@ -582,7 +593,7 @@ class Renderer:
             screen.apply_address()
             screen.draw(token["text"].translate(SPECIAL_GRAPHICS) if self._draws_lines() else token["text"])
         elif token["final"] == "b" and last:
-            count = min(_numbers(token["args"])[0] or 1, screen.width * _REACH_ROWS)
+            count = min(_numbers(token["args"])[0] or 1, screen.width)
             screen.draw(last.translate(SPECIAL_GRAPHICS) * count if self._draws_lines() else last * count)
         elif (token["escape"] or token["final"]) in _SAVE_AND_RESTORE:
             self._save_or_restore(restore=(token["escape"] or token["final"]) in "8u")
@@ -647,11 +658,6 @@ def _erase_in_display(screen: UnboundedScreen, how: int | None) -> None:
         screen.erase_below()
 
 
-def _repeat(move: Callable[[], None], count: int | None) -> None:
-    for _ in range(min(count or 1, _MAX_TABS)):
-        move()
-
-
 _C0: dict[str, Callable[[UnboundedScreen], None]] = {
     "\b": lambda screen: screen.to_column(screen.column() - 1),
     "\t": UnboundedScreen.tab,
@@ -676,9 +682,9 @@ _CSI: dict[str, Callable[[UnboundedScreen, int | None], None]] = {
     "K": _erase_in_line,
     "P": lambda screen, n: screen.delete(n or 1),
     "@": lambda screen, n: screen.insert(n or 1),
-    "I": lambda screen, n: _repeat(screen.tab, n),
+    "I": lambda screen, n: screen.tab(n or 1),
     "X": lambda screen, n: screen.erase(screen.column(), screen.column() + (n or 1)),
-    "Z": lambda screen, n: _repeat(screen.back_tab, n),
+    "Z": lambda screen, n: screen.back_tab(n or 1),
     "`": lambda screen, n: screen.to_column((n or 1) - 1),
     "a": lambda screen, n: screen.to_column(screen.column() + (n or 1)),
 }

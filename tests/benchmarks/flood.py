@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -46,18 +47,23 @@ def waiting_cat(path: Path) -> tuple[str, ...]:
 
 
 async def time_session_ingest(fields: dict[str, Any], spool_size: int) -> float:
-    """Open a session, press Enter, and return the seconds until EOF; the spool must then have `spool_size` bytes.
-
-    The read has a large idle time, because otherwise it would return with the first output.
-    """
+    """Open a session, press Enter, and return the seconds until EOF; the spool must then have `spool_size` bytes."""
     async with opened_session(**fields) as session:
         start = time.perf_counter()
         await session.write("\n")
-        reply = await session.read(until_idle_ms=10_000, max_bytes=1 << 30, timeout_ms=WAIT_MS)
+        await received_all(session)
         seconds = time.perf_counter() - start
+        reply = await session.read(cursor=str(spool_size))
         assert reply.eof, reply.model_copy(update={"chunk": "..."})
         assert spool_end(reply) == spool_size, (reply.next_cursor, spool_size)
         return seconds
+
+
+async def received_all(session: Any) -> None:
+    """Wait until the far end has ended."""
+    async with asyncio.timeout(WAIT_MS / 1000):
+        while (await session.status()).state != "eof":  # noqa: ASYNC110 - a read would copy the output
+            await asyncio.sleep(0.002)
 
 
 async def time_stream_ingest(start: Callable[[], None], count: Callable[[], Awaitable[int]], size: int) -> float:

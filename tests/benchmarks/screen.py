@@ -212,7 +212,7 @@ async def _first_snapshot(path: Path) -> AsyncIterator[TimedCall]:
     async def once() -> float:
         async with opened_session(protocol="local", command=flood.waiting_cat(path)) as session:
             await session.write("\n")
-            await session.read(until_idle_ms=10_000, max_bytes=1 << 30, timeout_ms=flood.WAIT_MS)
+            await flood.received_all(session)
             start = time.perf_counter()
             shown = await session.screen()
             seconds = time.perf_counter() - start

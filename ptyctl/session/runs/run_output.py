@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from dataclasses import dataclass
 
@@ -20,11 +21,12 @@ _RAW_FACTOR = 4
 _ROOM_PART = 16
 #: Largest distance of the end of a run from the end of the stream at which its offset in the spool is counted from there.
 _FOLLOWING_BYTES = 64 * 1024
-#: Rendering yields to the event loop after this time (seconds). A piece that takes longer than _PIECE_S is followed by smaller
-#: ones.
+#: Rendering yields to the event loop after this time (seconds), which is checked between pieces: of plain text, and of text
+#: with control functions, which cost up to a row of cells each.
 _SLICE_S = 0.005
-_PIECE_S = 0.002
-_PIECE_BYTES = (1024, 8 * 1024, 64 * 1024)
+_PLAIN_BYTES = 64 * 1024
+_CONTROLS_BYTES = 1024
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\r*\n)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,6 @@ class OutputRenderer:
         self.renderer = Renderer(stream.widths.width_at(begin), alternate=on_device)
         self.renderer.feed(before.encode())
         self._stream = stream
-        self._piece = _PIECE_BYTES[1]
         self._slice_end = 0.0
 
     async def next_text(self, end: int) -> str:
@@ -70,14 +71,16 @@ class OutputRenderer:
             await asyncio.sleep(0)
             started = time.perf_counter()
             self._slice_end = started + _SLICE_S
-        self._feed(min(end, self.raw + self._piece))
-        text = self.renderer.take()
-        slow = time.perf_counter() - started > _PIECE_S
-        self._piece = max(self._piece // 2, _PIECE_BYTES[0]) if slow else min(self._piece * 2, _PIECE_BYTES[2])
-        return text
+        self._feed(end)
+        return self.renderer.take()
 
     def _feed(self, end: int) -> None:
+        end = min(end, self.raw + _PLAIN_BYTES)
         data, at = self._stream.read_raw(self.raw, end), 0
+        control = _CONTROL.search(data)
+        if control is not None:
+            data = data[: max(control.start(), _CONTROLS_BYTES)]
+            end = self.raw + len(data)
         for offset, columns in self._stream.widths.changes_between(self.raw, end):
             self.renderer.feed(data[at:offset])
             self.renderer.resize(columns)

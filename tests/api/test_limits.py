@@ -1,0 +1,46 @@
+"""Upper bounds of the sizes in requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ptyctl.api.blocks import BlocksRead
+from ptyctl.api.config import ConfigRequest
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.exec import ExecRequest
+from ptyctl.api.io import IoRequest
+from ptyctl.api.model import Request
+from ptyctl.api.pty import PtyReadSpool, PtyResize
+from ptyctl.api.screen import PtyReadRaw
+from ptyctl.api.session import SessionRequest
+
+SESSION = {"session_id": "1"}
+TOO_LARGE = {"cols": 65535, "rows": 65535}
+
+
+@pytest.mark.parametrize(
+    ("request_type", "fields", "limit"),
+    [
+        (SessionRequest, {"action": "open", "protocol": "local", "pty": TOO_LARGE}, "200000 cells"),
+        (ConfigRequest, {**SESSION, "action": "resize", **TOO_LARGE}, "200000 cells"),
+        (PtyResize, {**SESSION, **TOO_LARGE}, "200000 cells"),
+        (ExecRequest, {**SESSION, "cmd": "ls", "max_output_bytes": 10**9}, "4194304"),
+        (IoRequest, {**SESSION, "action": "read", "max_bytes": 10**9}, "4194304"),
+        (PtyReadSpool, {**SESSION, "from_cursor": 0, "max_bytes": 10**9}, "4194304"),
+        (PtyReadRaw, {**SESSION, "max_bytes": 10**9}, "4194304"),
+        (BlocksRead, {**SESSION, "block_id": "1_1", "max_bytes": 10**9}, "4194304"),
+    ],
+)
+def test_size_above_its_limit_is_refused_with_the_limit(
+    request_type: type[Request], fields: dict[str, Any], limit: str
+) -> None:
+    with pytest.raises(PtyctlError, match=limit) as caught:
+        request_type.of(fields)
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("size", [{"cols": 65535, "rows": 3}, {"cols": 1000, "rows": 200}])
+def test_size_within_the_limit_is_accepted(size: dict[str, int]) -> None:
+    assert PtyResize.of({**SESSION, **size}).cols == size["cols"]

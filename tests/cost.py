@@ -1,0 +1,60 @@
+"""Counts the operations and the memory of a computation, which do not depend on the machine and its load, unlike time.
+
+A computation over hostile input is bounded if both are at most proportional to the size of the input.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import ptyctl
+
+_PACKAGE = str(Path(ptyctl.__file__).parent)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The executed lines of ptyctl's code, each iteration of a loop included, and the peak of the allocated bytes."""
+
+    lines: int
+    memory: int
+
+
+def cost_of(computation: Callable[[], Any]) -> Cost:
+    """Return the cost of a call."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    def enter(frame: FrameType, event: str, argument: Any) -> Any:
+        return count if frame.f_code.co_filename.startswith(_PACKAGE) else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        computation()
+    finally:
+        sys.settrace(before)
+    tracemalloc.start()
+    try:
+        computation()
+        memory = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return Cost(lines, memory)
+
+
+def assert_cost(computation: Callable[[], Any], size: int, *, lines_per_byte: float, memory_per_byte: float) -> None:
+    """Check that the cost of a computation over `size` bytes is linear in them; small sizes count as 1 KiB."""
+    cost, size = cost_of(computation), max(size, 1024)
+    assert cost.lines <= lines_per_byte * size, f"{cost.lines / size:.1f} lines a byte"
+    assert cost.memory <= memory_per_byte * size, f"{cost.memory / size:.1f} bytes of memory a byte"
