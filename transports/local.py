@@ -111,12 +111,24 @@ class LocalChannel(Channel):
     def _find_session_leader(self) -> None:
         """Find the program of an adopted PTY. It is not a child of this process, so its exit status is not available."""
         with contextlib.suppress(OSError):  # It has ended; its remaining output can still be read.
-            sid = array.array("i", [0])
-            fcntl.ioctl(self._master, _TIOCGSID, sid)
-            self._pidfd = os.pidfd_open(sid[0])
-            self.pid = sid[0]
+            leader = self._session_leader()
+            self._pidfd = os.pidfd_open(leader)
+            self.pid = leader
         if not self.pid:
             self._exited.set()
+
+    def _session_leader(self) -> int:
+        sid = array.array("i", [0])
+        fcntl.ioctl(self._master, _TIOCGSID, sid)
+        return sid[0]
+
+    @property
+    def program(self) -> str | None:
+        """Path of the program, as the kernel reports it; None if the program has ended."""
+        try:
+            return str(Path(f"/proc/{self._session_leader()}/exe").readlink())
+        except OSError:
+            return None
 
     @property
     def echo_off(self) -> bool:

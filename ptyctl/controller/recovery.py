@@ -7,6 +7,7 @@ import json
 import os
 import re
 import stat
+import termios
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
 from ptyctl.session.transcript.recovery import TranscriptState, recover
-from transports.channel import Channel
+from transports.local import LocalChannel
 
 from .state_lock import describe_lock_holder
 
@@ -45,8 +46,12 @@ async def restore_session(sessions: Path, session_id: str, limits: Limits, *, ho
     return session
 
 
-async def adopt_session(sessions: Path, session_id: str, limits: Limits, channel: Channel, secrets: bytes = b"") -> Session:
+async def adopt_session(
+    sessions: Path, session_id: str, limits: Limits, channel: LocalChannel, secrets: bytes = b""
+) -> Session:
     """Restore a session as open on `channel`, whose program has survived the process that held it.
+
+    Without a usable meta.json the session continues with default settings and without its lock.
 
     Args:
         secrets: text to mask in the output, one secret per line.
@@ -55,11 +60,13 @@ async def adopt_session(sessions: Path, session_id: str, limits: Limits, channel
         PtyctlError: as `restore_session`; NOT_FOUND if its folder was removed.
     """
     folder = sessions / session_id
-    stored = await asyncio.to_thread(_load, folder, limits, still_running=True)
+    stored = await asyncio.to_thread(_load, folder, limits, terminal=channel)
     if stored is None:
-        raise PtyctlError(ErrorCode.NOT_FOUND, f"the folder {folder} does not exist, or holds no session")
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"the folder {folder} does not exist")
     session = _create(folder, limits, stored, still_running=True)
     session.stream.mask(secrets)
+    if stored.damage is not None:
+        session.notices.post(f"{stored.damage}: the session continues with default settings, and its lock was lost")
     await session.resume(channel, stored.transcript.running_block)
     return session
 
@@ -162,13 +169,16 @@ def _modified_at(path: Path) -> float:
 
 
 class _StoredSession(NamedTuple):
+    """What a session's files hold. `damage`: what is wrong with meta.json, if `meta` is a substitute for it."""
+
     spec: Spec
     meta: dict[str, Any]
     transcript: TranscriptState
+    damage: str | None = None
 
 
-def _load(folder: Path, limits: Limits, *, still_running: bool = False) -> _StoredSession | None:
-    """Check, repair and read a session's files. Blocks. `still_running`: its program still runs.
+def _load(folder: Path, limits: Limits, *, terminal: LocalChannel | None = None) -> _StoredSession | None:
+    """Check, repair and read a session's files. Blocks. `terminal`: the terminal of its program, if that still runs.
 
     meta.json is replaced atomically, so it is complete, or the session was never opened.
     """
@@ -176,14 +186,52 @@ def _load(folder: Path, limits: Limits, *, still_running: bool = False) -> _Stor
         return None
     with _as_ptyctl_errors(folder):
         _check_permissions(folder)
+        damage = None
         try:
-            stored_meta = json.loads((folder / "meta.json").read_bytes())
-        except FileNotFoundError:
-            return None
-        if not isinstance(stored_meta, dict):
-            raise ValueError("no JSON object")
-        spec = SPECS.validate_python(stored_meta["spec"])
-        return _StoredSession(spec, stored_meta, recover(folder, stored_meta, limits.quota_bytes, still_running=still_running))
+            meta = _read_complete_meta(folder)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if terminal is None and isinstance(error, FileNotFoundError):
+                return None
+            if terminal is None:
+                raise ValueError("meta.json is damaged") from error
+            meta, damage = _substitute_meta(terminal), f"{folder / 'meta.json'} was damaged or missing"
+        state = recover(folder, meta, limits.quota_bytes, still_running=terminal is not None)
+        if damage is None:
+            return _StoredSession(SPECS.validate_python(meta["spec"]), meta, state)
+        has_marks = len(state.prompts) > 0
+        spec = Spec("local", program=terminal.program if terminal else None, integrated=has_marks)
+        return _StoredSession(spec, meta, state, damage)
+
+
+def _read_complete_meta(folder: Path) -> dict[str, Any]:
+    """Return meta.json with everything that `Session.restore` needs. Raises ValueError, KeyError or TypeError otherwise."""
+    meta: dict[str, Any] = json.loads((folder / "meta.json").read_bytes())
+    SPECS.validate_python(meta["spec"])
+    numbers = [meta[name] for name in ("created_at", "last_activity_at", "bytes_sent", "fence")]
+    numbers += [meta["pty"]["cols"], meta["pty"]["rows"]]
+    if "lock_holder" in meta:
+        numbers += [meta["lock_until"], meta["lock_expires_at"]]
+    if not all(isinstance(number, int | float) for number in numbers) or not isinstance(meta["state"], str):
+        raise TypeError("a field has another type")
+    return meta
+
+
+def _substitute_meta(terminal: LocalChannel) -> dict[str, Any]:
+    """Return metadata for a local session without a usable meta.json.
+
+    The fence is a time in milliseconds: larger than any that the session has counted up to.
+    """
+    assert terminal.terminal_fd is not None
+    rows, cols = termios.tcgetwinsize(terminal.terminal_fd)
+    now = int(time.time() * 1000)
+    return {
+        "created_at": now,
+        "last_activity_at": now,
+        "bytes_sent": 0,
+        "fence": now,
+        "pty": {"cols": cols, "rows": rows},
+        "state": "open",
+    }
 
 
 def _create(folder: Path, limits: Limits, stored: _StoredSession, *, still_running: bool) -> Session:

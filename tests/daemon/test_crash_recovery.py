@@ -156,22 +156,48 @@ async def test_killed_fd_store_is_replaced(life: Life) -> None:
     assert fd_store_pid(life.runtime_dir) == again
 
 
-async def test_session_that_cannot_be_restored_does_not_block_others(life: Life, tmp_path: Path) -> None:
-    bad, worse, good = await life.open(), await life.open(), await life.open()
-    ended = [os.pidfd_open(int((await shell.exec("echo $$")).stdout)) for shell in (bad, worse)]
-    sessions = tmp_path / "state" / "sessions"
+@pytest.mark.parametrize("damage", ["field", "type", "garbage", "missing"])
+async def test_local_shell_survives_damage_of_its_meta_file(life: Life, tmp_path: Path, damage: str) -> None:
+    shell, good = await life.open(), await life.open()
+    shell.task_id = "one"
+    fence = (await shell.lock()).fence
+    await shell.resize(91, 33)
+    await shell.exec("x=kept")
+    path = tmp_path / "state" / "sessions" / shell.session_id / "meta.json"
     end_daemon(life.runtime_dir, signal.SIGKILL)
-    meta = json.loads((sessions / bad.session_id / "meta.json").read_text())
-    del meta["created_at"]
-    (sessions / bad.session_id / "meta.json").write_text(json.dumps(meta))
-    (sessions / worse.session_id / "meta.json").write_text("[]")
+    meta = json.loads(path.read_text())
+    if damage == "field":
+        del meta["created_at"]
+    elif damage == "type":
+        meta["fence"] = "seven"
+    path.write_text("\0garbage" if damage == "garbage" else json.dumps(meta))
+    if damage == "missing":
+        path.unlink()
     good = await life.found(good)
     assert (await good.exec("echo on")).stdout == "on\n"
-    for pidfd in ended:  # its metadata is unreadable
-        assert (await asyncio.to_thread(select.select, [pidfd], [], [], 20))[0]
-        os.close(pidfd)
+    shell = await life.found(shell)
+    status = await shell.status()
+    assert any("its lock was lost" in notice for notice in status.notices or ())
+    shell.task_id = "two"
+    assert ((await shell.lock()).fence or 0) > (fence or 0)
+    again = await shell.exec("echo $x; stty size; (exit 3)")
+    assert (again.stdout, again.exit_code) == ("kept\n33 91\n", 3)
+    await shell.unlock()
+
+
+async def test_session_that_cannot_be_restored_does_not_block_others(life: Life, tmp_path: Path) -> None:
+    bad, good = await life.open(), await life.open()
+    ended = os.pidfd_open(int((await bad.exec("echo $$")).stdout))
+    end_daemon(life.runtime_dir, signal.SIGKILL)
+    timeline = tmp_path / "state" / "sessions" / bad.session_id / "timeline.jsonl"
+    timeline.unlink()
+    timeline.mkdir(mode=0o700)
+    good = await life.found(good)
+    assert (await good.exec("echo on")).stdout == "on\n"
+    assert (await asyncio.to_thread(select.select, [ended], [], [], 20))[0]  # its files are unreadable
+    os.close(ended)
     bad = await life.found(bad)
-    with pytest.raises(PtyctlError, match="does not describe a session"):
+    with pytest.raises(PtyctlError, match="cannot be read"):
         await bad.read(timeout_ms=0)
 
 

@@ -67,7 +67,7 @@ class Transcript:
 
     def received(self, raw: int, spool: int, ts: int) -> None:
         """Record that bytes arrived at `ts` (epoch ms) and begin at these offsets; writes at most one row per interval."""
-        if ts >= self._next_row_ms:
+        if ts >= self._next_row_ms or ts < self.row_ts:  # the clock may have been set back
             self._next_row_ms = ts + self.row_interval_ms
             self._write_row(raw, spool, ts, "data", **(self._resume_state() if self.gap_at is None else {}))
         if self.gap_at is None and not self._growing():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 
 import pytest
 
@@ -37,6 +39,19 @@ async def test_truncated_output_files_end_persistence_of_one_session_only(
         assert (session.stream.folder / "output.raw").stat().st_size == size
     else:
         assert (session.stream.folder / "output.raw").read_bytes() == LINE * 10_001
+
+
+async def test_clock_that_is_set_back_does_not_stop_the_timeline(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(LINE)
+    now = time.time()
+    for step in range(3):
+        monkeypatch.setattr("time.time", lambda past=now - 3600 + step: past)
+        channel.feed(LINE)
+    session.stream.flush()
+    rows = [json.loads(line) for line in (session.stream.folder / "timeline.jsonl").read_text().splitlines()]
+    assert [row["raw"] for row in rows if row["kind"] == "data"] == [0, *(len(LINE) * number for number in (1, 2, 3))]
 
 
 async def test_session_without_its_folder_continues(connect: Connect) -> None:
