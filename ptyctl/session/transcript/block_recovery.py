@@ -163,13 +163,14 @@ def read_event_log_position(folder: Path) -> EventLogPosition:
     return EventLogPosition(count)
 
 
-def _contains_mark(raw: RawLog, begin: int, nonces: Iterable[str], kinds: bytes) -> bool:
-    """Return whether a mark of one of the kinds, a class of letters, follows an offset."""
+def _contains_mark(raw: RawLog, begin: int, nonces: Iterable[str], kinds: bytes, end: int | None = None) -> bool:
+    """Return whether a mark of one of the kinds, a class of letters, is between two offsets; by default up to the end."""
+    end = raw.persisted_size if end is None else end
     source = b"|".join(nonce.encode() for nonce in nonces)
     mark = re.compile(rb"\x1b\]%b;(?:%b);[0-9]+;[%b][^\x07\x1b]*(?:\x07|\x1b\\)" % (OSC_NUMBER, source, kinds))
     return any(
-        mark.search(raw.read(max(at - _MARK_BYTES, begin), min(at + _SEARCH_BYTES, raw.persisted_size)))
-        for at in range(begin, raw.persisted_size, _SEARCH_BYTES)
+        mark.search(raw.read(max(at - _MARK_BYTES, begin), min(at + _SEARCH_BYTES, end)))
+        for at in range(begin, end, _SEARCH_BYTES)
     )
 
 
@@ -194,11 +195,15 @@ def _completed(block: Block, raw: RawLog, nonces: Iterable[str]) -> Block | None
     if not _contains_mark(raw, block.raw_begin, nonces, b"EP"):
         return None
     begin = end = prompt = None
+    # A command may be typed before the shell shows its prompt, which then is not the end of the command.
+    at_prompt = _contains_mark(raw, max(block.raw_begin - _LINE_BYTES, 0), nonces, b"P", block.raw_begin)
     for placed in _read_marks(block, raw, raw.persisted_size, nonces):
         if placed.mark.kind == "begin":
             begin = begin or placed
         elif placed.mark.kind == "end":
             end = end or (placed if begin else None)
+        elif begin is None and not at_prompt:
+            at_prompt = True
         else:
             prompt = placed
             break

@@ -60,15 +60,17 @@ def test_find_output_begin_equals_offsets_at_arrival(before: bytes, prompt: byte
         log.close()
 
 
-@given(output=painted(), replayed=st.booleans(), status=st.sampled_from([0, 5]), data=st.data())
+@given(output=painted(), replayed=st.booleans(), status=st.sampled_from([0, 5]), early=st.booleans(), data=st.data())
 def test_block_is_completed_if_and_only_if_its_end_is_on_disk(
-    output: bytes, replayed: bool, status: int, data: st.DataObject
+    output: bytes, replayed: bool, status: int, early: bool, data: st.DataObject
 ) -> None:
-    """The process is killed after any byte. Marks that the command prints again are not its own."""
+    """The process is killed after any byte. Marks that the command prints again, and a late prompt, are not its own."""
     shown = mark(1, "P;0;1;/") + b"$ "
     if replayed:
         output += mark(1, "E;9") + mark(1, "P;9;1;/")
     rest = b"c\r\n" + mark(2, "B;c") + output + mark(3, f"E;{status}") + mark(4, f"P;{status};1;/") + b"$ "
+    if early:  # the command is typed before the prompt is shown
+        shown, rest = b"", shown + rest
     received = rest[: data.draw(st.integers(0, len(rest)))]
     reader = Normaliser(0, 0, MarkReader(NONCE))
     reader.feed(shown)
