@@ -1,7 +1,5 @@
 """A server for `test_server_kill`: shells that print and run commands, and a file with the received sizes of each session.
 
-    python killed_server.py <state dir> <file> <sessions>
-
 The file has 16 bytes per session, its raw and its spool size, updated after each read.
 """
 
@@ -10,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import mmap
 import struct
-import sys
 from pathlib import Path
 
 from ptyctl.api.exec import ExecRequest
@@ -22,7 +19,11 @@ COUNT = 'i=0; while :; do echo "line $i"; i=$((i+1)); done'
 STEADY = 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 0.001; done'
 
 
-async def main(state: Path, sizes_file: Path, sessions: int) -> None:
+def serve(state: Path, sizes_file: Path, sessions: int) -> None:
+    asyncio.run(_serve(state, sizes_file, sessions))
+
+
+async def _serve(state: Path, sizes_file: Path, sessions: int) -> None:
     controller = LocalController(Settings(state_dir=state))
     with sizes_file.open("r+b") as file:
         sizes = mmap.mmap(file.fileno(), 16 * sessions)
@@ -47,7 +48,3 @@ async def work(controller: LocalController, session_id: str, number: int) -> Non
     while True:
         command = COUNT if number == 0 else STEADY if number == 1 else "for i in 1 2 3; do echo line $i; done; (exit 3)"
         await controller.exec(ExecRequest.of({"session_id": session_id, "cmd": command, "timeout_ms": 50_000}))
-
-
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))

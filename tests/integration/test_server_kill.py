@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import fcntl
 import json
 import os
@@ -12,13 +11,12 @@ import random
 import re
 import shutil
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures.forked_process import ForkedProcess
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.handle import SessionHandle
@@ -26,8 +24,8 @@ from ptyctl.api.io import IoRequest
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
+from tests.integration.killed_server import serve
 
-ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("PTYCTL_KILLS", "50"))
 #: Kills per test case; the cases run in parallel.
 ROUNDS = 10
@@ -42,31 +40,21 @@ def sizes_of_killed_server(folder: Path, seed: int) -> dict[str, tuple[int, int]
     """
     sizes_file = folder / "sizes"
     sizes_file.write_bytes(bytes(16 * SESSIONS))
-    server = subprocess.Popen(
-        [
-            sys.executable,
-            str(Path(__file__).with_name("killed_server.py")),
-            str(folder / "state"),
-            str(sizes_file),
-            str(SESSIONS),
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert server.stdout is not None
     chance = random.Random(seed)
-    with server, server.stdout:
+    output, write_end = os.pipe()
+    with open(os.devnull, "rb") as null, os.fdopen(output) as printed:  # noqa: PTH123
+        server = ForkedProcess(serve, folder / "state", sizes_file, SESSIONS, files=(null.fileno(), write_end, 2))
+        os.close(write_end)
         ids = []
-        for line in server.stdout:
+        for line in printed:
             if line != "ready\n":
                 ids.append(line.strip())
             if line == "ready\n" or seed % 4 == 0:
                 break
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(chance.uniform(0.0, 0.02 if seed % 4 == 0 else 0.5))
+        server.wait(chance.uniform(0.0, 0.02 if seed % 4 == 0 else 0.5))
         server.kill()
-        ids += [line.strip() for line in server.stdout if line != "ready\n"]
+        ids += [line.strip() for line in printed if line != "ready\n"]
+        server.wait()
     return dict(zip(ids, struct.iter_unpack("<QQ", sizes_file.read_bytes()), strict=False))
 
 

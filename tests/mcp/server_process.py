@@ -7,11 +7,14 @@ import json
 import os
 import re
 import sys
-from asyncio.subprocess import PIPE
+from asyncio.streams import FlowControlMixin
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+from fixtures.forked_process import ForkedProcess
+from tests.mcp.serve_stub import serve
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,11 +33,14 @@ def command(transport: str = "stdio", listen: str = "127.0.0.1:0", toolsets: str
 class ServerProcess:
     """A running server. `notifications` collects those that arrive before a reply."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self.process, self.stdin, self.stdout, self.stderr = process, process.stdin, process.stdout, process.stderr
+    def __init__(
+        self,
+        process: ForkedProcess,
+        stdin: asyncio.StreamWriter,
+        stdout: asyncio.StreamReader,
+        stderr: asyncio.StreamReader,
+    ) -> None:
+        self.process, self.stdin, self.stdout, self.stderr = process, stdin, stdout, stderr
         self.notifications: list[dict[str, Any]] = []
         self._next_id = 0
 
@@ -74,23 +80,43 @@ class ServerProcess:
             if match := re.search(pattern, line.decode()):
                 return match
 
-    async def end(self) -> tuple[int, str]:
+    async def end(self) -> tuple[int | None, str]:
         """Wait for the exit; return the exit code and the rest of stderr."""
         log = await asyncio.wait_for(self.stderr.read(), PATIENCE_S)
-        return await asyncio.wait_for(self.process.wait(), PATIENCE_S), log.decode()
+        return await asyncio.to_thread(self.process.wait, PATIENCE_S), log.decode()
 
 
 @asynccontextmanager
 async def server_process(*arguments: str, **variables: str) -> AsyncIterator[ServerProcess]:
-    """Start `serve_stub` with the arguments of `command`; kill it at the end if it still runs."""
-    process = await asyncio.create_subprocess_exec(
-        *command(*arguments), stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**environment(), **variables}
-    )
-    server = ServerProcess(process)
-    try:
-        yield server
-    finally:
-        server.stdin.close()
-        if process.returncode is None:
+    """Fork a `serve_stub` with the arguments of `command`; kill it at the end if it still runs."""
+    (stdin, to_server), (from_server, stdout), (from_log, stderr) = os.pipe(), os.pipe(), os.pipe()
+    words = command(*arguments)[3:]
+    process = ForkedProcess(serve, *words, files=(stdin, stdout, stderr), environment={**os.environ, **variables})
+    for descriptor in (stdin, stdout, stderr):
+        os.close(descriptor)
+    async with open_writer(to_server) as writer, open_reader(from_server) as output, open_reader(from_log) as log:
+        try:
+            yield ServerProcess(process, writer, output, log)
+        finally:
             process.kill()
-        await process.communicate()
+            await asyncio.to_thread(process.wait)
+
+
+@asynccontextmanager
+async def open_writer(descriptor: int) -> AsyncIterator[asyncio.StreamWriter]:
+    loop = asyncio.get_running_loop()
+    file = os.fdopen(descriptor, "wb", buffering=0)
+    transport, protocol = await loop.connect_write_pipe(FlowControlMixin, file)
+    yield asyncio.StreamWriter(transport, protocol, None, loop)
+    if not transport.is_closing():
+        transport.abort()
+
+
+@asynccontextmanager
+async def open_reader(descriptor: int) -> AsyncIterator[asyncio.StreamReader]:
+    reader = asyncio.StreamReader(limit=1 << 26)
+    file = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+    yield reader
+    if not transport.is_closing():
+        transport.close()
