@@ -7,8 +7,12 @@ import logging
 import re
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TextIO
 
+#: A statement may log this often in this time (seconds).
+RATE_LIMIT = 20
+RATE_PERIOD_S = 60.0
 _STANDARD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _PLAIN_VALUE = re.compile(r"[\w./:+-]+", re.ASCII)
 
@@ -35,8 +39,39 @@ def _quote(value: object) -> str:
     return text if _PLAIN_VALUE.fullmatch(text) else json.dumps(text)
 
 
-def log_to_stderr(level: int = logging.WARNING) -> None:
-    """Write the records of ptyctl and its libraries from `level` upwards to stderr."""
-    handler = logging.StreamHandler(sys.stderr)
+class RateLimit(logging.Filter):
+    """Drops records of one statement beyond RATE_LIMIT in RATE_PERIOD_S; the next one reports how many were `suppressed`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        #: By statement: begin of the period and number of records in it.
+        self._counts: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        statement, now = (record.pathname, record.lineno), self._clock()
+        begin, count = self._counts.get(statement, (now, 0))
+        if now - begin >= RATE_PERIOD_S:
+            if count > RATE_LIMIT:
+                record.suppressed = count - RATE_LIMIT
+            begin, count = now, 0
+        self._counts[statement] = (begin, count + 1)
+        return count < RATE_LIMIT
+
+
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    def __init__(self, before_write: Callable[[], None]) -> None:
+        super().__init__(sys.stderr)
+        self._before_write = before_write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._before_write()
+        super().emit(record)
+
+
+def log_to_stderr(level: int = logging.WARNING, before_write: Callable[[], None] = lambda: None) -> None:
+    """Write the records of ptyctl and its libraries from `level` upwards to stderr. `before_write` may rotate a log file."""
+    handler = _StderrHandler(before_write)
+    handler.addFilter(RateLimit())
     handler.setFormatter(KeyValueFormatter())
     logging.basicConfig(handlers=[handler], level=level, force=True)

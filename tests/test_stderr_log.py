@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+
+from ptyctl.stderr_log import RATE_LIMIT, RATE_PERIOD_S, RateLimit
 
 LOGGING = (
     "import logging; from ptyctl.stderr_log import log_to_stderr; log_to_stderr(); log = logging.getLogger('ptyctl.test')\n"
@@ -39,3 +42,18 @@ def test_exception_prints_the_traceback_on_the_same_line() -> None:
 def test_control_characters_are_escaped() -> None:
     printed = logged(r"log.error('title \x1b]0;x\x07 \x9b1m')")
     assert not {"\x1b", "\x07", "\x9b"} & set(printed)
+
+
+def test_repeated_record_is_limited_and_counted() -> None:
+    now = [0.0]
+    limit = RateLimit(lambda: now[0])
+    record = logging.makeLogRecord({"pathname": "p", "lineno": 1})
+    assert [limit.filter(record) for _ in range(RATE_LIMIT + 5)] == [True] * RATE_LIMIT + [False] * 5
+    assert limit.filter(logging.makeLogRecord({"pathname": "p", "lineno": 2}))
+    now[0] = RATE_PERIOD_S
+    assert limit.filter(record)
+    assert record.__dict__["suppressed"] == 5
+
+
+def test_log_of_a_flood_is_bounded() -> None:
+    assert logged("for n in range(10_000): log.error('again %d', n)").count("\n") == RATE_LIMIT

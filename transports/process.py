@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -10,13 +11,18 @@ import shutil
 import signal
 import struct
 import termios
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 #: termios IUTF8 (Linux): the line discipline erases whole UTF-8 characters. Python defines no name for it.
 _IUTF8 = 0o40000
 #: Signals reset to their default action: Python ignores SIGPIPE, and nohup(1) makes its children ignore SIGHUP.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
+
+#: prctl(2), and proc(5): positions of env_start and env_end behind the command in /proc/PID/stat.
+_PR_SET_DUMPABLE = 4
+_ENV_START, _ENV_END = 47, 48
 
 #: RLIMIT_NOFILE before `raise_open_file_limit`.
 _original_file_limits: list[tuple[int, int]] = []
@@ -84,6 +90,24 @@ def _find_program(name: str, env: Mapping[str, str]) -> str:
         return found
     exists = os.path.lexists(name) if os.sep in name else False
     raise OSError(errno.EACCES if exists else errno.ENOENT, os.strerror(errno.EACCES if exists else errno.ENOENT), name)
+
+
+def forget_variables(names: Collection[str]) -> None:
+    """Remove variables from this process's environment, and from the memory that /proc/PID/environ shows."""
+    for name in names:
+        os.environ.pop(name, None)
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    address, end = int(fields[_ENV_START]), int(fields[_ENV_END])
+    forgotten = {os.fsencode(name) for name in names}
+    for entry in ctypes.string_at(address, end - address).split(b"\0"):
+        if entry.partition(b"=")[0] in forgotten:
+            ctypes.memset(address, 0, len(entry))
+        address += len(entry) + 1
+
+
+def forbid_dumps() -> None:
+    """Let no other process of the user read this one's memory, and leave no core file: it holds secrets."""
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def raise_open_file_limit() -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptyctl.api.errors import PtyctlError
+from ptyctl.daemon.connection import TOKEN_VARIABLE
+from transports.process import forbid_dumps, forget_variables, raise_open_file_limit
 
 from .errors import EXIT_INTERRUPTED, EXIT_USAGE, format_error, print_message
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from ptyctl.mcp.tool import Tool
 
 DEFAULT_LISTEN = "127.0.0.1:8765"
-TOKEN_VARIABLE = "PTYCTL_TOKEN"
 
 #: Opens the controller that all clients share; it is closed on exit of the context manager.
 OpenController = Callable[[], AbstractAsyncContextManager["Controller"]]
@@ -71,7 +72,6 @@ def run(
         The exit code: 0 after a clean end, 2 for invalid options, 130 after a second SIGINT.
     """
     from ptyctl.mcp.access import AccessError
-    from transports.process import raise_open_file_limit
 
     raise_open_file_limit()
     try:
@@ -125,8 +125,10 @@ def _check_options(
     from ptyctl.mcp import access
     from ptyctl.mcp.toolsets import choose
 
-    # Sessions opened here inherit the environment, and an agent could print it.
-    environment_token = os.environ.pop(TOKEN_VARIABLE, None)
+    # Sessions opened here inherit the environment, and any process of the user could read it.
+    environment_token = os.environ.get(TOKEN_VARIABLE)
+    forget_variables([TOKEN_VARIABLE])
+    forbid_dumps()
     try:
         tools = choose(toolsets)
     except ValueError as error:

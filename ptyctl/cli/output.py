@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.status import Status
 
+#: Bidirectional controls (Unicode, UAX #9), which make a terminal show text in another order, and line separators.
+_INVISIBLE = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 #: C0 and C1 control characters (ECMA-48) except BS, HT and LF.
-_CONTROLS = re.compile(r"[\x00-\x07\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile(rf"[\x00-\x07\x0b-\x1f\x7f-\x9f{_INVISIBLE}]")
+#: Those that JSON does not escape.
+_JSON_CONTROLS = re.compile(rf"[\x7f-\x9f{_INVISIBLE}]")
 _MAX_CELL_LENGTH = 200
 
 
@@ -30,8 +38,21 @@ def print_text(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value on one line."""
-    print(json.dumps(value, ensure_ascii=False))
+    """Print one JSON value on one line, with all control characters escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    print(_JSON_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def open_private(path: Path) -> TextIO:
+    """Open a new or existing file for writing, readable by this user only.
+
+    Raises:
+        OSError: it cannot be written, or is a symbolic link.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "w", encoding="utf-8")
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

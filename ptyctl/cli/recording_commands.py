@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import SessionName
-from .output import print_text, progress
+from .output import open_private, print_text, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def export(
         for chunk in chunks:
             print_text(chunk)
         return
-    with output.open("w", encoding="utf-8") as file, progress(f"writing {output.name}"):
+    with open_private(output) as file, progress(f"writing {output.name}"):
         file.writelines(chunks)
 
 

@@ -17,7 +17,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +25,7 @@ from ptyctl.core import json_lines
 from ptyctl.version import __version__
 
 from .errors import DaemonError
+from .log_file import open_log
 from .runtime_dir import RuntimeDir
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ START_TIMEOUT_S = 30.0
 _HANDSHAKE_ATTEMPTS = 3
 #: Longest handshake line; leaves room for a large environment.
 MAX_HELLO_BYTES = 4 * 1024 * 1024
-#: A log larger than this is renamed to daemon.log.1 when the next daemon starts.
-MAX_LOG_BYTES = 1 << 20
 #: Prefix of the line that reports why the daemon exits.
 ERROR_PREFIX = "ptyctl daemon: "
+#: The bearer token of `ptyctl serve` and of `ptyctl mcp`. No daemon and no session inherits it.
+TOKEN_VARIABLE = "PTYCTL_TOKEN"
 #: Settings that hold paths. The daemon runs in another working directory than the client that starts it.
 _PATH_VARIABLES = ("PTYCTL_CONFIG", "PTYCTL_STATE_DIR", "PTYCTL_DEVICES_FILE", "PTYCTL_PLATFORMS_DIR")
 
@@ -84,8 +85,12 @@ def hello_line(protocol: str, **fields: Any) -> bytes:
         cwd = str(Path.cwd())
     except OSError:  # the working directory was removed
         cwd = "/"
-    caller = {"cwd": cwd, "env": dict(os.environ), "umask": _umask()}
+    caller = {"cwd": cwd, "env": _environment(), "umask": _umask()}
     return json_lines.encode({"speaks": protocol, "version": __version__, **caller, **fields})
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
 
 
 def _umask() -> int | None:
@@ -192,9 +197,9 @@ def _start(runtime_dir: RuntimeDir) -> DaemonError | None:
 
     Return the error if it did not start.
     """
-    log = _open_log(runtime_dir)
+    log = open_log(runtime_dir)
     log_start = os.fstat(log).st_size
-    environment = {**os.environ, **_absolute_paths(), "PTYCTL_RUNTIME_DIR": str(runtime_dir.path)}
+    environment = {**_environment(), **_absolute_paths(), "PTYCTL_RUNTIME_DIR": str(runtime_dir.path)}
     try:
         daemon = _spawn(log, environment)
     finally:
@@ -220,14 +225,6 @@ def _spawn(log: int, environment: dict[str, str]) -> Popen[bytes]:
         [sys.executable, "-m", "ptyctl.daemon"],
         stdin=DEVNULL, stdout=PIPE, stderr=log, cwd="/", env=environment, start_new_session=True,
     )  # fmt: skip
-
-
-def _open_log(runtime_dir: RuntimeDir) -> int:
-    """Open the log for appending: the last lines of a crashed daemon are needed after the next one has started."""
-    with suppress(FileNotFoundError):
-        if runtime_dir.log.stat().st_size > MAX_LOG_BYTES:
-            runtime_dir.log.replace(runtime_dir.previous_log)
-    return os.open(runtime_dir.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def _absolute_paths() -> dict[str, str]:

@@ -122,6 +122,9 @@ class FdStore:
         except (FileNotFoundError, ConnectionRefusedError):
             link.close()
             return None
+        if (uid := peer_credentials(link).uid) != os.geteuid():
+            link.close()
+            raise DaemonError(f"{self._runtime_dir.fd_store_socket} belongs to user {uid}", "remove it")
         return link
 
     def _start(self) -> None:

@@ -14,7 +14,8 @@ import sys
 
 _PACKET_BYTES = 512
 #: Payload of the SCM_RIGHTS control message: one int.
-_DESCRIPTOR_BYTES = 4
+_INT_BYTES = 4
+_SO_PEERCRED = 17
 
 
 class Store:
@@ -30,7 +31,8 @@ class Store:
         while True:
             descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]  # the C base of socket.socket.accept
             daemon = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, descriptor)
-            self._serve_daemon(daemon)
+            if _is_own_user(daemon):
+                self._serve_daemon(daemon)
             daemon.close()
             if not self._held:
                 self._unlink()
@@ -46,7 +48,7 @@ class Store:
         """Process packets until the daemon disconnects, possibly while it receives an answer."""
         try:
             while True:
-                packet, ancillary, _, _ = daemon.recvmsg(_PACKET_BYTES, _socket.CMSG_SPACE(_DESCRIPTOR_BYTES))
+                packet, ancillary, _, _ = daemon.recvmsg(_PACKET_BYTES, _socket.CMSG_SPACE(_INT_BYTES))
                 if not packet:
                     return
                 self._process(daemon, packet, ancillary)
@@ -67,6 +69,12 @@ class Store:
             self._held[name] = int.from_bytes(ancillary[0][2], sys.byteorder)
 
 
+def _is_own_user(daemon: _socket.socket) -> bool:
+    """Whether the peer's process has this process's user (struct ucred: pid, uid, gid; unix(7), SO_PEERCRED)."""
+    credentials = daemon.getsockopt(_socket.SOL_SOCKET, _SO_PEERCRED, 3 * _INT_BYTES)
+    return int.from_bytes(credentials[_INT_BYTES : 2 * _INT_BYTES], sys.byteorder) == posix.geteuid()
+
+
 def _listen(path: str) -> _socket.socket:
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     listener.bind(path)
@@ -85,7 +93,7 @@ def main(path: str) -> None:
 
 def _send_all(daemon: _socket.socket, held: dict[bytes, int]) -> None:
     for name, descriptor in held.items():
-        data = descriptor.to_bytes(_DESCRIPTOR_BYTES, sys.byteorder)
+        data = descriptor.to_bytes(_INT_BYTES, sys.byteorder)
         daemon.sendmsg([name], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, data)])
     daemon.send(b"-")
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ptyctl.api.controller import Controller
@@ -16,16 +19,25 @@ from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.stderr_log import log_to_stderr
 from ptyctl.version import __version__
-from transports.process import raise_open_file_limit
+from transports.process import forbid_dumps, forget_variables, raise_open_file_limit
 
 from .connection import ERROR_PREFIX
 from .errors import DaemonError
 from .fd_store import FdStore
 from .listen_socket import ListenSocket, open_listen_socket
+from .log_file import rotate_log
 from .runtime_dir import RuntimeDir
 from .server import DaemonServer
 
 EXIT_REFUSED = 2
+
+#: Variables that the daemon and the libraries in it read.
+_USED_VARIABLES = {
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS",
+    "NTC_TEMPLATES_DIR", "VIRTUAL_ENV",
+}  # fmt: skip
+_USED_PREFIXES = ("PTYCTL_", "LC_", "XDG_", "PYTHON", "COVERAGE_")
+_ENV_SECRET = re.compile(r"env:(\w+)", re.ASCII)
 
 #: Serves the daemon's sessions in a second way, in addition to the socket. The daemon stops when it returns.
 ExtraService = Callable[[Controller], Coroutine[Any, Any, None]]
@@ -39,8 +51,10 @@ def run(extra_service: ExtraService | None = None) -> int:
     """
     log_to_stderr()
     raise_open_file_limit()
+    forbid_dumps()
     try:
         runtime_dir = RuntimeDir()
+        log_to_stderr(before_write=partial(rotate_log, runtime_dir))
         with open_listen_socket(runtime_dir) as listen_socket:
             asyncio.run(_serve(runtime_dir, listen_socket, extra_service))
     except (DaemonError, PtyctlError) as error:
@@ -52,6 +66,8 @@ def run(extra_service: ExtraService | None = None) -> int:
 
 async def _serve(runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None) -> None:
     settings = load_settings()
+    if extra_service is None:  # with one, this process's environment is also that of its clients
+        _forget_environment(settings.devices_file)
     fd_store = FdStore(runtime_dir)
     async with LocalController(settings, fd_store=fd_store, persistent=True) as controller:
         server = DaemonServer(controller, settings.daemon_idle_s, controller.has_sessions, fd_store.restore_socket)
@@ -69,6 +85,16 @@ async def _serve(runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_ser
         await asyncio.gather(serving, *extra, return_exceptions=True)
         for task in done:
             task.result()
+
+
+def _forget_environment(inventory: Path) -> None:
+    """Keep of the environment what the daemon itself uses: it is that of the client that happened to start it.
+
+    Sessions get the environment of their own clients. Secrets of the inventory may be variables (`env:NAME`).
+    """
+    with suppress(OSError):  # an inventory that cannot be read is reported at its use
+        _USED_VARIABLES.update(_ENV_SECRET.findall(inventory.read_text("utf-8", "replace")))
+    forget_variables([name for name in os.environ if name not in _USED_VARIABLES and not name.startswith(_USED_PREFIXES)])
 
 
 def _hand_over(controller: LocalController) -> None:

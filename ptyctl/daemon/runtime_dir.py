@@ -9,6 +9,7 @@ from .errors import DaemonError
 
 #: sockaddr_un.sun_path holds 108 bytes including the NUL on Linux (unix(7)), 104 on other systems.
 _MAX_SOCKET_PATH_BYTES = 103
+_OWN_DIRECTORY = "set PTYCTL_RUNTIME_DIR to a directory that you own, such as ~/.ptyctl-run"
 
 
 class RuntimeDir:
@@ -32,7 +33,7 @@ class RuntimeDir:
         except OSError as error:
             raise DaemonError(
                 f"cannot use {error.filename or 'the current directory'}: {error.strerror}",
-                "set PTYCTL_RUNTIME_DIR to a directory that you own",
+                _OWN_DIRECTORY,
             ) from None
         self.socket = self.path / "daemon.sock"
         self.fd_store_socket = self.path / "keeper.sock"
@@ -41,7 +42,7 @@ class RuntimeDir:
         self.log = self.path / "daemon.log"
         self.previous_log = self.path / "daemon.log.1"
         if status.st_uid != os.geteuid():
-            raise DaemonError(f"{self.path} belongs to another user", "set PTYCTL_RUNTIME_DIR to a directory that you own")
+            raise DaemonError(f"{self.path} belongs to user {status.st_uid}", _OWN_DIRECTORY)
         if status.st_mode & 0o077:
             raise DaemonError(
                 f"{self.path} is accessible to other users, who could type on your terminals", f"run: chmod 700 {self.path}"
@@ -68,5 +69,5 @@ def _default_path() -> Path:
     """
     path = Path(f"/tmp/ptyctl-{os.geteuid()}")
     if path.is_symlink():
-        raise DaemonError(f"{path} is not safe from other users", "set PTYCTL_RUNTIME_DIR to a directory that you own")
+        raise DaemonError(f"{path} is a symbolic link, which another user may have made", f"remove it, or {_OWN_DIRECTORY}")
     return path

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ptyctl.api.controller import Controller
@@ -18,6 +19,8 @@ from transports.caller import Caller, on_behalf_of
 from .connection import MAX_HELLO_BYTES, peer_credentials, version_mismatch
 from .listen_socket import ListenSocket
 from .rpc import RpcConnection
+
+_LOG = logging.getLogger(__name__)
 
 #: How long a client may take to send its handshake.
 HELLO_TIMEOUT_S = 10.0
@@ -97,16 +100,18 @@ class DaemonServer:
             elif self._idle_s and loop.time() >= self._last_used + self._idle_s:
                 return
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection in a task of this server: asyncio logs the cancellation of one that it created itself."""
+        task = asyncio.create_task(self._serve_connection(reader, writer), name="connection")
         self._connections.add(task)
-        try:
-            await self._serve_connection(reader, writer)
-        finally:
-            self._connections.discard(task)
-            self._last_used = asyncio.get_running_loop().time()
-            writer.close()
+        task.add_done_callback(partial(self._disconnected, writer))
+
+    def _disconnected(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        self._last_used = asyncio.get_running_loop().time()
+        writer.close()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.error("a connection failed", exc_info=error)
 
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

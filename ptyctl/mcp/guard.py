@@ -60,9 +60,13 @@ def _is_loopback_authority(authority: str) -> bool:
     return match is not None and is_loopback(match["v6"] or match["host"])
 
 
+#: Only the connection of an authenticated client stays open after its response.
+_CLOSE = {"Connection": "close"}
+
+
 def _forbidden(message: str) -> Response:
-    return JSONResponse({"error": "forbidden", "message": message}, 403)
+    return JSONResponse({"error": "forbidden", "message": message}, 403, _CLOSE)
 
 
 def _unauthorized(message: str, challenge: str) -> Response:
-    return JSONResponse({"error": "unauthorized", "message": message}, 401, {"WWW-Authenticate": challenge})
+    return JSONResponse({"error": "unauthorized", "message": message}, 401, {"WWW-Authenticate": challenge, **_CLOSE})

@@ -6,19 +6,24 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import anyio
 import uvicorn
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ptyctl.core import json_lines
 
 from .access import BACKLOG
+from .connection_limits import ConnectionLimits, LimitedProtocol
 from .event_store import RecentEvents
 from .guard import Guard
 from .message_stream import InvalidMessageError, parse_message
@@ -28,14 +33,24 @@ PATH = "/mcp"
 RETRY_MS = 1000
 #: How long a client that does not read has at shutdown to receive its last response.
 _SHUTDOWN_TIMEOUT_S = 2
+#: A session of the 2025 revisions without a request for this time expires; the oldest idle one ends if there are too many.
+SESSION_IDLE_S = 30 * 60
+MAX_SESSIONS = 1000
 
 
 async def serve_http(server: Server[Any], listener: socket.socket, token: str) -> None:
     """Serve on a listening socket until cancelled; then end open requests and close the socket."""
-    manager = _SessionManager(server, max_request_body_size=json_lines.MAX_LINE_BYTES, retry_interval=RETRY_MS)
+    manager = _SessionManager(
+        server,
+        max_request_body_size=json_lines.MAX_LINE_BYTES,
+        retry_interval=RETRY_MS,
+        session_idle_timeout=SESSION_IDLE_S,
+        max_sessions=MAX_SESSIONS,
+    )
     endpoint = McpEndpoint(manager)
     config = uvicorn.Config(
         Guard(endpoint, token),
+        http=partial(LimitedProtocol, limits=ConnectionLimits()),  # type: ignore[arg-type]  # called, never subclassed
         lifespan="off",
         ws="none",
         log_config=None,
@@ -68,6 +83,23 @@ class _SessionManager(StreamableHTTPSessionManager):
     @event_store.setter
     def event_store(self, store: object) -> None:
         """Ignore the value that the SDK's constructor sets."""
+
+    async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request. Sessions are kept in the order of their last use."""
+        session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, "")
+        if (session := self._server_instances.pop(session_id, None)) is not None:
+            self._server_instances[session_id] = session
+        await super().handle_request(scope, receive, send)
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        """If there are too many sessions, end the one that is idle for the longest time: its client left without DELETE."""
+        if len(self._server_instances) >= MAX_SESSIONS:
+            for session in self._server_instances.values():
+                if not session._requests_in_flight and session.idle_scope is not None:
+                    session.idle_scope.cancel()
+                    del self._server_instances[str(session.mcp_session_id)]
+                    break
+        return super()._admit_session(requestor)
 
 
 class _Uvicorn(uvicorn.Server):

@@ -17,8 +17,8 @@ class Notices:
         self._notices: list[str] = []
 
     def post(self, notice: str) -> None:
-        """Add a notice for all tasks."""
-        self._notices.append(notice)
+        """Add a notice for all tasks. Control characters, also bidirectional ones, are replaced: it is shown on terminals."""
+        self._notices.append("".join(letter if letter.isprintable() else " " for letter in notice))
         if len(self._notices) > _MAX_NOTICES:
             del self._notices[0]
             self._first += 1

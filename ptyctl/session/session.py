@@ -432,9 +432,8 @@ class Session:
         return self.usage.observers(lease.holder if lease else None)
 
     def post_message(self, message: str, sender: str | None) -> None:
-        """Give a person's message to all users. Control characters are replaced: the message is shown on terminals."""
-        text = f"{sender or 'a person'}: {message}"
-        self.notices.post("message from " + "".join(letter if letter.isprintable() else " " for letter in text))
+        """Give a person's message to all users."""
+        self.notices.post(f"message from {sender or 'a person'}: {message}")
         self.events.note("message", message=message, sender=sender)
 
     # Closing

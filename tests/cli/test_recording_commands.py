@@ -108,3 +108,16 @@ def test_gc_removes_ended_sessions_and_keeps_open_ones(session: str) -> None:
     assert reply["kept"] == 1
     assert ptyctl("export", session, "--text").code == 3
     assert ptyctl("exec", live, "--", "true").code == 0
+
+
+def test_exported_file_is_private_and_no_link_is_followed(session: str, tmp_path: Path) -> None:
+    new, old, link = tmp_path / "new.txt", tmp_path / "old.txt", tmp_path / "link.txt"
+    old.write_text("x" * 100_000)
+    old.chmod(0o644)
+    for file in (new, old):
+        assert ptyctl("export", session, "--text", "-o", str(file)).code == 0
+        assert (file.stat().st_mode & 0o777, "green" in file.read_text(), "xxx" in file.read_text()) == (0o600, True, False)
+    old.write_text("kept")
+    link.symlink_to(old)
+    refused = ptyctl("export", session, "--text", "-o", str(link))
+    assert (refused.code, is_one_line(refused.err), old.read_text()) == (1, True, "kept")

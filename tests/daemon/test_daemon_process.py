@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -21,9 +22,10 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon import control
 from ptyctl.daemon.client import RemoteController
-from ptyctl.daemon.connection import MAX_LOG_BYTES
 from ptyctl.daemon.connection import _spawn as spawn
+from ptyctl.daemon.connection import hello_line, open_connection
 from ptyctl.daemon.errors import DaemonError
+from ptyctl.daemon.log_file import MAX_LOG_BYTES
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import fd_store_pid
 from tests.session.scripted_session import wait_until
@@ -133,6 +135,68 @@ async def test_large_log_is_rotated(runtime_dir: RuntimeDir, monkeypatch: pytest
             await RemoteController.connect(runtime_dir)
     assert runtime_dir.log.stat().st_size < MAX_LOG_BYTES
     assert [path.name for path in sorted(runtime_dir.path.glob("daemon.log*"))] == ["daemon.log", "daemon.log.1"]
+
+
+def test_running_daemon_rotates_its_log(runtime_dir: RuntimeDir) -> None:
+    code = (
+        "import logging, os\n"
+        "from ptyctl.daemon.log_file import MAX_LOG_BYTES, open_log, rotate_log\n"
+        "from ptyctl.daemon.runtime_dir import RuntimeDir\n"
+        "from ptyctl.stderr_log import log_to_stderr\n"
+        "runtime_dir = RuntimeDir()\n"
+        "os.dup2(open_log(runtime_dir), 2)\n"
+        "log_to_stderr(before_write=lambda: rotate_log(runtime_dir))\n"
+        "logging.getLogger('first').error('x' * MAX_LOG_BYTES)\n"
+        "logging.getLogger('second').error('rotated')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == 0
+    assert "event=rotated" in runtime_dir.log.read_text()
+    assert (runtime_dir.log.stat().st_size < 200, runtime_dir.previous_log.stat().st_size > MAX_LOG_BYTES) == (True, True)
+
+
+@pytest.mark.usefixtures("new_interpreters")
+async def test_daemon_forgets_environment_of_its_first_client(
+    runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "devices.toml").write_text("[devices.sw1]\nhost = 'h'\nauth = { password = 'env:SW1_SECRET' }\n")
+    monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(tmp_path / "devices.toml"))
+    for name in ("PTYCTL_TOKEN", "AWS_SECRET", "SW1_SECRET"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+        assert (await handle.exec("echo $AWS_SECRET,$PTYCTL_TOKEN")).stdout == "value-of-AWS_SECRET,\n"
+        daemon = control.find_daemon(runtime_dir)
+        assert daemon is not None
+        environ = Path(f"/proc/{daemon.pid}/environ")
+        if os.geteuid() == 0:
+            values = environ.read_text()
+            assert ("value-of-SW1_SECRET" in values, "AWS" in values, "PTYCTL_TOKEN" in values) == (True, False, False)
+        else:
+            with pytest.raises(PermissionError):  # the process is not dumpable
+                environ.read_text()
+
+
+def test_process_that_forbids_dumps_is_not_dumpable() -> None:
+    code = "import ctypes; from transports.process import forbid_dumps; forbid_dumps(); print(ctypes.CDLL(None).prctl(3))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"0\n"
+
+
+async def test_daemon_stop_with_clients_logs_nothing(runtime_dir: RuntimeDir) -> None:
+    """One client has sent half a request, one waits for a reply, and one is in its handshake."""
+    async with await RemoteController.connect(runtime_dir) as controller:
+        handle = await SessionHandle.open(controller, protocol="local", command=BASH)
+        waiting = asyncio.create_task(handle.read(until_regex="never", timeout_ms=50_000))
+        mcp = await asyncio.to_thread(open_connection, runtime_dir, hello_line("mcp"))
+        mcp.sendall(b'{"jsonrpc"')
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.connect(str(runtime_dir.socket))
+            await handle.status()
+            await asyncio.to_thread(control.stop, runtime_dir)
+        with pytest.raises(PtyctlError):
+            await waiting
+        mcp.close()
+    assert runtime_dir.log.read_text() == ""
 
 
 def test_runtime_dir_open_to_others_or_too_long_raises(tmp_path: Path) -> None:
@@ -299,8 +363,17 @@ def test_default_runtime_dir_that_is_a_symlink_raises(
     default = Path(f"/tmp/ptyctl-{uid}")
     default.symlink_to(tmp_path / "other")
     request.addfinalizer(default.unlink)
-    with pytest.raises(DaemonError, match="not safe from other users"):
+    with pytest.raises(DaemonError, match="is a symbolic link"):
         RuntimeDir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a directory away")
+def test_squatted_runtime_dir_is_named_with_the_remedy(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    os.chown(tmp_path, 65534, 65534)
+    with pytest.raises(DaemonError, match=f"{tmp_path} belongs to user 65534") as refused:
+        RuntimeDir(tmp_path)
+    assert "PTYCTL_RUNTIME_DIR" in (refused.value.hint or "")
 
 
 async def test_reading_history_does_not_prevent_idle_exit(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,38 @@ def test_empty_store_exits_when_daemon_disconnects(runtime_dir: RuntimeDir, pipe
     assert not runtime_dir.fd_store_socket.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_store_serves_its_own_user_only(runtime_dir: RuntimeDir, pipe: tuple[int, int]) -> None:
+    _, writer = pipe
+    store = FdStore(runtime_dir)
+    store.store("one", writer)
+    os.close(writer)
+    store.close()
+    code = (
+        "import os, socket\n"
+        "link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        "os.setuid(65534)\n"
+        f"link.connect({str(runtime_dir.fd_store_socket)!r})\n"
+        "try:\n"
+        "    link.send(b'list')\n"
+        "    print(link.recv(100))\n"
+        "except OSError:\n"
+        "    print(b'')\n"
+    )
+    open_to_all = [runtime_dir.fd_store_socket, runtime_dir.path]
+    modes = [path.stat().st_mode for path in open_to_all]
+    for path in open_to_all:
+        path.chmod(0o777)
+    answer = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False, cwd="/")
+    for path, mode in zip(open_to_all, modes, strict=True):
+        path.chmod(mode)
+    assert (answer.stdout, answer.stderr) == ("b''\n", "")
+    again = FdStore(runtime_dir)
+    assert list(again.retrieve_all()) == ["one"]
+    again.remove("one")
+    again.close()
+
+
 def test_store_without_descriptors_is_not_started(runtime_dir: RuntimeDir) -> None:
     store = FdStore(runtime_dir)
     assert store.retrieve_all() == {}

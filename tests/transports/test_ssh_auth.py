@@ -162,6 +162,15 @@ async def test_login_banner_contains_version_and_greeting() -> None:
         assert channel.server_banner == "SSH-2.0-Switch_1.0\nAuthorised\nusers only"
 
 
+async def test_long_login_banner_is_cut() -> None:
+    login = LoginPolicy(password="pw", banner="x" * 30_000)
+    async with (
+        running_ssh_server(login) as server,
+        open_channel(options_for(server.port, auth=SshAuth("password", "pw"))) as (channel, _),
+    ):
+        assert len(channel.server_banner or "") < 5000
+
+
 async def test_login_banner_in_other_encoding_is_decoded_with_replacement() -> None:
     login = LoginPolicy(password="pw", banner="Zugriff für Befugte".encode("latin-1"))
     async with (

@@ -24,6 +24,8 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
 #: Maximum length of a server's text in a message, characters.
 MAX_TEXT = 80
 MAX_PROXY_TEXT = 400
+#: Longer banners are cut (characters).
+MAX_BANNER_TEXT = 4096
 
 
 class Stage(StrEnum):
@@ -73,7 +75,8 @@ class Attempt:
     def server_banner(self) -> str | None:
         """The server's version, followed by the lines of its banner."""
         lines = [self.server_version or "", *self.banners]
-        return "\n".join(line for line in lines if line) or None
+        banner = "\n".join(line for line in lines if line)
+        return f"{banner[:MAX_BANNER_TEXT]} ..." if len(banner) > MAX_BANNER_TEXT else banner or None
 
     @property
     def proxy_output(self) -> str:
@@ -137,7 +140,8 @@ class SshClient(asyncssh.SSHClient):
         self._attempt.host_keys.record()
 
     def auth_banner_received(self, msg: str, lang: str) -> None:
-        self._attempt.banners.append(msg.replace("\r\n", "\n").rstrip("\n"))
+        if sum(map(len, self._attempt.banners)) < MAX_BANNER_TEXT:
+            self._attempt.banners.append(msg.replace("\r\n", "\n").rstrip("\n"))
 
     def auth_completed(self) -> None:
         self._attempt.stage = Stage.SESSION

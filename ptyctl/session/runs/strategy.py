@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 from collections.abc import Coroutine
-from typing import Any, BinaryIO
+from pathlib import Path
+from tempfile import NamedTemporaryFile, _TemporaryFileWrapper
+from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason
@@ -28,8 +30,9 @@ UNMARKED_UNSURE_S = 2.0
 QUESTION_S = 0.5
 _UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, UNMARKED_UNSURE_S)
 #: fish lays out and colours the whole line again for about every hundred keys: typing 100 KB took 50 s. Longer commands than
-#: this are sourced from a memory file instead; typing this many characters takes fish 20 ms.
+#: this are sourced from a file in memory instead; typing this many characters takes fish 20 ms.
 _FISH_TYPED_LIMIT = 500
+_SHARED_MEMORY = Path("/dev/shm")
 
 #: Input that is to be typed for a run.
 Typing = Coroutine[Any, Any, object]
@@ -68,7 +71,7 @@ class ShellStrategy(CompletionStrategy):
     """A command in a shell that sends marks: recognises a prompt that came without the mark of the run's end."""
 
     ends_by_marks = True
-    _command_file: BinaryIO | None = None
+    _command_file: _TemporaryFileWrapper[bytes] | None = None
     _line_feeds = 0
     _line_editor = False
     _asked_raw = -1
@@ -80,8 +83,8 @@ class ShellStrategy(CompletionStrategy):
     def _begin(self, run: Run, dialect: Dialect | None) -> str:
         """Record the state at the prompt, and return the command to type.
 
-        A long one in fish is read from memory (memfd_create(2)). `dialect` is None if the shell cannot read this process's
-        files: it is another user's, or on another machine.
+        A long one in fish is read from a file. `dialect` is None if the shell cannot read this process's files: it is another
+        user's, or on another machine.
         """
         stream = self._terminal.stream
         run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
@@ -89,10 +92,12 @@ class ShellStrategy(CompletionStrategy):
         self._line_editor = self._terminal.line_editor_active()
         if dialect != "fish" or len(run.command) <= _FISH_TYPED_LIMIT:
             return run.command
-        self._command_file = os.fdopen(os.memfd_create("command"), "wb")
+        # not memfd_create(2): /proc/PID/fd of a process that forbids dumps is closed to others
+        folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+        self._command_file = NamedTemporaryFile(prefix="ptyctl-", dir=folder)  # noqa: SIM115 - closed by `close`
         self._command_file.write(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
         self._command_file.flush()
-        return f"source /proc/{os.getpid()}/fd/{self._command_file.fileno()}"
+        return f"source {shlex.quote(self._command_file.name)}"
 
     def _at_unmarked_prompt(self, run: Run, *, begun: bool, ended: bool = False) -> bool:
         """Return whether the end of the output is a prompt that ends the run.

@@ -1,0 +1,95 @@
+"""Limits of HTTP connections: time to send a request's header, idle time, and number.
+
+They hold before a client is authenticated: any user of the machine can connect to the port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_log = logging.getLogger(__name__)
+
+#: How long a client may take to send the header of a request (seconds). Idle connections are closed after 5 s (uvicorn).
+HEADER_TIMEOUT_S = 10.0
+#: Connections may use at most this share of the process's descriptors.
+DESCRIPTOR_SHARE = 4
+MAX_CONNECTIONS = 1024
+
+
+class ConnectionLimits:
+    """The connections of one server. If there are too many, the one that waits for its header the longest is closed."""
+
+    def __init__(self, maximum: int | None = None) -> None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        share = MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else soft // DESCRIPTOR_SHARE
+        self.maximum = maximum or max(min(share, MAX_CONNECTIONS), 1)
+        self._open: set[LimitedProtocol] = set()
+        #: Connections without a request in progress, in the order in which they began to wait.
+        self._waiting: dict[LimitedProtocol, None] = {}
+
+    def add(self, connection: LimitedProtocol) -> None:
+        """Register a new connection; close another one, or this one, if there are too many."""
+        self._open.add(connection)
+        self._waiting[connection] = None
+        if len(self._open) > self.maximum:
+            _log.warning("too many HTTP connections", extra={"limit": self.maximum})
+            oldest = next(iter(self._waiting))
+            self.remove(oldest)
+            oldest.abort()
+
+    def remove(self, connection: LimitedProtocol) -> None:
+        self._open.discard(connection)
+        self._waiting.pop(connection, None)
+
+    def set_waiting(self, connection: LimitedProtocol, waiting: bool) -> None:
+        """Record whether a connection waits for the header of a request."""
+        if not waiting:
+            self._waiting.pop(connection, None)
+        elif connection in self._open:
+            self._waiting.setdefault(connection, None)
+
+
+class LimitedProtocol(H11Protocol):
+    """uvicorn's protocol with a timeout for each header, and a limit of the connections."""
+
+    def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._limits = limits
+        self._header_timeout: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._set_header_timeout()
+        self._limits.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limits.remove(self)
+        self._cancel_header_timeout()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Process received data; called for each piece of it, and after a response."""
+        super().handle_events()
+        waiting = self.cycle is None or self.cycle.response_complete
+        self._limits.set_waiting(self, waiting)
+        if not waiting:
+            self._cancel_header_timeout()
+        elif self._header_timeout is None and self.timeout_keep_alive_task is None:
+            self._set_header_timeout()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.transport.abort()
+
+    def _set_header_timeout(self) -> None:
+        self._header_timeout = self.loop.call_later(HEADER_TIMEOUT_S, self.abort)
+
+    def _cancel_header_timeout(self) -> None:
+        if self._header_timeout is not None:
+            self._header_timeout.cancel()
+            self._header_timeout = None

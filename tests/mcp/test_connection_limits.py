@@ -1,0 +1,102 @@
+"""Limits of HTTP connections: header timeout, number of connections, and sessions of clients that left."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
+
+import pytest
+
+from ptyctl.mcp import connection_limits, http
+from tests.mcp.http_server import TOKEN, http_client, http_server
+from tests.mcp.server_process import PATIENCE_S
+from tests.mcp.stub_controller import StubController
+from tests.mcp.test_http import BEARER, CALL, EXEC, OPENINGS, by_hand, posted
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+REQUEST = f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+
+
+async def connected(url: str, closing: AsyncExitStack, sent: bytes = b"") -> Streams:
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
+    closing.callback(writer.close)
+    writer.write(sent)
+    return reader, writer
+
+
+async def answer(reader: asyncio.StreamReader) -> bytes:
+    """Return the status of a response whose body is one line; empty if the server closed the connection."""
+    try:
+        header = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)
+        await asyncio.wait_for(reader.readline(), PATIENCE_S)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return b""
+    return header.split()[1]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127"])
+async def test_connection_without_complete_header_is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "HEADER_TIMEOUT_S", 0.2)
+    async with http_server(StubController()) as url, AsyncExitStack() as closing:
+        reader, _ = await connected(url, closing, sent)
+        assert await answer(reader) == b""
+
+
+async def test_incomplete_header_behind_a_response_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with http_server(StubController()) as url, AsyncExitStack() as closing:
+        reader, writer = await connected(url, closing, REQUEST)
+        assert await answer(reader) == b"404"
+        monkeypatch.setattr(connection_limits, "HEADER_TIMEOUT_S", 0.2)
+        writer.write(b"GET")
+        assert await answer(reader) == b""
+
+
+async def test_rejected_client_is_disconnected() -> None:
+    async with http_server(StubController()) as url, AsyncExitStack() as closing:
+        reader, _ = await connected(url, closing, REQUEST.replace(TOKEN.encode(), b"wrong"))
+        assert await answer(reader) == b"401"
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+
+
+async def test_silent_connections_do_not_starve_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait the longest are closed; a running call is not."""
+    monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 8)
+    controller = StubController()
+    async with http_server(controller) as url, AsyncExitStack() as closing:
+        session = {"Mcp-Session-Id": (await posted(url, OPENINGS["2025"], **BEARER)).headers["Mcp-Session-Id"]}
+        call = by_hand("tools/call", {"name": EXEC, "arguments": {"session_id": "s", "cmd": "hang"}})
+        calling = asyncio.create_task(posted(url, call, **BEARER, **session))
+        await asyncio.wait_for(controller.hanging.wait(), PATIENCE_S)
+        silent = [await connected(url, closing) for _ in range(20)]
+        async with http_client(url, "auto") as client:
+            assert (await client.call_tool(EXEC, CALL)).structured_content["stdout"] == "hi"
+        closed = [await asyncio.wait_for(reader.read(), PATIENCE_S) for reader, _ in silent[:12]]
+        assert closed == [b""] * 12
+        controller.released.set()
+        assert (await calling).status_code == 200
+
+
+async def test_sessions_of_clients_that_left_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session that was not used for the longest time ends; one with a running call does not."""
+    monkeypatch.setattr(http, "MAX_SESSIONS", 3)
+    controller = StubController()
+    async with http_server(controller) as url:
+
+        async def opened() -> dict[str, str]:
+            reply = await posted(url, OPENINGS["2025"], **BEARER)
+            assert reply.status_code == 200
+            return {**BEARER, "Mcp-Session-Id": reply.headers["Mcp-Session-Id"]}
+
+        async def status(session: dict[str, str]) -> int:
+            return (await posted(url, by_hand("tools/call", {"name": EXEC, "arguments": CALL}), **session)).status_code
+
+        calling, used, left = await opened(), await opened(), await opened()
+        hanging = by_hand("tools/call", {"name": EXEC, "arguments": {"session_id": "s", "cmd": "hang"}})
+        call = asyncio.create_task(posted(url, hanging, **calling))
+        await asyncio.wait_for(controller.hanging.wait(), PATIENCE_S)
+        assert await status(used) == 200
+        another = await opened()
+        assert [await status(session) for session in (left, used, another)] == [404, 200, 200]
+        controller.released.set()
+        assert (await call).status_code == 200
