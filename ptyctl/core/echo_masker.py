@@ -22,6 +22,8 @@ _NO_TEXT = compile_bytes(rf"(?>{SEQUENCE}|[\x00-\x1a\x1c-\x20*\x7f])*+\Z")
 #: What follows an echo at the cursor, if more was typed in that line; and behind other text, where only Enter's echo follows.
 _NO_WORD = re.compile(rb"[^0-9A-Za-z_.-]")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
+#: A device's log line contains a time of day, or the code of the message (RFC 3164; Cisco: %FACILITY-SEVERITY-MNEMONIC).
+_LOG_LINE = re.compile(rb"(?<!\d)\d\d:\d\d:\d\d(?!\d)|%{1,2}[A-Z$][\w$-]*: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class EchoMasker:
 
     An echo begins where the cursor was when the secret was typed, or behind output that was on its way then. It is not the
     begin of a word, and behind other output it ends the line: there the same text in a log line or a prompt is no echo.
-    A line without text is the echo of Enter alone: the far end does not show that secret.
+    A line without text is the echo of Enter alone: the far end does not show that secret. If a log line follows, the line
+    without text may be the log line's begin, and the secret is expected in the next line, too.
     Times are seconds of any monotonic clock.
     """
 
@@ -43,6 +46,8 @@ class EchoMasker:
         #: The end of the input that may be the begin of an echo.
         self.held = b""
         self._echoes: list[_Echo] = []
+        self._doubtful: list[_Echo] = []  # expected again if this line is a log line
+        self._behind_log: list[_Echo] = []  # those of the echoes that are expected in this line only
         self._line = b""  # what was received in this line since the first of these secrets was typed
         self._typed = 0  # its size when the last secret was typed
         self._first_line = False  # whether it is still the line in which the last secret was typed
@@ -52,7 +57,7 @@ class EchoMasker:
     @property
     def armed(self) -> bool:
         """Whether input must pass through `feed`."""
-        return bool(self._echoes or self.held)
+        return bool(self._echoes or self._doubtful or self.held)
 
     @property
     def hold_s(self) -> float:
@@ -71,9 +76,10 @@ class EchoMasker:
         """Return masked input. The begin of an echo at the end is held back."""
         answered = self._text_at is not None and now - self._text_at >= ANSWER_PAUSE_S
         self._echoes = [] if answered else [echo for echo in self._echoes if echo.until > now]
+        self._doubtful = [] if answered else [echo for echo in self._doubtful if echo.until > now]
         rest, self.held = self.held + data, b""
         masked = []
-        while rest and self._echoes:
+        while rest and (self._echoes or self._doubtful):
             end = rest.find(b"\n") + 1
             begin, secret = self._first_echo(rest[: end or len(rest)])
             masked.append(rest[:begin])
@@ -103,6 +109,8 @@ class EchoMasker:
 
         Without one the secret is empty, and the position is that of the end of the text that may be the begin of an echo.
         """
+        if not self._echoes:
+            return len(text), b""
         secrets = sorted({echo.secret for echo in self._echoes}, key=len, reverse=True)
         first_bytes = re.compile(b"[" + b"".join(re.escape(secret[:1]) for secret in secrets) + b"]")
         for place in first_bytes.finditer(text):
@@ -133,6 +141,13 @@ class EchoMasker:
         return MASK * len(secret)
 
     def _end_line(self) -> None:
-        if not self._echoed and _NO_TEXT.match(self._line):
-            del self._echoes[0]
+        if _LOG_LINE.search(self._line):
+            self._behind_log += self._doubtful
+            self._echoes[:0] = self._doubtful
+        else:
+            self._echoes = [echo for echo in self._echoes if echo not in self._behind_log]
+            self._behind_log = []
+        self._doubtful = []
+        if self._echoes and not self._echoed and _NO_TEXT.match(self._line):
+            self._doubtful = [self._echoes.pop(0)]
         self._line, self._typed, self._first_line, self._echoed = b"", 0, False, False

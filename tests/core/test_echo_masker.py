@@ -13,6 +13,18 @@ from ptyctl.core.echo_masker import ANSWER_PAUSE_S, ECHO_TIMEOUT_S, EchoMasker
 secrets = st.text("abé", min_size=1, max_size=5).map(str.encode)
 #: Output that may follow the line with a typed secret.
 answers = st.text("abé-> \r\n", max_size=40).map(str.encode)
+logs = st.lists(
+    st.sampled_from(
+        [
+            b"*Nov 22 08:12:33.123: %LINK-3-UPDOWN: Interface ab, changed state to down",
+            b"%SYS-5-CONFIG_I: Configured from console by a",
+            b"<189>Nov 22 08:12:33 b-a sshd[12]: session opened for user a.",
+            b"2026-11-22T08:12:33+00:00 a hpe-config[77]: Event|ab|",
+        ]
+    ),
+    min_size=1,
+    max_size=3,
+).map(lambda lines: b"\r\n" + b"".join(line + b"|\r\n" for line in lines))
 places = st.lists(st.integers(0, 99), max_size=8)
 
 
@@ -47,6 +59,30 @@ def test_echo_behind_output_in_transit_is_masked(secret: bytes, lines: list[str]
     transit = b"".join(b"|" + line.encode() + b"|\r\n" for line in lines) + b"> "
     masked = fed(expecting(secret), transit + secret + b"\r\n" + answer, places)
     assert masked == transit + b"*" * len(secret) + b"\r\n" + answer
+
+
+@given(secrets, logs, answers, places, st.sampled_from([b"", b"Password: "]))
+def test_echo_behind_log_lines_that_begin_with_crlf_is_masked(
+    secret: bytes, log: bytes, answer: bytes, places: list[int], prompt: bytes
+) -> None:
+    masked = fed(expecting(secret), log + prompt + secret + b"\r\n" + answer, places)
+    assert masked == log + prompt + b"*" * len(secret) + b"\r\n" + answer
+
+
+@given(secrets, logs, st.text("abé-> ").map(str.encode), answers, places)
+def test_only_the_line_behind_log_lines_may_be_the_echo(
+    secret: bytes, log: bytes, line: bytes, answer: bytes, places: list[int]
+) -> None:
+    text = log + b"|" + line + b"|\r\n" + answer
+    assert fed(expecting(secret), text, places) == text
+
+
+@given(secrets, secrets, answers, places)
+def test_secret_typed_behind_one_that_is_not_echoed_is_masked(
+    hidden: bytes, shown: bytes, answer: bytes, places: list[int]
+) -> None:
+    masked = fed(expecting(hidden, shown), b"\r\n" + shown + b"\r\n" + answer, places)
+    assert masked == b"\r\n" + b"*" * len(shown) + b"\r\n" + answer
 
 
 @given(st.lists(secrets, min_size=1, max_size=4), answers, places)
