@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from .errors import InvalidOption, Unsupported
+from .process import RunningProcess
 from .receiver import Receiver
 
 #: Maximum number of columns and of rows: struct winsize and NAWS (RFC 1073) have 16 bits for each.
@@ -68,6 +69,8 @@ class Channel(ABC):
     security_warning: str | None = None
     #: The exit status of the remote process after its end, if the protocol transfers it.
     exit_status: ExitStatus | None = None
+    #: Local processes of the terminal that continue after the end of its program, and after `close`.
+    left_running: tuple[RunningProcess, ...] = ()
 
     @abstractmethod
     async def open(self, receiver: Receiver) -> None:

@@ -19,7 +19,7 @@ from typing import Self
 from .caller import absolute_path, current_caller, environment, is_directory, umask
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
-from .process import set_window_size, start_process
+from .process import processes_of_session, set_window_size, start_process
 from .receiver import Receiver
 
 #: Reads per callback: more would delay other sessions, fewer would slow down a fast producer.
@@ -28,6 +28,11 @@ READS_PER_CALLBACK = 8
 _TIOCGSID = 0x5429
 #: Grace period between SIGHUP and SIGKILL, seconds.
 HANGUP_GRACE_S = 2.0
+#: After the program's end its terminal takes no more output; what is on its way arrives within this time (seconds).
+LAST_OUTPUT_S = 0.25
+#: How long processes may take to end after the program, and how often they are looked for (seconds).
+LEFT_GRACE_S = 0.5
+LEFT_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class LocalChannel(Channel):
         self._writable.set()
         self._exited = asyncio.Event()
         self._output_ended = False
+        self._received = 0
 
     @classmethod
     def adopt(cls, master: int, pty: Pty) -> Self:
@@ -179,14 +185,28 @@ class LocalChannel(Channel):
 
     async def close(self, *, force: bool = False) -> None:
         self._end(ChannelClosed("the session was closed from this side"))
-        if not self.pid or self._exited.is_set():
+        if not self.pid:
             return
-        self._signal(signal.SIGKILL if force else signal.SIGHUP)
-        try:
-            await asyncio.wait_for(self._exited.wait(), HANGUP_GRACE_S)
-        except TimeoutError:
-            self._signal(signal.SIGKILL)
-            await self._exited.wait()
+        if not self._exited.is_set():
+            self._signal(signal.SIGKILL if force else signal.SIGHUP)
+            try:
+                await asyncio.wait_for(self._exited.wait(), HANGUP_GRACE_S)
+            except TimeoutError:
+                self._signal(signal.SIGKILL)
+                await self._exited.wait()
+        await self._end_processes(force)
+
+    async def _end_processes(self, force: bool) -> None:
+        """Wait for the processes that the program has left, and kill them with `force`."""
+        deadline = asyncio.get_running_loop().time() + LEFT_GRACE_S
+        while self.left_running and asyncio.get_running_loop().time() < deadline:
+            for process in self.left_running if force else ():
+                with contextlib.suppress(OSError):
+                    os.kill(process.pid, signal.SIGKILL)
+            await asyncio.sleep(LEFT_POLL_S)
+            left = {(process.pid, process.started) for process in self.left_running}
+            running = processes_of_session(self.pid)
+            self.left_running = tuple(process for process in running if (process.pid, process.started) in left)
 
     def _local_modes(self) -> int:
         """Return the local mode flags of termios(3), 0 after the end of the terminal."""
@@ -214,6 +234,7 @@ class LocalChannel(Channel):
             if not count:
                 self._finish(None)
                 return
+            self._received += count
             self._receiver.buffer_updated(count)
 
     def _finish(self, reason: ChannelError | None) -> None:
@@ -248,8 +269,18 @@ class LocalChannel(Channel):
             _, status = os.waitpid(self.pid, 0)
             self.exit_status = _exit_status(os.waitstatus_to_exitcode(status))
         self._exited.set()
-        if self._output_ended:  # otherwise unread output may remain, and `_finish` ends the channel
+        self.left_running = tuple(processes_of_session(self.pid))
+        if self._output_ended:  # otherwise unread output may remain
             self._end(_ended(self.exit_status))
+        else:
+            self._end_when_read(-1)
+
+    def _end_when_read(self, received: int) -> None:
+        """End the channel once no more output arrives: a process in the background may keep the terminal open (pty(7))."""
+        if self._reason is None and received == self._received:
+            self._end(_ended(self.exit_status))
+        elif self._reason is None:
+            asyncio.get_running_loop().call_later(LAST_OUTPUT_S, self._end_when_read, self._received)
 
     def _write_ready(self) -> None:
         asyncio.get_running_loop().remove_writer(self._master)

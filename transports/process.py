@@ -13,6 +13,7 @@ import struct
 import termios
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 #: termios IUTF8 (Linux): the line discipline erases whole UTF-8 characters. Python defines no name for it.
@@ -26,6 +27,28 @@ _ENV_START, _ENV_END = 47, 48
 
 #: RLIMIT_NOFILE before `raise_open_file_limit`.
 _original_file_limits: list[tuple[int, int]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProcess:
+    """A process. Its start, in clock ticks since boot, distinguishes it from a later one with the same pid (proc(5))."""
+
+    pid: int
+    started: int
+    command: str
+
+
+def processes_of_session(leader: int) -> list[RunningProcess]:
+    """Return the processes of a POSIX session, without its leader and those that have ended."""
+    found = []
+    for entry in os.scandir("/proc"):
+        pid = int(entry.name) if entry.name.isdigit() else leader
+        with suppress(OSError):
+            if pid != leader and os.getsid(pid) == leader:  # much cheaper than a read of each process's files
+                fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+                found += [RunningProcess(pid, int(fields[19]), command)] if fields[0] not in "ZX" else []
+    return found
 
 
 def start_process(

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from .errors import ErrorCode, PtyctlError
 from .io import DEFAULT_WAIT_MS
 from .model import MAX_REPLY_BYTES, Addressed, Reply, RequestPart, SystemText, Text
-from .session import Dimension, check_size
+from .session import Dimension, LeftProcess, State, check_size
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
 ExpectType = Literal["substring", "regex", "prompt"]
@@ -245,7 +245,7 @@ class PtyReply(PtyReplyBase):
     waiting_for_input: bool | None = None
     cursor: int | None = None
     mode: str | None = None
-    state: Literal["opening"] | None = None
+    state: State | None = None
     active_session_id: str | None = None
     active_block_id: str | None = None
     shell_id: str | None = None
@@ -254,6 +254,7 @@ class PtyReply(PtyReplyBase):
     cols: int | None = None
     rows: int | None = None
     screen: str | None = None
+    left_running: list[LeftProcess] | None = None
     lock_holder: str | None = None
     resume_cursor: int | None = None
 

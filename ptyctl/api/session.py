@@ -199,10 +199,18 @@ class SessionRequest(Request):
             raise ValueError("acquire_lock needs task_id")
 
 
+class LeftProcess(Reply):
+    """A process that continues after the close of its terminal."""
+
+    pid: int
+    command: str
+
+
 class SessionEntry(Reply):
     """One session in the reply of `list`. Times are epoch ms, sizes are bytes.
 
     Attributes:
+        mode: None once the program has ended.
         alarm: why the session's files cannot be written.
     """
 
@@ -218,7 +226,7 @@ class SessionEntry(Reply):
     client_id: str | None = None
     platform: str | None = None
     state: State
-    mode: Mode
+    mode: Mode | None = None
     pty: PtyOptions | None = None
     lock_holder: str | None = None
     lock_expires_at: int | None = None
@@ -271,6 +279,7 @@ class SessionReply(Reply):
     observers: list[str] | None = None
     queue: list[str] | None = None
     exit_code: int | None = None
+    left_running: list[LeftProcess] | None = None
 
 
 class ActionReply(Reply):
@@ -294,9 +303,14 @@ class ListReply(ActionReply):
 
 
 class CloseReply(ActionReply):
-    """Reply of `close`."""
+    """Reply of `close`.
+
+    Attributes:
+        left_running: local processes that continue, such as background jobs.
+    """
 
     session_id: str
+    left_running: list[LeftProcess] | None = None
 
 
 class LockReply(ActionReply):
@@ -339,13 +353,14 @@ class StatusReply(LockStateReply):
     """Reply of `status`.
 
     Attributes:
+        mode: None once the program has ended.
         observers: tasks that have read within the last minute.
         queue: tasks that wait for the lock, in order.
         exit_code: exit code of the session's program, once it has ended and the protocol transfers it.
     """
 
     state: State
-    mode: Mode
+    mode: Mode | None = None
     observers: list[str]
     queue: list[str]
     exit_code: int | None = None

@@ -93,6 +93,8 @@ def close_session(name: str, *, force: bool, task: str | None, as_json: bool) ->
         print_json(reply)
     else:
         print(f"closed: {reply['session_id']}")
+        for process in reply.get("left_running", ()):
+            print(f"still running: {process['pid']} {process['command']}")
 
 
 @contextmanager

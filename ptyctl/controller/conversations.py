@@ -208,8 +208,7 @@ def _resize(session: Session, request: pty.PtyResize) -> PtyReply:
 
 
 async def _close(session: Session, request: pty.PtyClose) -> PtyReply:
-    await termination.close(session, request.force, request.task_id)
-    return PtyReply()
+    return PtyReply(left_running=await termination.close(session, request.force, request.task_id))
 
 
 @asynccontextmanager

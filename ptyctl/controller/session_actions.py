@@ -67,8 +67,8 @@ class SessionActions:
 
     async def _close(self, request: SessionRequest) -> SessionReply:
         session = await self._registry.find(request.session_id, hold=True)
-        await termination.close(session, bool(request.force), request.task_id)
-        return _reply(session, request)
+        left = await termination.close(session, bool(request.force), request.task_id)
+        return _reply(session, request).model_copy(update={"left_running": left})
 
     async def _list(self, request: SessionRequest) -> SessionReply:
         return SessionReply(
@@ -80,7 +80,7 @@ class SessionActions:
             raise failure
         session = await self._registry.find_live(request.session_id)
         reply = _lock_reply(session, request, session.lease())
-        reply.state, reply.mode, reply.observers = self._registry.state(session), session.runs.mode, session.observers()
+        reply.state, reply.mode, reply.observers = self._registry.state(session), session.mode, session.observers()
         reply.exit_code = session.terminal.exit_code()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
         if session.reconnect is not None:

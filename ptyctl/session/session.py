@@ -15,7 +15,7 @@ from ptyctl.api.session import Expect, Pace, SessionEntry
 from ptyctl.core.lease import Lease, Leases
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import WidthHistory
-from ptyctl.core.states import SessionState, StateEvent, next_state
+from ptyctl.core.states import SessionState, StateEvent, TerminalMode, next_state
 from ptyctl.platforms import DeviceProfile, Platform, common
 from ptyctl.session.device.login import NO_CREDENTIALS, LoginCredentials
 from ptyctl.session.io.channel_errors import from_channel
@@ -386,6 +386,11 @@ class Session:
         if (self.cols, self.rows) != first and self.open_channel().pty_enabled:
             self.resize(self.cols, self.rows)
 
+    @property
+    def mode(self) -> TerminalMode | None:
+        """The terminal's mode; None once its program has ended."""
+        return None if self.state in ("eof", "lost", "closed") else self.runs.mode
+
     # Users and the lock
 
     def lease(self) -> Lease | None:
@@ -556,7 +561,7 @@ class Session:
             client_id=spec.client_id,
             platform=spec.platform,
             state=self.state,
-            mode=self.runs.mode,
+            mode=self.mode,
             pty=spec.pty.model_copy(update={"cols": self.cols, "rows": self.rows}),
             lock_holder=lease.holder if lease else None,
             lock_expires_at=epoch_ms(lease.expires_at) if lease else None,

@@ -44,6 +44,8 @@ async def test_ended_shell_is_restarted_at_next_command(pty: Pty) -> None:
     begun = await pty.good("pty_exec_block", cmd="printf 'in the line'; exit 3")
     await pty.good("pty_wait_for", match_type="eof", from_cursor=0, timeout_ms=PATIENCE_MS)
     assert (await pty.block(begun["block_id"]))["status"] == "completed"
+    status = await pty.good("pty_status")
+    assert (status["state"], status.get("mode")) == ("eof", None)
     before = await pty.end()
     again = await pty.good("pty_exec_block", cmd="echo ${x-gone}")
     assert again["resume_cursor"] > before

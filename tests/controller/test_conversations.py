@@ -168,7 +168,7 @@ async def test_failed_step_shows_the_screen(pty: Pty) -> None:
 async def test_answer_is_not_typed_after_program_end(pty: Pty) -> None:
     steps = [{"expect": "password", "send": "echo INTO-THE-SHELL\n"}]
     reply = await pty.refused(
-        "eof", "pty_exec_interactive_expect", "steps[0]", cmd="(exit 4)", steps=steps, timeout_ms=PATIENCE_MS
+        "not_found", "pty_exec_interactive_expect", "steps[0]", cmd="(exit 4)", steps=steps, timeout_ms=PATIENCE_MS
     )
     assert (reply["exit_reason"], reply["exit_code"]) == ("prompt", 4)
     assert (await pty.run("echo next"))["text"] == "next\n"

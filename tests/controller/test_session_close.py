@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,34 @@ async def test_close_kills_program_that_ignores_sighup(open_session: Open) -> No
     await handle.close(force=True)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("command", ["sleep 1000 & disown; exit 3", "sleep 1000 & kill -9 $$"])
+async def test_ended_shell_is_noticed_although_a_background_job_has_its_terminal(bash: SessionHandle, command: str) -> None:
+    """The job would keep the terminal open for much longer than the call waits."""
+    reply = await bash.exec(command, timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.exit_code) == ("eof", 3 if "exit" in command else 137)
+    assert ((await bash.status()).state, (await bash.status()).mode) == ("eof", None)
+    left = (await bash.close()).left_running
+    assert left is not None
+    assert [process.command for process in left] == ["sleep 1000"]
+    os.kill(left[0].pid, signal.SIGKILL)
+
+
+async def test_close_reports_processes_that_continue(bash: SessionHandle) -> None:
+    await bash.exec("nohup sleep 1000 >/dev/null 2>&1 & (trap '' HUP; exec sleep 2000) &", timeout_ms=PATIENCE_MS)
+    left = (await bash.close()).left_running
+    assert left is not None
+    assert {process.command for process in left} == {"sleep 1000", "sleep 2000"}
+    for process in left:
+        os.kill(process.pid, signal.SIGKILL)
+
+
+async def test_close_with_force_ends_all_processes(bash: SessionHandle) -> None:
+    pid = int((await bash.exec("nohup sleep 1000 >/dev/null 2>&1 & echo $!", timeout_ms=PATIENCE_MS)).stdout.split()[-1])
+    assert (await bash.close(force=True)).left_running is None
+    file = Path(f"/proc/{pid}/cmdline")
+    assert not (file.exists() and file.read_bytes())  # a zombie has no arguments
 
 
 async def test_concurrent_closes_wait_for_the_same_end(open_session: Open) -> None:

@@ -135,7 +135,7 @@ class _Dialogue:
         return self._reply.model_copy(
             update={
                 "ok": False,
-                "error": "timeout" if reason == "step_timeout" else "eof",
+                "error": {"step_timeout": "timeout", "eof": "eof"}.get(reason, "not_found"),  # otherwise the shell lives
                 "message": f"steps[{number}] waited for {step.expect or 'the prompt'!r}: {why}; screen has its output",
                 "hint": hint or None,
                 "exit_reason": reason,

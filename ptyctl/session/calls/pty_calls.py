@@ -165,9 +165,10 @@ def read_spool(session: Session, request: PtyReadSpool) -> PtyReply:
 
 
 def status(session: Session) -> PtyReply:
-    """Return the terminal's mode and current block."""
-    run, mode = session.runs.current, session.runs.mode
+    """Return the terminal's state, mode and current block."""
+    run, mode = session.runs.current, session.mode
     return PtyReply(
+        state=session.state,
         mode=mode,
         active_session_id=session.session_id if mode == "interactive" else None,
         active_block_id=run.block_id if run is not None else None,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.pty import PtyReply
+from ptyctl.api.session import LeftProcess
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 
@@ -64,8 +65,10 @@ def check_may_end(session: Session, task_id: str | None) -> None:
     session.leases.check(task_id, required=False, now=asyncio.get_running_loop().time())
 
 
-async def close(session: Session, force: bool, task_id: str | None) -> None:
-    """Close the session; with `force` despite another task's lock, and without a grace period for programs.
+async def close(session: Session, force: bool, task_id: str | None) -> list[LeftProcess] | None:
+    """Close the session; with `force` despite another task's lock, and with all its processes.
+
+    Returns the local processes that continue, None if there are none.
 
     Raises:
         PtyctlError: LOCKED.
@@ -73,6 +76,8 @@ async def close(session: Session, force: bool, task_id: str | None) -> None:
     if session.state != "closed" and not force:
         check_may_end(session, task_id)
     await session.close(force=force, why="on request" if task_id is None else f"by {task_id}")
+    left = session.channel.left_running if session.channel is not None else ()
+    return [LeftProcess(pid=process.pid, command=process.command) for process in left] or None
 
 
 async def restart(session: Session, connect: Callable[[Session], Awaitable[None]], event: str, why: str) -> int:

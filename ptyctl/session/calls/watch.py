@@ -70,7 +70,7 @@ class _Watcher:
 
     def _current_state(self) -> tuple[object, ...]:
         session = self._session
-        return session.cols, session.rows, session.state, session.runs.mode, session.lease()
+        return session.cols, session.rows, session.state, session.mode, session.lease()
 
     def _terminal(self) -> dict[str, Any]:
         session, lease = self._session, self._session.lease()
@@ -78,7 +78,7 @@ class _Watcher:
             "cols": session.cols,
             "rows": session.rows,
             "state": session.state,
-            "mode": session.runs.mode,
+            "mode": session.mode,
             "lock_holder": lease.holder if lease else None,
             "lock_expires_at": epoch_ms(lease.expires_at) if lease else None,
         }
