@@ -14,6 +14,7 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.errors import NextStep
 from ptyctl.cli.app import app
 from ptyctl.cli.errors import EXIT_BROKEN_PIPE, EXIT_FAILED, report_error
+from ptyctl.daemon.control import start as start_daemon
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
 
@@ -169,6 +170,7 @@ def test_broken_pipe_exits_with_141_and_no_message(runtime_dir: RuntimeDir, argu
 @pytest.mark.parametrize("command", ["open local -- cat", "sessions", "mcp"])
 def test_closed_standard_files_are_tolerated(runtime_dir: RuntimeDir, command: str, closed: str) -> None:
     """Some service managers start programs without standard files."""
+    start_daemon(runtime_dir)
     program = f"exec {sys.executable} -c 'from ptyctl.cli import main; main()' {command} {closed}"
     done = subprocess.run(["sh", "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0

@@ -135,9 +135,9 @@ async def test_vim_edit_takes_two_calls(bash: SessionHandle, tmp_path: Path) -> 
     path.write_text("first\nsecond\nthird\n")
     await bash.exec("true")
     shown = await write(bash, data=f"{vim} --clean {path}\n", mode="screen", until_regex=r"(?m)^third\n~$", **WAIT)
-    assert (shown.action, shown.alt_screen, (shown.rows or [])[0]) == ("write", True, "first")
-    shown = await write(bash, data="jcwchanged\x1b:wq\n", mode="screen", until_regex=r"\$ $|\$$", **WAIT)
-    assert not shown.alt_screen
+    assert (shown.action, shown.matched, shown.alt_screen, (shown.rows or [])[0]) == ("write", True, True, "first")
+    shown = await write(bash, data="jcwchanged\x1b:wq\n", mode="screen", until_regex=r"(?m)[$#] ?$", **WAIT)
+    assert (shown.matched, shown.alt_screen) == (True, False)
     assert path.read_text() == "first\nchanged\nthird\n"
 
 

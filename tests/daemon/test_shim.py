@@ -18,6 +18,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOC
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from fixtures.daemons import daemon_pid, end_daemon
+from ptyctl.daemon.connection import connect
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.daemon.shim import _error_reply
 from tests.session.scripted_session import wait_until
@@ -26,6 +27,12 @@ PATIENCE_S = 60
 ERAS = ["legacy", "auto"]
 BASH = ["bash", "--norc", "--noprofile"]
 SHIM = ["-c", "from ptyctl.cli import main; main()", "mcp"]
+
+
+@pytest.fixture(autouse=True)
+def _running_daemon(runtime_dir: RuntimeDir) -> None:
+    """Start the daemon here, where it is forked from a template. A shim starts the next ones as new interpreters."""
+    connect(runtime_dir).close()
 
 
 @asynccontextmanager
@@ -55,6 +62,7 @@ async def test_two_clients_share_one_session(runtime_dir: RuntimeDir, mode: str)
 
 
 async def test_twenty_concurrent_shims_share_one_daemon(runtime_dir: RuntimeDir) -> None:
+    end_daemon(runtime_dir)  # one of the shims is to start it
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(client()) for _ in range(4)]
         shims = await asyncio.gather(*(_shim() for _ in range(16)))
