@@ -1,4 +1,9 @@
-"""Pattern matching on the spool with RE2, which takes linear time for every pattern: no caller can stall the others."""
+"""Pattern matching on the spool with RE2.
+
+RE2 takes linear time for every pattern, but the constant is the size of the pattern's program: a text of n bytes takes up to
+n times `program_size` steps of about 10 ns. A search of more than LOOP_STEPS runs outside the event loop
+(`session/io/pattern_search.py`), as a `TimedPattern`.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +16,30 @@ from typing import Any
 
 import re2
 
-from ptyctl.api.errors import invalid
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 
 from .spool import FindHidden, HiddenRanges, SpoolWindow, nothing_hidden
 
 #: Matches up to this size are found however the output is split; a failed search re-reads at most this much.
 MATCH_LIMIT_BYTES = 64 * 1024
+#: Text before the searched part that is kept: its last visible character, after the lines of prompt marks.
+_CONTEXT_BYTES = 64 * 1024
 #: RE2 searches for literals up to this size.
 _SHORT_LITERAL_BYTES = 256
+_SHORT_LITERAL = re.compile(rb"(?:[^\\.+*?()|\[\]{}^$]|\\[^0-9A-Za-z]){1,%d}" % _SHORT_LITERAL_BYTES)
+#: Largest number of steps of a search in the event loop: at most 20 ms.
+LOOP_STEPS = 1_000_000
+#: Memory of a program of about 5,400 instructions, the largest that is accepted. Its states may take the default of RE2.
+_PROGRAM_BYTES = 512 * 1024
+#: Number of steps after which a search outside the event loop looks at the time, and the sizes of its slices.
+_SLICE_STEPS = 100_000_000
+_SLICE_BYTES = (MATCH_LIMIT_BYTES, 4 * 1024 * 1024)
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # otherwise RE2 writes to stderr
+_PROGRAM_OPTIONS = re2.Options()
+_PROGRAM_OPTIONS.log_errors = False
+_PROGRAM_OPTIONS.max_mem = _PROGRAM_BYTES
+_TOO_LARGE = "pattern too large"
 
 #: Syntax of other engines that RE2 does not support, by its start.
 _UNSUPPORTED = {
@@ -35,18 +54,27 @@ _UNSUPPORTED = {
 }
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def compile_pattern(pattern: str, field: str) -> Any:
     """Compile an RE2 pattern for UTF-8 bytes: `$` is the end of the text, `(?m)` makes `^` and `$` match at lines.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT, naming the field and the fault.
+        PtyctlError: INVALID_ARGUMENT, naming the field and the fault; LIMIT_EXCEEDED for a pattern whose program is too large.
     """
+    encoded = pattern.encode("utf-8", "surrogatepass")
     try:
-        return re2.compile(pattern.encode("utf-8", "surrogatepass"), _OPTIONS)
+        re2.compile(encoded, _PROGRAM_OPTIONS)
+        return re2.compile(encoded, _OPTIONS)
     except re2.error as error:
         reason = error.args[0] if error.args else b"?"
         fault = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        if fault.startswith(_TOO_LARGE):
+            raise PtyctlError(
+                ErrorCode.LIMIT_EXCEEDED,
+                f"{field}: the pattern is too complex: its program takes more than {_PROGRAM_BYTES // 1024} KiB",
+                {"field": field},
+                hint="use smaller numbers of repetitions, such as .* instead of .{0,1000}",
+            ) from None
         unsupported = [name for begin, name in _UNSUPPORTED.items() if begin in pattern]
         if "invalid escape sequence: \\" in fault and fault[-1:].isdigit():
             unsupported = ["backreferences"]
@@ -98,14 +126,66 @@ class AnyPattern:
     def __init__(self, patterns: Sequence[Any]) -> None:
         self._patterns = patterns
 
-    def search(self, text: Any, begin: int = 0) -> AnyMatch | None:
+    @property
+    def program_size(self) -> int:
+        """The sum of the programs."""
+        return sum(map(program_size, self._patterns))
+
+    def search(self, text: Any, begin: int = 0, end: int | None = None) -> AnyMatch | None:
         """Return the leftmost match; of two at the same place, that of the earlier pattern."""
         best: AnyMatch | None = None
         for index, pattern in enumerate(self._patterns):
-            found = pattern.search(text, begin)
+            found = pattern.search(text, begin, len(text) if end is None else end)
             if found is not None and (best is None or found.start() < best.start()):
                 best = AnyMatch(found, index)
         return best
+
+
+def program_size(pattern: Any) -> int:
+    """Return the number of a pattern's instructions, the largest number of steps for each byte of a text; 1 for a literal."""
+    return pattern.program_size if isinstance(pattern, AnyPattern) else _program_size(pattern)
+
+
+@lru_cache(maxsize=128)
+def _program_size(pattern: Any) -> int:
+    literal = isinstance(pattern, re.Pattern) or _SHORT_LITERAL.fullmatch(pattern.pattern) is not None
+    return 1 if literal else int(pattern.programsize)
+
+
+class TimedPattern:
+    """A pattern that is searched in slices, and no longer than a number of seconds in all.
+
+    A match is found as in the whole text up to the size of a slice; see MATCH_LIMIT_BYTES.
+    """
+
+    def __init__(self, pattern: Any, clock: Callable[[], float], seconds: float) -> None:
+        self._pattern = pattern
+        self._clock = clock
+        self._seconds = seconds
+        self._deadline = clock() + seconds
+        self._slice = min(max(_SLICE_STEPS // program_size(pattern), _SLICE_BYTES[0]), _SLICE_BYTES[1])
+
+    def search(self, text: Any, begin: int = 0) -> Any:
+        """Return the leftmost match.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED if the time is over.
+        """
+        at, end = begin, len(text)
+        while True:
+            stop = min(end, at + self._slice)
+            found = self._pattern.search(text, max(begin, at - MATCH_LIMIT_BYTES), stop)
+            if found is not None and stop < end:  # it may be longer
+                found = self._pattern.search(text, found.start(), min(end, found.start() + MATCH_LIMIT_BYTES + self._slice))
+            if found is not None or stop == end:
+                return found
+            if self._clock() > self._deadline:
+                raise PtyctlError(
+                    ErrorCode.LIMIT_EXCEEDED,
+                    f"the search was stopped after {self._seconds:g} s of computing, with {end - stop} bytes left",
+                    hint="search less text, or use a simpler pattern: smaller numbers of repetitions, anchors, literal text",
+                )
+            at = stop
 
 
 class AnyMatch:
@@ -135,11 +215,22 @@ class Search:
     def __init__(self, pattern: Any, cursor: int, hidden: FindHidden = nothing_hidden) -> None:
         self.cursor = cursor
         self.scanned = cursor
-        self._pattern = pattern
+        self.pattern = pattern
         self._hidden = hidden
 
-    def search(self, window: SpoolWindow) -> MatchRange | None:
-        """Return the leftmost match in the window, or None."""
+    def steps(self, window: SpoolWindow) -> int:
+        """Return the largest number of steps that `search` may take."""
+        return (window.end - max(self._rescan_start(), window.start)) * program_size(self.pattern)
+
+    def unsearched(self, window: SpoolWindow) -> SpoolWindow:
+        """Return a copy of the part of a window that `search` examines."""
+        begin = max(self._rescan_start() - _CONTEXT_BYTES, window.start)
+        part = SpoolWindow(window.end - begin, begin)
+        part.append(window.read(begin, window.end))
+        return part
+
+    def search(self, window: SpoolWindow, pattern: Any = None) -> MatchRange | None:
+        """Return the leftmost match in the window, or None. `pattern` is the timed form of the pattern."""
         begin = max(self._rescan_start(), window.start)
         context = begin
         if begin > self.cursor:  # the bytes before decide on ^, \b and (?m)^, and a character must not be split
@@ -148,7 +239,7 @@ class Search:
         with window.view(context, window.end) as text:
             visible = HiddenRanges(text, context, self._hidden(context, window.end))
             self.scanned = window.end
-            found = self._pattern.search(visible.text, visible.position(begin))
+            found = (pattern or self.pattern).search(visible.text, visible.position(begin))
             if found is None:
                 return None
             end = visible.end_offset(found.end())

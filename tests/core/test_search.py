@@ -13,7 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptyctl.api.errors import PtyctlError
-from ptyctl.core.search import MATCH_LIMIT_BYTES, MatchRange, Search, compile_all, compile_pattern, literal_pattern
+from ptyctl.core.search import (
+    MATCH_LIMIT_BYTES,
+    MatchRange,
+    Search,
+    TimedPattern,
+    compile_all,
+    compile_pattern,
+    literal_pattern,
+    program_size,
+)
 from ptyctl.core.spool import SpoolWindow
 
 
@@ -205,3 +214,22 @@ def test_short_literal_in_growing_text_costs_at_most_twice_one_search() -> None:
         assert found == MatchRange(len(text) - 9, len(text))
         ratios.append(spent / once)
     assert min(ratios) < 2
+
+
+@given(
+    st.text("ab\n", max_size=60), st.sampled_from([r"a+b", r"(?m)^b.*$", r"\bab\b", r"(?s)a.{0,5}b$", r"b\z", ""]), st.data()
+)
+def test_search_in_slices_finds_the_match_of_the_whole_text(text: str, pattern: str, data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, len(text)))
+    compiled, content = compile_pattern(pattern, "pattern"), text.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ptyctl.core.search._SLICE_BYTES", (7, 7))
+        patch.setattr("ptyctl.core.search.MATCH_LIMIT_BYTES", 60)
+        found = TimedPattern(compiled, lambda: 0.0, 1.0).search(content, begin)
+    expected = compiled.search(content, begin)
+    assert (found and found.span()) == (expected and expected.span())
+
+
+def test_program_size_grows_with_repetitions_and_is_one_for_a_literal() -> None:
+    assert [program_size(compile_pattern(pattern, "pattern")) for pattern in ("foo", r"foo\.bar")] == [1, 1]
+    assert program_size(compile_pattern("a[ab]{100}z", "pattern")) > 100

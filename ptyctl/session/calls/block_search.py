@@ -6,10 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ptyctl.api.blocks import Block, BlocksReply, BlocksSearch, Hit
 from ptyctl.core.search import line_pattern, literal_pattern
+from ptyctl.session.io.pattern_search import LINE_STEPS, search_with
 from ptyctl.session.session import Session
 
 from .block_read import find_block, with_current_offsets
@@ -25,22 +27,23 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
     """Return the matching lines, each once, oldest or newest first. `^` and `$` match at lines; a match stays within its block.
 
     Raises:
-        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects; NOT_FOUND for an unknown block_id.
+        PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects; NOT_FOUND for an unknown block_id; LIMIT_EXCEEDED if the
+            search takes too long.
     """
     pattern = line_pattern(request.query, "query") if request.regex else literal_pattern(request.query)
     spool_end = session.stream.spool_end
     pieces = list(_pieces(_chosen(session, request), spool_end))
     found: list[_Line] = []
     for piece in reversed(pieces) if request.newest_first else pieces:
-        begin = piece[0].spool_begin
-        data = session.stream.read(begin, _end(piece[-1], spool_end))
-        for block in reversed(piece) if request.newest_first else piece:
-            text = data[block.spool_begin - begin : _end(block, spool_end) - begin]
-            found += _lines(pattern, text, block, request, request.limit + 1 - len(found))
-            if len(found) > request.limit:
-                last = found[request.limit - 1]
-                resume = last.begin if request.newest_first else last.end
-                return BlocksReply(hits=[line.hit for line in found[: request.limit]], truncated=True, resume_cursor=resume)
+        begin, end = piece[0].spool_begin, _end(piece[-1], spool_end)
+        blocks = [(block, block.spool_begin - begin, _end(block, spool_end) - begin) for block in piece]
+        limit = request.limit + 1 - len(found)
+        search = partial(_lines_of_piece, data=session.stream.read(begin, end), blocks=blocks, request=request, limit=limit)
+        found += await search_with(pattern, (end - begin) * LINE_STEPS, search)
+        if len(found) > request.limit:
+            last = found[request.limit - 1]
+            resume = last.begin if request.newest_first else last.end
+            return BlocksReply(hits=[line.hit for line in found[: request.limit]], truncated=True, resume_cursor=resume)
         await asyncio.sleep(0)
     return BlocksReply(hits=[line.hit for line in found], truncated=False)
 
@@ -83,6 +86,18 @@ def _pieces(blocks: list[Block], spool_end: int) -> Iterator[list[Block]]:
 
 def _end(block: Block, spool_end: int) -> int:
     return spool_end if block.spool_end is None else block.spool_end
+
+
+def _lines_of_piece(
+    pattern: Any, data: bytes, blocks: list[tuple[Block, int, int]], request: BlocksSearch, limit: int
+) -> list[_Line]:
+    """Return the first `limit` matching lines of blocks, each with its begin and end in `data`."""
+    found: list[_Line] = []
+    for block, begin, end in reversed(blocks) if request.newest_first else blocks:
+        found += _lines(pattern, data[begin:end], block, request, limit - len(found))
+        if len(found) >= limit:
+            break
+    return found
 
 
 def _lines(pattern: Any, text: bytes, block: Block, request: BlocksSearch, limit: int) -> list[_Line]:

@@ -10,7 +10,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.search import compile_pattern, line_pattern
-from ptyctl.platforms.device_profile import QUESTION
+from ptyctl.platforms.device_profile import QUESTION, DeviceProfile
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
 from ptyctl.session.runs.prompt_strategy import unanswered_line
@@ -20,6 +20,9 @@ from ptyctl.session.session import Session
 
 from .mode_change import change_mode, mode_at
 from .output_selection import select_output
+
+#: Error lines are searched for in the event loop in at most this much text.
+_SHORT_TEXT = 4096
 
 
 async def execute(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
@@ -69,17 +72,20 @@ class _RunWait:
     async def wait(self) -> DoneReason:
         """Return why the wait has ended: the run has, or one of the caller's conditions is true."""
         while self._run.result is None:
-            if (reason := self._check()) is not None:
+            reason = await self._check()
+            if reason is not None:
                 return reason
             await self._pause()
         return self._run.result.done_reason
 
-    def _check(self) -> DoneReason | None:
+    async def _check(self) -> DoneReason | None:
         run = self._run
         if self._conditions is not None and self._output_wait is None and run.spool_begin is not None:
             # the conditions apply to the output, not to the echo or the silence before it
             self._output_wait = OutputWait(self._stream, run.spool_begin, self._conditions)
-        end = None if self._output_wait is None else self._output_wait.check()
+        end = None if self._output_wait is None else await self._output_wait.check()
+        if run.result is not None:  # it ended during a long search
+            return run.result.done_reason
         if end == "matched" and self._output_wait is not None and self._output_wait.span is not None:
             return self._end_run("until_regex", self._output_wait.span.end)
         if end == "idle":
@@ -161,7 +167,7 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         exit_code_reason="it still runs" if result is None else result.exit_code_reason,
         done_reason=reason,
         prompt_detected=bool(result is not None and result.prompt_after) or reason == "prompt",
-        error_hints=run.profile.error_lines(output.text) if has_error_patterns else [],
+        error_hints=await _error_lines(run.profile, output.text) if has_error_patterns else [],
         timed_out=reason == "timeout",
         waiting_for_input=waiting,
         duration_ms=round((now - run.started) * 1000) if result is None else result.duration_ms,
@@ -177,3 +183,8 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         failed_lines=run.failed_lines or None,
         notices=session.take_notices(request.task_id),
     )
+
+
+async def _error_lines(profile: DeviceProfile, text: str) -> list[str]:
+    """Search a long text in a thread."""
+    return profile.error_lines(text) if len(text) <= _SHORT_TEXT else await asyncio.to_thread(profile.error_lines, text)

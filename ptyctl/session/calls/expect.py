@@ -12,8 +12,9 @@ from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.pty import MatchSpan, PromptExtra, PtyReply
 from ptyctl.core.marks import SENTINEL, read_sentinel
 from ptyctl.core.renderer import render_line
-from ptyctl.core.search import MATCH_LIMIT_BYTES, MatchRange, Search, compile_pattern, literal_pattern
+from ptyctl.core.search import LOOP_STEPS, MATCH_LIMIT_BYTES, MatchRange, Search, compile_pattern, literal_pattern
 from ptyctl.core.spool import UTF8_MAX_BYTES, SpoolWindow
+from ptyctl.session.io.pattern_search import find_next
 from ptyctl.session.session import Session
 
 #: Text that is no longer in the window is searched in pieces of this size, yielding to the event loop between them.
@@ -67,9 +68,14 @@ class ExpectWait:
         self._impossible = impossible
         self._search = Search(expected.pattern, cursor) if expected.pattern is not None else None
         self._match: MatchRange | None = None
+        self._searching = False  # in a thread
 
     async def run(self, timeout_s: float) -> MatchRange | None:
-        """Return the match, or None at the timeout or the end of the stream."""
+        """Return the match, or None at the timeout or the end of the stream.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED if the search takes too long.
+        """
         stream, loop = self._stream, asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         if self._search is not None:
@@ -78,6 +84,8 @@ class ExpectWait:
         try:
             while self._match is None:
                 over = stream.ended is not None or self._impossible() or loop.time() >= deadline
+                if self._is_long_search():
+                    self._matched(await self._search_long())
                 self._check()
                 if over or self._match is not None:
                     break
@@ -88,8 +96,20 @@ class ExpectWait:
         return self._match
 
     def _check(self) -> None:
-        if self._match is None:
+        if self._match is None and not self._searching and not self._is_long_search():
             self._matched(self._find())
+
+    def _is_long_search(self) -> bool:
+        """Return whether the next search would stall the event loop. The answer to its match may follow later output."""
+        return self._search is not None and self._search.steps(self._stream.window) > LOOP_STEPS
+
+    async def _search_long(self) -> MatchRange | None:
+        assert self._search is not None
+        self._searching = True
+        try:
+            return await find_next(self._search, self._stream.searchable_window())
+        finally:
+            self._searching = False
 
     def _find(self) -> MatchRange | None:
         stream = self._stream
@@ -116,7 +136,7 @@ class ExpectWait:
             end = min(search.scanned + _PIECE_BYTES, stream.spool_end)
             piece = SpoolWindow(end - begin, begin)
             piece.append(stream.read(begin, end))
-            match = search.search(piece)
+            match = await find_next(search, piece)
             if match is not None:
                 return match
             await asyncio.sleep(0)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from ptyctl.api.exec import ExecRequest
 from ptyctl.core.renderer import render_line
 from ptyctl.core.search import line_pattern
 from ptyctl.core.spool import whole_characters
 from ptyctl.session.io.output_stream import LINE_BYTES, OutputStream
+from ptyctl.session.io.pattern_search import LINE_STEPS, search_with
 from ptyctl.session.runs.run import Run
 
 from .read import parse_cursor
@@ -107,14 +110,8 @@ class _Lines:
                 break
             if at + len(piece) < self._end:
                 piece = piece[: piece.rfind(b"\n") + 1] or piece
-            position = 0
-            while (found := pattern.search(piece, position)) is not None and found.start() < len(piece):
-                first = piece.rfind(b"\n", 0, found.start()) + 1
-                newline = piece.find(b"\n", found.start())
-                position = len(piece) if newline < 0 else newline + 1
-                self._add(at + first, at + position)
-                if position >= len(piece):
-                    break
+            for first, last in await search_with(pattern, len(piece) * LINE_STEPS, partial(_matching_lines, piece)):
+                self._add(at + first, at + last)
             at += len(piece)
             await asyncio.sleep(0)
 
@@ -167,3 +164,13 @@ class _Lines:
             newline = after.find(b"\n", at)
             at = len(after) if newline < 0 else newline + 1
         return end + at
+
+
+def _matching_lines(text: bytes, pattern: Any) -> list[tuple[int, int]]:
+    """Return where the matching lines begin and end."""
+    lines, position = [], 0
+    while position < len(text) and (found := pattern.search(text, position)) is not None and found.start() < len(text):
+        newline = text.find(b"\n", found.start())
+        position = len(text) if newline < 0 else newline + 1
+        lines.append((text.rfind(b"\n", 0, found.start()) + 1, position))
+    return lines

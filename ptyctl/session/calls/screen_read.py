@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from operator import methodcaller
 
 from ptyctl.api.controller import Progress
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.core.search import AnyMatch
 from ptyctl.session.io.output_wait import WaitConditions, WaitEnd, WaitProgress
+from ptyctl.session.io.pattern_search import search_with
 from ptyctl.session.screen.screen import ScreenState
 from ptyctl.session.session import Session
 
@@ -74,7 +76,8 @@ async def wait_for_screen(
         if seen is not None and screen != seen:
             still_since = loop.time()
         if until.pattern is not None and answered and screen != seen:
-            found = until.pattern.search("\n".join(screen.rows).encode())
+            text = "\n".join(screen.rows).encode()
+            found = await search_with(until.pattern, len(text), methodcaller("search", text))
             if found is not None:
                 return "matched", state, found.index if isinstance(found, AnyMatch) else 0
         if ended:

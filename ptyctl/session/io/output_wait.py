@@ -10,6 +10,7 @@ from ptyctl.api.controller import Progress
 from ptyctl.core.search import MatchRange, Search
 
 from .output_stream import OutputStream
+from .pattern_search import find_next
 
 #: Interval of progress reports to a waiting caller (seconds).
 PROGRESS_S = 1.0
@@ -77,19 +78,23 @@ class OutputWait:
         self._started = asyncio.get_running_loop().time()
 
     async def run(self, progress: WaitProgress) -> WaitEnd:
-        """Wait until a condition is true; output that is already there counts."""
-        while (end := self.check()) is None:
+        """Wait until a condition is true; output that is already there counts. Raises as `check`."""
+        while (end := await self.check()) is None:
             await self._pause(progress.due())
             progress.report()
         return end
 
-    def check(self) -> WaitEnd | None:
-        """Return which condition is true now, or None. A match takes precedence over what happened at the same time."""
+    async def check(self) -> WaitEnd | None:
+        """Return which condition is true now, or None. A match takes precedence over what happened at the same time.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED if the search takes too long.
+        """
         end = self._other_condition()
         full_at = self._conditions.full_at
         search = self._search or self._begin_search()
         if search is not None and search.scanned < self._stream.spool_end:
-            self.span = search.search(self._stream.searchable_window())
+            self.span = await find_next(search, self._stream.searchable_window())
             if self.span is not None and (full_at is None or self.span.end <= full_at):
                 return "matched"
         return end

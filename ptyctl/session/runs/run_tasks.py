@@ -13,6 +13,7 @@ from ptyctl.api.exec import ExecRequest
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.search import Search, compile_pattern
 from ptyctl.session.io.gate import SYSTEM, Writer
+from ptyctl.session.io.pattern_search import find_next
 from ptyctl.session.io.terminal_state import TerminalState
 
 from .run import Run
@@ -54,7 +55,10 @@ async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState) -> Non
         await stream.wait()
     search = Search(pattern, run.spool_begin)
     while True:
-        found = search.search(stream.window)
+        try:
+            found = await find_next(search, stream.window)
+        except PtyctlError:
+            return  # the search takes too long: as below
         if found is None or found.start == found.end:
             await stream.wait(coalesce=True)
             continue

@@ -1,0 +1,89 @@
+"""Patterns that take long: other sessions continue, and the call is refused or ends with LIMIT_EXCEEDED."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.blocks import BlocksSearch
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.session.calls.block_search import blocks_search
+from ptyctl.session.session import Session
+from tests.session.scripted_session import connect_session, read_from, run_command
+
+#: Text and a pattern for which RE2's cache of states is of no use: each byte is a new state.
+HOSTILE_TEXT = b"abb\nab\nbaaba\nb" * 20_000
+HOSTILE_PATTERN = r"(?s)a[ab\n]{200}z"
+
+
+@pytest.fixture
+async def session(tmp_path: Path) -> Session:
+    channel = MemoryChannel()
+    session = await connect_session(tmp_path / "hostile", channel)
+    channel.feed(HOSTILE_TEXT)
+    return session
+
+
+@pytest.fixture
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptyctl.session.io.pattern_search.SEARCH_S", 0)
+
+
+async def test_other_reads_return_while_a_hostile_pattern_is_searched(session: Session, tmp_path: Path) -> None:
+    other = await connect_session(tmp_path / "other", MemoryChannel())
+    hostile = asyncio.create_task(read_from(session.stream, cursor="0", until_regex=HOSTILE_PATTERN))
+    await asyncio.sleep(0)
+    for _ in range(10):
+        await read_from(other.stream, cursor="0")
+    assert not hostile.done()
+    reply = await hostile
+    assert (reply.matched, reply.timed_out) == (False, True)
+
+
+@pytest.mark.usefixtures("no_time")
+async def test_search_of_a_hostile_pattern_ends_with_limit_exceeded(session: Session) -> None:
+    with pytest.raises(PtyctlError, match="stopped after") as caught:
+        await read_from(session.stream, cursor="0", until_regex=HOSTILE_PATTERN)
+    assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+    assert "simpler pattern" in str(caught.value.hint)
+
+
+async def test_pattern_with_a_large_program_is_refused_at_once(session: Session) -> None:
+    with pytest.raises(PtyctlError, match="until_regex: the pattern is too complex") as caught:
+        await read_from(session.stream, cursor="0", until_regex=r"(?s)(\w+[\s\S]{0,80}){1,10}zzz")
+    assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+    assert "repetitions" in str(caught.value.hint)
+
+
+@pytest.fixture
+async def command(tmp_path: Path) -> Session:
+    """A session on a device that printed the hostile text for a command."""
+
+    def answer(data: bytes) -> bytes:
+        return data.replace(b"\r", b"\r\n") + (HOSTILE_TEXT + b"\r\n" if b"show" in data else b"") + b"sw1#"
+
+    channel = MemoryChannel(answer)
+    session = await connect_session(tmp_path / "device", channel, platform="cisco_ios")
+    channel.feed(b"sw1#")
+    return session
+
+
+@pytest.mark.usefixtures("no_time")
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda session: blocks_search(session, BlocksSearch.of({"session_id": "s", "query": HOSTILE_PATTERN, "regex": True})),
+        lambda session: run_command(session, "show b", grep=HOSTILE_PATTERN),
+    ],
+    ids=["blocks_search", "grep"],
+)
+async def test_search_of_blocks_ends_with_limit_exceeded(command: Session, search: Callable[[Session], Any]) -> None:
+    await run_command(command, "show a", max_output_bytes=1000)
+    with pytest.raises(PtyctlError) as caught:
+        await search(command)
+    assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
