@@ -44,6 +44,8 @@ from .usage import Usage
 
 #: A stored lease that expires within this time is written again at the next heartbeat, before the heartbeat returns (seconds).
 LEASE_MARGIN_S = 5.0
+#: Each of blocks.jsonl, events.jsonl and input.jsonl takes at most this part of the session's quota.
+LOG_SHARE = 16
 
 Event = TypeVar("Event")
 
@@ -117,6 +119,7 @@ class Session:
     ) -> None:
         """Create the session. `recovered` is what recovery found in the folder; `restore` then applies its meta.json."""
         transcript = recovered or new_folder(folder, limits.quota_bytes)
+        log_bytes = limits.quota_bytes // LOG_SHARE
         self.session_id = session_id
         self.spec = spec
         self.state: SessionState = "opening"
@@ -140,7 +143,7 @@ class Session:
         self._closing: asyncio.Future[None] | None = None
         self.stream = OutputStream(folder, limits.window_bytes, limits.quota_bytes, transcript)
         self.stream.widths = WidthHistory(spec.pty.cols, transcript.resizes)
-        self.input_log = InputLog(folder)
+        self.input_log = InputLog(folder, log_bytes)
         self.gate = Gate(
             self.leases,
             self.open_channel,
@@ -152,8 +155,8 @@ class Session:
             on_secret=self.stream.mask_typed,
         )
         conversation_id = spec.conversation_id or session_id
-        self.events = Events(folder, self.stream, session_id, conversation_id, self.signal, transcript.event_log)
-        self.blocks = Blocks(session_id, folder, self.stream, transcript.blocks)
+        self.events = Events(folder, self.stream, session_id, conversation_id, self.signal, transcript.event_log, log_bytes)
+        self.blocks = Blocks(session_id, folder, self.stream, transcript.blocks, log_bytes)
         self.events.catch_up(self.blocks.all())
         self.display = Display(
             folder,
@@ -533,6 +536,8 @@ class Session:
             return f"alarm: {self.stream.folder} cannot be written ({why}): no lock is granted, and output may not be stored"
         if not os.access(self.stream.folder, os.W_OK):
             return f"alarm: {self.stream.folder} was removed or is read-only: the session is no longer stored"
+        if not (self.blocks.growing and self.events.growing and self.input_log.growing):
+            return "alarm: the disk or the session's quota is full: new commands, events or input are not stored"
         return None
 
     def take_notices(self, task_id: str | None) -> list[str] | None:

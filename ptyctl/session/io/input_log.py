@@ -18,8 +18,9 @@ class InputLog:
     A secret is recorded with its length only.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._file = AppendFile(folder / "input.jsonl")
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        """Open the file; `max_bytes` is its largest size."""
+        self._file = AppendFile(folder / "input.jsonl", max_bytes)
 
     def record(self, writer: Writer, data: bytes, secret: bool) -> None:
         """Write a row for bytes that the channel took."""
@@ -37,6 +38,11 @@ class InputLog:
                 row["data_b64"] = base64.b64encode(data).decode()
         self._file.append(json_line(row))
         self._file.flush()  # input cannot be rebuilt from any other file
+
+    @property
+    def growing(self) -> bool:
+        """Whether new input is stored."""
+        return self._file.growing
 
     def close(self) -> None:
         """Close the file."""

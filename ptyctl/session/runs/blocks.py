@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import deque
 from pathlib import Path
 
 from ptyctl.api.blocks import Block, BlockStatus
@@ -18,6 +19,8 @@ from ptyctl.session.transcript.block_recovery import has_output, output_size, wr
 
 from .run import Run
 
+#: Number of blocks in memory as objects (about 3.6 KB each). Older ones are in memory as rows, or dropped if not on disk.
+RECENT_BLOCKS = 16_384
 #: Larger outputs are written in a thread.
 _THREAD_BYTES = 1 << 20
 
@@ -25,16 +28,25 @@ _THREAD_BYTES = 1 << 20
 class Blocks:
     """All blocks of a session, oldest first."""
 
-    def __init__(self, session_id: str, folder: Path, stream: OutputStream, rows: list[Block]) -> None:
-        """`rows` are the rows of an earlier process."""
+    def __init__(self, session_id: str, folder: Path, stream: OutputStream, rows: list[Block], max_bytes: int) -> None:
+        """Open the file. `rows` are the rows of an earlier process; `max_bytes` is the largest size of blocks.jsonl."""
         self._session_id = session_id
         self._output_folder = folder / "blocks"
         self._stream = stream
-        self._file = AppendFile(folder / "blocks.jsonl")
-        self._blocks: dict[str, Block] = {block.block_id: block for block in rows}
-        self._rows: list[str] = [block.block_id for block in rows]
+        self._file = AppendFile(folder / "blocks.jsonl", max_bytes)
+        self._blocks: dict[str, Block | bytes] = {}
+        self._recent: deque[str] = deque()
+        self._last_seq = 0
+        self._rows: list[str] = []
+        for block in rows:
+            self._add(block)
         self._unwritten: list[Block] = []
         self._output_folder.mkdir(mode=0o700, exist_ok=True)
+
+    @property
+    def growing(self) -> bool:
+        """Whether new rows are stored."""
+        return self._file.growing
 
     @property
     def rows(self) -> int:
@@ -43,19 +55,21 @@ class Blocks:
 
     def last_seq(self) -> int:
         """Return the number of the last block, or 0."""
-        return max((block.seq for block in self._blocks.values()), default=0)
+        return self._last_seq
 
     def all(self) -> list[Block]:
         """Return all blocks."""
-        return list(self._blocks.values())
+        return [_decoded(stored) for stored in self._blocks.values()]
 
     def latest(self) -> Block | None:
         """Return the last block."""
-        return next(reversed(self._blocks.values()), None)
+        stored = next(reversed(self._blocks.values()), None)
+        return None if stored is None else _decoded(stored)
 
     def get(self, block_id: str) -> Block | None:
         """Return the block with this id."""
-        return self._blocks.get(block_id)
+        stored = self._blocks.get(block_id)
+        return None if stored is None else _decoded(stored)
 
     def since(self, cursor: int, limit: int) -> tuple[list[Block], int]:
         """Return the blocks with a row at or after a cursor, each once and in its current form, and the cursor after them."""
@@ -64,7 +78,7 @@ class Blocks:
         while at < len(self._rows) and (len(ids) < limit or self._rows[at] in ids):
             ids[self._rows[at]] = None
             at += 1
-        return [self._blocks[block_id] for block_id in ids], at
+        return [_decoded(self._blocks[block_id]) for block_id in ids if block_id in self._blocks], at
 
     def begin(self, run: Run) -> Block:
         """Add the block of a run that has begun."""
@@ -91,7 +105,7 @@ class Blocks:
         result = run.result
         assert result is not None
         status, reason = _outcome(run)
-        begun = self._blocks[run.block_id]
+        begun = _decoded(self._blocks[run.block_id])
         block = Block(
             **{
                 **begun.__dict__,
@@ -141,11 +155,33 @@ class Blocks:
 
     def _write(self, block: Block) -> None:
         """Write the row after the callbacks that are ready now: typing the command comes first."""
-        self._blocks[block.block_id] = block
-        self._rows.append(block.block_id)
+        self._add(block)
         self._unwritten.append(block)
         if len(self._unwritten) == 1:
             asyncio.get_running_loop().call_soon(self.flush)
+
+    def _add(self, block: Block) -> None:
+        """Add a block or its new form, and compact or drop the oldest."""
+        if block.block_id not in self._blocks:
+            self._recent.append(block.block_id)
+        self._blocks[block.block_id] = block
+        self._last_seq = max(self._last_seq, block.seq)
+        self._rows.append(block.block_id)
+        if len(self._recent) > RECENT_BLOCKS:
+            self._compact(self._recent.popleft())
+
+    def _compact(self, block_id: str) -> None:
+        block = _decoded(self._blocks[block_id])
+        if block.ts_end is None:
+            self._recent.append(block_id)
+        elif self._file.growing:
+            self._blocks[block_id] = block.json_bytes()
+        else:
+            del self._blocks[block_id]
+
+
+def _decoded(stored: Block | bytes) -> Block:
+    return Block.model_validate_json(stored) if isinstance(stored, bytes) else stored
 
 
 def _outcome(run: Run) -> tuple[BlockStatus, str | None]:

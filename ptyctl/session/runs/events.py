@@ -36,12 +36,19 @@ class Events:
         conversation_id: str,
         signal: Signal,
         position: EventLogPosition,
+        max_bytes: int,
     ) -> None:
-        """`signal` is notified of each event; `position` is what an earlier process has published."""
+        """Open the file.
+
+        Args:
+            signal: notified of each event.
+            position: what an earlier process has published.
+            max_bytes: largest size of events.jsonl.
+        """
         self._ids = {"conversation_id": conversation_id, "session_id": session_id}
         self._signal = signal
         self._stream = stream
-        self._file = AppendFile(folder / "events.jsonl")
+        self._file = AppendFile(folder / "events.jsonl", max_bytes)
         #: Each event with the range of its text in the spool: deltas of a flood hold no text in memory.
         self._kept: deque[tuple[dict[str, Any], range]] = deque(maxlen=KEPT_EVENTS)
         self._position = position
@@ -53,6 +60,11 @@ class Events:
         self._spool = 0
         self._timer: asyncio.TimerHandle | None = None
         stream.subscribe_output(self._output_received)
+
+    @property
+    def growing(self) -> bool:
+        """Whether new events are stored."""
+        return self._file.growing
 
     @property
     def cursor(self) -> int:

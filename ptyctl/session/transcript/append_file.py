@@ -43,11 +43,13 @@ class AppendFile:
 
     Attributes:
         size: bytes written to the file.
-        growing: False once a write failed.
+        growing: False once a write failed or the file has its largest size.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
+        """Open the file. It takes no data that would make it larger than `max_bytes`."""
         self._path = path
+        self._max_bytes = max_bytes
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, _FILE_MODE)
         self._batch = bytearray()
         self.size = os.fstat(self._fd).st_size
@@ -61,6 +63,10 @@ class AppendFile:
     def append(self, data: bytes) -> None:
         """Add data to the batch; write the batch when it is large enough. A closed or full file ignores the data."""
         if not self.growing or self._fd < 0:
+            return
+        if self._max_bytes is not None and self.size_with_batch + len(data) > self._max_bytes:
+            self.flush()
+            self.growing = False
             return
         self._batch += data
         if len(self._batch) >= BATCH_BYTES:
