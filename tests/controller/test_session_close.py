@@ -95,7 +95,9 @@ async def test_ended_shell_is_noticed_although_a_background_job_has_its_terminal
 
 
 async def test_close_reports_processes_that_continue(bash: SessionHandle) -> None:
-    await bash.exec("nohup sleep 1000 >/dev/null 2>&1 & (trap '' HUP; exec sleep 2000) &", timeout_ms=PATIENCE_MS)
+    await bash.exec("nohup sleep 1000 >/dev/null 2>&1 & first=$!; (trap '' HUP; exec sleep 2000) &", timeout_ms=PATIENCE_MS)
+    started = "grep -q ^sleep /proc/$first/cmdline && grep -q ^sleep /proc/$!/cmdline"  # both ignore the hangup then
+    await bash.exec(f"until {started}; do sleep 0.01; done", timeout_ms=PATIENCE_MS)
     left = (await bash.close()).left_running
     assert left is not None
     assert {process.command for process in left} == {"sleep 1000", "sleep 2000"}
