@@ -2,15 +2,18 @@
 #   make PYTHON=python3.12 test     use another interpreter
 #   make test ARGS='-k telnet -x'   pass arguments to the program that the target runs
 #   make test WORKERS=0             run tests in one process
+#   make LOCKED=1 check test        install exactly the packages of requirements.lock, by hash, as CI does
 
 PYTHON_IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   $$p $(PYTHON_IS_NEW_ENOUGH) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 ARGS ?=
+LOCKED ?=
 # Tests mostly wait for programs, so two workers per core.
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 1))))
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 # Material for MkDocs announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 # Tests start hundreds of Python processes. Without byte code, each of them compiles the package again.
@@ -20,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 # Two pip processes must not change one venv at the same time.
 .NOTPARALLEL:
-.PHONY: help demo test check docs coverage bench clean
+.PHONY: help demo test check docs coverage bench lock clean
 
 help:
 	@echo "make demo      two agents share a simulated switch in this terminal"
@@ -29,6 +32,7 @@ help:
 	@echo "make docs      build the documentation in site/"
 	@echo "make coverage  run all tests and report their coverage, also in htmlcov/"
 	@echo "make bench     compare speeds with scrapli, netmiko, pexpect and bare loops"
+	@echo "make lock      write requirements.lock again (needs uv)"
 	@echo "make clean     remove $(VENV), caches and builds"
 
 demo: $(VENV)/.demo
@@ -54,11 +58,15 @@ coverage: $(VENV)/.coverage
 bench: $(VENV)/.bench
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
+lock:
+	@uv pip compile --quiet --universal --python-version 3.11 --extra ci --generate-hashes --upgrade --no-emit-index-url \
+	  --no-emit-find-links --no-header --no-annotate pyproject.toml -o requirements.lock
+
 clean:
 	rm -rf $(VENV) build dist site htmlcov .coverage .coverage.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp file per set of packages. Packages are installed again only if pyproject.toml is newer.
+# One stamp file per set of packages. Packages are installed again only if pyproject.toml or the lock is newer.
 extras_.demo :=
 extras_.test := [test]
 extras_.check := [test,check,docs]
@@ -66,9 +74,14 @@ extras_.docs := [docs]
 extras_.coverage := [test,coverage]
 extras_.bench := [test,bench]
 
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.coverage $(VENV)/.bench: $(VENV)/%: $(VENV)/.made pyproject.toml
+$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.coverage $(VENV)/.bench: $(VENV)/%: $(VENV)/.made pyproject.toml $(if $(LOCKED),$(VENV)/.locked)
 	@echo "Installing ptyctl$(extras_$*) into $(VENV) (once) ..." >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.$(extras_$*)'
+	@$(PIP) $(if $(LOCKED),--no-deps --no-build-isolation -e .,-e '.$(extras_$*)')
+	@touch $@
+
+$(VENV)/.locked: $(VENV)/.made requirements.lock
+	@echo "Installing the packages of requirements.lock into $(VENV) (once) ..." >&2
+	@$(PIP) --require-hashes -r requirements.lock
 	@touch $@
 
 $(VENV)/.made:

@@ -176,15 +176,23 @@ class _MessageCheck:
 
 
 class _ResponseState:
-    """A `Send` that records how much of the response was sent."""
+    """A `Send` that records how much of the response was sent.
+
+    It numbers the events that the SDK sends without an id, to clients of the 2026 revision, and adds `retry` to the first.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self._events = 0
         self.started = False
         self.finished = False
 
     async def __call__(self, message: Message) -> None:
         self.started = True
+        if (body := message.get("body", b"")).startswith(b"event: message\r\n"):
+            self._events += 1
+            retry = f"retry: {RETRY_MS}\r\n" if self._events == 1 else ""
+            message = {**message, "body": f"id: {self._events}\r\n{retry}".encode() + body}
         self.finished = message["type"] == "http.response.body" and not message.get("more_body", False)
         await self._send(message)
 

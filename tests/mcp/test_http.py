@@ -155,6 +155,19 @@ async def test_events_have_ids_and_first_one_has_retry() -> None:
         assert '"stdout":"hi"' in reply["data"]
 
 
+async def test_events_of_modern_revision_have_ids_and_first_one_has_retry() -> None:
+    """A reply without progress is no stream but one JSON object."""
+    arguments = {"session_id": "s", "cmd": "progress 0.5 1.5 2.7 4"}
+    headers, body = modern("tools/call", {"name": EXEC, "arguments": arguments}, EXEC)
+    body["params"]["_meta"] = {**META, "progressToken": "t"}
+    async with http_server(StubController()) as url:
+        answer = await posted(url, (headers, body), **BEARER)
+        sent = events(answer.text)
+    assert [event["id"] for event in sent] == [str(number) for number in range(1, len(sent) + 1)]
+    assert [event.get("retry") for event in sent] == ["1000", *[None] * (len(sent) - 1)]
+    assert '"stdout":"told"' in sent[-1]["data"]
+
+
 async def test_client_that_lost_its_stream_gets_the_reply() -> None:
     controller = StubController()
     async with http_server(controller) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as http:
