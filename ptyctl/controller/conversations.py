@@ -27,6 +27,7 @@ from ptyctl.session.session import Session
 
 from .channels import session_spec
 from .destinations import CONVERSATION
+from .os_errors import from_os_error
 from .recovery import StoredSessions
 from .registry import SessionRegistry
 from .session_factory import SessionFactory
@@ -100,6 +101,8 @@ class Conversations:
                 session.events.flush()
         except PtyctlError as error:
             return encode_error(error)
+        except OSError as error:
+            return encode_error(from_os_error(error))
         if isinstance(reply, PtyReply):
             reply.notices = session.take_notices(request.task_id)
         return reply

@@ -29,6 +29,7 @@ from .channels import ChannelFactory
 from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
+from .os_errors import reports_os_errors
 from .reconnect import ConsoleReconnector
 from .recovery import StoredSessions
 from .registry import SessionRegistry
@@ -126,11 +127,13 @@ class LocalController:
         """Whether this process holds a session that is not closed."""
         return any(session.held for session in self._registry.live())
 
+    @reports_os_errors
     async def session(self, request: SessionRequest) -> SessionReply:
         if request.conversation_id is not None:
             request = request.model_copy(update={"session_id": await self._conversations.session_id(request)})
         return await self._actions.handle(request)
 
+    @reports_os_errors
     async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
         reading = request.action == "read"
         find = self._registry.find if reading else self._registry.find_live
@@ -145,12 +148,14 @@ class LocalController:
             reply.notices = [*(reply.notices or ()), *(session.take_notices(request.task_id) or ())] or None
             return reply
 
+    @reports_os_errors
     async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
         find = self._registry.find_live if request.block_id is None else self._registry.find
         session = await find(await self._conversations.session_id(request, create=request.block_id is None))
         with session.usage.in_use(request.task_id):
             return await (execute_parsed if request.parse else execute)(session, request, progress)
 
+    @reports_os_errors
     async def config(self, request: ConfigRequest) -> ConfigReply:
         session = await self._registry.find_live(await self._conversations.session_id(request))
         with session.usage.in_use(request.task_id):
@@ -166,15 +171,18 @@ class LocalController:
     async def pty(self, request: PtyRequest, progress: Progress | None = None) -> PtyReplyBase:
         return await self._conversations.handle(request, progress)
 
+    @reports_os_errors
     async def notify(self, request: NotifyRequest) -> NotifyReply:
         session = await self._registry.find_live(request.session_id)
         session.post_message(request.message, request.sender)
         return NotifyReply(session_id=session.session_id, observers=session.observers())
 
+    @reports_os_errors
     async def gc(self, request: GcRequest) -> GcReply:
         live = frozenset(session.session_id for session in self._registry.live() if session.held)
         return await remove_old_sessions(self.settings, request, live, self._registry.forget)
 
+    @reports_os_errors
     async def log(self, request: LogRequest) -> LogReply:
         session = await self._registry.find(request.session_id)
         with session.usage.in_use(request.task_id, reading=True):

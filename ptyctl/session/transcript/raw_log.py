@@ -212,9 +212,9 @@ def _open_locked(path: Path) -> int:
 def files_bytes(folder: Path) -> int:
     """Return the size of all files in a folder and the folders in it."""
     size = 0
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+    with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 size += files_bytes(Path(entry.path)) if entry.is_dir() else entry.stat().st_size
     return size
 

@@ -1,0 +1,41 @@
+"""Errors of the operating system in a call: at the limit of open files, or without access to a session's files."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+
+_log = logging.getLogger(__name__)
+_LIMITS = (errno.EMFILE, errno.ENFILE)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def from_os_error(error: OSError) -> PtyctlError:
+    """Log an error that no part of a call has handled, and return what the caller gets."""
+    why = error.strerror or type(error).__name__
+    _log.warning("a call failed", extra={"why": why, "file": error.filename})
+    if error.errno in _LIMITS:
+        return PtyctlError(
+            ErrorCode.LIMIT_EXCEEDED, f"the server cannot open another file: {why}", hint=NextStep.CLOSE_SESSIONS
+        )
+    return PtyctlError(ErrorCode.IO_ERROR, f"the server cannot use a file: {why}", hint="make the state directory accessible")
+
+
+def reports_os_errors(call: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Decorate a call of a controller, which raises PtyctlError only."""
+
+    @functools.wraps(call)
+    async def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await call(*args, **kwargs)
+        except OSError as error:
+            raise from_os_error(error) from error
+
+    return checked
