@@ -29,6 +29,12 @@ _REMOVED_PREFIXES = ("PTYCTL_", "XDG_")
 _KEPT = frozenset({"PTYCTL_REQUIRE_SERVERS"})
 
 
+def pytest_collection_finish() -> None:
+    """Exclude the modules and the collected tests from garbage collections, which would visit them all again in every test."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, Any, Any]:
     """Disable garbage collection while pytest reports a failure, which parses source code.
