@@ -30,8 +30,10 @@ from .control_sequences import (
 
 #: A surrogate that marks a resize in the text; decoding UTF-8 never produces it.
 _RESIZE = "\udc00"
-_SGR = re.compile(r"\x1b\[[0-9;:]*m")
-_STRINGS = re.compile(STRING_SEQUENCE)
+#: Attributes and queries, which draw nothing; not directly before REP, which then repeats nothing, and not at the end.
+_INVISIBLE = re.compile(r"\x1b\[(?:[0-9;:]*m|[>=?]?[0-9;]*[cn])(?=[^\x1b]|\x1b(?!\[[0-9;]*b))")
+#: String sequences, and torn sequences, which text behind them must not complete.
+_STRINGS = re.compile(rf"{STRING_SEQUENCE}|\x1b(?:\[{CSI_BODY}|{ESCAPE_BODY})(?=\x1b)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _LINE_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _PARTIAL = re.compile(
@@ -40,11 +42,16 @@ _PARTIAL = re.compile(
 #: Width in which a single line is rendered: no line that is examined is longer.
 _LINE_WIDTH = 4096
 _TOKEN = re.compile(
-    rf"(?P<text>[^\x00-\x1f\x7f{_RESIZE}]+)|{_RESIZE}"
+    rf"(?P<text>[^\x08-\x0f\x1b{_RESIZE}]+)|{_RESIZE}"  # with controls that do nothing
     rf"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>{CSI_FINAL})"
     rf"|\x1b(?P<escape>[()]?[0-~])(?<![\[\]PX^_])|{SEQUENCE}"
-    r"|(?P<c0>[\x00-\x1f\x7f])"
+    r"|(?P<c0>[\x08-\x0f])"
 )
+#: Characters of one column that never join another one: the most frequent ones.
+_NARROW_CHARACTERS = r"!-~\x80-\u02ff\u0384-\u038a\u03a3-\u0482\u048a-\u052f\u05d0-\u05ea\u0620-\u064a\u2500-\u257f\ufffd"
+_NARROW = re.compile(rf"[ {_NARROW_CHARACTERS}]+")
+_NARROW_RUN = re.compile(rf"[{_NARROW_CHARACTERS}]+| +")
+_NO_CONTROLS = dict.fromkeys((*range(8), *range(0x10, 0x20), 0x7F))
 _ALTERNATE_SCREEN = {"47", "1047", "1049"}
 _TAB_WIDTH = 8
 #: Text that is this many rows above the last row is final: no terminal is higher.
@@ -231,23 +238,47 @@ class UnboundedScreen:
         self.erase(0, None)
 
     def draw(self, text: str) -> None:
-        line = self._line()
+        line, at = self._line(), 0
         self._erasing = False
-        if self.x >= len(line) and self.autowrap and text.isascii():
-            self._fill(line)
-            line.extend(text)
-            self.x += len(text)
-            self.pending = self.x % self.width == 0
-            return
-        simple = self.autowrap and not self.inserting and _FILLER not in line
-        for character in text:
-            if simple and character.isascii():
-                self._put(line, character)
-            else:
-                self._draw_character(line, character)
-                simple = simple and _FILLER not in line
+        while at < len(text):
+            size = self._draw_run(line, text, at)
+            if not size:
+                self._draw_character(line, text[at])
+            at += size or 1
         if self._erasing:
             self._drop_erased(line)
+
+    def _draw_run(self, line: list[str], text: str, at: int) -> int:
+        """Draw characters of one column that follow in `text` at once; return their number, or 0 if they need more care."""
+        appending = self.x >= len(line)
+        found = (_NARROW if appending and not self._erasing else _NARROW_RUN).match(text, at)
+        if found is None or not self.autowrap or (self.inserting and not appending):
+            return 0
+        if 0 < self.x <= len(line) and line[self._cell_begin(line, self.x - 1)].endswith(_ZWJ):
+            return 0
+        run: str | list[str] = found[0]
+        if appending:
+            self._fill(line)
+        else:
+            run = run[: len(line) - self.x]
+            self._split(line, self.x)
+            self._split(line, self.x + len(run))
+        if found[0][0] == " ":
+            run = self._blanks(line, len(run)) if self._erasing or not appending else run
+        else:
+            self._erasing = False
+        line[self.x : self.x + len(run)] = run
+        self.x += len(run)
+        self.pending = self.x % self.width == 0
+        return len(run)
+
+    def _blanks(self, line: list[str], size: int) -> list[str]:
+        """Return the cells of a run of blanks. From where it is over text it erases: so consoles remove their pager prompt."""
+        passed = 0
+        if not self._erasing:
+            passed = next((at for at, cell in enumerate(line[self.x : self.x + size]) if cell != _VOID), size)
+            self._erasing = passed < size
+        return [" "] * passed + [_VOID] * (size - passed)
 
     def _draw_character(self, line: list[str], character: str) -> None:
         """Draw a character of any width in any mode."""
@@ -280,12 +311,12 @@ class UnboundedScreen:
             return False
         self._fill(line)
         begin = self._cell_begin(line, at)
+        if size and not line[begin].endswith(_ZWJ):
+            return False
         if line[begin] == "\t":
             self._blank(line, begin)
         else:
             at = begin
-        if size and not line[at].endswith(_ZWJ):
-            return False
         line[at] = (" " if line[at] == _VOID else line[at]) + character
         return True
 
@@ -367,6 +398,7 @@ class UnboundedScreen:
         count = min(count, end - cursor)
         self._split(line, cursor)
         self._split(line, cursor + count)
+        self._blank_tabs(line, cursor, end)
         if len(line) > end:
             line[end:end] = [_VOID] * count
         del line[cursor : cursor + count]
@@ -378,6 +410,7 @@ class UnboundedScreen:
             count = min(count, end - cursor)
             self._split(line, cursor)
             self._split(line, end - count)
+            self._blank_tabs(line, cursor, end)
             line[cursor:cursor] = [_VOID] * count
             del line[end : end + count]
 
@@ -402,6 +435,12 @@ class UnboundedScreen:
         while end < len(line) and line[end] == _FILLER and not (wide and end == begin + 2):
             end += 1
         line[begin:end] = [_VOID] * (end - begin)
+
+    def _blank_tabs(self, line: list[str], begin: int, end: int) -> None:
+        """Blank the tabs between two columns: moved elsewhere, they would have another width."""
+        for at in range(begin, min(end, len(line))):
+            if line[at] == "\t":
+                self._blank(line, at)
 
     def _cursor(self) -> int:
         return self.x - 1 if self.pending else self.x
@@ -563,49 +602,70 @@ class Renderer:
 
     def _tokens(self, line: str) -> None:
         for token in _TOKEN.finditer(line):
-            self._token(token)
+            last, self._last = self._last, ""
+            if token.lastgroup == "text":
+                self._text(token[0])
+            elif token.lastgroup == "c0":
+                self._control(token[0])
+            elif token.lastgroup == "escape":
+                self._escape(token["escape"])
+            elif token.lastgroup == "final":
+                self._control_sequence(token["final"], token["private"], token["args"], last)
+            elif token[0] == _RESIZE:
+                self._screen.resize(self._widths.popleft())
 
-    def _token(self, token: re.Match[str]) -> None:
-        last, self._last = self._last, ""
-        if token["final"] and token["private"]:
-            self._set_private_modes(token["args"].split(";"), token["final"])
-        elif token["final"] in ("h", "l") and 4 in _numbers(token["args"]):
-            self._screen.inserting = token["final"] == "h"
-        elif token[0] == _RESIZE:
-            self._screen.resize(self._widths.popleft())
-        elif token["escape"] and token["escape"][0] in "()":
-            which, name = "()".index(token["escape"][0]), token["escape"][1:]
+    def _text(self, text: str) -> None:
+        if self._alternate:
+            return
+        if not text.isprintable():
+            self._last = text[-1] if ord(text[-1]) not in _NO_CONTROLS else ""
+            text = text.translate(_NO_CONTROLS)
+        else:
+            self._last = text[-1]
+        if text:
+            self._screen.apply_address()
+            self._screen.draw(text.translate(SPECIAL_GRAPHICS) if self._draws_lines() else text)
+
+    def _control(self, control: str) -> None:
+        if control in _SHIFTS:
+            self._charsets = self._charsets[:2] + _SHIFTS[control]
+        elif control in _C0 and not self._alternate:
+            self._screen.apply_address()
+            _C0[control](self._screen)
+
+    def _escape(self, escape: str) -> None:
+        if escape[0] in "()":
+            which, name = "()".index(escape[0]), escape[1:]
             self._charsets = f"{self._charsets[:which]}{name}{self._charsets[which + 1 :]}"
-        elif token["c0"] in _SHIFTS:
-            self._charsets = self._charsets[:2] + _SHIFTS[token["c0"]]
-        elif not self._alternate:
-            self._draw_token(token, last)
+        elif self._alternate:
+            return
+        elif escape in "78":
+            self._save_or_restore(restore=escape == "8")
+        elif escape in _ESCAPES:
+            self._screen.apply_address()
+            _ESCAPES[escape](self._screen)
 
-    def _draw_token(self, token: re.Match[str], last: str) -> None:
+    def _control_sequence(self, final: str, private: str, args: str, last: str) -> None:
         screen = self._screen
-        if token["final"] in ("H", "f"):
-            row, column = (*_numbers(token["args"]), None, None)[:2]
+        if private:
+            self._set_private_modes(args.split(";"), final)
+        elif final in "hl" and 4 in _numbers(args):
+            screen.inserting = final == "h"
+        elif self._alternate:
+            return
+        elif final in "Hf":
+            row, column = (*_numbers(args), None, None)[:2]
             screen.address(row or 1, (column or 1) - 1)
-        elif token["final"] == "K" and _numbers(token["args"])[0] == 2:
+        elif final == "K" and _numbers(args)[0] == 2:
             screen.erase_row()
-        elif token["text"]:
-            self._last = token["text"][-1]
-            screen.apply_address()
-            screen.draw(token["text"].translate(SPECIAL_GRAPHICS) if self._draws_lines() else token["text"])
-        elif token["final"] == "b" and last:
-            count = min(_numbers(token["args"])[0] or 1, screen.width)
+        elif final == "b" and last:
+            count = min(_numbers(args)[0] or 1, screen.width)
             screen.draw(last.translate(SPECIAL_GRAPHICS) * count if self._draws_lines() else last * count)
-        elif (token["escape"] or token["final"]) in _SAVE_AND_RESTORE:
-            self._save_or_restore(restore=(token["escape"] or token["final"]) in "8u")
-        elif token["escape"] in _ESCAPES:
+        elif final in "su":
+            self._save_or_restore(restore=final == "u")
+        elif final in _CSI:
             screen.apply_address()
-            _ESCAPES[token["escape"]](screen)
-        elif token["c0"] in _C0:
-            screen.apply_address()
-            _C0[token["c0"]](screen)
-        elif token["final"] in _CSI:
-            screen.apply_address()
-            _CSI[token["final"]](screen, _numbers(token["args"])[0])
+            _CSI[final](screen, _numbers(args)[0])
 
     def _set_private_modes(self, numbers: list[str], final: str) -> None:
         if final not in "hl":
@@ -629,8 +689,8 @@ class Renderer:
 
 
 def _without_strings(text: str) -> str:
-    """Remove string sequences, which may contain line feeds, and attributes."""
-    return _SGR.sub("", _STRINGS.sub("", text)) if "\x1b" in text else text
+    """Remove string sequences, which may contain line feeds, attributes and queries."""
+    return _INVISIBLE.sub("", _STRINGS.sub("", text)) if "\x1b" in text else text
 
 
 def _partial_begin(text: str) -> int:
@@ -666,7 +726,6 @@ _C0: dict[str, Callable[[UnboundedScreen], None]] = {
     "\f": UnboundedScreen.index,
 }
 _SHIFTS = {"\x0e": "1", "\x0f": "0"}
-_SAVE_AND_RESTORE = ("7", "8", "s", "u")
 _ESCAPES: dict[str, Callable[[UnboundedScreen], None]] = {
     "D": UnboundedScreen.index,
     "E": UnboundedScreen.newline,

@@ -92,6 +92,7 @@ FEATURES = st.sampled_from(
         *(b"\r\n", b"\r", b"\b", b"\t", b"\v", b"\f", b"\x0e", b"\x0f", b"\x1b(0", b"\x1b(B", b"\x1b)0"),
         *(b"\x1b7", b"\x1b8", b"\x1b[s", b"\x1b[u", b"\x1b[4h", b"\x1b[4l", b"\x1b[3b", b"\x1bD", b"\x1bE"),
         *(b"\x1b[?7l", b"\x1b[?7h", b"\x1b[C", b"\x1b[3D", b"\x1b[2G", b"\x1b[A", b"\x1b[K", b"\x1b[1K", b"\x1b[2X"),
+        *(b"\x1b[m", b"\x1b[6n", b"\x00", b"\x07", b"    ", "é─\ufffd".encode()),
         *(b"\x1b[2P", b"\x1b[2@", b"\x1b[J", b"\x1b[I", b"\x1b[Z", b"\x1b[4`", b"\x1b[2a", b"\x1b[?25l"),
     ]
 )
@@ -104,6 +105,7 @@ def columns_of(line: str) -> str:
         if not column and wcwidth(character) == 0:
             continue
         size = 8 - column % 8 if character == "\t" else max(wcwidth(character), 0)
+        size = 0 if shown.endswith("\u200d") and not character.isascii() else size  # it joins
         shown, column = shown + (" " * size if character == "\t" else character), column + size
     return shown.rstrip(" ")
 
@@ -114,6 +116,18 @@ def test_text_equals_the_rows_of_the_screen(pieces: list[bytes]) -> None:
     model.feed(data)
     rows = [*map(columns_of, render(data, 500).split("\n"))]
     assert rows + [""] * (60 - len(rows)) == list(model.snapshot().rows)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"), [(b"\x1b[\x1b[mAx", "Ax"), (b"a\x1b[\x1b]0;t\x07Kb", "aKb"), (b"x\x1b[m\x1b[3by", "xy")]
+)
+def test_render_removed_sequence_changes_nothing_around_it(raw: bytes, text: str) -> None:
+    assert render(raw, 80) == text
+    for cut in range(len(raw)):
+        renderer = Renderer(80)
+        renderer.feed(raw[:cut])
+        renderer.feed(raw[cut:])
+        assert renderer.finish() == text
 
 
 def test_render_alternate_includes_alternate_screen() -> None:
