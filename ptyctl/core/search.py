@@ -29,8 +29,9 @@ _SHORT_LITERAL_BYTES = 256
 _SHORT_LITERAL = re.compile(rb"(?:[^\\.+*?()|\[\]{}^$]|\\[^0-9A-Za-z]){1,%d}" % _SHORT_LITERAL_BYTES)
 #: Largest number of steps of a search in the event loop: at most 20 ms.
 LOOP_STEPS = 1_000_000
-#: Memory of a program of about 5,400 instructions, the largest that is accepted. Its states may take the default of RE2.
-_PROGRAM_BYTES = 512 * 1024
+#: Largest number of instructions of a pattern. RE2 stops compiling at about 22,000, after 20 ms, with this limit of its memory.
+MAX_PROGRAM_SIZE = 20_000
+_PROGRAM_BYTES = 352 * 1024
 #: Number of steps after which a search outside the event loop looks at the time, and the sizes of its slices.
 _SLICE_STEPS = 100_000_000
 _SLICE_BYTES = (MATCH_LIMIT_BYTES, 4 * 1024 * 1024)
@@ -63,18 +64,14 @@ def compile_pattern(pattern: str, field: str) -> Any:
     """
     encoded = pattern.encode("utf-8", "surrogatepass")
     try:
-        re2.compile(encoded, _PROGRAM_OPTIONS)
+        if re2.compile(encoded, _PROGRAM_OPTIONS).programsize > MAX_PROGRAM_SIZE:
+            raise _too_complex(field)
         return re2.compile(encoded, _OPTIONS)
     except re2.error as error:
         reason = error.args[0] if error.args else b"?"
         fault = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         if fault.startswith(_TOO_LARGE):
-            raise PtyctlError(
-                ErrorCode.LIMIT_EXCEEDED,
-                f"{field}: the pattern is too complex: its program takes more than {_PROGRAM_BYTES // 1024} KiB",
-                {"field": field},
-                hint="use smaller numbers of repetitions, such as .* instead of .{0,1000}",
-            ) from None
+            raise _too_complex(field) from None
         unsupported = [name for begin, name in _UNSUPPORTED.items() if begin in pattern]
         if "invalid escape sequence: \\" in fault and fault[-1:].isdigit():
             unsupported = ["backreferences"]
@@ -83,6 +80,15 @@ def compile_pattern(pattern: str, field: str) -> Any:
             hint = f"rewrite the pattern without {unsupported[0]}"
             raise invalid(f"{message} (RE2 has no {unsupported[0]})", hint=hint, field=field) from None
         raise invalid(message, hint="patterns use RE2 syntax", field=field) from None
+
+
+def _too_complex(field: str) -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.LIMIT_EXCEEDED,
+        f"{field}: the pattern is too complex: it compiles to more than {MAX_PROGRAM_SIZE} instructions",
+        {"field": field},
+        hint="use smaller numbers of repetitions, such as .* instead of .{0,1000}",
+    )
 
 
 def line_pattern(pattern: str, field: str) -> Any:
