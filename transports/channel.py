@@ -131,6 +131,10 @@ class Channel(ABC):
         """Return whether the started program itself is in the foreground (tcgetpgrp(3)), None if unknown."""
         return None
 
+    def foreground_program(self) -> tuple[int, str] | None:
+        """Return pid and name of the program that leads the foreground process group, None if unknown."""
+        return None
+
     def kill_foreground(self) -> bool:
         """Send SIGKILL to the foreground process group unless it is the shell; return whether it was sent."""
         return False

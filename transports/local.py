@@ -171,6 +171,12 @@ class LocalChannel(Channel):
         except OSError:
             return None
 
+    def foreground_program(self) -> tuple[int, str] | None:
+        with contextlib.suppress(OSError):
+            leader = os.tcgetpgrp(self._master)
+            return leader, Path(f"/proc/{leader}/comm").read_text("utf-8", "replace").strip()
+        return None
+
     def kill_foreground(self) -> bool:
         with contextlib.suppress(OSError):
             group = os.tcgetpgrp(self._master)

@@ -39,6 +39,12 @@ def shell_dialect(program: str) -> Dialect | None:
     return _SHELLS.get(program.rpartition("/")[2].lstrip("-"))
 
 
+def may_run_shell(program: str) -> bool:
+    """Return whether a program is a shell, or one that runs a shell elsewhere or as another user."""
+    name = program.rpartition("/")[2]
+    return shell_dialect(name) is not None or name in _SHELL_STARTERS | _REMOTE_COMMANDS | _SUDO_COMMANDS
+
+
 def answering_program(argv: Sequence[str]) -> str:
     """Return the program that reads the terminal.
 

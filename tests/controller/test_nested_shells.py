@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fixtures.servers.programs import require, require_program
+from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.marked_shells import in_each
-from tests.controller.session_calls import PATIENCE_MS, Open, write
+from tests.controller.session_calls import PATIENCE_MS, Open, read, refused, write
 
 
 @in_each
@@ -82,6 +83,33 @@ async def test_nested_shell_in_unmarked_shell_is_tracked(open_session: Open, pro
     assert (await outer.exec("exit", timeout_ms=PATIENCE_MS)).done_reason == "prompt"
     reply = await outer.exec('echo "$PS1"; (exit 4)', timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code, reply.done_reason) == ("outer$ \n", 4, "marker")
+
+
+@pytest.mark.parametrize("command", ["zsh -f", "bash --norc", "dash", "exec zsh -f"])
+@pytest.mark.parametrize("program", ["bash", "dash"])
+async def test_shell_typed_by_write_in_unmarked_shell_is_tracked(open_session: Open, program: str, command: str) -> None:
+    words = [require_program(program, program), *(("--norc",) if program == "bash" else ())]
+    outer = await open_session(command=words, shell_integration="off", env={"PS1": "outer$ "})
+    assert (await outer.exec("true", timeout_ms=PATIENCE_MS)).done_reason == "marker"
+    begin = (await write(outer, data=f"export PS1='nested$ '; {command}\n")).next_cursor
+    await read(outer, cursor=begin, until_regex="\nnested\\$ $", timeout_ms=PATIENCE_MS)
+    for code in (3, 0):
+        reply = await outer.exec(f"echo $0; (exit {code})", timeout_ms=PATIENCE_MS)
+        name = command.removeprefix("exec ").split()[0]
+        assert (reply.stdout, reply.exit_code, reply.done_reason) == (f"{name}\n", code, "marker")
+
+
+async def test_program_typed_by_write_in_unmarked_shell_gets_no_command(open_session: Open) -> None:
+    shell = await open_session(shell_integration="off")
+    await shell.exec("true", timeout_ms=PATIENCE_MS)
+    begin = (await write(shell, data="python3 -qc \"input('in> ')\"\n")).next_cursor
+    await read(shell, cursor=begin, until_regex="\nin> $", timeout_ms=PATIENCE_MS)
+    for _ in range(2):  # not even once the entered line has been answered
+        with refused(ErrorCode.BUSY, "nothing was typed"):
+            await shell.exec("echo hi", timeout_ms=PATIENCE_MS)
+    await write(shell, data="\n")
+    await read(shell, cursor=begin, until_regex="in> \n.*[$#] $", timeout_ms=PATIENCE_MS)
+    assert (await shell.exec("echo hi", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ class PromptGuard:
     def _at_shell_prompt(self, line: str) -> bool:
         """Whether an unmarked shell shows its prompt. Unless its text is known, a line editor shows that it reads."""
         prompt = self._terminal.prompt
-        if self._terminal.shell_in_foreground() is False or is_continuation(line, prompt.learned):
+        if not self._terminal.shell_may_read() or is_continuation(line, prompt.learned):
             return False
         if prompt.learned is not None and prompt.learned.strip() and line.endswith(prompt.learned):
             return True

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.renderer import render_line
+from ptyctl.core.shells import may_run_shell
 from ptyctl.platforms import DeviceProfile
 from transports.channel import Channel
 
@@ -68,6 +69,16 @@ class TerminalState:
         """Return whether the shell leads the foreground process group; None if unknown."""
         channel = self._channel()
         return channel.leads_foreground() if channel is not None else None
+
+    def foreground_program(self) -> tuple[int, str] | None:
+        """Return pid and name of the program that leads the foreground process group; None if unknown."""
+        channel = self._channel()
+        return channel.foreground_program() if channel is not None else None
+
+    def shell_may_read(self) -> bool:
+        """Return whether the program in the foreground may be a shell, that of the session or a nested one."""
+        program = self.foreground_program()
+        return program is None or self.shell_in_foreground() is not False or may_run_shell(program[1])
 
     def exit_code(self) -> int | None:
         """Return the exit code of the channel's program, if it has ended with one."""

@@ -86,6 +86,7 @@ class StrategySelector:
         self._installed_in: ProbedShell | None = None
         self._defined_marker: Marker | None = None
         self._without_prompt = False
+        self._shell_program: tuple[int, str] | None = None
 
     def new_incarnation(self, nonce: str, shell_nonce: str, integrated: bool) -> None:
         """Forget everything about the previous program."""
@@ -93,7 +94,7 @@ class StrategySelector:
         self._marks_lost, self._has_line_editor, self._first_prompt_awaited = False, True, False
         self._without_prompt = False
         self._hooks_removed = False
-        self.shell = self._installed_in = None
+        self.shell = self._installed_in = self._shell_program = None
         self._defined_marker = None
         self._terminal.prompt.forget()
 
@@ -127,7 +128,7 @@ class StrategySelector:
                 marker,
                 defined=self._defined_marker == marker,
                 nested=self._marks_lost,
-                local=self._program is not None,
+                local=self._program is not None and self._terminal.shell_in_foreground() is not False,
             )
         await self.strategy.type(run, writer)
 
@@ -183,6 +184,8 @@ class StrategySelector:
         rc_mode = run.request.rc_mode if run.request is not None else None
         enabled = "auto" if rc_mode is None else rc_mode.enabled
         lines = run.request is not None and run.request.lines is not None
+        if self.shell is not None and self.shell.marker is not None and not self.has_marks:
+            self._notice_another_shell()
         if not self._terminal.gate.unfinished_line.untouched and self._shell_reads():
             await PromptGuard(self._terminal, run.profile).clear_shell_line(lambda: self.has_marks)
         if enabled is False or lines:
@@ -190,6 +193,8 @@ class StrategySelector:
             return None
         if self.shell is None:
             self.shell = await self._find_shell(run, writer, forced=enabled is True)
+            if self.shell is not None and self.shell.marker is not None:
+                self._shell_program = self._terminal.foreground_program()
         elif self._terminal.gate.unfinished_line.empty:
             await self._wait_for_next_prompt(run)
         shell = self.shell or ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
@@ -203,11 +208,23 @@ class StrategySelector:
             marker = AsciiMarker(self._nonce, marker.dialect, prefix, suffix)
         return marker
 
+    def _notice_another_shell(self) -> None:
+        """Forget an unmarked shell if another program is in the foreground; without that knowledge, after a user's line."""
+        terminal, program = self._terminal, self._terminal.foreground_program()
+        entered = terminal.gate.unfinished_line.entered_raw >= 0
+        if program != self._shell_program or (program is None and entered):
+            self.shell = self._defined_marker = None
+
     async def _find_shell(self, run: Run, writer: Writer, *, forced: bool) -> ProbedShell | None:
         """Return the shell in the foreground; None if no prompt was shown, so that the next run looks again."""
         terminal, guard = self._terminal, PromptGuard(self._terminal, run.profile)
-        dialect = shell_dialect(self._program) if self._program is not None else None
-        if self._named is not None and (self._program is not None or not terminal.expects_prompt):
+        dialect, nested = shell_dialect(self._program or ""), False
+        program = terminal.foreground_program()
+        if program is not None and self._shell_program not in (None, program) and not self._integrated:
+            dialect, nested = shell_dialect(program[1]), True
+            if not terminal.shell_may_read():
+                raise guard.refusal("no_prompt")
+        if not nested and self._named is not None and (self._program is not None or not terminal.expects_prompt):
             dialect = NAMED_SHELLS[self._named]
         if self._integrated and not self._marks_lost and not await self._wait_for_first_mark(run):
             self._marks_lost = True
@@ -229,7 +246,7 @@ class StrategySelector:
             await self._wait_for_next_prompt(run)
             return self._installed_in
         named = None if self._marks_lost else self._named
-        if not (self._may_probe or self._marks_lost or forced or named):
+        if not (self._may_probe or self._marks_lost or forced or named or nested):
             return ProbedShell(None, "this is not known to be a POSIX shell")
         if not await self._wait_for_first_prompt(run, writer):
             return None
