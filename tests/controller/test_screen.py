@@ -244,8 +244,8 @@ async def test_screen_is_restored_by_the_next_server(
 ) -> None:
     first = await make_controller(state_dir=tmp_path / "state")
     pty = Pty(first)
-    await pty.run("clear; echo hello")
-    seen = await pty.good("pty_read_screen")
+    await pty.run("PS1='next: '; clear; echo hello")
+    seen = await pty.good("pty_read_screen", until_regex=r"hello\nnext:", timeout_ms=PATIENCE_MS)  # the prompt follows its mark
     session_id = (await pty.good("pty_status"))["shell_id"]
     await servers[first].aclose()
     second = await make_controller(state_dir=tmp_path / "state")

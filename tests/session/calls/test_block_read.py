@@ -32,7 +32,8 @@ class Device(MemoryChannel):
         super().__init__(lambda data: data.replace(b"\r", b"\r\n") + output)
 
 
-#: Longest callback of the event loop, in seconds of processor time. The aim is 0.02; a slow, busy machine needs more.
+#: Longest callback of the event loop, in seconds of processor time. The aim is 0.02; a slow, busy machine needs more. A garbage
+#: collection may be in it, which is short because `tests/conftest.py` excludes the collected tests.
 LOOP_LIMIT_S = 0.2
 
 
