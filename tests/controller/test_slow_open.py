@@ -12,13 +12,14 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, IoRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.pty import PtyReply, PtyReset
-from ptyctl.controller import registry
 from ptyctl.controller.local import LocalController
+from ptyctl.controller.registry import SessionRegistry
 from tests.controller.session_calls import refused, session, until
 from transports.errors import ChannelError, ConnectTimeout
 from transports.receiver import Receiver
 
 ADDRESS = {"protocol": "telnet", "host": "scripted"}
+ENDS_IN_TIME = SessionRegistry.ends_in_time
 CONSOLE = {**ADDRESS, "session_type": "console", "device_id": "sw1"}
 
 
@@ -28,10 +29,14 @@ class SlowChannel(MemoryChannel):
     def __init__(self) -> None:
         super().__init__()
         self.result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.opened = False
+        self.connecting = self.opened = False
 
     async def open(self, receiver: Receiver) -> None:
-        await self.result
+        self.connecting = True
+        try:
+            await self.result
+        finally:
+            self.connecting = False
         await super().open(receiver)
         self.opened = True
 
@@ -46,12 +51,21 @@ async def channels() -> list[SlowChannel]:
 
 @pytest.fixture
 async def controller(channels: list[SlowChannel], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalController]:
-    monkeypatch.setattr(registry, "OPEN_WAIT_S", 0.05)
+
+    async def until_far_end_is_silent(_registry: SessionRegistry, attempt: asyncio.Task[Any]) -> bool:
+        """Instead of 55 s, wait until a far end keeps the attempt, or the one that it waits for, from ending."""
+
+        async def decided() -> bool:
+            return attempt.done() or any(channel.connecting and not channel.result.done() for channel in channels)
+
+        await until(decided)
+        return attempt.done()
 
     def create(_destination: Any) -> SlowChannel:
         channels.append(SlowChannel())
         return channels[-1]
 
+    monkeypatch.setattr(SessionRegistry, "ends_in_time", until_far_end_is_silent)
     async with LocalController(create_channel=create) as controller:
         yield controller
 
@@ -140,7 +154,7 @@ async def test_failed_reset_returns_its_error(
         return await state_of(controller, session_id) == "open"
 
     await until(is_open)
-    monkeypatch.setattr(registry, "OPEN_WAIT_S", 60)
+    monkeypatch.setattr(SessionRegistry, "ends_in_time", ENDS_IN_TIME)
     resetting = asyncio.create_task(controller.pty(PtyReset(session_id=session_id)))
 
     async def has_begun() -> bool:
@@ -208,7 +222,7 @@ async def test_slow_open_is_closed_on_request(controller: LocalController, chann
 
 
 async def test_cancelled_open_leaves_no_session(controller: LocalController, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "OPEN_WAIT_S", 60)
+    monkeypatch.setattr(SessionRegistry, "ends_in_time", ENDS_IN_TIME)
     opening = asyncio.create_task(session(controller, "open", **ADDRESS))
     folder = controller.settings.state_dir / "sessions"
 
