@@ -4,8 +4,8 @@
 2. CR LF, CR CR LF and a CR alone become one LF.
 3. Of a run of 9 to 1024 blanks that a CR alone follows, 8 remain: zsh and fish fill the line so in front of each prompt.
 
-All other bytes pass, including those that are not UTF-8. A string sequence (OSC, DCS ...) longer than a limit is given up: the
-rest of it is text. The first CR after a begin mark is dropped: fish sends it with the title, before any output.
+All other bytes pass, including those that are not UTF-8. A sequence longer than a limit is given up: the rest of it is text.
+The first CR after a begin mark is dropped: fish sends it with the title, before any output.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .control_sequences import (
     compile_bytes,
     strip_sequences,
 )
-from .marks import MarkReader, PlacedMark, format_sentinel
+from .marks import Mark, MarkReader, PlacedMark, format_sentinel
 
-#: Limit of a string sequence: an unterminated one must not swallow a session.
-STRING_LIMIT_BYTES = 1 << 20
+#: Limit of a sequence: an unterminated string must not swallow a session.
+SEQUENCE_LIMIT_BYTES = 1 << 20
 
 #: Blanks of a run that pass at once, so that a prompt is complete when it is shown. The others wait for what follows the run.
 PASSED_BLANKS = 8
@@ -43,9 +43,13 @@ _OSC_OR_MODE = compile_bytes(rf"\x1b\]({OSC_BODY}){OSC_TERMINATOR}|\x1b\[\?([0-9
 _PARTIAL = compile_bytes(
     rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
 )  # fmt: skip
-_STRING_STARTS = (b"\x1b]", b"\x1bP", b"\x1bX", b"\x1b^", b"\x1b_")
-_OSC_END = compile_bytes(OSC_END)
-_STRING_END = compile_bytes(STRING_END)
+#: The first byte that is no body of a partial sequence, by its introducer; those not listed are escape sequences.
+_ENDS = {
+    ord("["): compile_bytes(r"[^\x20-\x3f]"),
+    ord("]"): compile_bytes(OSC_END),
+    **dict.fromkeys(b"PX^_", compile_bytes(STRING_END)),
+}
+_ESCAPE_END = compile_bytes(r"[^\x20-\x2f]")
 _NEWLINE = re.compile(rb"\r?\r\n|\r")
 _LONG_RUN = b" " * (PASSED_BLANKS + 1)
 _PADDING = re.compile(_LONG_RUN + rb" *+(\r(?!\r?\n))?")
@@ -69,8 +73,8 @@ class Normaliser:
         self.line_feeds = 0
         self.modes: set[int] = set()
         self.marks: list[PlacedMark] = []
-        self._partial = b""  # a partial sequence other than a string
-        self._string = bytearray()  # a partial string sequence
+        self._partial = b""  # an ESC at the end
+        self._sequence = bytearray()  # a partial sequence
         self._cr = b""  # one or two CR that a LF may follow
         self.in_line = in_line
         self.blanks = blanks
@@ -84,19 +88,19 @@ class Normaliser:
 
         `ts` (epoch ms) is the time for marks that carry none.
         """
-        if len(data) > STRING_LIMIT_BYTES:
+        if len(data) > SEQUENCE_LIMIT_BYTES:
             half = len(data) // 2
             return self.feed(data[:half], ts) + self.feed(data[half:], ts)
         self._ts = ts
         self.raw += len(data)
-        if ESC not in data and not self._partial and not self._string:
+        if ESC not in data and not self._partial and not self._sequence:
             return self._plain(data)
         return self._with_sequences(data)
 
     @property
     def settled(self) -> bool:
         """Whether only blanks are held back: a new normaliser with the same offsets, reader and flags is then equivalent."""
-        return not (self._partial or self._string or self._cr or self._after_begin)
+        return not (self._partial or self._sequence or self._cr or self._after_begin)
 
     def skip_to(self, raw: int, spool: int) -> None:
         """Continue after bytes that were lost. Modes and marks are kept."""
@@ -106,36 +110,33 @@ class Normaliser:
     def flush(self) -> bytes:
         """End the stream: a held CR ends a line, held blanks are text, a partial sequence is dropped."""
         self._partial = b""
-        self._string.clear()
+        self._sequence.clear()
         return self._flush_held()
 
     def _with_sequences(self, data: bytes) -> bytes:
         data = self._partial + data
         self._partial = b""
-        if self._string:
-            data = self._continue_string(data)
+        if self._sequence:
+            data = self._continue_sequence(data)
         data = self._hold_partial(data)
         if b"\x1b]" not in data and b"\x1b[?" not in data:
             return self._plain(strip_sequences(data))
-        raw = self.raw - len(self._partial) - len(self._string) - len(data)
+        raw = self.raw - len(self._partial) - len(self._sequence) - len(data)
         pieces, begin = [], 0
         for found in _OSC_OR_MODE.finditer(data):
-            if begin < found.start():
-                pieces.append(self._plain(strip_sequences(data[begin : found.start()])))
-            begin = found.end()
             if found[1] is None:
                 self._set_modes(found[2], found[3] == b"h")
-            else:
-                pieces.append(self._osc(found[1], raw + found.start(), raw + begin))
-        if begin < len(data):
-            pieces.append(self._plain(strip_sequences(data[begin:])))
+            elif self.reader is not None and (mark := self.reader.read(found[1])) is not None:
+                at, end = found.span()
+                if begin < at:
+                    pieces.append(self._plain(strip_sequences(data[begin:at])))
+                pieces.append(self._mark(mark, raw + at, raw + end))
+                begin = end
+        pieces.append(self._plain(strip_sequences(data[begin:])))
         return b"".join(pieces)
 
-    def _osc(self, payload: bytes, raw_begin: int, raw_end: int) -> bytes:
-        """Return the text for an OSC: a separate line for a prompt mark, nothing otherwise."""
-        mark = self.reader.read(payload) if self.reader is not None else None
-        if mark is None:
-            return b""
+    def _mark(self, mark: Mark, raw_begin: int, raw_end: int) -> bytes:
+        """Return the text for a mark: a separate line for a prompt mark, nothing otherwise."""
         before, line = self._flush_held(), b""  # a CR before a mark does not combine with a LF after it
         if mark.kind == "prompt":
             if self.in_line:
@@ -165,25 +166,22 @@ class Normaliser:
         if found is None:
             return data
         tail = found[0]
-        if tail.startswith(_STRING_STARTS):
-            self._partial = tail[-1:] if tail.endswith(ESC) else b""
-            self._string += tail.removesuffix(ESC)
-        else:
-            self._partial = tail
+        self._partial = tail[-1:] if tail.endswith(ESC) else b""
+        self._sequence += tail.removesuffix(ESC)
         return data[: found.start()]
 
-    def _continue_string(self, data: bytes) -> bytes:
-        """Continue the held string. Return the bytes to process: string and rest, the rest of one given up, or nothing yet."""
-        room = STRING_LIMIT_BYTES - len(self._string)
-        end = _OSC_END if self._string.startswith(b"\x1b]") else _STRING_END
+    def _continue_sequence(self, data: bytes) -> bytes:
+        """Continue the held sequence. Return the bytes to process: it and what follows, or the rest of one given up."""
+        room = SEQUENCE_LIMIT_BYTES - len(self._sequence)
+        end = _ENDS.get(self._sequence[1], _ESCAPE_END)
         found = end.search(data, 0, room)
         if found is None and len(data) < room:
             self._partial = data[-1:] if data.endswith(ESC) else b""
-            self._string += data.removesuffix(ESC)
+            self._sequence += data.removesuffix(ESC)
             return b""
-        string = bytes(self._string)
-        self._string.clear()
-        return data[room:] if found is None else string + data
+        sequence = bytes(self._sequence)
+        self._sequence.clear()
+        return data[room:] if found is None else sequence + data
 
     def _set_modes(self, numbers: bytes, on: bool) -> None:
         modes = {int(number) for number in numbers.split(b";") if number and len(number) < 6}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.marks import MarkReader
-from ptyctl.core.normaliser import BLANKS_LIMIT, STRING_LIMIT_BYTES, Normaliser
+from ptyctl.core.normaliser import BLANKS_LIMIT, SEQUENCE_LIMIT_BYTES, Normaliser
 
 
 def normalise(*pieces: bytes) -> bytes:
@@ -175,13 +175,14 @@ def test_feed_tracks_private_modes() -> None:
     assert machine.modes == {2004}
 
 
-@pytest.mark.parametrize("size", [4096, STRING_LIMIT_BYTES, 3 * STRING_LIMIT_BYTES])
+@pytest.mark.parametrize("size", [4096, SEQUENCE_LIMIT_BYTES, 3 * SEQUENCE_LIMIT_BYTES])
 def test_feed_unterminated_string_is_given_up_at_limit(size: int) -> None:
-    raw = b"\x1b]" + b"x" * (STRING_LIMIT_BYTES - 2) + b"seen"
+    raw = b"\x1b]" + b"x" * (SEQUENCE_LIMIT_BYTES - 2) + b"seen"
     pieces = [raw[i : i + size] for i in range(0, len(raw), size)]
     assert normalise(*pieces) == b"seen"
 
 
-def test_feed_long_string_in_small_pieces_is_linear() -> None:
-    raw = b"\x1bP" + b"x" * 500_000 + b"\x1b\\seen"
+@pytest.mark.parametrize(("begin", "body", "end"), [("P", "x", "\x1b\\"), ("[", "1", "m"), ("(", " ", "B")])
+def test_feed_long_sequence_in_small_pieces_is_linear(begin: str, body: str, end: str) -> None:
+    raw = f"\x1b{begin}{body * 500_000}{end}seen".encode()
     assert normalise(*(raw[i : i + 64] for i in range(0, len(raw), 64))) == b"seen"
