@@ -66,6 +66,11 @@ class Leases:
             self._end("expired", self._lease.expires_at)
         return self._lease
 
+    @property
+    def any(self) -> bool:
+        """Whether there is a lease, active or expired."""
+        return self._lease is not None
+
     def end_of(self, task_id: str | None, now: float) -> LeaseEnd:
         """Return how the task's last lease ended."""
         self.current(now)

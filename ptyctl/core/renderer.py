@@ -12,7 +12,7 @@ import copy
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from wcwidth import wcwidth
 
@@ -68,12 +68,16 @@ _PAD = "\1"
 _ZWJ = "\u200d"
 
 
-def render(data: bytes, width: int, resizes: Iterable[tuple[int, int]] = (), *, alternate: bool = False) -> str:
+def render(data: bytes, width: int, resizes: Sequence[tuple[int, int]] = (), *, alternate: bool = False) -> str:
     """Return the rendered text of `data`, with LF between lines.
 
     `resizes` are ascending offsets into `data`, each with the width from there on. Bytes that are not UTF-8 become U+FFFD.
     `alternate` includes the text of the alternate screen.
     """
+    if not resizes and len(data) <= _LINE_LIMIT:
+        plain = data.decode("utf-8", "replace").replace("\r\n", "\n")
+        if not _CONTROL.search(plain):
+            return plain
     renderer, begin = Renderer(width, alternate=alternate), 0
     for offset, new_width in resizes:
         renderer.feed(data[begin:offset])

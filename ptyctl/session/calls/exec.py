@@ -154,11 +154,11 @@ async def _result(session: Session, run: Run, request: ExecRequest, reason: Done
 async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneReason) -> ExecReply:
     stream, result = session.stream, run.result
     output = await run_output(run, stream, request.max_output_bytes)
-    now = asyncio.get_running_loop().time()
     spool_end = stream.spool_end if result is None else min(result.spool_end, stream.spool_end)
     spool_begin = stream.spool_end if run.spool_begin is None else min(run.spool_begin, stream.spool_end)
     has_error_patterns = run.on_device or run.echoed or session.expect.error_regexes
     waiting = None
+    duration_ms = round((asyncio.get_running_loop().time() - run.started) * 1000) if result is None else result.duration_ms
     if result is None or reason == "idle":
         waiting = run.question is not None or bool(QUESTION.search(stream.last_line()))
     return ExecReply(
@@ -170,7 +170,7 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         error_hints=await _error_lines(run.profile, output.text) if has_error_patterns else [],
         timed_out=reason == "timeout",
         waiting_for_input=waiting,
-        duration_ms=round((now - run.started) * 1000) if result is None else result.duration_ms,
+        duration_ms=duration_ms,
         block_id=run.block_id,
         cursor=str(spool_begin),
         next_cursor=str(spool_end),

@@ -106,7 +106,7 @@ class Gate:
             PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED.
         """
         self._channel()
-        if writer.system:
+        if writer.system or not (self._console or self._leases.any):
             return None
         return self._leases.check(writer.task_id, self._console, self._now())
 
@@ -264,7 +264,7 @@ class Gate:
 
     async def _acquire_order(self, writer: Writer) -> None:
         """Wait for all earlier writes."""
-        if writer.deadline is None:
+        if writer.deadline is None or not self._order.locked():
             await self._order.acquire()
             return
         try:

@@ -61,6 +61,7 @@ class Signal:
         #: True once two loop iterations brought no bytes, and none have arrived since.
         self.settled = False
         self._observer: Callable[[], None] | None = None
+        self._observes_output = False
         self._waiting: dict[asyncio.Future[None], float] = {}
         self._coalescing: dict[asyncio.Future[None], float] = {}
         self._coalesce_bytes = coalesce_bytes
@@ -71,12 +72,12 @@ class Signal:
         self._settling = False
         self._busy_iterations = 0
 
-    def observe(self, observer: Callable[[], None] | None) -> None:
+    def observe(self, observer: Callable[[], None] | None, *, output: bool = True) -> None:
         """Set the one callback that runs when coalescing waiters are woken, and when the channel has nothing more to read.
 
-        It is called synchronously. None removes it.
+        It is called synchronously. None removes it. Without `output`, received bytes alone do not call it.
         """
-        self._observer = observer
+        self._observer, self._observes_output = observer, output and observer is not None
 
     @property
     def observed(self) -> bool:
@@ -96,7 +97,7 @@ class Signal:
         self.settled = False
         if self._waiting:
             _wake_all(self._waiting)
-        if self._coalescing or self._observer is not None:
+        if self._coalescing or self._observes_output:
             if self._received - self._received_at_wake >= self._coalesce_bytes:
                 self._wake_coalescing()
             elif not self._settling:
@@ -105,7 +106,7 @@ class Signal:
 
     def notify_drained(self) -> None:
         """The channel reports that nothing more can be read now: the output has settled."""
-        if self._observer is not None and not self.settled:
+        if self._observer is not None and self._observes_output and not self.settled:
             self.settled = True
             self._observer()
 

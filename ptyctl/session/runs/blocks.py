@@ -11,10 +11,11 @@ import os
 import time
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 from ptyctl.api.blocks import Block, BlockStatus
 from ptyctl.session.io.output_stream import OutputStream
-from ptyctl.session.transcript.append_file import AppendFile
+from ptyctl.session.transcript.append_file import AppendFile, json_line
 from ptyctl.session.transcript.block_recovery import has_output, output_size, write_outputs
 
 from .run import Run
@@ -23,6 +24,9 @@ from .run import Run
 RECENT_BLOCKS = 16_384
 #: Larger outputs are written in a thread.
 _THREAD_BYTES = 1 << 20
+
+#: A row of the file: the fields of a `Block` that are not None.
+BlockRow = dict[str, Any]
 
 
 class Blocks:
@@ -34,13 +38,13 @@ class Blocks:
         self._output_folder = folder / "blocks"
         self._stream = stream
         self._file = AppendFile(folder / "blocks.jsonl", max_bytes)
-        self._blocks: dict[str, Block | bytes] = {}
+        self._blocks: dict[str, Block | BlockRow | bytes] = {}  # a row until it is read
         self._recent: deque[str] = deque()
         self._last_seq = 0
         self._rows: list[str] = []
         for block in rows:
-            self._add(block)
-        self._unwritten: list[Block] = []
+            self._add(block.block_id, block.seq, block)
+        self._unwritten: list[BlockRow] = []
         self._output_folder.mkdir(mode=0o700, exist_ok=True)
 
     @property
@@ -59,17 +63,15 @@ class Blocks:
 
     def all(self) -> list[Block]:
         """Return all blocks."""
-        return [_decoded(stored) for stored in self._blocks.values()]
+        return list(map(self._block, self._blocks))
 
     def latest(self) -> Block | None:
         """Return the last block."""
-        stored = next(reversed(self._blocks.values()), None)
-        return None if stored is None else _decoded(stored)
+        return self._block(next(reversed(self._blocks))) if self._blocks else None
 
     def get(self, block_id: str) -> Block | None:
         """Return the block with this id."""
-        stored = self._blocks.get(block_id)
-        return None if stored is None else _decoded(stored)
+        return self._block(block_id) if block_id in self._blocks else None
 
     def since(self, cursor: int, limit: int) -> tuple[list[Block], int]:
         """Return the blocks with a row at or after a cursor, each once and in its current form, and the cursor after them."""
@@ -78,12 +80,12 @@ class Blocks:
         while at < len(self._rows) and (len(ids) < limit or self._rows[at] in ids):
             ids[self._rows[at]] = None
             at += 1
-        return [_decoded(self._blocks[block_id]) for block_id in ids if block_id in self._blocks], at
+        return [self._block(block_id) for block_id in ids if block_id in self._blocks], at
 
-    def begin(self, run: Run) -> Block:
-        """Add the block of a run that has begun."""
+    def begin(self, run: Run) -> BlockRow:
+        """Add the block of a run that has begun; return its row."""
         stream = self._stream
-        block = Block(
+        return self._write(
             block_id=run.block_id,
             seq=run.seq,
             session_id=self._session_id,
@@ -97,33 +99,28 @@ class Blocks:
             spool_begin=stream.spool_end if run.spool_begin is None else run.spool_begin,
             task_id=run.task_id,
         )
-        self._write(block)
-        return block
 
-    def end(self, run: Run) -> Block:
-        """Complete the block of a run that has ended."""
+    def end(self, run: Run) -> BlockRow:
+        """Complete the block of a run that has ended; return its row."""
         result = run.result
         assert result is not None
         status, reason = _outcome(run)
-        begun = _decoded(self._blocks[run.block_id])
-        block = Block(
-            **{
-                **begun.__dict__,
-                "ts_end": int(time.time() * 1000),
-                "status": status,
-                "reason": reason,
-                "exit_code": result.exit_code,
-                "prompt_before": run.prompt_before if run.echoed else None,
-                "device": run.on_device or None,
-                "prompt_after": result.prompt_after or None,
-                "raw_begin": begun.raw_begin if run.raw_begin is None else run.raw_begin,
-                "raw_end": result.raw_end,
-                "spool_begin": begun.spool_begin if run.spool_begin is None else run.spool_begin,
-                "spool_end": result.spool_end,
-            }
-        )
-        self._write(block)
-        return block
+        begun = self._blocks[run.block_id]
+        row = begun if isinstance(begun, dict) else self._block(run.block_id).__dict__
+        ended = {
+            "ts_end": int(time.time() * 1000),
+            "status": status,
+            "reason": reason,
+            "exit_code": result.exit_code,
+            "prompt_before": run.prompt_before if run.echoed else None,
+            "device": run.on_device or None,
+            "prompt_after": result.prompt_after or None,
+            "raw_begin": row["raw_begin"] if run.raw_begin is None else run.raw_begin,
+            "raw_end": result.raw_end,
+            "spool_begin": row["spool_begin"] if run.spool_begin is None else run.spool_begin,
+            "spool_end": result.spool_end,
+        }
+        return self._write(**{**row, **ended})
 
     def close(self) -> None:
         """Write everything and close the file."""
@@ -143,8 +140,8 @@ class Blocks:
 
     def flush(self) -> None:
         """Write the waiting rows."""
-        for block in self._unwritten:
-            self._file.append(block.json_bytes() + b"\n")
+        for row in self._unwritten:
+            self._file.append(json_line(row))
         self._unwritten.clear()
         self._file.flush()
 
@@ -153,35 +150,42 @@ class Blocks:
         last = self._stream.last_prompt
         return None if last is None or last.cwd is None else os.fsdecode(last.cwd)
 
-    def _write(self, block: Block) -> None:
-        """Write the row after the callbacks that are ready now: typing the command comes first."""
-        self._add(block)
-        self._unwritten.append(block)
+    def _block(self, block_id: str) -> Block:
+        """Return a block. Most blocks are never read, so rows are converted only here."""
+        stored = self._blocks[block_id]
+        if isinstance(stored, bytes):
+            return Block.model_validate_json(stored)
+        if not isinstance(stored, Block):
+            stored = self._blocks[block_id] = Block(**stored)
+        return stored
+
+    def _write(self, **fields: Any) -> BlockRow:
+        """Add a row. It is written after the callbacks that are ready now: typing the command comes first."""
+        row = {name: value for name, value in fields.items() if value is not None}
+        self._add(row["block_id"], row["seq"], row)
+        self._unwritten.append(row)
         if len(self._unwritten) == 1:
             asyncio.get_running_loop().call_soon(self.flush)
+        return row
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block_id: str, seq: int, stored: Block | BlockRow) -> None:
         """Add a block or its new form, and compact or drop the oldest."""
-        if block.block_id not in self._blocks:
-            self._recent.append(block.block_id)
-        self._blocks[block.block_id] = block
-        self._last_seq = max(self._last_seq, block.seq)
-        self._rows.append(block.block_id)
+        if block_id not in self._blocks:
+            self._recent.append(block_id)
+        self._blocks[block_id] = stored
+        self._last_seq = max(self._last_seq, seq)
+        self._rows.append(block_id)
         if len(self._recent) > RECENT_BLOCKS:
             self._compact(self._recent.popleft())
 
     def _compact(self, block_id: str) -> None:
-        block = _decoded(self._blocks[block_id])
+        block = self._block(block_id)
         if block.ts_end is None:
             self._recent.append(block_id)
         elif self._file.growing:
             self._blocks[block_id] = block.json_bytes()
         else:
             del self._blocks[block_id]
-
-
-def _decoded(stored: Block | bytes) -> Block:
-    return Block.model_validate_json(stored) if isinstance(stored, bytes) else stored
 
 
 def _outcome(run: Run) -> tuple[BlockStatus, str | None]:

@@ -7,14 +7,13 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_json
-
 from ptyctl.api.blocks import Block
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.signal import Signal
-from ptyctl.session.transcript.append_file import AppendFile
+from ptyctl.session.transcript.append_file import AppendFile, json_line
 from ptyctl.session.transcript.block_recovery import EventLogPosition
 
+from .blocks import BlockRow
 from .run import Run
 
 #: Output of a block is collected into one delta for this long (seconds).
@@ -54,7 +53,7 @@ class Events:
         self._position = position
         self._count = position.events
         self._unwritten: list[dict[str, Any]] = []
-        self._block: Block | None = None
+        self._block: BlockRow | None = None
         self._run: Run | None = None  # until its output begins
         self._raw = 0
         self._spool = 0
@@ -77,17 +76,17 @@ class Events:
         events = [self._with_text(*kept) for number, kept in enumerate(self._kept, first) if number >= cursor]
         return events, self._count
 
-    def begin(self, block: Block, run: Run | None = None) -> None:
+    def begin(self, block: BlockRow, run: Run | None = None) -> None:
         """Publish the start of a block. `run` reports where its output begins; without a run the block does."""
         self._publish_delta()
-        self._block, self._run, self._raw, self._spool = block, run, block.raw_begin, block.spool_begin
+        self._block, self._run, self._raw, self._spool = block, run, block["raw_begin"], block["spool_begin"]
         self._publish({"type": "agent_block_begin", **self._ids, "block": block})
 
-    def end(self, block: Block) -> None:
+    def end(self, block: BlockRow) -> None:
         """Publish the rest of a block's output and its end."""
         self._run = None
-        self._raw, self._spool = max(self._raw, block.raw_begin), max(self._spool, block.spool_begin)
-        self._publish_delta(block.raw_end, block.spool_end)
+        self._raw, self._spool = max(self._raw, block["raw_begin"]), max(self._spool, block["spool_begin"])
+        self._publish_delta(block["raw_end"], block["spool_end"])
         self._block = None
         self._publish({"type": "agent_block_end", **self._ids, "block": block})
 
@@ -101,12 +100,13 @@ class Events:
             begun = block.block_id == position.block_id
             if begun and position.ended:
                 continue
+            row = block.payload()
             if not begun:
-                self.begin(block)
+                self.begin(row)
             raw = position.raw_to if begun and position.raw_to is not None else block.raw_begin
-            self._block, self._raw, self._spool = block, raw, self._stream.spool_end
+            self._block, self._raw, self._spool = row, raw, self._stream.spool_end
             if block.ts_end is not None:
-                self.end(block)
+                self.end(row)
         self.flush()
 
     def note(self, kind: str, **fields: Any) -> None:
@@ -116,7 +116,7 @@ class Events:
     def flush(self) -> None:
         """Write the waiting rows."""
         for event in self._unwritten:
-            self._file.append(to_json(event, exclude_none=True) + b"\n")
+            self._file.append(json_line(event))
         self._unwritten.clear()
         self._file.flush()
 
@@ -128,12 +128,11 @@ class Events:
         self._file.close()
 
     def _output_received(self, raw: int, data: bytes) -> None:
-        if self._block is not None:
+        if self._block is not None and self._timer is None:
             self._publish_soon()
 
     def _publish_soon(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._publish_collected)
+        self._timer = asyncio.get_running_loop().call_later(DELTA_S, self._publish_collected)
 
     def _publish_collected(self) -> None:
         self._timer = None
@@ -149,7 +148,7 @@ class Events:
         if not self._output_began() or raw <= self._raw:
             return
         text = range(self._spool, min(spool, self._spool + DELTA_BYTES))
-        offsets = {"block_id": self._block.block_id, "raw_from": self._raw, "raw_to": raw}
+        offsets = {"block_id": self._block["block_id"], "raw_from": self._raw, "raw_to": raw}
         self._raw, self._spool = raw, spool
         self._publish({"type": "agent_block_delta", **self._ids, **offsets}, text)
 
@@ -165,13 +164,12 @@ class Events:
         self._unwritten.append(event)
         self._kept.append((event, text))
         self._count += 1
-        self._publish_soon()
+        if self._timer is None:
+            self._publish_soon()
         self._signal.notify()
 
     def _with_text(self, event: dict[str, Any], text: range) -> dict[str, Any]:
         """Return an event as readers get it."""
-        if isinstance(block := event.get("block"), Block):
-            return {**event, "block": block.payload()}
         if event["type"] != "agent_block_delta":
             return event
         return {**event, "delta": self._stream.read(text.start, text.stop).decode("utf-8", "replace")}

@@ -51,20 +51,22 @@ class MarkerStrategy(ShellStrategy):
         await type_for_run(terminal, run, as_paste(line, BRACKETED_PASTE in stream.terminal_modes) + "\n", writer)
 
     def check(self, run: Run) -> None:
+        quiet_s = self._quiet_s()
         if self._ascii_marks is not None:
             self._ascii_marks.check(run, self._terminal)
         if self._terminal.stream.ended is not None:
             finish_run(self._terminal, run, "eof")
-        elif self._prompt_without_mark(run):
+        elif self._prompt_without_mark(run, quiet_s):
             self.defined = False
             run.output_began_with_echo()
             why = "interrupted" if run.interrupted else "the shell showed its prompt, and no exit code"
             reason: DoneReason = "cancelled" if run.interrupted else "prompt"
             finish_run(self._terminal, run, reason, exit_code_reason=why, prompt_after=self._terminal.last_line())
         self._check_question(run)
-        settled = self._terminal.stream.last_data + SETTLE_S
-        waits = run.interrupted and self._terminal.now() < settled
-        self.next_check = settled if waits else self._next_prompt_check()
+        self._schedule_check(run, quiet_s)
+        self.checks_output = self.checks_output or self._ascii_marks is not None
+        if run.interrupted and quiet_s < SETTLE_S:
+            self.next_check = self._terminal.now() + SETTLE_S - quiet_s
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         mark = placed.mark
@@ -92,17 +94,17 @@ class MarkerStrategy(ShellStrategy):
                 self._terminal, run, "marks", raw_end=end.raw_begin, spool_end=end.spool_begin, exit_code=placed.mark.status
             )
 
-    def _prompt_without_mark(self, run: Run) -> bool:
+    def _prompt_without_mark(self, run: Run, quiet_s: float) -> bool:
         """Return whether the prompt ends the run without a mark.
 
         After an interrupt a shell drops the rest of the line with the second mark (bash, dash, zsh). The same happens when a
         command dies by a SIGINT from elsewhere, and a nested shell cannot send marks.
         """
         if not run.interrupted:
-            return self._at_unmarked_prompt(run, begun=True)
+            return self._at_unmarked_prompt(run, quiet_s, begun=True)
         terminal = self._terminal
         at_prompt = terminal.prompt.match(terminal.last_line(), run.profile) is not None
-        return at_prompt and terminal.now() >= terminal.stream.last_data + SETTLE_S
+        return at_prompt and quiet_s >= SETTLE_S
 
 
 class _AsciiMarks:

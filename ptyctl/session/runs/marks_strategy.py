@@ -42,9 +42,10 @@ class MarksStrategy(ShellStrategy):
         await type_for_run(self._terminal, run, command + "\n", writer)
 
     def check(self, run: Run) -> None:
+        quiet_s = self._quiet_s()
         if self._terminal.stream.ended is not None:
             finish_run(self._terminal, run, "eof")
-        elif self._at_unmarked_prompt(run, begun=run.raw_begin is not None, ended=self._end is not None):
+        elif self._at_unmarked_prompt(run, quiet_s, begun=run.raw_begin is not None, ended=self._end is not None):
             self.marks_lost = True
             run.output_began_with_echo()
             if self._end is None:
@@ -54,7 +55,7 @@ class MarksStrategy(ShellStrategy):
                 self._finish_at(run, self._end, self._end.mark.status)
         else:
             self._check_question(run)
-            self.next_check = self._next_prompt_check()
+            self._schedule_check(run, quiet_s)
 
     def mark_received(self, run: Run, placed: PlacedMark) -> None:
         """Record begin and end; the prompt ends the run, also without these.

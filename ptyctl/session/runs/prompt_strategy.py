@@ -72,7 +72,7 @@ class PromptStrategy(CompletionStrategy):
         elif idle_due is not None and now >= idle_due:
             by_caller = run.request is not None and run.request.until_idle_ms is not None
             finish_run(terminal, run, "until_idle" if by_caller else "idle")
-        self.next_check = min((when for when in (due, idle_due) if when is not None), default=None)
+        self.next_check = due if idle_due is None or (due is not None and due < idle_due) else idle_due
         return None
 
     def _take_in(self, run: Run) -> None:

@@ -173,11 +173,14 @@ class _Output:
         run, head = self._run, begin == self._begin
         # the echo follows the prompt and wraps there; without the prompt it would wrap elsewhere
         before = run.prompt_before if head and run.echoed else ""
-        output = OutputRenderer(self._stream, begin, before, on_device=run.on_device)
-        pieces = [await output.next_text(end)]
-        while output.raw < end:
-            pieces.append(await output.next_text(end))
-        text = "".join([*pieces, output.renderer.finish()])
+        if end - begin <= _CONTROLS_BYTES:
+            text = render_between(self._stream, begin, end, before, on_device=run.on_device)
+        else:
+            output = OutputRenderer(self._stream, begin, before, on_device=run.on_device)
+            pieces = []
+            while output.raw < end:
+                pieces.append(await output.next_text(end))
+            text = "".join([*pieces, output.renderer.finish()])
         if head and run.echoed and "\n" not in run.command:  # the echoes of several lines tell their outputs apart
             text = strip_echo(text, before, run.command)
         if end == self._end and run.result is not None and run.result.prompt_after:

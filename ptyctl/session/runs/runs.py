@@ -267,7 +267,7 @@ class Runs:
         elif typing is not None:
             self._task = start_eagerly(self._type(run, typing), f"run {run.block_id}")
         elif strategy is not None:
-            signal.observe(self._check)
+            signal.observe(self._check, output=strategy.checks_output)
             if strategy.next_check is not None:
                 self._timer.at(strategy.next_check)
 

@@ -43,10 +43,12 @@ class CompletionStrategy:
 
     Attributes:
         ends_by_marks: whether the shell reports the end; if so, a caller's wait condition does not end the run.
+        checks_output: whether to check after each batch of output; otherwise `next_check` is set and is soon enough.
         next_check: when to check again if no output arrives, on the loop's clock.
     """
 
     ends_by_marks = False
+    checks_output = True
 
     def __init__(self, terminal: TerminalState) -> None:
         self.next_check: float | None = None
@@ -73,6 +75,7 @@ class ShellStrategy(CompletionStrategy):
     ends_by_marks = True
     _command_file: _TemporaryFileWrapper[bytes] | None = None
     _line_feeds = 0
+    _typed_at = 0.0
     _line_editor = False
     _asked_raw = -1
 
@@ -88,7 +91,7 @@ class ShellStrategy(CompletionStrategy):
         """
         stream = self._terminal.stream
         run.typing(stream.raw_size, stream.spool_end, self._terminal.last_line())
-        self._line_feeds = stream.line_feeds
+        self._line_feeds, self._typed_at = stream.line_feeds, self._terminal.now()
         self._line_editor = self._terminal.line_editor_active()
         if dialect != "fish" or len(run.command) <= _FISH_TYPED_LIMIT:
             return run.command
@@ -99,15 +102,19 @@ class ShellStrategy(CompletionStrategy):
         self._command_file.flush()
         return f"source {shlex.quote(self._command_file.name)}"
 
-    def _at_unmarked_prompt(self, run: Run, *, begun: bool, ended: bool = False) -> bool:
+    def _quiet_s(self) -> float:
+        """Return the time since the last byte, or since the command was typed."""
+        return self._terminal.now() - max(self._terminal.stream.last_data, self._typed_at)
+
+    def _at_unmarked_prompt(self, run: Run, quiet_s: float, *, begun: bool, ended: bool = False) -> bool:
         """Return whether the end of the output is a prompt that ends the run.
 
         Args:
+            quiet_s: the time without output.
             begun: the command has begun to run, so the text may be its output.
             ended: the command has ended, and only the mark of the prompt is missing.
         """
         terminal = self._terminal
-        quiet_s = terminal.now() - terminal.stream.last_data
         if quiet_s < UNMARKED_PROMPT_S or terminal.stream.line_feeds == self._line_feeds:
             return False
         certainty = terminal.prompt_certainty(run.profile)
@@ -154,10 +161,14 @@ class ShellStrategy(CompletionStrategy):
             run.asked(Question(line, certain=certain or terminal.echo_off()))
             stream.notify_waiters()
 
-    def _next_prompt_check(self) -> float | None:
-        """Return when `_at_unmarked_prompt` may become true if no output arrives."""
-        now, since = self._terminal.now(), self._terminal.stream.last_data
-        return next((since + stay_s for stay_s in _UNMARKED_TIMES_S if now < since + stay_s), None)
+    def _schedule_check(self, run: Run, quiet_s: float) -> None:
+        """Check again when `_at_unmarked_prompt` may become true. Soon after output, more output only postpones that."""
+        self.checks_output = run.interrupted or quiet_s >= UNMARKED_PROMPT_S
+        self.next_check = None
+        for stay_s in _UNMARKED_TIMES_S:
+            if quiet_s < stay_s:
+                self.next_check = self._terminal.now() + stay_s - quiet_s
+                break
 
 
 def finish_run(

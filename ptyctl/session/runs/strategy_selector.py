@@ -301,9 +301,9 @@ class StrategySelector:
         terminal, stream = self._terminal, self._terminal.stream
         if not terminal.expects_prompt:
             return
-        deadline = terminal.now() + NEXT_PROMPT_WAIT_S
+        begin = now = terminal.now()
         learned = terminal.prompt.learned
-        while stream.ended is None and terminal.now() < deadline:
+        while stream.ended is None and now < begin + NEXT_PROMPT_WAIT_S:
             if self.has_marks:
                 if BRACKETED_PASTE in stream.terminal_modes and (learned is not None or terminal.last_line()):
                     break
@@ -311,7 +311,8 @@ class StrategySelector:
                     break
             elif learned is not None and terminal.last_line().endswith(learned):
                 return
-            await stream.wait(deadline)
+            await stream.wait(begin + NEXT_PROMPT_WAIT_S)
+            now = terminal.now()
         self._has_line_editor = BRACKETED_PASTE in stream.terminal_modes
         self._learn_prompt(run)
 

@@ -47,13 +47,17 @@ class QueryListener:
             if not self._flooded:
                 self._chunks.append(data)
         elif ESC in data or self._detector.partial:
+            now = self._loop.time()
+            if now >= self._next_search_at and len(data) < FLOOD_BYTES:
+                self._next_search_at = now + COLLECT_S
+                if self._detector.feed(data):
+                    self._responder.output_may_hold_query(raw)
+                    self._responder.queries_detected(self._raw_end - self._detector.bytes_after)
+                return
             self._collected_bytes = len(data)
             self._chunks.append(data)
             self._responder.output_may_hold_query(raw)
-            if self._loop.time() >= self._next_search_at:
-                self._timer = self._loop.call_soon(self._search)
-            else:
-                self._timer = self._loop.call_later(COLLECT_S, self._search)
+            self._timer = self._loop.call_later(COLLECT_S, self._search)
 
     def reset(self) -> None:
         """Drop incomplete queries: the terminal has ended or is replaced."""

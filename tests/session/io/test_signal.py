@@ -149,3 +149,14 @@ async def test_observer_after_request_settled_is_called_when_signal_settles() ->
     assert not signal.request_settled()
     await called.wait()
     assert signal.request_settled()
+
+
+async def test_observer_without_output_is_called_by_notifications_only() -> None:
+    signal, calls = Signal(), list[str]()
+    signal.observe(lambda: calls.append("called"), output=False)
+    signal.notify_received(5)
+    signal.notify_drained()
+    await loop_iterations(4)
+    assert calls == []
+    signal.notify()
+    assert calls == ["called"]
