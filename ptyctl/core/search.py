@@ -29,9 +29,10 @@ _SHORT_LITERAL_BYTES = 256
 _SHORT_LITERAL = re.compile(rb"(?:[^\\.+*?()|\[\]{}^$]|\\[^0-9A-Za-z]){1,%d}" % _SHORT_LITERAL_BYTES)
 #: Largest number of steps of a search in the event loop: at most 20 ms.
 LOOP_STEPS = 1_000_000
-#: Largest number of instructions of a pattern. RE2 stops compiling at about 22,000, after 20 ms, with this limit of its memory.
-MAX_PROGRAM_SIZE = 20_000
-_PROGRAM_BYTES = 352 * 1024
+#: Largest number of instructions of a pattern. The prompts of all modes of a platform are one pattern of more than 20,000.
+#: RE2 stops compiling at about 110,000 with this limit of its memory.
+MAX_PROGRAM_SIZE = 100_000
+_PROGRAM_BYTES = 1800 * 1024
 #: Number of steps after which a search outside the event loop looks at the time, and the sizes of its slices.
 _SLICE_STEPS = 100_000_000
 _SLICE_BYTES = (MATCH_LIMIT_BYTES, 4 * 1024 * 1024)
