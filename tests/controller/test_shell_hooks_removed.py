@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.programs import require_program
+from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, Open, read, write
+from tests.controller.session_calls import PATIENCE_MS, Open, read, refused, write
 
 #: What prompt frameworks and dotfiles of users do to the hooks of bash.
 BASH_FILES = {
@@ -118,6 +119,14 @@ async def test_startup_file_that_executes_another_shell_gives_exit_codes(
         reply = await handle.exec(f"echo one; sh -c 'exit {code}'", timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.exit_code) == ("one\n", code)
         assert reply.duration_ms < 4_000
+
+
+async def test_startup_file_that_executes_a_full_screen_program_is_busy(open_session: Open, tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").write_text("printf '\\e[?1049hfull screen'; exec cat\n")
+    handle = await open_session(command=("bash",), env={"HOME": str(tmp_path)})
+    for _ in range(2):
+        with refused(ErrorCode.BUSY, "full-screen program"):
+            await handle.exec("echo hi", timeout_ms=PATIENCE_MS)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptyctl.api.session import ShellName
-from ptyctl.core.control_sequences import BRACKETED_PASTE
+from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
 from ptyctl.core.shells import Dialect, shell_change, shell_dialect
 from ptyctl.session.device.prompt_guard import PromptGuard
@@ -264,12 +264,20 @@ class StrategySelector:
         return shell
 
     async def _wait_for_first_mark(self, run: Run) -> bool:
-        """Wait until the start-up files have ended; False if another shell than the one that was started shows its prompt."""
+        """Wait until the start-up files have ended; False if another shell than the one that was started shows its prompt.
+
+        Raises:
+            PtyctlError: BUSY if they started a full-screen program, such as tmux.
+        """
         terminal, stream = self._terminal, self._terminal.stream
         deadline = terminal.now() + FIRST_MARK_WAIT_S
         while not len(stream.prompts) and stream.ended is None and terminal.now() < deadline:
             certainty, due = terminal.prompt_certainty(run.profile), deadline
-            if certainty is not None and terminal.line_editor_active():
+            if not ALTERNATE_SCREENS.isdisjoint(stream.terminal_modes):
+                due = stream.last_data + UNMARKED_NESTED_S
+                if terminal.now() >= due:
+                    raise PromptGuard(terminal, run.profile).refusal("editor")
+            elif certainty is not None and terminal.line_editor_active():
                 due = stream.last_data + UNMARKED_NESTED_S
             elif certainty is not None:
                 due = stream.last_data + UNMARKED_UNSURE_S
