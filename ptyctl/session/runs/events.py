@@ -80,7 +80,7 @@ class Events:
         """Publish the start of a block. `run` reports where its output begins; without a run the block does."""
         self._publish_delta()
         self._block, self._run, self._raw, self._spool = block, run, block["raw_begin"], block["spool_begin"]
-        self._publish({"type": "agent_block_begin", **self._ids, "block": block})
+        self._publish_block("agent_block_begin", block)
 
     def end(self, block: BlockRow) -> None:
         """Publish the rest of a block's output and its end."""
@@ -88,7 +88,7 @@ class Events:
         self._raw, self._spool = max(self._raw, block["raw_begin"]), max(self._spool, block["spool_begin"])
         self._publish_delta(block["raw_end"], block["spool_end"])
         self._block = None
-        self._publish({"type": "agent_block_end", **self._ids, "block": block})
+        self._publish_block("agent_block_end", block)
 
     def catch_up(self, blocks: list[Block]) -> None:
         """Publish what a killed server did not: each block has exactly one begin and one end, according to its rows."""
@@ -158,6 +158,11 @@ class Events:
             self._raw = self._raw if self._run.raw_begin is None else self._run.raw_begin
             self._spool, self._run = self._run.spool_begin, None
         return self._run is None
+
+    def _publish_block(self, kind: str, block: BlockRow) -> None:
+        """Publish a block without the path of its output file, which is written only when a call names it."""
+        fields = {name: value for name, value in block.items() if name != "output_path"}
+        self._publish({"type": kind, **self._ids, "block": fields})
 
     def _publish(self, event: dict[str, Any], text: range = range(0)) -> None:
         """Publish an event now; it is written later, and after a crash it is restored from the blocks' rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -51,3 +52,17 @@ async def test_deltas_of_large_output_are_not_kept_in_memory(tmp_path: Path) -> 
         finally:
             tracemalloc.stop()
     assert taken < 500_000  # of 2.2 MB
+
+
+async def test_events_name_no_output_file(tmp_path: Path) -> None:
+    async with LocalController(Settings(state_dir=tmp_path)) as controller:
+        shell = await SessionHandle.open(controller, protocol="local", command=["bash", "--norc"])
+        session = await controller._registry.find(shell.session_id)
+        await shell.exec("echo one")
+        events, _ = session.events.since(0)
+        session.events.flush()
+        rows = [json.loads(line) for line in (session.stream.folder / "events.jsonl").read_text().splitlines()]
+    for found in (events, rows):
+        kept = [event["block"] for event in found if "block" in event]
+        assert [block["cmd"] for block in kept][:1] == ["echo one"]
+        assert not any("output_path" in block for block in kept)
