@@ -175,7 +175,8 @@ class RawLog:
             os.posix_fallocate(self._fd, base, length)  # without it, a write on a full disk raises SIGBUS
             self._map = mmap.mmap(self._fd, length, offset=base)
         except OSError:
-            os.ftruncate(self._fd, self.size)  # drop a partial allocation
+            with suppress(OSError):
+                os.ftruncate(self._fd, self.size)  # drop a partial allocation
             self._stop()
             return
         self._base = base
