@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import cache
 from pathlib import Path
+
+#: An id that changes with each start of the machine (Linux, random(4)).
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def epoch_ms(monotonic_s: float) -> int:
@@ -19,12 +21,6 @@ def stored_deadline(monotonic_s: float, clock_id: str, expires_ms: int) -> float
     The loop's clock is the machine's CLOCK_MONOTONIC, which continues until the machine is restarted. After a restart the
     epoch time applies.
     """
-    if clock_id == boot_id():
+    if clock_id == BOOT_ID:
         return monotonic_s
     return asyncio.get_running_loop().time() + expires_ms / 1000 - time.time()
-
-
-@cache
-def boot_id() -> str:
-    """Return an id that changes with each start of the machine (Linux, random(4))."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -37,7 +37,7 @@ from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
-from .clock import boot_id, epoch_ms, stored_deadline
+from .clock import BOOT_ID, epoch_ms, stored_deadline
 from .notices import Notices
 from .spec import SPECS, Limits, Spec
 from .usage import Usage
@@ -584,7 +584,7 @@ class Session:
         """Return the row with this lease, and what another process needs to continue the session."""
         spec = SPECS.dump_python(self.spec, mode="json", by_alias=True, exclude_defaults=True)
         closed = {"closed_reason": self.closed_why} if self.state == "closed" else {}
-        lock = {"lock_clock": boot_id(), "lock_until": lease.expires_at} if lease else {}
+        lock = {"lock_clock": BOOT_ID, "lock_until": lease.expires_at} if lease else {}
         fence = max(self.leases.fence, lease.fence if lease else 0)
         return {**self._entry(lease).payload(), "fence": fence, **lock, "spec": spec, **closed}
 

@@ -32,7 +32,7 @@ class AnsweredPager:
     def erased(self) -> bool:
         """Whether the line of the pager is gone: something was printed since it was answered."""
         if self._answered_raw is not None:
-            data = self._stream.read_raw(self._answered_raw, min(self._answered_raw + _ERASER_BYTES, self._stream.raw_kept))
+            data = self._stream.read_raw(self._answered_raw, min(self._answered_raw + _ERASER_BYTES, self._stream.raw_size))
             if _PRINTED.search(printed := strip_sequences(data)) or len(printed) >= _ERASER_BYTES:
                 self._answered_raw = None
         return self._answered_raw is None

@@ -98,9 +98,9 @@ class TypedLine:
         Never true if this is the only line: then any output may look so.
         """
         stream = self._terminal.stream
-        if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_kept - self.output > _ANSWER_BYTES:
+        if self._only_line or self.output is None or not self._prompt.strip() or stream.raw_size - self.output > _ANSWER_BYTES:
             return False
-        between = stream.read_raw(self.output, stream.raw_kept).rpartition(b"\n")[0].split(b"\n")
+        between = stream.read_raw(self.output, stream.raw_size).rpartition(b"\n")[0].split(b"\n")
         lines = (render_line(text.rstrip(b"\r")) for text in between)
         return self._names_device(self._terminal.last_line()) and only_blank_or_above(lines, self._profile)
 
@@ -197,7 +197,7 @@ class FreeText:
         """Whether the device reads text: the line above the empty one with the cursor may ask for it."""
         if self.request is None and self._at_empty_line(typed):
             stream = self._terminal.stream
-            data = stream.read_raw(max(typed.output or 0, stream.raw_kept - _REQUEST_BYTES), stream.raw_kept)
+            data = stream.read_raw(max(typed.output or 0, stream.raw_size - _REQUEST_BYTES), stream.raw_size)
             above = data.rstrip().rpartition(b"\n")[2]
             request = render_line(above.rstrip(b"\r"))
             terminator = self._profile.text_terminator(request)

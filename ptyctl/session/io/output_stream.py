@@ -82,7 +82,8 @@ class OutputStream(Receiver):
         wait: waits for a change of the stream; see `Signal.wait`.
         notify_waiters: wakes all waiters, for a change of what they check besides the stream.
         subscribe: calls a handler for each event of a type; see `Publisher.subscribe`.
-        read_raw: returns the persisted raw bytes between two offsets; fewer if some were not persisted.
+        read_raw: returns the raw bytes between two offsets; fewer if some are neither on disk nor among the last.
+        holds_raw: returns whether all bytes between two offsets can be read.
         read_spool_file: returns spool text between two offsets as far as it is on disk.
         disk_bytes: returns how many bytes the output takes on disk.
         ended: why the channel ended, or None.
@@ -121,6 +122,7 @@ class OutputStream(Receiver):
         self._publisher = Publisher()
         self.wait, self.notify_waiters, self.subscribe = self.signal.wait, self.signal.notify, self._publisher.subscribe
         self.read_raw, self.read_spool_file = self.transcript.raw.read, self.transcript.read_spool
+        self.holds_raw = self.transcript.raw.holds
         self.disk_bytes = self.transcript.disk_bytes
         self.get_buffer = self.transcript.raw.get_buffer  # type: ignore[method-assign]  # avoids a call per read
 
@@ -202,8 +204,8 @@ class OutputStream(Receiver):
         return self.read(max(self.spool_end - LINE_BYTES, 0), self.spool_end).rpartition(b"\n")[2]
 
     def last_raw_line(self) -> bytes:
-        """Return the persisted raw bytes after the last line feed."""
-        end = self.raw_kept
+        """Return the raw bytes after the last line feed."""
+        end = self.raw_size
         return self.read_raw(max(end - LINE_BYTES, 0), end).rpartition(b"\n")[2]
 
     def next_counter(self, nonce: str) -> int:

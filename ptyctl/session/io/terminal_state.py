@@ -61,8 +61,8 @@ class TerminalState:
         """
         raw = self.stream.raw_size
         if self._last_line[0] != raw:
-            marked = len(self.stream.prompts) or not self.stream.persisting
-            self._last_line = raw, render_line(self.stream.last_line() if marked else self.stream.last_raw_line())
+            stream = self.stream
+            self._last_line = raw, render_line(stream.last_line() if len(stream.prompts) else stream.last_raw_line())
         return self._last_line[1]
 
     def shell_in_foreground(self) -> bool | None:

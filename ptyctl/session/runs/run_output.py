@@ -93,7 +93,7 @@ async def run_output(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     """Return the output so far, or all of it if the run has ended, in at most `limit` bytes of UTF-8."""
     if run.raw_begin is None:
         return RunOutput("")
-    if stream.raw_kept < (stream.raw_size if run.result is None else run.result.raw_end):
+    if not stream.holds_raw(run.raw_begin, stream.raw_size if run.result is None else run.result.raw_end):
         return _from_spool(run, stream, limit)
     return await _Output(run, stream).shortened(limit)
 
@@ -101,8 +101,10 @@ async def run_output(run: Run, stream: OutputStream, limit: int) -> RunOutput:
 def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     """Return the spool's text, for raw bytes that were not persisted: its start is on disk and its end in memory."""
     begin, end = run.spool_begin or 0, stream.spool_end if run.result is None else run.result.spool_end
+    prompt = run.result.prompt_after if run.result is not None else ""
     if end - begin <= limit and begin >= stream.window.start:
-        return RunOutput(stream.read(begin, end).decode("utf-8", "replace"))
+        text = stream.read(begin, end).decode("utf-8", "replace")
+        return RunOutput(strip_prompt(text, prompt) if prompt else text)
     half = (limit - len(_omission(end - begin, end))) // 2
     read = stream.read if begin >= stream.window.start else stream.read_spool_file
     head, tail = read(begin, min(begin + half, end)), stream.window.read(max(begin, end - half), end)
@@ -110,7 +112,8 @@ def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     tail = tail[tail.find(b"\n") + 1 :]
     omitted = max(end - begin - len(head) - len(tail), 0)
     told = _omission(omitted, begin + len(head))
-    return RunOutput(f"{head.decode('utf-8', 'replace')}{told}{tail.decode('utf-8', 'replace')}", omitted)
+    text = f"{head.decode('utf-8', 'replace')}{told}{tail.decode('utf-8', 'replace')}"
+    return RunOutput(strip_prompt(text, prompt) if prompt else text, omitted)
 
 
 class _Output:

@@ -18,6 +18,8 @@ from pathlib import Path
 #: The size of extents doubles from the first to the last: an idle session uses little disk, a flood few system calls.
 FIRST_EXTENT_BYTES = 64 * 1024
 LAST_EXTENT_BYTES = 4 * 1024 * 1024
+#: Bytes that are not persisted are kept in memory up to about this number: prompts and echoes are looked for in them.
+TAIL_BYTES = 256 * 1024
 _FILE_MODE = 0o600
 
 
@@ -88,6 +90,7 @@ class RawLog:
         self._view: memoryview | None = None
         self._next_extent = FIRST_EXTENT_BYTES
         self._scratch: bytearray | None = None
+        self._tail = bytearray()  # the last bytes that were not persisted
 
     @property
     def persisting(self) -> bool:
@@ -117,6 +120,9 @@ class RawLog:
         """Add `nbytes` from the buffer to the log and return them."""
         if self._scratch is not None:
             data = bytes(self._scratch[:nbytes])
+            self._tail += data
+            if len(self._tail) > 2 * TAIL_BYTES:
+                del self._tail[:-TAIL_BYTES]
         else:
             assert self._map is not None
             begin = self.size - self._base
@@ -138,8 +144,14 @@ class RawLog:
         return files_bytes(self.path.parent) - self.size_on_disk()
 
     def read(self, begin: int, end: int) -> bytes:
-        """Return the persisted bytes between two offsets."""
-        return read_range(self._fd, self.path, begin, min(end, self.persisted_size))
+        """Return the bytes between two offsets, up to the first that is neither persisted nor among the last in memory."""
+        data = read_range(self._fd, self.path, begin, min(end, self.persisted_size))
+        tail_begin, begin = self.size - len(self._tail), max(begin, self.persisted_size)
+        return data + self._tail[begin - tail_begin : end - tail_begin] if tail_begin <= begin < end else data
+
+    def holds(self, begin: int, end: int) -> bool:
+        """Return whether all bytes between two offsets can be read."""
+        return end <= self.persisted_size or self.size - len(self._tail) <= max(begin, self.persisted_size)
 
     def truncate(self, end: int) -> None:
         """Set the end of the received bytes; bytes after it were allocated only."""

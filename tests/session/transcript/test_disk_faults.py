@@ -18,9 +18,10 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.session.session import Session
+from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from tests.session.conftest import Connect
-from tests.session.scripted_session import read_from
+from tests.session.scripted_session import connect_session, read_from, run_command
 
 LINE = b"a line of output\r\n"
 TEXT = b"a line of output\n"
@@ -209,3 +210,18 @@ async def test_full_disk_during_run_keeps_exit_code_and_notes_gap(tmp_path: Path
             ("completed", 3),
             ("completed", 0),
         ]
+
+
+async def test_device_run_that_crosses_the_quota_ends_at_its_prompt(tmp_path: Path) -> None:
+    """Prompt and echo are found in the bytes that are in memory only; so is the whole output of the next command."""
+    channel = MemoryChannel(lambda data: data.replace(b"\r", b"\r\n") + LINE * 20_000 + b"old> ")
+    limits = Limits(quota_bytes=2 * FIRST_EXTENT_BYTES)
+    session = await connect_session(tmp_path, channel, limits=limits, platform="cisco_ios")
+    channel.feed(b"old> ")
+    first = await run_command(session, "show it", max_output_bytes=1000)
+    assert (first.done_reason, first.stdout[-17:], first.timed_out) == ("prompt", TEXT.decode(), False)
+    assert not session.stream.persisting
+    channel._on_write = lambda data: data.replace(b"\r", b"\r\n") + LINE + b"old> "
+    second = await run_command(session, "show more")
+    assert (second.done_reason, second.stdout, second.timed_out) == ("prompt", TEXT.decode(), False)
+    await session.close()
