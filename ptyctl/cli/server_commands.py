@@ -44,10 +44,13 @@ def status(as_json: AsJson = False) -> None:
     runtime_dir = RuntimeDir()
     up = control.find_daemon(runtime_dir)
     if as_json:
-        process = {"pid": up.pid, "version": up.version} if up else {}
+        process = up._asdict() if up else {}
         print_json({"up": up is not None, "runtime_dir": str(runtime_dir.path), **process})
     else:
         typer.echo(f"{_running(up)}, {runtime_dir.socket}" if up else f"not up: {runtime_dir.path}")
+        if up and up.loop_stalls:
+            longest = f"the longest for {up.longest_stall_ms} ms"
+            typer.echo(f"blocked {up.loop_stalls} times for more than 100 ms, {longest}; see {runtime_dir.log}")
     raise typer.Exit(0 if up else EXIT_NOT_FOUND)
 
 

@@ -22,10 +22,17 @@ STOP_TIMEOUT_S = 60.0
 
 
 class DaemonStatus(NamedTuple):
-    """A daemon that answers."""
+    """A daemon that answers.
+
+    Attributes:
+        loop_stalls: how often its event loop was blocked for longer than 100 ms.
+        longest_stall_ms: the longest time that it was.
+    """
 
     pid: int
     version: str
+    loop_stalls: int = 0
+    longest_stall_ms: int = 0
 
 
 def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
@@ -40,7 +47,8 @@ def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
         return None
     if not answer["ok"]:
         raise DaemonError(answer["message"])
-    return DaemonStatus(answer["pid"], answer["version"])
+    stalls = answer.get("loop_stalls", 0), answer.get("longest_stall_ms", 0)
+    return DaemonStatus(answer["pid"], answer["version"], *stalls)
 
 
 def start(runtime_dir: RuntimeDir) -> DaemonStatus:

@@ -26,6 +26,7 @@ from .errors import DaemonError
 from .fd_store import FdStore
 from .listen_socket import ListenSocket, open_listen_socket
 from .log_file import rotate_log
+from .loop_watchdog import LoopWatchdog
 from .runtime_dir import RuntimeDir
 from .server import DaemonServer
 
@@ -56,7 +57,9 @@ def run(extra_service: ExtraService | None = None) -> int:
         runtime_dir = RuntimeDir()
         log_to_stderr(before_write=partial(rotate_log, runtime_dir))
         with open_listen_socket(runtime_dir) as listen_socket:
-            asyncio.run(_serve(runtime_dir, listen_socket, extra_service))
+            watchdog = LoopWatchdog()
+            with asyncio.Runner(loop_factory=watchdog.new_loop) as runner:
+                runner.run(_serve(runtime_dir, listen_socket, extra_service, watchdog))
     except (DaemonError, PtyctlError) as error:
         reason = f"{error.message}; {error.hint}" if error.hint else error.message
         print(f"{ERROR_PREFIX}{reason}", file=sys.stderr, flush=True)
@@ -64,13 +67,15 @@ def run(extra_service: ExtraService | None = None) -> int:
     return 0
 
 
-async def _serve(runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None) -> None:
+async def _serve(
+    runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None, watchdog: LoopWatchdog
+) -> None:
     settings = load_settings()
     if extra_service is None:  # with one, this process's environment is also that of its clients
         _forget_environment(settings.devices_file)
     fd_store = FdStore(runtime_dir)
     async with LocalController(settings, fd_store=fd_store, persistent=True) as controller:
-        server = DaemonServer(controller, settings.daemon_idle_s, controller.has_sessions, fd_store.restore_socket)
+        server = DaemonServer(controller, settings.daemon_idle_s, controller.has_sessions, watchdog, fd_store.restore_socket)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.stop)

@@ -18,6 +18,7 @@ from transports.caller import Caller, on_behalf_of
 
 from .connection import MAX_HELLO_BYTES, peer_credentials, version_mismatch
 from .listen_socket import ListenSocket
+from .loop_watchdog import LoopWatchdog
 from .rpc import RpcConnection
 
 _LOG = logging.getLogger(__name__)
@@ -41,12 +42,14 @@ class DaemonServer:
         controller: Controller,
         idle_s: float,
         has_sessions: Callable[[], bool],
+        watchdog: LoopWatchdog,
         on_restored: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_restored` is called when the runtime directory was created again after it was deleted."""
         self._controller = controller
         self._idle_s = idle_s
         self._has_sessions = has_sessions
+        self._watchdog = watchdog
         self._on_restored = on_restored
         self._stopped = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
@@ -119,7 +122,8 @@ class DaemonServer:
         except _RejectedError as error:
             writer.write(json_lines.encode({"ok": False, "message": str(error)}))
             return
-        writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid()}))
+        stalls = {"loop_stalls": self._watchdog.stalls, "longest_stall_ms": round(self._watchdog.longest_s * 1000)}
+        writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid(), **stalls}))
         with on_behalf_of(Caller(hello["cwd"], hello["env"], hello.get("umask"))):
             if hello["speaks"] == "rpc":
                 await RpcConnection(self._controller, reader, writer).run()
