@@ -29,7 +29,7 @@ from .errors import (
 from .names import MAX_CALL_MS, SESSION_ID, match_session, resolve_task
 from .output import format_size, print_json, print_text, progress, replace_controls
 
-_MAX_OUTPUT_BYTES = 16 << 20
+_MAX_OUTPUT_BYTES = 4 << 20
 TAIL_BYTES = 4 << 20
 
 
