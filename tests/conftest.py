@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -27,6 +28,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 _REMOVED = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "ENV", "BASH_ENV", "ZDOTDIR", "PROMPT_COMMAND", "PS1", "HISTFILE", "TMUX")
 _REMOVED_PREFIXES = ("PTYCTL_", "XDG_")
 _KEPT = frozenset({"PTYCTL_REQUIRE_SERVERS"})
+
+
+def pytest_configure() -> None:
+    """Do not ignore SIGINT, as a background job of a shell script does: the tested programs would inherit it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
