@@ -156,3 +156,15 @@ def test_null_is_absent_in_parts_of_a_request(request_type: type[Request], part:
     annotation = request_type.model_fields[part].annotation
     (model,) = [each for each in getattr(annotation, "__args__", ()) if isinstance(each, type) and issubclass(each, BaseModel)]
     assert getattr(request_type.of({**fields, part: dict.fromkeys(model.model_fields)}), part) == model()
+
+
+async def test_wait_prompt_does_not_match_a_continuation_prompt(pty: Pty) -> None:
+    await pty.run("true")
+    begin = await pty.end()
+    await pty.good("pty_send", data="cat <<END\r")
+    shown = await pty.match("> ", (await pty.match("<<END", begin))["resume_cursor"])
+    await pty.refused("timeout", "pty_wait_prompt", from_cursor=shown["resume_cursor"], timeout_ms=300)
+    await pty.good("pty_send", data="a line\rEND\r")
+    await pty.prompt(shown["resume_cursor"])
+    (_, block) = (await pty.good("blocks_since"))["items"]
+    assert (await pty.block(block["block_id"]))["text"].endswith("a line\n")

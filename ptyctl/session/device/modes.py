@@ -32,7 +32,7 @@ async def walk(cli: DeviceCli, target: str, check: Check) -> ShownPrompt:
 
 
 async def walk_home(cli: DeviceCli) -> ShownPrompt:
-    """Go to the nearest home mode, if all secrets on the path are known. A pager of the login is quit."""
+    """Go to the nearest home mode, if all secrets on the path are known. Quits a pager that the login has left."""
     shown = await cli.prompt(quit_pager=True)
     steps = cli.graph.path_home(shown.mode) or ()
     if all(cli.can_answer(step.transition.dialog) for step in steps):
