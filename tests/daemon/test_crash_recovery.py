@@ -246,13 +246,12 @@ async def test_thirty_kills_under_load_lose_and_duplicate_no_output(life: Life, 
     assert (await shell.exec("echo $$")).stdout == pid
     assert (await shell.status()).lock_holder == "one"
     assert (await shell.lock()).fence == 1
-    await flood.key("ctrl_c")
-    await flood.close(force=True)
+    await flood.close(force=True)  # not ctrl_c: at a signal character the kernel discards output that was not read yet
     raw = (tmp_path / "state" / "sessions" / flood.session_id / "output.raw").read_bytes()
     numbers = [int(number) for number in re.findall(rb"line (\d+) ", raw)]
     assert len(numbers) > 1000
-    wrong = next(((runtime_dir, number) for runtime_dir, number in enumerate(numbers, 1) if runtime_dir != number), None)
-    assert wrong is None  # (expected line number, actual one)
+    wrong = next(((expected, number) for expected, number in enumerate(numbers, 1) if expected != number), None)
+    assert wrong is None, (wrong, len(numbers))
     for number, line in enumerate(raw.split(b"\r\n")[: len(numbers) - 1], 1):
         assert line == b"line %d %s" % (number, b"x" * (number % 70))
     assert daemon_pid(life.runtime_dir) is not None
