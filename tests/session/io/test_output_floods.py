@@ -38,13 +38,14 @@ async def tail(handle: SessionHandle, **fields: object) -> str:
     return (await handle.controller.io(request)).chunk or ""
 
 
+@pytest.mark.timeout(300)
 async def test_unread_flood_is_stored_with_bounded_memory(controller: LocalController, tmp_path: Path) -> None:
     line = "a line of a flood that nobody reads, long enough to be worth its while\n"
     script = f"stty -opost; exec yes '{line.strip()}' | head -c {FLOOD_BYTES}"
     before = anonymous_memory()
     handle = await SessionHandle.open(controller, protocol="local", command=("sh", "-c", script))
     peak = before
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while (await handle.status()).state != "eof":
             peak = max(peak, anonymous_memory())
             await asyncio.sleep(0.01)
