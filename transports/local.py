@@ -30,7 +30,7 @@ _TIOCGSID = 0x5429
 HANGUP_GRACE_S = 2.0
 #: After the program's end its terminal takes no more output; what is on its way arrives within this time (seconds).
 LAST_OUTPUT_S = 0.25
-#: How long processes may take to end after the program, and how often they are looked for (seconds).
+#: How long processes may take to end after the program, and how often this is checked (seconds).
 LEFT_GRACE_S = 0.5
 LEFT_POLL_S = 0.05
 

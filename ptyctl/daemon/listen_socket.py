@@ -52,8 +52,9 @@ class ListenSocket:
 
         Raises:
             OSError: the files cannot be created.
+            DaemonError: the directory is now that of another user, or accessible to others.
         """
-        self._runtime_dir.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        RuntimeDir(self._runtime_dir.path)  # creates and checks the directory
         if not _is_current(self._lock, self._runtime_dir):
             lock = _try_lock(self._runtime_dir)
             if lock is None:

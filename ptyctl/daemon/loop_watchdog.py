@@ -13,9 +13,9 @@ from types import FrameType
 
 #: An iteration of the loop that takes longer is a stall (seconds).
 STALL_S = 0.1
-#: Number of calls of our own code in the log line, innermost first.
+#: Number of calls in the log line, innermost first. Those of the loop itself are left out.
 _CALLS = 4
-_OUR_PACKAGES = ("ptyctl", "transports", "tests")
+_LOOP_PACKAGES = ("asyncio", "selectors")
 _LOG = logging.getLogger(__name__)
 
 
@@ -66,7 +66,7 @@ class LoopWatchdog:
             began = self._began
             if began is not None and not self.sampled and time.monotonic() - began > self._stall_s:
                 frame = sys._current_frames().get(self._main)
-                self._sample = began, " < ".join(_our_calls(frame)) or "unknown"
+                self._sample = began, " < ".join(_calls(frame)) or "unknown"
 
 
 class _MeasuredSelector(selectors.DefaultSelector):
@@ -84,12 +84,12 @@ class _MeasuredSelector(selectors.DefaultSelector):
             self._watchdog.iteration_began()
 
 
-def _our_calls(frame: FrameType | None) -> Iterator[str]:
-    """Yield the innermost calls of our own code as `module.function:line`."""
+def _calls(frame: FrameType | None) -> Iterator[str]:
+    """Yield the innermost calls as `module.function:line`."""
     found = 0
     while frame is not None and found < _CALLS:
         module = str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] in _OUR_PACKAGES:
+        if module.partition(".")[0] not in _LOOP_PACKAGES:
             found += 1
             yield f"{module}.{frame.f_code.co_name}:{frame.f_lineno}"
         frame = frame.f_back

@@ -97,9 +97,10 @@ def _forget_environment(inventory: Path) -> None:
 
     Sessions get the environment of their own clients. Secrets of the inventory may be variables (`env:NAME`).
     """
+    used = set(_USED_VARIABLES)
     with suppress(OSError):  # an inventory that cannot be read is reported at its use
-        _USED_VARIABLES.update(_ENV_SECRET.findall(inventory.read_text("utf-8", "replace")))
-    forget_variables([name for name in os.environ if name not in _USED_VARIABLES and not name.startswith(_USED_PREFIXES)])
+        used.update(_ENV_SECRET.findall(inventory.read_text("utf-8", "replace")))
+    forget_variables([name for name in os.environ if name not in used and not name.startswith(_USED_PREFIXES)])
 
 
 def _hand_over(controller: LocalController) -> None:

@@ -17,6 +17,7 @@ from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 
 from .connection import MAX_HELLO_BYTES, peer_credentials, version_mismatch
+from .errors import DaemonError
 from .listen_socket import ListenSocket
 from .loop_watchdog import LoopWatchdog
 from .rpc import RpcConnection
@@ -28,7 +29,6 @@ HELLO_TIMEOUT_S = 10.0
 _IDLE_POLL_S = 5.0
 #: How often the daemon checks that its socket file exists.
 _REACHABLE_POLL_S = 1.0
-_log = logging.getLogger(__name__)
 
 
 class DaemonServer:
@@ -87,10 +87,10 @@ class DaemonServer:
     def _restore(self, listen_socket: ListenSocket) -> None:
         try:
             if listen_socket.restore():
-                _log.warning("the runtime directory was deleted; its socket was created again")
+                _LOG.warning("the runtime directory was deleted; its socket was created again")
                 self._on_restored()
-        except OSError as error:
-            _log.warning("the runtime directory was deleted and cannot be created", extra={"why": error.strerror})
+        except (OSError, DaemonError) as error:
+            _LOG.warning("the runtime directory was deleted and cannot be created", extra={"why": str(error)})
 
     async def _until_stopped_or_idle(self) -> None:
         loop = asyncio.get_running_loop()

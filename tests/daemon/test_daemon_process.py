@@ -25,6 +25,7 @@ from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.connection import _spawn as spawn
 from ptyctl.daemon.connection import hello_line, open_connection
 from ptyctl.daemon.errors import DaemonError
+from ptyctl.daemon.listen_socket import open_listen_socket
 from ptyctl.daemon.log_file import MAX_LOG_BYTES
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import fd_store_pid
@@ -286,6 +287,18 @@ async def test_daemon_with_deleted_files_leaves_those_of_its_successor(
             os.close(ended)
             assert runtime_dir.socket.exists()
             assert daemon_pid(runtime_dir) in daemons_of(runtime_dir)
+
+
+async def test_deleted_runtime_directory_open_to_others_is_not_used_again(runtime_dir: RuntimeDir) -> None:
+    """Another user may create a directory in /tmp before the daemon does."""
+    with open_listen_socket(runtime_dir) as listening:
+        shutil.rmtree(runtime_dir.path)
+        runtime_dir.path.mkdir()
+        runtime_dir.path.chmod(0o777)
+        with pytest.raises(DaemonError, match="accessible to other users"):
+            listening.restore()
+        assert list(runtime_dir.path.iterdir()) == []
+        runtime_dir.path.chmod(0o700)
 
 
 async def test_daemon_creates_its_deleted_runtime_directory_again(runtime_dir: RuntimeDir) -> None:

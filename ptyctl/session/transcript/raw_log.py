@@ -18,7 +18,7 @@ from pathlib import Path
 #: The size of extents doubles from the first to the last: an idle session uses little disk, a flood few system calls.
 FIRST_EXTENT_BYTES = 64 * 1024
 LAST_EXTENT_BYTES = 4 * 1024 * 1024
-#: Bytes that are not persisted are kept in memory up to about this number: prompts and echoes are looked for in them.
+#: Bytes that are not persisted are kept in memory up to about this number: prompts and echoes are searched for in them.
 TAIL_BYTES = 256 * 1024
 _FILE_MODE = 0o600
 
