@@ -94,7 +94,7 @@ def close_session(name: str, *, force: bool, task: str | None, as_json: bool) ->
     else:
         print(f"closed: {reply['session_id']}")
         for process in reply.get("left_running", ()):
-            print(f"still running: {process['pid']} {process['command']}")
+            print(f"still running: {process['pid']} {replace_controls(process['command'])}")
 
 
 @contextmanager
@@ -119,6 +119,8 @@ def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_jso
         print_json(reply)
     else:
         print_text(reply["stdout"])
+        for notice in reply.get("notices") or ():
+            print_message(notice)
     if reply["output_truncated"]:
         complete = f"ptyctl blocks {name} --output {reply['block_id']}"
         print_message(f"{reply['omitted_bytes']} bytes are omitted in the middle; complete output: {complete}")

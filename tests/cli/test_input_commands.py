@@ -113,3 +113,10 @@ def test_send_nothing_or_unknown_key_is_usage_error(shell: str) -> None:
 def test_send_dash_types_standard_input(shell: str) -> None:
     subprocess.run([*PROGRAM, "send", shell, "-"], env=dict(os.environ), input="x=piped\n", text=True, check=True)
     assert ptyctl("exec", shell, "--", "echo $x").out == "piped\n"
+
+
+def test_exec_prints_notices_on_stderr(shell: str) -> None:
+    assert ptyctl("send", "--no-enter", shell, "echo half typed").code == 0
+    result = ptyctl("exec", shell, "echo whole")
+    assert (result.code, result.out) == (0, "whole\n")
+    assert "half-typed text of 15 characters" in result.err
