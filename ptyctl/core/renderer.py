@@ -35,6 +35,7 @@ _INVISIBLE = re.compile(r"\x1b\[(?:[0-9;:]*m|[>=?]?[0-9;]*[cn])(?=[^\x1b]|\x1b(?
 #: String sequences, and torn sequences, which text behind them must not complete.
 _STRINGS = re.compile(rf"{STRING_SEQUENCE}|\x1b(?:\[{CSI_BODY}|{ESCAPE_BODY})(?=\x1b)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_DRAWN_CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n")
 _LINE_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _PARTIAL = re.compile(
     rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
@@ -74,10 +75,8 @@ def render(data: bytes, width: int, resizes: Sequence[tuple[int, int]] = (), *, 
     `resizes` are ascending offsets into `data`, each with the width from there on. Bytes that are not UTF-8 become U+FFFD.
     `alternate` includes the text of the alternate screen.
     """
-    if not resizes and len(data) <= _LINE_LIMIT:
-        plain = data.decode("utf-8", "replace").replace("\r\n", "\n")
-        if not _CONTROL.search(plain):
-            return plain
+    if (plain := plain_text(data)) is not None:
+        return plain
     renderer, begin = Renderer(width, alternate=alternate), 0
     for offset, new_width in resizes:
         renderer.feed(data[begin:offset])
@@ -85,6 +84,12 @@ def render(data: bytes, width: int, resizes: Sequence[tuple[int, int]] = (), *, 
         begin = offset
     renderer.feed(data[begin:] if begin else data)
     return renderer.finish()
+
+
+def plain_text(data: bytes) -> str | None:
+    """Return the text of data without other controls than tabs and line ends, which is not drawn; otherwise None."""
+    lines = data.replace(b"\r\n", b"\n")
+    return lines.decode("utf-8", "replace") if len(lines.translate(None, _DRAWN_CONTROLS)) == len(lines) else None
 
 
 def render_line(line: bytes) -> str:

@@ -144,7 +144,8 @@ def test_render_wrapped_line_is_joined_and_cr_stays_in_row() -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"]) | st.just("\t"), max_size=50), st.integers(1, 200))
 def test_render_plain_lines_unchanged(line: str, width: int) -> None:
-    assert render(line.encode() + b"\r\n", width) == line + "\n"
+    long = line * 100
+    assert render(f"{line}\r\n{long}\r\n{long}".encode(), width) == f"{line}\n{long}\n{long}"
 
 
 @given(

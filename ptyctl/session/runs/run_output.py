@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.normaliser import Normaliser
-from ptyctl.core.renderer import Renderer, render
+from ptyctl.core.renderer import Renderer, plain_text, render
 from ptyctl.core.spool import whole_characters
 from ptyctl.session.io.output_stream import OutputStream
 
@@ -125,7 +125,6 @@ class _Output:
         self._stream = stream
         self._begin = run.raw_begin
         self._end = stream.raw_size if run.result is None else run.result.raw_end
-        self._spool_end = self._find_spool_end()
 
     async def shortened(self, limit: int) -> RunOutput:
         """Return all text, or whole lines of both ends with a line between them that tells what is omitted."""
@@ -133,12 +132,13 @@ class _Output:
             text = await self._text(self._begin, self._end)
             if len(text.encode()) <= limit:
                 return RunOutput(text)
-        half = (limit - len(_omission(self._end, self._spool_end))) // 2
+        spool_end = self._find_spool_end()
+        half = (limit - len(_omission(self._end, spool_end))) // 2
         head, head_end = await self._head(half)
         tail, tail_begin = await self._tail(half, head_end)
         cursor = self._spool_begin() + _spool_size(self._stream.read_raw(self._begin, head_end))
         tail_size = _spool_size(self._stream.read_raw(tail_begin, self._end))
-        omitted = max(self._spool_end - tail_size - cursor, 0)
+        omitted = max(spool_end - tail_size - cursor, 0)
         return RunOutput(f"{head}{_omission(omitted, cursor)}{tail}", omitted)
 
     async def _head(self, size: int) -> tuple[str, int]:
@@ -176,19 +176,23 @@ class _Output:
         run, head = self._run, begin == self._begin
         # the echo follows the prompt and wraps there; without the prompt it would wrap elsewhere
         before = run.prompt_before if head and run.echoed else ""
-        if end - begin <= _CONTROLS_BYTES:
-            text = render_between(self._stream, begin, end, before, on_device=run.on_device)
-        else:
-            output = OutputRenderer(self._stream, begin, before, on_device=run.on_device)
-            pieces = []
-            while output.raw < end:
-                pieces.append(await output.next_text(end))
-            text = "".join([*pieces, output.renderer.finish()])
+        text = None
+        if end - begin <= _PLAIN_BYTES:
+            text = plain_text(before.encode() + self._stream.read_raw(begin, end))
+        if text is None:
+            text = await self._drawn(begin, end, before)
         if head and run.echoed and "\n" not in run.command:  # the echoes of several lines tell their outputs apart
             text = strip_echo(text, before, run.command)
         if end == self._end and run.result is not None and run.result.prompt_after:
             text = strip_prompt(text, run.result.prompt_after)
         return text
+
+    async def _drawn(self, begin: int, end: int, before: str) -> str:
+        output = OutputRenderer(self._stream, begin, before, on_device=self._run.on_device)
+        pieces = []
+        while output.raw < end:
+            pieces.append(await output.next_text(end))
+        return "".join([*pieces, output.renderer.finish()])
 
     def _find_spool_end(self) -> int:
         """Return the offset in the spool of the raw end. With marks it is known; otherwise a prompt may follow."""
