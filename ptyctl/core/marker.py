@@ -23,10 +23,10 @@ _EVALUATE: dict[Dialect, str] = {"posix": "\\command eval", "zsh": "\\builtin ev
 FISH_ERROR_PREFIX = "fish: "
 #: Appended to a command: a failure then does not end a shell under `set -e` or run a trap, and keeps its status.
 _AND_ON = "&&:"
-#: Characters that a terminal or a line editor interprets even in quotes.
-_ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+#: Characters that a terminal or a line editor interprets even in quotes, and bytes that are not UTF-8 (as surrogates, PEP 383).
+_ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\udc80-\udcff]")
 #: Characters that a printf format in single quotes cannot contain; `!` because bash expands history in double quotes.
-_NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f'\\%!]|^-")
+_NOT_IN_A_FORMAT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\udc80-\udcff'\\%!]|^-")
 #: A terminal in canonical mode truncates a line at 4095 bytes (Linux termios(3)), the editor of busybox at 1024. A longer
 #: command is typed in several lines of 150 characters, of up to four bytes each; quotes are closed and reopened between them.
 _LONG_LINE = re.compile(r"((?:'\\''|[^'\n]){150})(?=[^\n])")
@@ -95,13 +95,13 @@ class Marker:
             return f"{evaluate} {self._quote(command)}"
         if not _ACTED_UPON.search(command):
             return f"{evaluate} {self._quote(command)}"
-        format_ = _NOT_IN_A_FORMAT.sub(lambda found: f"\\{ord(found[0]):03o}", command)
+        format_ = _NOT_IN_A_FORMAT.sub(lambda found: f"\\{ord(found[0]) & 0xFF:03o}", command)
         return f'{evaluate} "(exit $?){_AND_ON};$({self._printf()} {self._quote(format_)})"'  # printf sets the status
 
     def _quote(self, text: str) -> str:
         if self.dialect == "fish":
             quoted = text.replace("\\", "\\\\").replace("'", "\\'")
-            return "'" + _ACTED_UPON.sub(lambda found: f"'\\x{ord(found[0]):02x}'", quoted) + "'"
+            return "'" + _ACTED_UPON.sub(lambda found: f"'\\X{ord(found[0]) & 0xFF:02x}'", quoted) + "'"
         return "'" + _LONG_LINE.sub("\\1'\\\n'", text.replace("'", "'\\''")) + "'"
 
 
@@ -131,7 +131,9 @@ def is_typable(command: str) -> bool:
     No line editor, history expansion or line limit may alter it, and it can be neither incomplete nor a syntax error: a shell
     responds to those with a continuation prompt, or keeps the previous status.
     """
-    return len(command) < _PLAIN_LIMIT and _PLAIN.fullmatch(command) is not None and not _RESERVED.search(command)
+    if len(command) >= _PLAIN_LIMIT or _ACTED_UPON.search(command):
+        return False
+    return _PLAIN.fullmatch(command) is not None and not _RESERVED.search(command)
 
 
 def as_paste(line: str, bracketed: bool) -> str:

@@ -38,6 +38,11 @@ class Mark(NamedTuple):
     cwd: bytes | None = None
     command: bytes | None = None
 
+    @property
+    def directory(self) -> str | None:
+        """The working directory as text: bytes that are not UTF-8 are replaced."""
+        return None if self.cwd is None else self.cwd.decode("utf-8", "replace")
+
 
 class PlacedMark(NamedTuple):
     """A mark with its raw offsets, and the spool offsets before and after its sentinel line."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
 from fixtures.servers.programs import require_program
 from ptyctl.api import Controller, ErrorCode
-from ptyctl.api.handle import SessionHandle
+from ptyctl.api.handle import SessionHandle, call_pty
+from ptyctl.api.pty import PtyExecBlock, PtyReply, PtyWaitPrompt
 from tests.controller.marked_shells import SENTINEL, block_of, blocks, in_each, settled, spool
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, refused, write
 
@@ -258,3 +260,23 @@ async def test_blanks_in_front_of_a_prompt_are_not_in_the_spool(shell: SessionHa
     lines = (await spool(shell)).split("\n")
     assert lines.count(f"a{'':30}b") == 3
     assert not [line for line in lines if len(line) > 20 and line.endswith(" " * 9) and line.strip()]
+
+
+@in_each
+async def test_commands_in_a_directory_whose_name_is_no_utf8_are_stored(shell: SessionHandle, tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/caf\xe9 \xff\x9c%"
+    os.makedirs(folder + b"/below")
+    pty = {"session_id": shell.session_id}
+    await shell.exec(f"cd {tmp_path}/caf*")
+    assert (await shell.exec("echo here")).stdout == "here\n"
+    begun = await call_pty(shell.controller, PtyExecBlock.of({**pty, "cmd": "echo below", "cwd": "below"}), PtyReply)
+    awaited = PtyWaitPrompt.of({**pty, "from_cursor": begun.resume_cursor, "timeout_ms": PATIENCE_MS})
+    reply = await call_pty(shell.controller, awaited, PtyReply)
+    shown = folder.decode("utf-8", "replace")
+    assert reply.extra is not None
+    assert reply.extra.cwd == f"{shown}/below"
+    found = await blocks(shell)
+    assert [block.cwd for block in found[1:]] == [shown, f"{shown}/below"]
+    stored = Path(found[0].output_path).parents[1]
+    assert (stored / "events.jsonl").read_text().count("agent_block_end") == len(found)
+    assert (stored / "blocks.jsonl").read_text().count("ts_end") == len(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -202,7 +201,7 @@ def _prompt_extra(session: Session, match: MatchRange, line: bytes) -> PromptExt
             return None
         return PromptExtra(ts=last.ts_end, exit_code=last.exit_code)
     mark = read_sentinel(line)
-    return PromptExtra(cwd=os.fsdecode(mark.cwd or b""), ts=mark.ts, exit_code=mark.status)
+    return PromptExtra(cwd=mark.directory or "", ts=mark.ts, exit_code=mark.status)
 
 
 def timeout_reply(session: Session, what: str) -> PtyReply:

@@ -183,8 +183,9 @@ async def begin(session: Session, cmd: str, cwd: str | None, task_id: str | None
         raise invalid("cmd is empty", hint=NextStep.SEND_ENTER, field="cmd")
     directory = None if cwd is None else _directory(session, cwd)
     command = cmd if directory is None else _in_directory(session, directory, cmd)
+    shown = None if directory is None else os.fsencode(directory).decode("utf-8", "replace")
     writer = Writer(task_id, command=True)
-    run = await session.runs.begin(command, session.profile(), writer, origin=origin, submitted=cmd, cwd=directory)
+    run = await session.runs.begin(command, session.profile(), writer, origin=origin, submitted=cmd, cwd=shown)
     deadline = asyncio.get_running_loop().time() + _ECHO_WAIT_S
     while run.spool_begin is None and not run.ended and asyncio.get_running_loop().time() < deadline:
         await session.stream.wait(deadline)

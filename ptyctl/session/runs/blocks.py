@@ -7,7 +7,6 @@ a crash, and the next start closes it.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import deque
 from pathlib import Path
@@ -148,7 +147,7 @@ class Blocks:
     def _cwd(self) -> str | None:
         """Return the directory that the last prompt mark reported."""
         last = self._stream.last_prompt
-        return None if last is None or last.cwd is None else os.fsdecode(last.cwd)
+        return None if last is None else last.directory
 
     def _block(self, block_id: str) -> Block:
         """Return a block. Most blocks are never read, so rows are converted only here."""
