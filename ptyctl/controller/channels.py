@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from pydantic import SecretStr
 
@@ -85,9 +86,9 @@ def session_spec(destination: Destination) -> Spec:
     )
 
 
-def with_shell_integration(request: SessionRequest, nonce: str) -> SessionRequest:
-    """Return a copy of a local shell's request that starts the shell with marks."""
-    start = with_marks(_argv(request.command) or (user_shell(),), nonce, request.env or {})
+def with_shell_integration(request: SessionRequest, nonce_file: Path) -> SessionRequest:
+    """Return a copy of a local shell's request that starts the shell with marks; see `with_marks`."""
+    start = with_marks(_argv(request.command) or (user_shell(),), str(nonce_file), request.env or {})
     assert start is not None, "the spec says that this shell has an integration"
     return request.model_copy(update={"command": start.argv, "env": {**(request.env or {}), **start.env}})
 

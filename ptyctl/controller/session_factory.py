@@ -153,7 +153,7 @@ class SessionFactory:
             spec = session_spec(destination)
             session.set_address(spec.host, spec.port, spec.username)
         if session.spec.integrated:
-            destination = replace(destination, request=with_shell_integration(destination.request, session.shell_nonce))
+            destination = replace(destination, request=with_shell_integration(destination.request, session.write_nonce_file()))
         try:
             channel = self._create_channel(destination)
         except ChannelError as error:

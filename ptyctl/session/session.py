@@ -21,6 +21,7 @@ from ptyctl.session.device.login import NO_CREDENTIALS, LoginCredentials
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.input_log import InputLog
+from ptyctl.session.io.memory_file import write_memory_file
 from ptyctl.session.io.output_stream import GapStarted, OutputStream, StreamEnded
 from ptyctl.session.io.publisher import Publisher, Unsubscribe
 from ptyctl.session.io.signal import Signal
@@ -135,6 +136,7 @@ class Session:
         self.held = True
         self.reconnect: ReconnectStatus | None = None
         self.shell_nonce = new_nonce()
+        self._nonce_file: Path | None = None
         self.leases = Leases(self._store_lease)
         self.signal = Signal()
         self.notices = Notices()
@@ -262,6 +264,22 @@ class Session:
     def renew_shell_nonce(self) -> None:
         """Invalidate the marks of the previous shell; called before another one is started."""
         self.shell_nonce = new_nonce()
+
+    def write_nonce_file(self) -> Path:
+        """Return a file with the nonce, for a shell that is about to start and removes it.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._remove_nonce_file()
+        self._nonce_file = write_memory_file(self.shell_nonce.encode() + b"\n")
+        return self._nonce_file
+
+    def _remove_nonce_file(self) -> None:
+        """Remove the file in case that the program was no shell that reads it."""
+        if self._nonce_file is not None:
+            self._nonce_file.unlink(missing_ok=True)
+            self._nonce_file = None
 
     def begin_reconnecting(self, why: str) -> None:
         """The line is lost, and an attempt to reconnect follows."""
@@ -463,6 +481,7 @@ class Session:
         await self.runs.abort("the session was closed")
         if self.channel is not None:
             await self.channel.close(force=force)
+        self._remove_nonce_file()
         await self.display.close()
         self.write_meta()
         self.release_files()

@@ -265,7 +265,7 @@ async def test_blanks_in_front_of_a_prompt_are_not_in_the_spool(shell: SessionHa
 @in_each
 async def test_commands_in_a_directory_whose_name_is_no_utf8_are_stored(shell: SessionHandle, tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path) + b"/caf\xe9 \xff\x9c%"
-    os.makedirs(folder + b"/below")
+    Path(os.fsdecode(folder), "below").mkdir(parents=True)
     pty = {"session_id": shell.session_id}
     await shell.exec(f"cd {tmp_path}/caf*")
     assert (await shell.exec("echo here")).stdout == "here\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,17 @@ async def test_marks_give_output_and_exit_code(start: Start, command: tuple[str,
     ]:
         reply = await session.exec(line)
         assert (reply.stdout, reply.exit_code, reply.done_reason) == (stdout, code, "marks"), line
+
+
+@pytest.mark.parametrize("command", [(*BASH, "-a"), ("zsh", "-a", "-f", "-i")])
+async def test_shell_that_exports_all_variables_exports_no_nonce(start: Start, command: tuple[str, ...]) -> None:
+    session = await start(*command)
+    assert (await session.exec("true")).done_reason == "marks"
+    folder = Path((await block_of(session, 1)).output_path).parents[1]
+    nonces = set(re.findall(rb"\x1b\]7717;(\w+);", (folder / "output.raw").read_bytes()))
+    environment = (await session.exec("env")).stdout.encode()
+    assert nonces
+    assert [nonce for nonce in nonces if nonce in environment] == []
 
 
 @pytest.mark.parametrize("command", [BASH, ZSH])

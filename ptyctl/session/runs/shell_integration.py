@@ -19,7 +19,9 @@ _MIN_BASH = (5, 1)
 #: Characters that do not pass through a printf format in single quotes, or start a history expansion.
 _NOT_IN_A_FORMAT = re.compile(r"[\n'\\%!]")
 #: bash adds a line to its history before it runs it; HISTCONTROL may have kept the previous lines out. The loop removes ours.
+#: Under `set -a` the nonces, one of them in the function that the probe has defined, would be in the environment of programs.
 _BASH = """__ptyctl_nonce={nonce} __ptyctl_options=$BASHOPTS
+builtin export -n __ptyctl_nonce; builtin export -nf __ptyctl 2>/dev/null
 builtin shopt -u expand_aliases
 while [[ $(builtin history 1) == *@(__ptyctl|'echo $(('*'))${{'@(ZSH|BASH)_VERSION)* ]]; do builtin history -d -1 || break; done
 {hooks}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Coroutine
 from pathlib import Path
-from tempfile import NamedTemporaryFile, _TemporaryFileWrapper
 from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -16,6 +15,7 @@ from ptyctl.core.renderer import render
 from ptyctl.core.shells import Dialect, shell_change
 from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.memory_file import write_memory_file
 from ptyctl.session.io.output_stream import LINE_BYTES
 from ptyctl.session.io.terminal_state import TerminalState
 
@@ -32,7 +32,6 @@ _UNMARKED_TIMES_S = (UNMARKED_PROMPT_S, UNMARKED_NESTED_S, UNMARKED_UNSURE_S)
 #: fish lays out and colours the whole line again for about every hundred keys: typing 100 KB took 50 s. Longer commands than
 #: this are sourced from a file in memory instead; typing this many characters takes fish 20 ms.
 _FISH_TYPED_LIMIT = 500
-_SHARED_MEMORY = Path("/dev/shm")
 
 #: Input that is to be typed for a run.
 Typing = Coroutine[Any, Any, object]
@@ -73,7 +72,7 @@ class ShellStrategy(CompletionStrategy):
     """A command in a shell that sends marks: recognises a prompt that came without the mark of the run's end."""
 
     ends_by_marks = True
-    _command_file: _TemporaryFileWrapper[bytes] | None = None
+    _command_file: Path | None = None
     _line_feeds = 0
     _typed_at = 0.0
     _line_editor = False
@@ -81,7 +80,7 @@ class ShellStrategy(CompletionStrategy):
 
     def close(self) -> None:
         if self._command_file is not None:
-            self._command_file.close()
+            self._command_file.unlink(missing_ok=True)
 
     def _begin(self, run: Run, dialect: Dialect | None) -> str:
         """Record the state at the prompt, and return the command to type.
@@ -95,12 +94,8 @@ class ShellStrategy(CompletionStrategy):
         self._line_editor = self._terminal.line_editor_active()
         if dialect != "fish" or len(run.command) <= _FISH_TYPED_LIMIT:
             return run.command
-        # not memfd_create(2): /proc/PID/fd of a process that forbids dumps is closed to others
-        folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
-        self._command_file = NamedTemporaryFile(prefix="ptyctl-", dir=folder)  # noqa: SIM115 - closed by `close`
-        self._command_file.write(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
-        self._command_file.flush()
-        return f"source {shlex.quote(self._command_file.name)}"
+        self._command_file = write_memory_file(run.command.replace("\r\n", "\n").encode("utf-8", "surrogateescape"))
+        return f"source {shlex.quote(str(self._command_file))}"
 
     def _quiet_s(self) -> float:
         """Return the time since the last byte, or since the command was typed."""

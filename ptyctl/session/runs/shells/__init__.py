@@ -10,7 +10,8 @@ from pathlib import Path
 from transports.caller import environment
 
 _HERE = Path(__file__).parent
-_NONCE = "PTYCTL_NONCE"
+#: Names the file with the nonce, which the shell reads and removes: /proc/PID/environ never changes while the shell lives.
+_NONCE_FILE = "PTYCTL_NONCE_FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +27,18 @@ def new_nonce() -> str:
     return secrets.token_hex(8)
 
 
-def with_marks(argv: Sequence[str], nonce: str, env: Mapping[str, str]) -> Start | None:
+def with_marks(argv: Sequence[str], nonce_file: str, env: Mapping[str, str]) -> Start | None:
     """Return how to start a shell with marks; None for an unknown program, a script or a login shell.
 
-    `env` are the variables that the caller adds to the environment.
+    Args:
+        nonce_file: path of the file with the nonce of the marks, which the shell removes.
+        env: the variables that the caller adds to the environment.
     """
     name = argv[0].rpartition("/")[2]
     known = _SHELLS.get(name)
     if known is None or not all(option.startswith("-") and option not in _OTHER_USES for option in argv[1:]):
         return None
-    return known(tuple(argv), nonce, env)
+    return known(tuple(argv), {_NONCE_FILE: nonce_file}, env)
 
 
 def bash_hooks() -> str:
@@ -53,22 +56,22 @@ def _bare(path: Path) -> str:
     return "\n".join(line for line in lines if line and not line.startswith("#"))
 
 
-def _bash(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start:
+def _bash(argv: tuple[str, ...], added: dict[str, str], env: Mapping[str, str]) -> Start:
     rest = tuple(option for option in argv[1:] if option != "--norc")
     norc = {"PTYCTL_NORC": ""} if "--norc" in argv else {}
-    return Start((argv[0], "--rcfile", str(_HERE / "bash.bash"), *rest), {_NONCE: nonce, **norc})
+    return Start((argv[0], "--rcfile", str(_HERE / "bash.bash"), *rest), {**added, **norc})
 
 
-def _zsh(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start | None:
+def _zsh(argv: tuple[str, ...], added: dict[str, str], env: Mapping[str, str]) -> Start | None:
     if "-f" in argv or "--no-rcs" in argv:
         return None  # it reads no start-up file
     hooks = str(_HERE / "zsh")
     own = env.get("ZDOTDIR", environment().get("ZDOTDIR", ""))
-    return Start(argv, {_NONCE: nonce, "PTYCTL_ZDOTDIR": own, "PTYCTL_HOOKS": hooks, "ZDOTDIR": hooks})
+    return Start(argv, {**added, "PTYCTL_ZDOTDIR": own, "PTYCTL_HOOKS": hooks, "ZDOTDIR": hooks})
 
 
-def _fish(argv: tuple[str, ...], nonce: str, env: Mapping[str, str]) -> Start:
-    return Start((*argv, "--init-command", f"source {_HERE / 'fish.fish'}"), {_NONCE: nonce})
+def _fish(argv: tuple[str, ...], added: dict[str, str], env: Mapping[str, str]) -> Start:
+    return Start((*argv, "--init-command", f"source {_HERE / 'fish.fish'}"), added)
 
 
 #: Options with which a shell reads other files, or a script.

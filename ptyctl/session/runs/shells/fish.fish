@@ -1,6 +1,7 @@
 # ptyctl's marks for fish, sourced after the user's configuration; their format is in ptyctl/core/marks.py.
-set -g __ptyctl_nonce $PTYCTL_NONCE
-set -e PTYCTL_NONCE
+read -g __ptyctl_nonce <$PTYCTL_NONCE_FILE
+command rm -f -- $PTYCTL_NONCE_FILE
+set -e PTYCTL_NONCE_FILE
 set -g __ptyctl_count 0
 
 function __ptyctl_send
