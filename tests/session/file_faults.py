@@ -1,4 +1,4 @@
-"""Injected failures of file operations: one operation of a scenario fails, or all from one on."""
+"""Intercepted file operations: an operation on the files of a folder fails, or the folder is copied before it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import errno
 import io
 import mmap
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 from unittest.mock import patch
+
+from ptyctl.session.transcript.raw_log import WritePosition
+
+T = TypeVar("T")
 
 #: The operations with which a session changes its files. `io.open` is what pathlib opens files with.
 OPERATIONS = [
@@ -24,6 +32,39 @@ OPERATIONS = [
     (io, "open"),
     (mmap, "mmap"),
 ]
+#: Further steps between which a process can be killed; they do not fail on a full disk.
+STEPS = [*OPERATIONS, (os, "pwrite"), (os, "unlink"), (os, "rename"), (os, "rmdir"), (WritePosition, "store")]
+
+#: Performs an operation, or something instead of it: gets its name, the operation and its positional arguments.
+Interceptor = Callable[[str, Callable[..., Any], tuple[Any, ...]], Any]
+
+
+@contextmanager
+def intercept(interceptor: Interceptor, folder: Path, operations: list[tuple[Any, str]] | None = None) -> Iterator[None]:
+    """Pass this process's operations on files in a folder to `interceptor`."""
+    with ExitStack() as stack:
+        for module, name in OPERATIONS if operations is None else operations:
+            real = getattr(module, name)
+
+            def intercepted(*args: Any, _real: Any = real, _name: str = name, **fields: Any) -> Any:
+                operation = partial(_real, **fields)
+                return interceptor(_name, operation, args) if _is_in(folder, args) else operation(*args)
+
+            stack.enter_context(patch.object(module, name, intercepted))
+        yield
+
+
+def _is_in(folder: Path, arguments: tuple[Any, ...]) -> bool:
+    """Return whether an operation is on a file in the folder; its first argument is a path or a descriptor."""
+    first = arguments[0]
+    if isinstance(first, WritePosition):
+        return first._path.is_relative_to(folder)
+    if isinstance(first, int):
+        try:
+            first = Path(f"/proc/self/fd/{first}").readlink()
+        except OSError:
+            return False  # the descriptor is closed, or -1
+    return Path(os.fsdecode(first)).is_relative_to(folder)
 
 
 @dataclass
@@ -31,12 +72,13 @@ class FileFaults:
     """Counts the operations and lets number `first` fail; with `lasting` also all later ones.
 
     Attributes:
+        error: the error number; None lets a write write only half of its data.
         count: number of operations so far.
         failed: the operations that failed.
     """
 
     first: int
-    error: int = errno.ENOSPC
+    error: int | None = errno.ENOSPC
     lasting: bool = False
     count: int = 0
     enabled: bool = True
@@ -44,32 +86,69 @@ class FileFaults:
     def __post_init__(self) -> None:
         self.failed: list[str] = []
 
-    def check(self, name: str) -> None:
-        """Count an operation. Raises OSError if it is to fail."""
+    def perform(self, name: str, operation: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Count an operation and perform it. Raises OSError if it is to fail."""
         if not self.enabled:
-            return
+            return operation(*arguments)
         number, self.count = self.count, self.count + 1
-        if number == self.first or (self.lasting and number > self.first):
-            self.failed.append(name)
-            raise OSError(self.error, os.strerror(self.error))
+        if (number != self.first and not (self.lasting and number > self.first)) or name not in self._failing():
+            return operation(*arguments)
+        self.failed.append(name)
+        if self.error is None:
+            file, data = arguments
+            return operation(file, bytes(data[: (len(data) + 1) // 2]))
+        raise OSError(self.error, os.strerror(self.error))
+
+    def _failing(self) -> tuple[str, ...]:
+        """Return the operations that can fail with this error."""
+        if self.error is None:
+            return ("write",)
+        return ("open",) if self.error == errno.EMFILE else tuple(name for _, name in OPERATIONS)
 
 
-@contextmanager
-def inject(faults: FileFaults) -> Iterator[None]:
-    """Let file operations of this process fail as `faults` says."""
-    patches = []
-    for module, name in OPERATIONS:
-        real = getattr(module, name)
+@dataclass(frozen=True)
+class CrashPoint(Generic[T]):
+    """The files as a process that is killed before an operation leaves them.
 
-        def faulty(*args: Any, _real: Any = real, _name: str = name, **fields: Any) -> Any:
-            faults.check(_name)
-            return _real(*args, **fields)
+    Attributes:
+        name: the operation.
+        folder: a copy of the folder.
+        record: what the test had recorded by then.
+    """
 
-        patches.append(patch.object(module, name, faulty))
-    for each in patches:
-        each.start()
-    try:
-        yield
-    finally:
-        for each in patches:
-            each.stop()
+    name: str
+    folder: Path
+    record: T
+
+
+class CrashPoints(Generic[T]):
+    """Copies a folder before each operation on its files, and in the middle of each write.
+
+    What a process has written, also into a shared mapping, is in the kernel's page cache and survives the process. So a copy is
+    exact.
+    """
+
+    def __init__(self, folder: Path, copies: Path, record: Callable[[], T]) -> None:
+        """Copy `folder` into folders in `copies`; `record` returns what belongs to a copy."""
+        self.points: list[CrashPoint[T]] = []
+        self._folder = folder
+        self._copies = copies
+        self._record = record
+        self._lock = threading.Lock()
+
+    def perform(self, name: str, operation: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Copy the folder, and perform the operation. Threads wait for each other."""
+        with self._lock:
+            self.add(name)
+            if name != "write" or len(arguments[1]) < 2:
+                return operation(*arguments)
+            file, data = arguments
+            written = operation(file, bytes(data[: len(data) // 2]))
+            self.add("torn write")
+            return written + operation(file, bytes(data[written:]))
+
+    def add(self, name: str) -> None:
+        """Copy the folder as it is now."""
+        copy = self._copies / str(len(self.points))
+        shutil.copytree(self._folder, copy)
+        self.points.append(CrashPoint(name, copy, self._record()))

@@ -22,7 +22,7 @@ from ptyctl.core.lease import Lease
 from ptyctl.session.calls import lock
 from ptyctl.session.session import Session
 from tests.session.crash_simulation import restore, simulate_crash
-from tests.session.file_faults import FileFaults, inject
+from tests.session.file_faults import FileFaults, intercept
 from tests.session.scripted_session import connect_session, read_from, run_command
 
 #: Operations that the scenario performs without a fault; checked below.
@@ -91,7 +91,6 @@ async def live_through(folder: Path, seen: Acknowledged) -> tuple[Session, Recor
 
     async def run(command: str, task_id: str) -> None:
         done = await run_command(session, command, task_id=task_id)
-        session.blocks.flush()
         if done.block_id is not None and not done.timed_out and session.storage_alarm() is None:
             seen.outputs[done.block_id] = done.stdout
 
@@ -116,7 +115,7 @@ async def check_recovery(tmp_path: Path, faults: FileFaults) -> Acknowledged:
     broken: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
     seen = Acknowledged()
-    with inject(faults):
+    with intercept(faults.perform, tmp_path):
         lived = await live_through(tmp_path, seen)
         faults.enabled = False
         await asyncio.sleep(0)
@@ -154,9 +153,16 @@ async def test_scenario_without_faults_is_recovered_completely(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("error", "lasting", "part"),
-    [*((errno.ENOSPC, True, part) for part in range(PARTS)), *((errno.EIO, False, part) for part in range(0, PARTS, 2))],
+    [
+        *((errno.ENOSPC, True, part) for part in range(PARTS)),
+        *((errno.EIO, False, part) for part in range(0, PARTS, 2)),
+        (errno.EMFILE, True, 1),
+        (None, False, 3),  # a short write
+    ],
 )
-async def test_failed_file_operation_loses_nothing_acknowledged(tmp_path: Path, error: int, lasting: bool, part: int) -> None:
+async def test_failed_file_operation_loses_nothing_acknowledged(
+    tmp_path: Path, error: int | None, lasting: bool, part: int
+) -> None:
     for first in range(part, OPERATIONS, PARTS):
         folder = tmp_path / str(first)
         folder.mkdir(mode=0o700)
