@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.terminal_state import SETTLE_S, TerminalState
@@ -15,12 +17,15 @@ _REQUEST_PROMPT_AFTER_S = 0.5
 _REPLY_S = 5.0
 
 
-async def wait_for_prompt(terminal: TerminalState, profile: DeviceProfile, deadline: float, writer: Writer | None) -> bool:
+async def wait_for_prompt(
+    terminal: TerminalState, profile: DeviceProfile, deadline: float, writer: Writer | None, quiet_s: float = inf
+) -> bool:
     """Wait until the output ends in a prompt, and learn it. A silent terminal gets one Enter from `writer`, if there is one.
 
     A line that an Enter shows again is a prompt, whatever it looks like. Text behind the prompt is cleared.
 
-    False if none was shown before the deadline, or at a question (a login, a confirmation), which is left alone.
+    False if none was shown before the deadline, or within `quiet_s` after other output, or at a question (a login, a
+    confirmation), which is left alone.
 
     Raises:
         PtyctlError: BUSY if text was typed that cannot be cleared; before Enter also at a pager or a full-screen program.
@@ -55,6 +60,9 @@ async def wait_for_prompt(terminal: TerminalState, profile: DeviceProfile, deadl
                     deadline = min(deadline, terminal.now() + _REPLY_S)
                 continue
             if requested:
-                due = deadline
+                printed = stream.raw_size > stream.incarnation_raw
+                due = min(deadline, stream.last_data + quiet_s) if printed else deadline
+                if terminal.now() >= due:
+                    return False
         await stream.wait(min(due, deadline))
     return False

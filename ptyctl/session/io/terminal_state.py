@@ -21,6 +21,8 @@ SETTLE_S = 0.15
 #: right after they print a question (seconds).
 ANSWER_S = 0.02
 _UNLIMITED_COLUMNS = 1 << 30
+#: A line editor sends it when it begins to read a line.
+_BRACKETED_PASTE_ON = b"\x1b[?%dh" % BRACKETED_PASTE
 
 
 class TerminalState:
@@ -98,17 +100,24 @@ class TerminalState:
         canonical = channel.canonical if channel is not None else None
         return BRACKETED_PASTE in self.stream.terminal_modes if canonical is None else not canonical
 
+    def line_editor_began(self) -> bool:
+        """Return whether a line editor has turned bracketed paste on in the cursor's line: it reads there, at any prompt."""
+        return self._pastes_bracketed() and _BRACKETED_PASTE_ON in self.stream.last_raw_line()
+
     def prompt_certainty(self, profile: DeviceProfile) -> Certainty | None:
         """Return how certain it is that the cursor is at a prompt: by its text, or because a line editor reads.
 
         The line editors of shells turn bracketed paste on at each prompt, and off for each command. Programs that use the
         alternate screen may leave it on.
         """
-        line, modes = self.last_line(), self.stream.terminal_modes
-        certainty = self.prompt.match(line, profile)
+        certainty = self.prompt.match(self.last_line(), profile)
+        return "editor" if certainty is None and self._pastes_bracketed() else certainty
+
+    def _pastes_bracketed(self) -> bool:
+        """Return whether bracketed paste is on, outside the alternate screen and a shell's continuation prompt."""
+        modes = self.stream.terminal_modes
         editing = BRACKETED_PASTE in modes and ALTERNATE_SCREENS.isdisjoint(modes)
-        editing = editing and not is_continuation(line, self.prompt.learned)
-        return "editor" if certainty is None and editing else certainty
+        return editing and not is_continuation(self.last_line(), self.prompt.learned)
 
     async def nothing_more(self) -> bool:
         """Return whether no more output can be read now.

@@ -16,8 +16,9 @@ from .run import Question, Run
 from .run_output import render_between
 from .strategy import CompletionStrategy, Typing, finish_run, type_for_run
 
-#: Without a known prompt, and without a time from the caller, this much silence ends the run.
+#: Without a known prompt, and without a time from the caller, this much silence ends the run: of a device, of a local program.
 DEFAULT_IDLE_S = 2.0
+LOCAL_IDLE_S = 1.0
 #: After this much silence a question is reported (`responses` were faster), and a prompt behind log lines is requested again.
 QUIET_S = 0.5
 #: After this much silence text that only may be a question is reported.
@@ -133,7 +134,7 @@ class PromptStrategy(CompletionStrategy):
         typed = self._typed
         if typed.output is not None:  # before that the cursor may be in the command's line, where a repaint shows the prompt
             end = classify_line(typed.possible_prompt(line), run.profile, self._terminal.prompt.learned)
-            if end.kind == "prompt":
+            if end.kind == "prompt" or (self._terminal.line_editor_began() and not run.profile.asks(line)):
                 return "prompt"
             if end.kind == "pager" and typed.pager.erased:
                 return "pager"

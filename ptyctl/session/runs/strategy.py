@@ -145,15 +145,16 @@ class ShellStrategy(CompletionStrategy):
         quiet_s = terminal.now() - max(stream.last_data, run.answered_at)
         if run.result is not None or run.raw_begin is None or quiet_s < UNMARKED_PROMPT_S or stream.raw_size == self._asked_raw:
             return
-        line = terminal.last_line()
-        certain = run.profile.asks(line) or QUESTION.matches(line)
-        if line.strip() and (
-            terminal.echo_off()
-            or (certain and quiet_s >= QUESTION_S)
-            or (quiet_s >= UNMARKED_UNSURE_S and run.profile.may_ask(line) and not terminal.line_editor_active())
-        ):
+        line, editing, in_program = terminal.last_line(), terminal.line_editor_active(), terminal.shell_in_foreground() is False
+        echo_off = bool(line.strip()) and terminal.echo_off()
+        reads = in_program and terminal.line_editor_began()
+        certain = echo_off or reads or run.profile.asks(line) or QUESTION.matches(line)
+        prompts = in_program and run.profile.is_prompt(line)
+        may_ask = prompts or (run.profile.may_ask(line) and not editing)
+        wait_s = 0.0 if echo_off else QUESTION_S if certain or (prompts and editing) else UNMARKED_UNSURE_S
+        if (certain or may_ask) and quiet_s >= wait_s:
             self._asked_raw = stream.raw_size
-            run.asked(Question(line, certain=certain or terminal.echo_off()))
+            run.asked(Question(line, certain=certain))
             stream.notify_waiters()
 
     def _schedule_check(self, run: Run, quiet_s: float) -> None:

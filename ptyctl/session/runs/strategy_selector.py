@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
+from ptyctl.api.exec import DoneReason
 from ptyctl.api.session import ShellName
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.marker import AsciiMarker, Marker
-from ptyctl.core.shells import Dialect, shell_change, shell_dialect
+from ptyctl.core.shells import Dialect, may_run_shell, shell_change, shell_dialect
+from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import Writer
@@ -15,7 +18,7 @@ from ptyctl.session.io.terminal_state import TerminalState
 
 from .marker_strategy import MarkerStrategy
 from .marks_strategy import NO_MARKS, MarksStrategy
-from .prompt_strategy import DEFAULT_IDLE_S, PromptStrategy
+from .prompt_strategy import DEFAULT_IDLE_S, LOCAL_IDLE_S, PromptStrategy
 from .run import Run
 from .shell_integration import install_integration, keep_history_clean
 from .shell_probe import ProbedShell, probe_shell
@@ -26,8 +29,7 @@ FIRST_OUTPUT_WAIT_S = 3.0
 FIRST_OUTPUT_QUIET_S = 0.05
 #: How long the start-up files of a shell with integration may take, until its first prompt (seconds).
 FIRST_MARK_WAIT_S = 15.0
-#: How long a local program that is not a shell may take to show a prompt, if it has one (seconds).
-LOCAL_PROMPT_WAIT_S = 5.0
+#: How long a program may take to show a prompt if the last command has shown none (seconds).
 LATER_PROMPT_WAIT_S = 1.0
 #: How long to wait for a prompt without a terminal: a shell shows none, a device does (seconds).
 NO_TERMINAL_PROMPT_WAIT_S = 0.5
@@ -35,6 +37,7 @@ NO_TERMINAL_PROMPT_WAIT_S = 0.5
 NEXT_PROMPT_WAIT_S = 0.1
 #: What a caller may call a shell, and its dialect.
 NAMED_SHELLS: dict[ShellName, Dialect] = {"bash": "posix", "zsh": "zsh", "fish": "fish", "posix": "posix"}
+NO_PROMPT = "no prompt has been recognised; commands are typed all the same, and {:g} s of silence ends each of them"
 HOOKS_REMOVED = (
     "the shell's prompt came without its mark: a command or a start-up file has removed the prompt hooks of shell integration; "
     "they are installed again before the next command"
@@ -152,32 +155,53 @@ class StrategySelector:
                 self._hooks_removed = shell_change(run.command) == "no"
             if self._hooks_removed:
                 self._notify(HOOKS_REMOVED)
+        elif isinstance(self.strategy, PromptStrategy) and run.result is not None:
+            self._prompt_run_ended(run.result.done_reason)
 
     async def _prompt_strategy(self, run: Run, writer: Writer) -> PromptStrategy:
         terminal, request = self._terminal, run.request
         local = self._program is not None  # a local program may have no prompt, and would take an Enter as input
-        wait_s = LATER_PROMPT_WAIT_S if self._without_prompt else LOCAL_PROMPT_WAIT_S if local else FIRST_PROMPT_WAIT_S
-        found = await wait_for_prompt(terminal, run.profile, terminal.now() + wait_s, None if local else writer)
+        quiet_s = LOCAL_IDLE_S if self._program is not None and not may_run_shell(self._program) else inf  # ssh may be slow
+        wait_s = LATER_PROMPT_WAIT_S if self._without_prompt else FIRST_PROMPT_WAIT_S
+        deadline = terminal.now() + wait_s
+        found = await wait_for_prompt(terminal, run.profile, deadline, None if local else writer, quiet_s)
         if not found:
-            self._typing_without_prompt(run)
+            self._check_may_type_without_prompt(run)
+            if local and terminal.last_line().strip():  # it is the prompt if it is shown again after the command
+                terminal.prompt.learn(terminal.last_line())
         idle_ms = request.until_idle_ms if request is not None else None
-        idle_s = idle_ms / 1000 if idle_ms is not None else None if found else DEFAULT_IDLE_S
+        idle_s = idle_ms / 1000 if idle_ms is not None else None if found else self._idle_s
         return PromptStrategy(terminal, run.command.split("\n"), idle_s)
 
-    def _typing_without_prompt(self, run: Run) -> None:
-        """No prompt was shown: refuse a question and a program that has printed nothing; otherwise report it once.
+    @property
+    def _idle_s(self) -> float:
+        """How much silence ends a command of a program whose prompt is not known."""
+        return DEFAULT_IDLE_S if self._program is None else LOCAL_IDLE_S
+
+    def _prompt_run_ended(self, reason: DoneReason) -> None:
+        """Remember whether a prompt ended the run; the line before the command was none if only silence did."""
+        if reason == "prompt":
+            self._without_prompt = False
+        elif reason == "idle":
+            if self._program is not None:
+                self._terminal.prompt.forget()
+            if not self._without_prompt:
+                self._without_prompt = True
+                self._notify(NO_PROMPT.format(self._idle_s))
+
+    def _check_may_type_without_prompt(self, run: Run) -> None:
+        """No prompt was shown: refuse a question and a program that has printed nothing.
 
         Raises:
             PtyctlError: BUSY.
         """
         terminal, request, guard = self._terminal, run.request, PromptGuard(self._terminal, run.profile)
         guard.refuse_other()
+        if QUESTION.matches(terminal.last_line()):
+            raise guard.refusal("question")
         end_given = request is not None and (request.until_idle_ms is not None or request.until_regex is not None)
         if terminal.stream.raw_size == terminal.stream.incarnation_raw and not end_given:
             raise guard.refusal("no_prompt")
-        if not self._without_prompt:
-            self._without_prompt = True
-            terminal.post_notice("no prompt has been seen; commands are typed all the same, and silence ends them")
 
     async def _marker(self, run: Run, writer: Writer) -> Marker | None:
         """Return the marker for the run; if there is none, record why it will have no exit code."""
