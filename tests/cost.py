@@ -6,6 +6,7 @@ A computation over hostile input is bounded if both are at most proportional to 
 from __future__ import annotations
 
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from typing import Any
 import ptyctl
 
 _PACKAGE = str(Path(ptyctl.__file__).parent)
+#: Sizes whose costs are compared: a linear cost grows by 16, a quadratic one by 256.
+_SMALL, _LARGE = 1024, 16 * 1024
+_GROWTH = 64
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,21 @@ def assert_cost(computation: Callable[[], Any], size: int, *, lines_per_byte: fl
     cost, size = cost_of(computation), max(size, 1024)
     assert cost.lines <= lines_per_byte * size, f"{cost.lines / size:.1f} lines a byte"
     assert cost.memory <= memory_per_byte * size, f"{cost.memory / size:.1f} bytes of memory a byte"
+
+
+def assert_linear(computation: Callable[[bytes], Any], unit: bytes, prefix: bytes = b"") -> None:
+    """Check that the cost of a computation over repetitions of a unit is linear, also within calls that count as one line.
+
+    Compares the processor time of two sizes, which a loaded machine does not change; a cost below 10 ms passes.
+    """
+
+    def seconds(size: int) -> float:
+        data = prefix + unit * (size // len(unit))
+        started = time.thread_time()
+        computation(data)
+        return time.thread_time() - started
+
+    large = min(seconds(_LARGE) for _ in range(2))
+    if large > 0.01:
+        growth = large / min(seconds(_SMALL) for _ in range(5))
+        assert growth < _GROWTH, f"{_LARGE // _SMALL} times the output costs {growth:.0f} times as much"

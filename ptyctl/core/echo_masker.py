@@ -18,7 +18,7 @@ HOLD_S = 0.2
 #: A longer line has text.
 _LINE_BYTES = 4096
 #: What a line may contain besides text: controls, blanks, and the masks that some programs show for a secret.
-_NO_TEXT = compile_bytes(rf"(?>{SEQUENCE}|[\x00-\x1a\x1c-\x20*\x7f])*+\Z")
+_NO_TEXT = compile_bytes(rf"(?>{SEQUENCE}|[\x00-\x1a\x1c-\x20*\x7f])*+")
 #: What follows an echo at the cursor, if more was typed in that line; and behind other text, where only Enter's echo follows.
 _NO_WORD = re.compile(rb"[^0-9A-Za-z_.-]")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
@@ -63,7 +63,7 @@ class EchoMasker:
     def hold_s(self) -> float:
         """How long to wait for more input before `flush`."""
         complete = any(echo.secret == self.held for echo in self._echoes)
-        return INCOMPLETE_HOLD_S if self._at_cursor(b"") and not complete else HOLD_S
+        return INCOMPLETE_HOLD_S if self._cursor_end(b"") >= 0 and not complete else HOLD_S
 
     def expect(self, secret: bytes, now: float) -> None:
         """Expect the echo of a line, or of a part of one, that is typed now."""
@@ -77,24 +77,24 @@ class EchoMasker:
         answered = self._text_at is not None and now - self._text_at >= ANSWER_PAUSE_S
         self._echoes = [] if answered else [echo for echo in self._echoes if echo.until > now]
         self._doubtful = [] if answered else [echo for echo in self._doubtful if echo.until > now]
-        rest, self.held = self.held + data, b""
-        masked = []
-        while rest and (self._echoes or self._doubtful):
-            end = rest.find(b"\n") + 1
-            begin, secret = self._first_echo(rest[: end or len(rest)])
-            masked.append(rest[:begin])
-            self._line = (self._line + rest[:begin])[:_LINE_BYTES]
-            if _NO_TEXT.match(self._line) is None:
+        data, self.held = self.held + data, b""
+        masked, at = [], 0
+        while at < len(data) and (self._echoes or self._doubtful):
+            end = data.find(b"\n", at) + 1
+            text = data[at : end or len(data)]
+            begin, secret = self._first_echo(text)
+            masked.append(text[:begin])
+            self._line = (self._line + text[:begin])[:_LINE_BYTES]
+            if not _NO_TEXT.fullmatch(self._line):
                 self._text_at = now
-            rest = rest[begin:]
+            at += begin + len(secret)
             if secret:
                 masked.append(self._masked(secret))
-                rest = rest[len(secret) :]
             elif end:
                 self._end_line()
             else:
-                self.held, rest = rest, b""
-        return b"".join(masked) + rest
+                self.held, at = text[begin:], len(data)
+        return b"".join(masked) + data[at:]
 
     def flush(self) -> bytes:
         """Release the held input because nothing followed in time. A complete echo is masked."""
@@ -113,15 +113,20 @@ class EchoMasker:
             return len(text), b""
         secrets = sorted({echo.secret for echo in self._echoes}, key=len, reverse=True)
         first_bytes = re.compile(b"[" + b"".join(re.escape(secret[:1]) for secret in secrets) + b"]")
+        at_cursor = self._cursor_end(text)
         for place in first_bytes.finditer(text):
-            begin, tail = place.start(), text[place.start() :]
-            ends_before = _NO_WORD if self._at_cursor(text[:begin]) else _CONTROL
+            begin = place.start()
+            ends_before = _NO_WORD if begin <= at_cursor else _CONTROL
             for secret in secrets:
-                following = tail[len(secret) :]
-                if secret.startswith(tail) or (tail.startswith(secret) and self._is_next_echo(secret, following, begun=True)):
+                end = begin + len(secret)
+                if end >= len(text) and secret.startswith(text[begin:]):
                     return begin, b""
-                if tail.startswith(secret) and (ends_before.match(following) or self._is_next_echo(secret, following)):
-                    return begin, secret
+                if text.startswith(secret, begin):
+                    following = text[end : end + len(secrets[0])]
+                    if self._is_next_echo(secret, following, begun=True):
+                        return begin, b""
+                    if ends_before.match(text, end) or self._is_next_echo(secret, following):
+                        return begin, secret
         return len(text), b""
 
     def _is_next_echo(self, secret: bytes, text: bytes, *, begun: bool = False) -> bool:
@@ -130,10 +135,11 @@ class EchoMasker:
         others.remove(secret)
         return any(len(text) < len(other) and other.startswith(text) if begun else text.startswith(other) for other in others)
 
-    def _at_cursor(self, text: bytes) -> bool:
-        """Whether the cursor is where it was when the last secret was typed, if this text is received."""
-        before = self._line[self._typed :] + text
-        return self._first_line and b"\r" not in before and _NO_TEXT.match(before) is not None
+    def _cursor_end(self, text: bytes) -> int:
+        """Return up to which offset of this text the cursor is where it was when the last secret was typed; -1 if nowhere."""
+        line = self._line[self._typed :]
+        moved = _NO_TEXT.match((line + text).partition(b"\r")[0])
+        return moved.end() - len(line) if self._first_line and moved is not None else -1
 
     def _masked(self, secret: bytes) -> bytes:
         del self._echoes[[echo.secret for echo in self._echoes].index(secret)]
@@ -148,6 +154,6 @@ class EchoMasker:
             self._echoes = [echo for echo in self._echoes if echo not in self._behind_log]
             self._behind_log = []
         self._doubtful = []
-        if self._echoes and not self._echoed and _NO_TEXT.match(self._line):
+        if self._echoes and not self._echoed and _NO_TEXT.fullmatch(self._line):
             self._doubtful = [self._echoes.pop(0)]
         self._line, self._typed, self._first_line, self._echoed = b"", 0, False, False

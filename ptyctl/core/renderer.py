@@ -44,7 +44,7 @@ _PARTIAL = re.compile(
 _LINE_WIDTH = 4096
 _TOKEN = re.compile(
     rf"(?P<text>[^\x08-\x0f\x1b{_RESIZE}]+)|{_RESIZE}"  # with controls that do nothing
-    rf"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*)[\x20-\x3f]*(?P<final>{CSI_FINAL})"
+    rf"|\x1b\[(?P<private>\??)(?P<args>[0-9;]*+)[\x20-\x3f]*+(?P<final>{CSI_FINAL})"
     rf"|\x1b(?P<escape>[()]?[0-~])(?<![\[\]PX^_])|{SEQUENCE}"
     r"|(?P<c0>[\x08-\x0f])"
 )

@@ -91,16 +91,21 @@ class SecretMasker:
     def _mask_persistent(self, data: bytes) -> bytes:
         if not self._persistent:
             return data
-        released, rest = len(self._released), self._released + self._held + data
-        masked = []
+        released, text = len(self._released), self._released + self._held + data
+        held, places = self._held_start(text, 0), dict[bytes, int]()
+        masked, at = [], 0
         while True:
-            held = self._held_start(rest)
-            begin, secret = self._first_secret(rest)
-            if not secret or begin >= held:
+            for secret in self._persistent:
+                if places.get(secret, at - 1) < at:  # not searched yet, or within the masked text
+                    found = text.find(secret, at)
+                    places[secret] = len(text) if found < 0 else found
+            secret = min(places, key=lambda secret: (places[secret], -len(secret)))
+            if places[secret] >= held:
                 break
-            masked += [rest[:begin], MASK * len(secret)]
-            rest = rest[begin + len(secret) :]
-        return self._hold(b"".join(masked), rest, held, released)
+            masked += [text[at : places[secret]], MASK * len(secret)]
+            at = places[secret] + len(secret)
+            held = self._held_start(text, at)
+        return self._hold(b"".join(masked), text[at:], held - at, released)
 
     def _hold(self, masked: bytes, rest: bytes, held: int, released: int) -> bytes:
         """Hold back `rest` from `held` on. Returns the text before it, without the bytes that were released earlier."""
@@ -113,15 +118,9 @@ class SecretMasker:
         firsts = b"".join(re.escape(first) for first in sorted({secret[:1] for secret in self._persistent}))
         self._first_bytes = re.compile(b"[" + firsts + b"]" if firsts else b"(?!)")
 
-    def _first_secret(self, text: bytes) -> tuple[int, bytes]:
-        """Return position and secret of the first match in the text, the longest of several; an empty secret if none."""
-        found = [(at, -len(secret), secret) for secret in self._persistent if (at := text.find(secret)) >= 0]
-        begin, _, secret = min(found, default=(0, 0, b""))
-        return begin, secret
-
-    def _held_start(self, text: bytes) -> int:
-        """Return the start of the longest end of the text that is the begin of a secret, or the length of the text."""
-        for place in self._first_bytes.finditer(text, max(len(text) - self._longest + 1, 0)):
+    def _held_start(self, text: bytes, begin: int) -> int:
+        """Return the start of the longest end of the text, from `begin` on, that begins a secret, or the length of the text."""
+        for place in self._first_bytes.finditer(text, max(len(text) - self._longest + 1, begin)):
             tail = text[place.start() :]
             if any(len(tail) < len(secret) and secret.startswith(tail) for secret in self._persistent):
                 return place.start()

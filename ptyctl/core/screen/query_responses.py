@@ -187,8 +187,8 @@ _MAX_QUERY = 4096
 #: XTGETTCAP; DECID.
 _QUERY = compile_bytes(
     rf"\x1b(?:\[{TERMINAL_CSI_BODY}[cnpqtuxy]"
-    rf"|\]{OSC_BODY}\?{OSC_BODY}{OSC_TERMINATOR}"
-    rf"|P[0-9;]*[$+]q{STRING_BODY}\x1b\\"
+    rf"|\][^\x07\x18\x1a\x1b?]*+\?{OSC_BODY}+{OSC_TERMINATOR}"
+    rf"|P[0-9;]*+[$+]q{STRING_BODY}+\x1b\\"
     r"|Z)"
 )
 _PARTIAL = compile_bytes(rf"\x1b(?:\[{TERMINAL_CSI_BODY}|[\]P]{STRING_BODY}\x1b?)?\Z")
