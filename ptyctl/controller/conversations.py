@@ -21,13 +21,13 @@ from ptyctl.api.pty import PtyReply, PtyReplyBase, encode_error
 from ptyctl.api.session import SessionRequest
 from ptyctl.session.calls import block_read, expect_send, pty_calls, screen_queries, termination
 from ptyctl.session.calls.block_search import blocks_search
+from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import PROGRESS_S, WaitProgress
 from ptyctl.session.session import Session
 
 from .channels import session_spec
 from .destinations import CONVERSATION
-from .os_errors import from_os_error
 from .recovery import StoredSessions
 from .registry import SessionRegistry
 from .session_factory import SessionFactory

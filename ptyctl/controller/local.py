@@ -24,12 +24,12 @@ from ptyctl.session.calls.read import read
 from ptyctl.session.calls.screen_read import read_on_screen
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
+from ptyctl.session.io.os_errors import reports_os_errors
 
 from .channels import ChannelFactory
 from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
-from .os_errors import reports_os_errors
 from .reconnect import ConsoleReconnector
 from .recovery import StoredSessions
 from .registry import SessionRegistry

@@ -17,14 +17,14 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ptyctl.core import json_lines
 from ptyctl.version import __version__
 
-from .errors import DaemonError
+from .errors import ConnectionRejectedError, DaemonError, decode_error
 from .log_file import open_log
 from .runtime_dir import RuntimeDir
 
@@ -73,7 +73,8 @@ def open_connection(runtime_dir: RuntimeDir, hello: bytes, *, start: bool = True
         if answer is not None:
             if not answer["ok"]:
                 link.close()
-                raise DaemonError(answer["message"])
+                error = answer.get("error")
+                raise DaemonError(answer["message"]) if error is None else ConnectionRejectedError(decode_error(error))
             return link
         link.close()
     raise DaemonError("the daemon exits as soon as a client connects", f"see {runtime_dir.log}")
@@ -114,7 +115,8 @@ def exchange_hello(link: socket.socket, hello: bytes) -> dict[str, Any] | None:
     received = b""
     link.settimeout(ANSWER_TIMEOUT_S)
     try:
-        link.sendall(hello)
+        with suppress(ConnectionError):  # a daemon that rejects the connection may answer without reading
+            link.sendall(hello)
         while not received.endswith(b"\n"):
             piece = link.recv(65536)
             if not piece:

@@ -14,7 +14,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core import json_lines
 
 from .connection import connect, exchange_hello, hello_line, open_connection
-from .errors import DaemonConnectionLost, DaemonError, RequestError, no_daemon
+from .errors import DaemonConnectionLost, DaemonError, RequestError, decode_error, no_daemon
 from .runtime_dir import RuntimeDir
 
 #: How long a daemon may take to exit. Programs in its sessions get a grace period after their hang-up.
@@ -198,4 +198,4 @@ def _decode_error(error: dict[str, Any]) -> PtyctlError:
     data = error.get("data")
     if not isinstance(data, dict):
         return PtyctlError(ErrorCode.INTERNAL, f"the daemon rejected the request: {error['message']}")
-    return PtyctlError(ErrorCode(data["error_code"]), data["message"], data["details"], hint=data.get("hint"))
+    return decode_error(data)

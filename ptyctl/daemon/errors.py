@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.core import json_lines
 
 
 class DaemonError(Exception):
@@ -26,6 +29,14 @@ class RequestError(DaemonError):
     """A daemon that is up answered a request with an error, or did not end in time."""
 
 
+class ConnectionRejectedError(DaemonError):
+    """The daemon is up and rejects the connection; `error` is what it reports."""
+
+    def __init__(self, error: PtyctlError) -> None:
+        super().__init__(error.message, error.hint)
+        self.error = error
+
+
 class DaemonConnectionLost(PtyctlError):
     """IO_ERROR: the connection to the daemon was lost. The next daemon may restore the session."""
 
@@ -37,7 +48,20 @@ class DaemonConnectionLost(PtyctlError):
         )
 
 
+def encode_rejection(error: PtyctlError) -> bytes:
+    """Return the daemon's answer to a client that it does not serve."""
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    return json_lines.encode({"ok": False, "message": message, "error": error.payload()})
+
+
+def decode_error(data: dict[str, Any]) -> PtyctlError:
+    """Return the error of a payload."""
+    return PtyctlError(ErrorCode(data["error_code"]), data["message"], data["details"], hint=data.get("hint"))
+
+
 def no_daemon(error: DaemonError | OSError) -> PtyctlError:
-    """Return the error of a call that found no daemon."""
+    """Return the error of a call that found no daemon, or that the daemon rejected."""
+    if isinstance(error, ConnectionRejectedError):
+        return error.error
     message, hint = (error.message, error.hint) if isinstance(error, DaemonError) else (str(error), None)
     return PtyctlError(ErrorCode.CONNECT_FAILED, f"no daemon: {message}", hint=hint)

@@ -9,8 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ptyctl.mcp.listener import Listener
+
 from .control import find_daemon
-from .errors import DaemonError
+from .errors import DaemonError, encode_rejection
 from .runtime_dir import RuntimeDir
 
 _LOCK_POLL_S = 0.05
@@ -82,7 +84,7 @@ class ListenSocket:
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
         self._runtime_dir.socket.unlink(missing_ok=True)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener = Listener(socket.AF_UNIX, socket.SOCK_STREAM, encode_refusal=encode_rejection)
         umask = os.umask(0o177)
         try:
             listener.bind(str(self._runtime_dir.socket))

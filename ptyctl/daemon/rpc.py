@@ -25,6 +25,8 @@ from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchRequest
 from ptyctl.core import json_lines
 
+from . import errors
+
 _LOG = logging.getLogger(__name__)
 
 WATCH = "watch"
@@ -69,7 +71,7 @@ def decode_error(error: dict[str, Any]) -> PtyctlError:
         return PtyctlError(ErrorCode.INTERNAL, error["message"])
     if error["code"] != PTYCTL_ERROR or not isinstance(data, dict):
         return PtyctlError(ErrorCode.INTERNAL, f"the daemon rejected the request: {error['message']}")
-    return PtyctlError(ErrorCode(data["error_code"]), data["message"], data["details"], hint=data.get("hint"))
+    return errors.decode_error(data)
 
 
 def _to_json(value: Any) -> Any:

@@ -13,11 +13,12 @@ from typing import Any
 from ptyctl.api.controller import Controller
 from ptyctl.core import json_lines
 from ptyctl.mcp.toolsets import choose
+from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 
 from .connection import MAX_HELLO_BYTES, peer_credentials, version_mismatch
-from .errors import DaemonError
+from .errors import DaemonError, encode_rejection
 from .listen_socket import ListenSocket
 from .loop_watchdog import LoopWatchdog
 from .rpc import RpcConnection
@@ -119,16 +120,19 @@ class DaemonServer:
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             hello = await _read_hello(reader, writer)
+            serve_tools = await asyncio.to_thread(_import_mcp) if hello["speaks"] == "mcp" else None
         except _RejectedError as error:
             writer.write(json_lines.encode({"ok": False, "message": str(error)}))
+            return
+        except OSError as error:
+            writer.write(encode_rejection(from_os_error(error)))
             return
         stalls = {"loop_stalls": self._watchdog.stalls, "longest_stall_ms": round(self._watchdog.longest_s * 1000)}
         writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid(), **stalls}))
         with on_behalf_of(Caller(hello["cwd"], hello["env"], hello.get("umask"))):
-            if hello["speaks"] == "rpc":
+            if serve_tools is None:
                 await RpcConnection(self._controller, reader, writer).run()
             else:
-                serve_tools = await asyncio.to_thread(_import_mcp)
                 await serve_tools(self._controller, choose(hello.get("toolsets", "core")), reader, writer)
 
 

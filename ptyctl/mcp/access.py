@@ -15,6 +15,11 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from ptyctl.api.errors import PtyctlError
+from ptyctl.core import json_lines
+
+from .listener import Listener
+
 #: Random bytes of a generated token.
 TOKEN_BYTES = 32
 #: Length of the listening socket's queue.
@@ -71,7 +76,7 @@ def open_listener(address: Address) -> socket.socket:
     """Return a listening socket; `getsockname()` has the port if 0 was requested. Raises AccessError."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on sockets with an explicit protocol; without it a response waits 40 ms for a delayed ACK.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, encode_refusal=_encode_refusal)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))
@@ -87,6 +92,13 @@ def open_listener(address: Address) -> socket.socket:
             f"--listen {address}: {os.strerror(error.errno or 0)}", "choose another address, for example 127.0.0.1:8765"
         ) from None
     return listener
+
+
+def _encode_refusal(error: PtyctlError) -> bytes:
+    """Return an HTTP response."""
+    body = json_lines.encode({"error": "unavailable", "message": error.message})
+    header = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{header}Retry-After: 1\r\nConnection: close\r\n\r\n".encode() + body
 
 
 def find_token(file: Path | None, environment: str | None) -> str | None:

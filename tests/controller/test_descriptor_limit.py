@@ -7,6 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+from fixtures.servers.programs import require_program
 
 #: Runs in its own process, whose limit it lowers.
 PROGRAM = """
@@ -73,12 +76,55 @@ async def main():
 
 asyncio.run(main())
 """
+#: Commands whose output is also read in the background, by timers and tasks that belong to no call.
+BACKGROUND = """
+import asyncio, gc, json, logging, os, resource, sys
+from ptyctl.api import ExecRequest, PtyctlError, SessionRequest
+from ptyctl.controller.local import LocalController
+
+FLOODS = ["seq 300000; printf '\\\\033[6n'", "head -c 3000000 /dev/zero | tr '\\\\0' x", "printf '\\\\033[6n%20000s' ''"]
+ASK = "stty -icanon -echo min 0 time 10; printf '\\\\033[6n'; head -c 6; stty sane"
+COMMANDS = [*FLOODS, ASK, "true " + "x" * 3000, "echo last"]
+problems = []
+
+
+class Records(logging.Handler):
+    def emit(self, record):
+        if record.exc_info:
+            problems.append(record.getMessage())
+
+
+async def main():
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(repr(context)))
+    logging.getLogger().addHandler(Records())
+    outcomes = []
+    async with LocalController(persistent=True) as controller:
+        opened = []
+        for shell in sys.argv[1:]:
+            request = SessionRequest.of({"action": "open", "protocol": "local", "command": shell.split()})
+            opened.append((await controller.session(request)).session_id)
+            await controller.exec(ExecRequest.of({"session_id": opened[-1], "cmd": "echo first"}))
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))), limits[1]))
+        for session_id in opened:
+            for command in COMMANDS:
+                try:
+                    fields = {"session_id": session_id, "cmd": command, "timeout_ms": 50000}
+                    outcomes.append((await controller.exec(ExecRequest.of(fields))).done_reason)
+                except PtyctlError as error:
+                    outcomes.append(str(error.code))
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    gc.collect()
+    print(json.dumps([outcomes, problems]))
+
+asyncio.run(main())
+"""
 OWN = {"ok", "LIMIT_EXCEEDED", "IO_ERROR", "limit_exceeded", "io_error", "LOCK_LOST"}
 
 
-def test_calls_at_the_descriptor_limit_return_own_errors(tmp_path: Path) -> None:
+def result_of(program: str, tmp_path: Path, *arguments: str) -> Any:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -86,7 +132,19 @@ def test_calls_at_the_descriptor_limit_return_own_errors(tmp_path: Path) -> None
         env={**os.environ, "PTYCTL_STATE_DIR": str(tmp_path / "state")},
     )
     assert done.stdout, done.stderr
-    outcomes, later = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def test_calls_at_the_descriptor_limit_return_own_errors(tmp_path: Path) -> None:
+    outcomes, later = result_of(PROGRAM, tmp_path)
     assert set(outcomes) <= OWN
     assert "ok" in outcomes
     assert later == "1\n2\n3\n"
+
+
+def test_background_work_at_the_descriptor_limit_raises_nothing(tmp_path: Path) -> None:
+    require_program("fish", "fish")
+    outcomes, problems = result_of(BACKGROUND, tmp_path, "bash --norc", "fish --no-config")
+    assert problems == []
+    assert set(outcomes) <= {"marks", "LIMIT_EXCEEDED"}
+    assert "LIMIT_EXCEEDED" in outcomes  # a long command of fish needs a file

@@ -14,6 +14,7 @@ from ptyctl.core.shells import shell_change
 from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
 from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.session.io.signal import CoalescedTimer, Signal
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 from ptyctl.session.transcript.block_recovery import OpenBlock
@@ -249,6 +250,8 @@ class Runs:
             await typing
         except PtyctlError as error:
             self._typing_failed(run, error)
+        except OSError as error:
+            self._typing_failed(run, from_os_error(error))
         except BaseException:  # a cancellation or an internal error: nothing would check the run again
             self._finish(run)
             raise

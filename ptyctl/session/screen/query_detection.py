@@ -76,7 +76,11 @@ class QueryListener:
             return
         data = b"".join(self._chunks)
         if self._flooded:
-            data, self._detector = self._read_tail(FLOOD_TAIL_BYTES), QueryDetector()
+            self._detector = QueryDetector()
+            try:
+                data = self._read_tail(FLOOD_TAIL_BYTES)
+            except OSError:  # at the limit of open files: these queries get no reply
+                data = b""
         found = self._detector.feed(data)
         self._chunks.clear()
         self._flooded, self._timer = False, None

@@ -104,7 +104,7 @@ class QueryResponder:
                     self._screen.collect_replies_from(replay.raw if self._pending or self._searching else None)
                 if replies and await self._still_awaited(raw):
                     await self._type(replies, asked_at)
-        except PtyctlError:  # the screen is too far behind the output
+        except (PtyctlError, OSError):  # the screen is too far behind the output, or cannot be read at the limit of open files
             self._pending = False
         finally:
             self._task = None

@@ -189,6 +189,8 @@ class Screen:
                 if self._source.end - replay.raw < QUIET_BYTES and not self._source.unpersisted_bytes:
                     return
                 await asyncio.sleep(0 if self._source.unpersisted_bytes else (loop.time() - started) * PAUSE_FACTOR)
+        except OSError:  # at the limit of open files: the next flush or call continues
+            return
         finally:
             self._catch_up_task = None
 

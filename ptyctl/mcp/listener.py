@@ -1,0 +1,83 @@
+"""A listening socket that answers its clients also at the limit of open files, where accept(2) fails."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+
+_log = logging.getLogger(__name__)
+
+_DESCRIPTOR_LIMITS = (errno.EMFILE, errno.ENFILE)
+#: Number of descriptors in reserve.
+RESERVED = 8
+
+
+def too_many_files() -> PtyctlError:
+    """Return the error of a client for which no descriptor is left."""
+    return PtyctlError(
+        ErrorCode.LIMIT_EXCEEDED,
+        "the server is at its limit of open files, and takes no further connection",
+        {"limit": "RLIMIT_NOFILE"},
+        hint=NextStep.CLOSE_SESSIONS,
+    )
+
+
+class Listener(socket.socket):
+    """A socket with descriptors in reserve: with them, clients that cannot be served are accepted and answered.
+
+    A refused client keeps its descriptor until others need it: closing a socket with unread data would reset the connection,
+    and the client might not see its answer.
+    """
+
+    def __init__(self, *args: Any, encode_refusal: Callable[[PtyctlError], bytes]) -> None:
+        """Create the socket; `args` as for socket.socket. `encode_refusal` returns what a refused client receives."""
+        super().__init__(*args)
+        self._encode_refusal = encode_refusal
+        self._reserve: deque[IO[bytes] | socket.socket] = deque(_open_reserve() for _ in range(RESERVED))
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection.
+
+        Raises:
+            BlockingIOError: nobody connects, or the client was refused; an event loop calls again for the next one.
+        """
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno not in _DESCRIPTOR_LIMITS or not self._reserve:
+                raise
+        self._refuse()
+        raise BlockingIOError
+
+    def close(self) -> None:
+        super().close()
+        while self._reserve:
+            self._reserve.pop().close()
+
+    def _refuse(self) -> None:
+        _log.warning("a connection was refused at the limit of open files")
+        self._reserve.popleft().close()
+        try:
+            client, _ = super().accept()
+        except OSError:  # the client has left, or another thread has taken the descriptor
+            with suppress(OSError):
+                self._reserve.append(_open_reserve())
+            return
+        client.setblocking(False)
+        with suppress(OSError):
+            client.send(self._encode_refusal(too_many_files()))
+            client.shutdown(socket.SHUT_WR)
+        self._reserve.append(client)
+
+
+def _open_reserve() -> IO[bytes]:
+    return Path(os.devnull).open("rb", buffering=0)

@@ -1,0 +1,69 @@
+"""Clients that connect while the server is at its limit of open files: each gets an answer, and a connection later."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from ptyctl.api import ErrorCode, PtyctlError, SessionRequest
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.runtime_dir import RuntimeDir
+
+#: Serves the daemon's socket and HTTP in its own process, whose limit it lowers until a line arrives on stdin.
+SERVER = """
+import asyncio, os, resource, sys
+import httpx2
+from pathlib import Path
+from ptyctl.controller.local import LocalController
+from tests.controller.local_daemon import served
+from tests.mcp.http_server import http_server
+
+async def main():
+    async with LocalController() as controller, served(controller, Path(sys.argv[1])), http_server(controller) as url:
+        async with httpx2.AsyncClient() as client:  # HTTP is served once a request was answered
+            await client.get(url)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))), limits[1]))
+        print(url, flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        print("free", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+
+asyncio.run(main())
+"""
+
+
+async def test_connections_at_the_descriptor_limit_are_answered(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
+    server = subprocess.Popen(  # noqa: ASYNC220 - read and ended in threads
+        [sys.executable, "-c", SERVER, str(runtime_dir.path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=Path(__file__).parents[2], env={**os.environ, "PTYCTL_STATE_DIR": str(tmp_path / "state")},
+    )  # fmt: skip
+    assert server.stdout is not None
+    assert server.stdin is not None
+    try:
+        url = (await asyncio.to_thread(server.stdout.readline)).strip()
+        async with httpx2.AsyncClient(timeout=60) as http:
+            for _ in range(5):
+                with pytest.raises(PtyctlError, match="limit of open files") as caught:
+                    await RemoteController.connect(runtime_dir, start=False)
+                assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+                refused = await http.post(url, content=b"{}")
+                assert (refused.status_code, refused.json()["error"]) == (503, "unavailable")
+            server.stdin.write("free\n")
+            server.stdin.flush()
+            assert await asyncio.to_thread(server.stdout.readline) == "free\n"
+            assert (await http.post(url, content=b"{}")).status_code == 401
+        async with await RemoteController.connect(runtime_dir, start=False) as controller:
+            assert (await controller.session(SessionRequest.of({"action": "list"}))).sessions == []
+    finally:
+        _, errors = await asyncio.to_thread(server.communicate, "end\n")
+    assert "Traceback" not in errors, errors
+    assert server.returncode == 0
