@@ -9,8 +9,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
   $$p $(PYTHON_IS_NEW_ENOUGH) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 ARGS ?=
 LOCKED ?=
-# Tests mostly wait for programs, so two workers per core.
-WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 1))))
+# Tests mostly wait for programs, so three workers per core.
+WORKERS ?= $(shell echo $$((3 * $$(nproc 2>/dev/null || echo 1))))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import anyio
@@ -64,6 +65,7 @@ def build_server(controller: Controller, tools: Sequence[Tool]) -> Server[Any]:
     return server
 
 
+@cache
 def definition(tool: Tool) -> types.Tool:
     """Return the tool's entry in `tools/list`."""
     return types.Tool(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, compile_pattern
@@ -122,7 +122,6 @@ def test_positions_and_offsets_map_to_each_other(parts: list[tuple[bytes, bytes]
         assert left.position(at) == sum(1 for other in seen if other < at)
 
 
-@settings(max_examples=600)
 @given(
     st.sampled_from(PATTERNS),
     visible_and_hidden,

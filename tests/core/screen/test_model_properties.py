@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
@@ -147,7 +147,6 @@ def seen(model: ScreenModel) -> tuple[ScreenSnapshot, object, list[bytes]]:
     return model.snapshot(attributes=True), (lines.lines, lines.attributes), model.responses
 
 
-@settings(max_examples=150, deadline=None)
 @given(scripts(), st.integers(1, 200))
 def test_fast_forward_and_splits_change_nothing(begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], size: int) -> None:
     model, script = begun
@@ -157,7 +156,6 @@ def test_fast_forward_and_splits_change_nothing(begun: tuple[ScreenModel, list[b
     assert seen(run(cut, script, size)) == expected
 
 
-@settings(max_examples=150, deadline=None)
 @given(scripts())
 def test_stored_scrollback_restores_lines_and_attributes(
     begun: tuple[ScreenModel, list[bytes | tuple[int, int]]],
@@ -170,7 +168,6 @@ def test_stored_scrollback_restores_lines_and_attributes(
     assert other.scrollback_range(0, 1000, attributes=True) == expected
 
 
-@settings(max_examples=100, deadline=None)
 @given(STREAMS, STREAMS, SIZES)
 def test_every_split_of_two_sequences_gives_same_screen(before: bytes, after: bytes, size: tuple[int, int]) -> None:
     data = (before + after)[:60]
@@ -179,7 +176,6 @@ def test_every_split_of_two_sequences_gives_same_screen(before: bytes, after: by
         assert seen(run(ScreenModel(*size, 3), [data[:cut], data[cut:]], 1 << 30)) == expected
 
 
-@settings(max_examples=300, deadline=None)
 @given(SIZES, SCROLLBACKS, st.lists(STATES, max_size=4).map(b"".join), BURSTS, STREAMS)
 def test_fast_forward_of_burst_in_any_state_is_exact(
     size: tuple[int, int], scrollback: int, before: bytes, burst: bytes, after: bytes
@@ -189,7 +185,6 @@ def test_fast_forward_of_burst_in_any_state_is_exact(
     assert seen(run(ScreenModel(*size, scrollback), [before, burst + after], 1 << 30)) == expected
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     SIZES, SCREENS, JOINERS, st.tuples(JOINERS, DRAWINGS).map(b"".join), st.tuples(ADDRESSES, BEGINS, DRAWINGS).map(b"".join)
 )
@@ -207,7 +202,6 @@ def test_skip_of_overwritten_drawing_is_exact(
     assert seen(run(ScreenModel(*size), [screen + joiner + frames], 1 << 30)) == expected
 
 
-@settings(max_examples=150, deadline=None)
 @given(scripts(), STREAMS)
 def test_serialize_restores_screen_and_continues_alike(
     begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], more: bytes
@@ -225,7 +219,6 @@ def test_serialize_restores_screen_and_continues_alike(
     assert fresh.responses == model.responses
 
 
-@settings(max_examples=100, deadline=None)
 @given(scripts(), scripts(), STREAMS)
 def test_copy_is_independent_and_equal(
     begun: tuple[ScreenModel, list[bytes | tuple[int, int]]],
@@ -240,7 +233,6 @@ def test_copy_is_independent_and_equal(
     assert seen(kept) == seen(model)
 
 
-@settings(max_examples=100, deadline=None)
 @given(scripts(), st.binary(max_size=3000))
 def test_random_bytes_do_not_raise_and_snapshot_has_its_size(
     begun: tuple[ScreenModel, list[bytes | tuple[int, int]]], data: bytes

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
@@ -97,7 +97,6 @@ async def block_text(session: Session, block_id: str) -> str:
 
 
 @given(TEXTS, st.lists(st.integers(0, 2000), max_size=12), st.lists(st.floats(0, SETTLE_S * 0.9), min_size=1, max_size=5))
-@settings(max_examples=300, deadline=None)
 def test_stdout_is_the_text_between_echo_and_prompt(output: str, places: list[int], gaps: list[float]) -> None:
     device = Device(output, places, gaps)
     reply, text = run_virtually(answer_to(device))

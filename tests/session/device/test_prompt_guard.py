@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.virtual_clock import run_virtually
@@ -218,7 +218,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(STEPS, st.sampled_from([0.0, 0.04, 0.3]))
 def test_executed_lines_are_exactly_those_that_a_task_asked_for(steps: list[Typed | str], latency_s: float) -> None:
     """Task a types, enters and leaves lines; task b runs commands; log lines come in between."""

@@ -59,7 +59,6 @@ def run_on_stream(
     return asyncio.run(run())
 
 
-@settings(max_examples=150)
 @given(raw_bytes, places)
 def test_files_after_end_hold_raw_bytes_spool_and_timeline(raw: bytes, places: list[int]) -> None:
     async def work(stream: OutputStream) -> None:
@@ -78,7 +77,6 @@ def test_files_after_end_hold_raw_bytes_spool_and_timeline(raw: bytes, places: l
         assert row["spool"] == len(Normaliser().feed(raw[: row["raw"]]))
 
 
-@settings(max_examples=150)
 @given(raw_bytes, places, sizes)
 def test_consecutive_base64_reads_return_whole_spool(raw: bytes, places: list[int], sizes: list[int]) -> None:
     """Reads happen between the pieces and then until the end: no byte is missing or repeated."""
@@ -109,7 +107,6 @@ def test_consecutive_base64_reads_return_whole_spool(raw: bytes, places: list[in
         run_on_stream(work)
 
 
-@settings(max_examples=150)
 @given(raw_bytes, sizes)
 def test_consecutive_text_reads_return_whole_text(raw: bytes, sizes: list[int]) -> None:
     async def work(stream: OutputStream) -> None:
@@ -125,7 +122,6 @@ def test_consecutive_text_reads_return_whole_text(raw: bytes, sizes: list[int]) 
     run_on_stream(work)
 
 
-@settings(max_examples=150)
 @given(raw_bytes, places, sizes, st.integers(16, 64))
 def test_reads_from_small_window_report_exact_dropped_bytes(
     raw: bytes, places: list[int], sizes: list[int], window: int
@@ -193,7 +189,6 @@ def test_offsets_past_quota_keep_counting_and_gap_is_noted_once(quota: int, leng
     assert [row["kind"] for row in rows].count("gap") == (len(kept) < len(everything))
 
 
-@settings(max_examples=200)
 @given(
     st.lists(st.sampled_from([b"ab", b"a", b"b", b"\n", "é".encode(), b"\x1b[1m", b"\r"]), max_size=30).map(b"".join),
     places,

@@ -100,7 +100,7 @@ async def perform(session: Session, channel: MemoryChannel, reference: Reference
     return channel
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(act_lists, st.booleans())
 def test_screen_at_any_offset_equals_reference_before_and_after_crash(acts: list[Act], checkpoint_each: bool) -> None:
     async def work(folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.marks import Mark
@@ -37,7 +37,6 @@ def run_on_stream(work: Callable[[OutputStream, Path], Awaitable[None]]) -> None
     asyncio.run(run())
 
 
-@settings(max_examples=150, deadline=None)
 @given(terminal_output, terminal_output, st.lists(st.integers(0, 1_000), max_size=8), st.integers(0, 20), st.booleans())
 def test_recovered_spool_and_prompts_equal_those_before_crash(
     first: bytes, second: bytes, places: list[int], flush_at: int, ended: bool
@@ -70,7 +69,6 @@ def test_recovered_spool_and_prompts_equal_those_before_crash(
     run_on_stream(work)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     terminal_output,
     terminal_output,

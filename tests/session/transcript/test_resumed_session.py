@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
@@ -25,7 +25,6 @@ from tests.session.scripted_session import connect_session, read_from, split_at
 from transports.errors import ChannelEnded
 
 
-@settings(max_examples=200, deadline=None)
 @given(terminal_output, st.lists(st.integers(0, 1_000), max_size=8), st.integers(0, 1_000), st.integers(0, 8))
 def test_spool_after_crash_at_any_byte_equals_spool_without_crash(
     raw: bytes, places: list[int], at: int, flush_at: int
