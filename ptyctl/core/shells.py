@@ -26,6 +26,7 @@ _COMMAND_PREFIXES = frozenset(("{", "!", "if", "then", "elif", "else", "while", 
 _PREFIX_OPTIONS_WITH_VALUE = frozenset(("-a", "-C", "-n", "-u"))
 _LOOKUP_OPTIONS = frozenset(("-v", "-V"))
 _EXIT_COMMANDS = frozenset(("exit", "logout"))
+_READING_COMMANDS = frozenset(("read", "vared", "select"))
 _SHELL_STARTERS = frozenset(("su", "chroot", "nsenter", "unshare", "newgrp", "login", "machinectl", "systemd-nspawn"))
 _REMOTE_COMMANDS = frozenset(("ssh", "slogin", "mosh", "telnet", "rlogin", "docker", "podman", "kubectl", "lxc", "incus"))
 _SUDO_COMMANDS = frozenset(("sudo", "doas"))
@@ -72,16 +73,26 @@ def shell_change(command: str) -> ShellChange:
 
     After `yes`, callers accept any shell's prompt. A command with unbalanced quotes returns `no`.
     """
-    lexer = shlex.shlex(command.replace("\n", ";"), posix=True, punctuation_chars=True)
-    lexer.commenters = ""
-    try:
-        words = list(lexer)
-    except ValueError:
-        return "no"
+    words = _words(command)
     if words and words[0] in _EXIT_COMMANDS:  # only as the first word: not in a subshell, not after a failure
         return "yes"
     changes = [_simple_command_change(part) for part in _simple_commands(words)]
     return "yes" if "yes" in changes else "maybe" if "maybe" in changes else "no"
+
+
+def reads_lines(command: str) -> bool:
+    """Return whether a command line reads from the terminal in the shell itself, so that its prompt may be any text."""
+    return any(part[0] in _READING_COMMANDS for part in _simple_commands(_words(command)))
+
+
+def _words(command: str) -> list[str]:
+    """Return the words and separators; none if quotes are unbalanced."""
+    lexer = shlex.shlex(command.replace("\n", ";"), posix=True, punctuation_chars=True)
+    lexer.commenters = ""
+    try:
+        return list(lexer)
+    except ValueError:
+        return []
 
 
 def _simple_commands(words: Sequence[str]) -> list[list[str]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fixtures.servers.programs import require, require_program
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.marked_shells import in_each
-from tests.controller.session_calls import PATIENCE_MS, Open, read, refused, write
+from tests.controller.session_calls import BASH, PATIENCE_MS, Open, read, refused, write
 
 
 @in_each
@@ -133,12 +135,26 @@ async def test_printed_prompt_does_not_end_the_run(open_session: Open) -> None:
 
 
 @pytest.mark.parametrize("integration", ["auto", "off"])
-async def test_question_equal_to_the_prompt_does_not_end_the_run(open_session: Open, integration: str) -> None:
-    """The shell itself is in front, but no line editor of its is."""
-    handle = await open_session(shell_integration=integration)
-    assert (await handle.exec("PS1='here$ '")).exit_code == 0
-    asked = await handle.exec("read -p 'here$ ' answer; echo \"<$answer>\"; (exit 6)", timeout_ms=3_000)
-    assert asked.timed_out
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        (BASH, "read -p 'here$ ' answer"),
+        (BASH, "read -e -p 'here$ ' answer"),
+        (BASH, 'while [ -z "$answer" ]; do read -e -p "$PS1" answer; done'),
+        ((*BASH, "--noediting"), "read -p 'here$ ' answer"),
+        (("dash",), "printf 'here$ '; read answer"),
+        (("zsh",), "vared -p 'here$ ' -c answer"),
+    ],
+)
+async def test_line_read_at_the_text_of_the_prompt_is_a_question(
+    open_session: Open, program: tuple[str, ...], command: str, integration: str, tmp_path: Path
+) -> None:
+    require_program(program[0], program[0])
+    (tmp_path / ".zshrc").touch()
+    handle = await open_session(command=program, shell_integration=integration, env={"ZDOTDIR": str(tmp_path)})
+    assert (await handle.exec("PS1='here$ '", timeout_ms=PATIENCE_MS)).exit_code == 0
+    asked = await handle.exec(f'{command}; echo "<$answer>"; (exit 6)', timeout_ms=PATIENCE_MS)
+    assert (asked.done_reason, asked.exit_code) == ("question", None)
     await write(handle, data="mine\n")
     reply = await handle.wait(asked.block_id)
     assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)

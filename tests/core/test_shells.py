@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.core.shells import answering_program, shell_change, shell_dialect
+from ptyctl.core.shells import answering_program, reads_lines, shell_change, shell_dialect
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,18 @@ def test_shell_dialect_by_program_name(path: str, dialect: str | None) -> None:
 )
 def test_answering_program_of_argv(argv: tuple[str, ...], program: str) -> None:
     assert answering_program(argv) == program
+
+
+@pytest.mark.parametrize(
+    ("command", "reads"),
+    [
+        ("read -e -p '$ ' x", True),
+        ("ask() { read -r x; }; ask", True),
+        ("while read x; do echo $x; done", True),
+        ("vared -p '% ' x", True),
+        ("cat read", False),
+        ("echo 'read", False),
+    ],
+)
+def test_reads_lines_of_command(command: str, reads: bool) -> None:
+    assert reads_lines(command) is reads

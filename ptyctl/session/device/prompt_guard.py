@@ -168,7 +168,8 @@ class PromptGuard:
         foreground = terminal.shell_in_foreground()
         if foreground is not False:
             began_at = line if typed.empty else lines_before(self._stream, typed.raw)[-1]
-            at_prompt = bool(learned and learned.strip() and (line.startswith(learned) or began_at.endswith(learned)))
+            lines = (line.startswith, line.endswith, began_at.endswith)  # the prompt may follow text that was typed before it
+            at_prompt = bool(learned and learned.strip() and any(has(learned) for has in lines))
             reads = foreground or terminal.line_editor_active()
             if at_prompt or (not typed.empty and terminal.prompt.match(began_at, self._profile) is not None):
                 return

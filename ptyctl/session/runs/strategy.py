@@ -12,7 +12,7 @@ from ptyctl.api.exec import DoneReason
 from ptyctl.core.control_sequences import BRACKETED_PASTE, ESC
 from ptyctl.core.marks import OSC_NUMBER, PlacedMark
 from ptyctl.core.renderer import render
-from ptyctl.core.shells import Dialect, shell_change
+from ptyctl.core.shells import Dialect, reads_lines, shell_change
 from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.memory_file import write_memory_file
@@ -122,9 +122,13 @@ class ShellStrategy(CompletionStrategy):
             return editing or quiet_s >= UNMARKED_NESTED_S
         if terminal.line_editor_active() != self._line_editor or terminal.shell_in_foreground() is False:
             return False  # a program that asks has no line editor, and the kernel knows the foreground process group
+        if ended:
+            return True
+        if reads_lines(run.command):  # at any text, perhaps that of the prompt
+            return False
         line = terminal.last_line()
         same = certainty == "exact" or self._preceded_command(run, line)
-        if ended or (same and editing):
+        if same and editing:
             return True
         return quiet_s >= UNMARKED_UNSURE_S and (same or (editing and not run.profile.may_ask(line)))
 
@@ -149,7 +153,7 @@ class ShellStrategy(CompletionStrategy):
         echo_off = bool(line.strip()) and terminal.echo_off()
         reads = in_program and terminal.line_editor_began()
         certain = echo_off or reads or run.profile.asks(line) or QUESTION.matches(line)
-        prompts = in_program and run.profile.is_prompt(line)
+        prompts = run.profile.is_prompt(line) and (in_program or reads_lines(run.command))
         may_ask = prompts or (run.profile.may_ask(line) and not editing)
         wait_s = 0.0 if echo_off else QUESTION_S if certain or (prompts and editing) else UNMARKED_UNSURE_S
         if (certain or may_ask) and quiet_s >= wait_s:

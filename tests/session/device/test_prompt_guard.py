@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.memory_channel import MemoryChannel
 from fixtures.virtual_clock import run_virtually
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.mode_change import change_mode
+from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 from tests.session.device.oracle_console import LONG, PROMPT, RELOAD, OracleConsole
@@ -258,5 +260,21 @@ def test_executed_lines_are_exactly_those_that_a_task_asked_for(steps: list[Type
             await asyncio.sleep(1.0)
             assert device.executed == asked
             assert set(refusals) <= {"pager", "half_typed"}
+
+    run_virtually(run())
+
+
+def test_text_typed_before_the_shell_shows_its_prompt_is_cleared(tmp_path: Path) -> None:
+    async def run() -> None:
+        shell = MemoryChannel(lambda data: data.replace(b"\x03", b"^C\r\n# "))  # in canonical mode, like dash
+        session = await connect_session(tmp_path, shell)
+        session.prompt.learn("# ")
+        shell.feed(b"# true\r\n")
+        await write_to(session, data="tru", task_id="a")
+        shell.feed(b"# ")
+        await PromptGuard(session.terminal, session.profile()).clear_shell_line(lambda: False)
+        assert session.terminal.gate.unfinished_line.untouched
+        assert session.take_notices("b") == [CLEARED.replace("13", "3")]
+        await session.close(force=True)
 
     run_virtually(run())
