@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,3 +114,29 @@ async def test_terminal_query_before_the_first_prompt_is_answered(open_session: 
     )
     device = await open_session(command=("python3", "-c", program))
     assert (await execute(device, cmd="one", timeout_ms=PATIENCE_MS)).stdout == "ran one\n"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"cmd": "echo hi"}, {"cmd": "echo hi", "rc_mode": {"enabled": False}}, {"lines": ["echo hi"]}]
+)
+@pytest.mark.parametrize("program", ["tmux -S {folder}/socket -f /dev/null", "vim -u NONE", "less /etc/services"])
+async def test_full_screen_program_typed_by_write_gets_no_command(
+    open_session: Open, program: str, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    require_program(program.split()[0], program.split()[0])
+    env = {"PS1": "here$ ", "HISTFILE": "/dev/null", "SHELL": require_program("sh", "dash")}
+    shell = await open_session(shell_integration="off", env=env)
+    assert (await execute(shell, cmd="export PS1='here$ '", timeout_ms=PATIENCE_MS)).exit_code == 0
+    await write(shell, "a", data=f"{program.format(folder=tmp_path)}\n")
+
+    async def is_full_screen() -> bool:
+        return (await read(shell, mode="screen", timeout_ms=0)).alt_screen or False
+
+    await until(is_full_screen)
+    for _ in range(2):
+        with refused(ErrorCode.BUSY, "full-screen") as caught:
+            await execute(shell, **fields, timeout_ms=PATIENCE_MS)
+        assert caught.value.details == {"reason": "editor"}
+    if program.startswith("tmux"):  # its server is a daemon
+        await write(shell, "a", data="tmux kill-server\n")
+        await read(shell, cursor="0", until_regex=r"\[(server )?exited\]", timeout_ms=PATIENCE_MS)

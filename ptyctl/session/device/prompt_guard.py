@@ -10,6 +10,7 @@ from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE, ETX
+from ptyctl.core.shells import shell_dialect
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.io.prompt import is_continuation
@@ -96,6 +97,14 @@ class PromptGuard:
             PtyctlError: BUSY.
         """
         self._refuse_at("pager", "question", "editor", "continuation")
+
+    def refuse_full_screen(self) -> None:
+        """Raise BUSY in a full-screen program, whatever its last line shows.
+
+        Raises:
+            PtyctlError: BUSY.
+        """
+        self._refuse_at("pager", "editor")
 
     def refusal(self, reason: Reason) -> PtyctlError:
         """Return the error for this reason; for a pager and a question with the line that shows it."""
@@ -203,17 +212,22 @@ class PromptGuard:
     def _refuse_at(self, *reasons: Reason) -> None:
         line, profile = self._terminal.last_line(), self._profile
         learned = self._terminal.prompt.learned
-        if learned and learned.strip() and line.startswith(learned):
-            return
+        at_prompt = learned and learned.strip() and line.startswith(learned)
         shown: dict[Reason, Callable[[], bool]] = {
-            "editor": lambda: not ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes),
+            "editor": self._in_full_screen_program,
             "pager": lambda: profile.pager(line) is not None,
             "question": lambda: profile.asks(line),
             "continuation": lambda: is_continuation(line, learned) or self._text_requested(),
         }
         for reason in reasons:
-            if shown[reason]():
+            if (reason == "editor" or not at_prompt) and shown[reason]():
                 raise self.refusal(reason)
+
+    def _in_full_screen_program(self) -> bool:
+        """Whether the alternate screen is shown; not by a shell in the foreground, whose program was killed on it."""
+        program = self._terminal.foreground_program()
+        in_shell = program is not None and shell_dialect(program[1]) is not None
+        return not (in_shell or ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes))
 
     def _text_requested(self) -> bool:
         """Whether the device reads the lines of a text: its request was shown, and neither its end nor a prompt since."""

@@ -163,10 +163,12 @@ class StrategySelector:
         local = self._program is not None  # a local program may have no prompt, and would take an Enter as input
         quiet_s = LOCAL_IDLE_S if self._program is not None and not may_run_shell(self._program) else inf  # ssh may be slow
         wait_s = LATER_PROMPT_WAIT_S if self._without_prompt else FIRST_PROMPT_WAIT_S
-        deadline = terminal.now() + wait_s
+        deadline, guard = terminal.now() + wait_s, PromptGuard(terminal, run.profile)
+        guard.refuse_full_screen()
         found = await wait_for_prompt(terminal, run.profile, deadline, None if local else writer, quiet_s)
+        guard.refuse_full_screen()
         if not found:
-            self._check_may_type_without_prompt(run)
+            self._check_may_type_without_prompt(run, guard)
             if local and terminal.last_line().strip():  # it is the prompt if it is shown again after the command
                 terminal.prompt.learn(terminal.last_line())
         idle_ms = request.until_idle_ms if request is not None else None
@@ -189,13 +191,13 @@ class StrategySelector:
                 self._without_prompt = True
                 self._notify(NO_PROMPT.format(self._idle_s))
 
-    def _check_may_type_without_prompt(self, run: Run) -> None:
+    def _check_may_type_without_prompt(self, run: Run, guard: PromptGuard) -> None:
         """No prompt was shown: refuse a question and a program that has printed nothing.
 
         Raises:
             PtyctlError: BUSY.
         """
-        terminal, request, guard = self._terminal, run.request, PromptGuard(self._terminal, run.profile)
+        terminal, request = self._terminal, run.request
         guard.refuse_other()
         if QUESTION.matches(terminal.last_line()):
             raise guard.refusal("question")
@@ -246,6 +248,7 @@ class StrategySelector:
         program = terminal.foreground_program()
         if program is not None and self._shell_program not in (None, program) and not self._integrated:
             dialect, nested = shell_dialect(program[1]), True
+            guard.refuse_full_screen()
             if not terminal.shell_may_read():
                 raise guard.refusal("no_prompt")
         if not nested and self._named is not None and (self._program is not None or not terminal.expects_prompt):
