@@ -65,7 +65,14 @@ class Normaliser:
     """
 
     def __init__(
-        self, raw: int = 0, spool: int = 0, reader: MarkReader | None = None, *, in_line: bool = False, blanks: int = 0
+        self,
+        raw: int = 0,
+        spool: int = 0,
+        reader: MarkReader | None = None,
+        *,
+        in_line: bool = False,
+        blanks: int = 0,
+        after_begin: bool = False,
     ) -> None:
         self.raw = raw
         self.spool = spool
@@ -78,7 +85,7 @@ class Normaliser:
         self._cr = b""  # one or two CR that a LF may follow
         self.in_line = in_line
         self.blanks = blanks
-        self._after_begin = False  # a begin mark was read, and no text since
+        self._after_begin = after_begin  # a begin mark was read, and no text since
         self._ts = 0
 
     def feed(self, data: bytes, ts: int = 0) -> bytes:
@@ -101,6 +108,11 @@ class Normaliser:
     def settled(self) -> bool:
         """Whether only blanks are held back: a new normaliser with the same offsets, reader and flags is then equivalent."""
         return not (self._partial or self._sequence or self._cr or self._after_begin)
+
+    @property
+    def held(self) -> int:
+        """The size of the text that `flush` would return."""
+        return len(self._cr) or self.blanks - _passed(self.blanks)
 
     def skip_to(self, raw: int, spool: int) -> None:
         """Continue after bytes that were lost. Modes and marks are kept."""
@@ -218,6 +230,12 @@ class Normaliser:
         self._cr = text[end:]
         self.blanks = min(end - len(text[:end].rstrip(b" ")), BLANKS_LIMIT + 1)
         return text[: end - self.blanks + _passed(self.blanks)]
+
+
+def spool_size(raw: bytes, *, after_begin: bool = False) -> int:
+    """Return how much text raw bytes add to the spool if they follow a line feed, or, with `after_begin`, a begin mark."""
+    normaliser = Normaliser(after_begin=after_begin)
+    return len(normaliser.feed(raw)) + normaliser.held
 
 
 def _passed(blanks: int) -> int:

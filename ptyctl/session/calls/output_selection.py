@@ -62,7 +62,7 @@ def _bounds(run: Run, stream: OutputStream) -> tuple[int, int]:
     if run.result is None:
         tail = stream.read(max(begin, stream.spool_end - 4), stream.spool_end)
         return begin, stream.spool_end - len(tail) + whole_characters(tail)
-    end = max(begin, min(run.result.spool_end, stream.spool_end))
+    end = max(begin, min(run.result.spool_end, run.result.output_end, stream.spool_end))
     last = stream.read(max(begin, end - LINE_BYTES), end).rpartition(b"\n")[2]
     if run.result.prompt_after and render_line(last).strip() == run.result.prompt_after.strip():
         end -= len(last)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ptyctl.core.echo import echo_end
-from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.normaliser import spool_size
 from ptyctl.core.renderer import render_line
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.terminal_state import TerminalState
@@ -71,9 +71,9 @@ class TypedLine:
         if size is None:
             return
         size += log
-        plain = echoed and size == len(self._line.encode()) + 2
         self.output = self.raw + size
-        self.spool_output = self._spool + (size - 1 if plain else len(Normaliser().feed(data[:size])))
+        following = spool_size(stream.read_raw(self.output, stream.raw_size))
+        self.spool_output = stream.spool_end + stream.normaliser.held - following if size else self._spool
 
     def _log_size(self, data: bytes) -> int:
         size = 0

@@ -31,6 +31,7 @@ class RunResult:
     """How a run ended. Offsets are the ends of its output.
 
     Attributes:
+        output_end: the end in the spool that `raw_end` is in the raw output; `spool_end` is where the next reader continues.
         prompt_after: the prompt at the end of the output, if it is part of it.
         failure: the error that the callers get.
         cancel_reason: why it was cancelled.
@@ -40,6 +41,7 @@ class RunResult:
     duration_ms: int
     raw_end: int
     spool_end: int
+    output_end: int
     exit_code: int | None = None
     exit_code_reason: str | None = None
     prompt_after: str = ""

@@ -7,8 +7,9 @@ import re
 import time
 from dataclasses import dataclass
 
+from ptyctl.core.control_sequences import ESC, sequence_end
 from ptyctl.core.echo import strip_echo, strip_prompt
-from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.normaliser import spool_size
 from ptyctl.core.renderer import Renderer, plain_text, render
 from ptyctl.core.spool import whole_characters
 from ptyctl.session.io.output_stream import OutputStream
@@ -19,13 +20,13 @@ from .run import Run
 _RAW_FACTOR = 4
 #: Head and tail leave at most this part of their room empty.
 _ROOM_PART = 16
-#: Largest distance of the end of a run from the end of the stream at which its offset in the spool is counted from there.
-_FOLLOWING_BYTES = 64 * 1024
 #: Rendering yields to the event loop after this time (seconds), which is checked between pieces: of plain text, and of text
 #: with control functions, which cost up to a row of cells each.
 _SLICE_S = 0.005
 _PLAIN_BYTES = 64 * 1024
 _CONTROLS_BYTES = 1024
+#: Bytes at which a text does not begin if it is cut in a line: the rest of a character, and what may belong to what precedes.
+_WITHIN = bytes(range(0x80, 0xC0)) + b" \r\n"
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\r*\n)")
 
 
@@ -100,7 +101,7 @@ async def run_output(run: Run, stream: OutputStream, limit: int) -> RunOutput:
 
 def _from_spool(run: Run, stream: OutputStream, limit: int) -> RunOutput:
     """Return the spool's text, for raw bytes that were not persisted: its start is on disk and its end in memory."""
-    begin, end = run.spool_begin or 0, stream.spool_end if run.result is None else run.result.spool_end
+    begin, end = run.spool_begin or 0, stream.spool_end if run.result is None else run.result.output_end
     prompt = run.result.prompt_after if run.result is not None else ""
     if end - begin <= limit and begin >= stream.window.start:
         text = stream.read(begin, end).decode("utf-8", "replace")
@@ -132,14 +133,15 @@ class _Output:
             text = await self._text(self._begin, self._end)
             if len(text.encode()) <= limit:
                 return RunOutput(text)
-        spool_end = self._find_spool_end()
+        stream, result = self._stream, self._run.result
+        spool_end = stream.spool_end + stream.normaliser.held if result is None else result.output_end
         half = (limit - len(_omission(self._end, spool_end))) // 2
         head, head_end = await self._head(half)
         tail, tail_begin = await self._tail(half, head_end)
-        cursor = self._spool_begin() + _spool_size(self._stream.read_raw(self._begin, head_end))
-        tail_size = _spool_size(self._stream.read_raw(tail_begin, self._end))
-        omitted = max(spool_end - tail_size - cursor, 0)
-        return RunOutput(f"{head}{_omission(omitted, cursor)}{tail}", omitted)
+        after_begin = not (self._run.echoed or self._run.on_device)
+        cursor = self._spool_begin() + spool_size(stream.read_raw(self._begin, head_end), after_begin=after_begin)
+        omitted = spool_end - spool_size(stream.read_raw(tail_begin, self._end)) - cursor
+        return RunOutput(f"{head}{_omission(omitted, cursor)}{tail}", omitted) if omitted > 0 else RunOutput(head + tail)
 
     async def _head(self, size: int) -> tuple[str, int]:
         """Return whole lines of the start that fit in `size` bytes, and the raw offset after them."""
@@ -149,8 +151,8 @@ class _Output:
             cut = data.rfind(b"\n", 0, room) + 1 or data.find(b"\n") + 1
             longer = await self._text(self._begin, at + cut) if cut else ""
             if not cut or len(longer.encode()) > size:
-                if at == self._begin:  # a part of a long line
-                    at += whole_characters(data[:room])
+                if at == self._begin:  # a part of a long line, without what the spool may lack
+                    at += len(data[: whole_characters(data[:room])].rstrip(b" \r"))
                     text = await self._text(self._begin, at)
                 break
             text, at = longer, at + cut
@@ -165,8 +167,7 @@ class _Output:
             longer = await self._text(start + cut, self._end) if cut else ""
             if not cut or len(longer.encode()) > size:
                 if at == self._end:
-                    part = data[-room:]
-                    at -= len(part.lstrip(bytes(range(0x80, 0xC0))))
+                    at -= len(data) - _first_readable(data, max(len(data) - room, 0))
                     text = await self._text(at, self._end)
                 break
             text, at = longer, start + cut
@@ -194,20 +195,17 @@ class _Output:
             pieces.append(await output.next_text(end))
         return "".join([*pieces, output.renderer.finish()])
 
-    def _find_spool_end(self) -> int:
-        """Return the offset in the spool of the raw end. With marks it is known; otherwise a prompt may follow."""
-        result, stream = self._run.result, self._stream
-        if result is not None and (result.exit_code is not None or stream.raw_size - self._end > _FOLLOWING_BYTES):
-            return result.spool_end
-        return stream.spool_end - _spool_size(stream.read_raw(self._end, stream.raw_size))
-
     def _spool_begin(self) -> int:
         """Return the offset in the spool of the first raw byte."""
         return self._run.typed_spool if self._run.echoed else self._run.spool_begin or 0
 
 
-def _spool_size(raw: bytes) -> int:
-    return len(Normaliser().feed(raw))
+def _first_readable(data: bytes, at: int) -> int:
+    """Return the first offset from `at` on that is not in a character, a control sequence, a run of blanks or a line end."""
+    escape = data.rfind(ESC, 0, at)
+    if escape >= 0:
+        at = max(at, sequence_end(data, escape))
+    return len(data) - len(data[at:].lstrip(_WITHIN))
 
 
 def _omission(omitted: int, cursor: int) -> str:

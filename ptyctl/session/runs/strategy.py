@@ -178,24 +178,28 @@ def finish_run(
     *,
     raw_end: int | None = None,
     spool_end: int | None = None,
+    output_end: int | None = None,
     exit_code: int | None = None,
     exit_code_reason: str | None = None,
     prompt_after: str = "",
     failure: PtyctlError | None = None,
     cancel_reason: str | None = None,
 ) -> None:
-    """Finish a run. Its output ends at the given offsets, or with all output received.
+    """Finish a run. Its output ends at the given offsets, or with all output received; see `RunResult`.
 
     A command that ended the shell has the shell's exit code.
     """
     stream = terminal.stream
     if reason == "eof" and exit_code is None:
         exit_code = terminal.exit_code()
+    if output_end is None:
+        output_end = spool_end if raw_end is not None and spool_end is not None else stream.spool_end + stream.normaliser.held
     result = RunResult(
         reason,
         round((terminal.now() - run.started) * 1000),
         raw_end=stream.raw_size if raw_end is None else raw_end,
         spool_end=stream.spool_end if spool_end is None else spool_end,
+        output_end=output_end,
         exit_code=exit_code,
         exit_code_reason=None if exit_code is not None else exit_code_reason or run.exit_code_reason,
         prompt_after=prompt_after,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 from fixtures.memory_channel import MemoryChannel
 
@@ -26,6 +27,7 @@ class OracleConsole(MemoryChannel):
         self.waits_for = "command"
         self._latency_s = latency_s
         self._sequence = ""
+        self._answers = deque[bytes]()
 
     def log(self) -> None:
         """Print a log line; the prompt and typed text are not shown again."""
@@ -36,7 +38,8 @@ class OracleConsole(MemoryChannel):
         if not self._latency_s:
             return out
         if out:
-            asyncio.get_running_loop().call_later(self._latency_s, self.feed, out)
+            self._answers.append(out)  # a loop calls timers of the same time in any order
+            asyncio.get_running_loop().call_later(self._latency_s, lambda: self.feed(self._answers.popleft()))
         return b""
 
     def _key(self, key: str) -> bytes:
