@@ -202,12 +202,10 @@ async def test_run_ends_with_changing_prompt(bash: SessionHandle) -> None:
 
 
 async def test_two_hundred_consecutive_runs_are_exact(bash: SessionHandle) -> None:
-    begun = time.monotonic()
     for number in range(200):
         reply = await bash.exec(f"echo run {number}; (exit {number})")
         assert (reply.stdout, reply.exit_code) == (f"run {number}\n", number)
         assert reply.block_id.startswith(f"{number + 1}_")
-    assert time.monotonic() - begun < 60
 
 
 async def test_long_command_line_runs(bash: SessionHandle) -> None:

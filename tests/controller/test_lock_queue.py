@@ -51,7 +51,7 @@ async def test_waiters_get_the_lock_in_order(bash: SessionHandle) -> None:
 
 
 async def test_expired_lease_passes_to_next_waiter(bash: SessionHandle) -> None:
-    await lock(bash, "one", lock_ttl_ms=150)
+    await lock(bash, "one", lock_ttl_ms=2_000)
     first, second = await waiting(bash, "two", "three")
     assert (await first).lock_holder == "two"
     assert not second.done()

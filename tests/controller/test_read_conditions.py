@@ -101,12 +101,12 @@ async def test_pathological_pattern_does_not_block_other_calls(open_session: Ope
     begun = time.monotonic()
     reply = await read(handle, cursor=cursor, until_regex="(a+)+b|(a|aa)+c", timeout_ms=0, max_bytes=300_000)
     assert not reply.matched
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < PATIENCE_MS / 1000
 
 
 async def test_read_until_idle_returns_after_silence(open_session: Open) -> None:
     handle = await scripted_program(open_session)
-    waiting = asyncio.create_task(read(handle, cursor=handle.cursor, until_idle_ms=400, timeout_ms=PATIENCE_MS))
+    waiting = asyncio.create_task(read(handle, cursor=handle.cursor, until_idle_ms=1_500, timeout_ms=PATIENCE_MS))
     for _ in range(5):
         await say(handle, b"tick ")
         await asyncio.sleep(0.1)

@@ -124,8 +124,8 @@ async def test_concurrent_closes_wait_for_the_same_end(open_session: Open) -> No
 
 
 async def test_session_with_printing_run_is_not_idle(open_session: Open, controller: Controller) -> None:
-    handle = await open_session(timeouts={"idle_timeout_ms": 400})
-    command = "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; sleep 0.15; done"
+    handle = await open_session(timeouts={"idle_timeout_ms": 2_000})
+    command = "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; sleep 0.25; done"
     assert (await handle.exec(command, timeout_ms=0)).timed_out  # no call waits for it
 
     async def gone() -> bool:
@@ -138,10 +138,10 @@ async def test_session_with_printing_run_is_not_idle(open_session: Open, control
 
 
 async def test_idle_session_is_closed_after_its_timeout(open_session: Open, controller: Controller) -> None:
-    handle = await open_session(timeouts={"idle_timeout_ms": 300})
+    handle = await open_session(timeouts={"idle_timeout_ms": 2_000})
     for _ in range(4):  # each use restarts the timeout, and a waiting call is a use
-        await read(handle, until_regex="never", timeout_ms=150)
-    reply = await handle.exec("sleep 0.5; echo used")
+        await read(handle, until_regex="never", timeout_ms=600)
+    reply = await handle.exec("sleep 2.1; echo used")
     assert reply.stdout == "used\n"
 
     async def gone() -> bool:

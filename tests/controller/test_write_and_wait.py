@@ -94,13 +94,13 @@ async def test_key_is_repeated_until_the_pattern_matches(open_session: Open) -> 
     reply = await write(handle, key="space", repeat_ms=20, until_regex="stopped", **WAIT)
     assert reply.matched
     assert (reply.bytes_written or 0) >= 3
-    end = (await read(handle, until_idle_ms=100, **WAIT)).next_cursor
+    end = (await read(handle, until_idle_ms=1_000, **WAIT)).next_cursor
     assert (await read(handle, cursor=end, until_idle_ms=100, **WAIT)).chunk == ""  # nothing is typed after the match
 
 
 async def test_repeated_key_without_match_ends_at_the_timeout(open_session: Open) -> None:
     handle = await scripted_program(open_session)
-    reply = await write(handle, key="f1", repeat_ms=20, until_regex="never", timeout_ms=100)
+    reply = await write(handle, key="f1", repeat_ms=20, until_regex="never", timeout_ms=1_000)
     assert (reply.matched, reply.timed_out) == (False, True)
     assert (reply.bytes_written or 0) >= 6
 

@@ -202,7 +202,7 @@ async def test_session_that_cannot_be_restored_does_not_block_others(life: Life,
 
 
 async def test_idle_timeout_applies_in_next_daemon(life: Life) -> None:
-    shell, other = await life.open(timeouts={"idle_timeout_ms": 1500}), await life.open()
+    shell, other = await life.open(timeouts={"idle_timeout_ms": 4_000}), await life.open()
     ended = os.pidfd_open(int((await shell.exec("echo $$")).stdout))
     await life.again(other)
     assert (await asyncio.to_thread(select.select, [ended], [], [], 20))[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -30,12 +29,10 @@ async def test_slow_login_gets_exactly_one_attempt(controller: LocalController, 
     attempts = tmp_path / "attempts"
     async with running_telnetd(tmp_path, LOGIN.format(attempts=attempts, check_s=4)) as server:
         target = {"protocol": "telnet", "host": server.host, "port": server.port, "platform": "linux"}
-        begun = time.monotonic()
         if password == "right":
             async with await SessionHandle.open(controller, **target, username="ann", auth={"password": password}) as handle:
                 assert (await handle.exec("echo in")).stdout == "in\n"
         else:
             with refused(ErrorCode.AUTH_FAILED, "the far end asks again, 'host login:'"):
                 await SessionHandle.open(controller, **target, username="ann", auth={"password": password})
-        assert time.monotonic() - begun < 15
     assert attempts.read_text() == f"ann:{password}\n"
