@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.session.io.os_errors import OPEN_FILE_LIMITS
 from ptyctl.session.session import Session
 from ptyctl.session.spec import SPECS, Limits, Spec
 from ptyctl.session.transcript.recovery import TranscriptState, recover
@@ -87,7 +88,7 @@ class StoredSessions:
     async def of_device(self, device_id: str) -> str | None:
         """Return the id of a console's last session, or None if that was closed cleanly."""
         for session_id in await self._find(device_id):
-            stored_meta = await asyncio.to_thread(read_meta, self._sessions / session_id)
+            stored_meta = await asyncio.to_thread(_load_meta, self._sessions / session_id)
             if stored_meta is not None:  # None: the folder was removed since it was indexed
                 return session_id if stored_meta.get("state") != "closed" else None
         return None
@@ -116,7 +117,7 @@ class StoredSessions:
 
     def _index_new_folders(self) -> None:
         for folder in self._sessions.iterdir() if self._sessions.is_dir() else ():
-            if folder.name in self._indexed or (stored_meta := read_meta(folder)) is None:
+            if folder.name in self._indexed or (stored_meta := self._load_new_meta(folder)) is None:
                 continue
             self._indexed.add(folder.name)
             spec = stored_meta.get("spec")
@@ -124,6 +125,20 @@ class StoredSessions:
                 entry = (stored_meta.get("created_at", 0), folder.name)
                 self._by_key[(spec.get("device_id"),)].append(entry)
                 self._by_key[spec.get("conversation_id"), spec.get("client_id", "")].append(entry)
+
+    @staticmethod
+    def _load_new_meta(folder: Path) -> dict[str, Any] | None:
+        """Return meta.json, or None for a file that cannot be read, which is tried again next time.
+
+        Raises:
+            OSError: no file can be opened at present, so newer sessions of a console could be overlooked.
+        """
+        try:
+            return _load_meta(folder)
+        except OSError as error:
+            if error.errno in OPEN_FILE_LIMITS:
+                raise
+            return None
 
 
 def find_session_folder(sessions: Path, name: str) -> Path:
@@ -149,8 +164,20 @@ def find_session_folder(sessions: Path, name: str) -> Path:
 def read_meta(folder: Path) -> dict[str, Any] | None:
     """Return the content of meta.json, or None if it cannot be read."""
     try:
+        return _load_meta(folder)
+    except OSError:
+        return None
+
+
+def _load_meta(folder: Path) -> dict[str, Any] | None:
+    """Return the content of meta.json; None if it is missing, damaged or another user's.
+
+    Raises:
+        OSError: it cannot be read now, for example at the limit of open files. An older session must not take its place.
+    """
+    try:
         stored_meta = json.loads((folder / "meta.json").read_bytes())
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
         return None
     return stored_meta if isinstance(stored_meta, dict) else None
 

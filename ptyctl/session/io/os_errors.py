@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 
 _log = logging.getLogger(__name__)
-_LIMITS = (errno.EMFILE, errno.ENFILE)
+OPEN_FILE_LIMITS = (errno.EMFILE, errno.ENFILE)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,7 +21,7 @@ def from_os_error(error: OSError) -> PtyctlError:
     """Log an error that no part of a call has handled, and return what the caller gets."""
     why = error.strerror or type(error).__name__
     _log.warning("a call failed", extra={"why": why, "file": error.filename})
-    if error.errno in _LIMITS:
+    if error.errno in OPEN_FILE_LIMITS:
         return PtyctlError(
             ErrorCode.LIMIT_EXCEEDED, f"the server cannot open another file: {why}", hint=NextStep.CLOSE_SESSIONS
         )

@@ -189,7 +189,7 @@ class OutputStream(Receiver):
         """Return the first offset at or after `offset` whose text can be read from memory or, after a close, from disk."""
         begin = max(offset, self.spool_start)
         lost = begin < self.window.start and begin >= self.transcript.spool_persisted
-        return self.spool_end if lost else begin
+        return self.window.start if lost else begin
 
     def searchable_window(self) -> SpoolWindow:
         """Return the window; after a close, which frees it, return one rebuilt from disk."""
@@ -201,12 +201,13 @@ class OutputStream(Receiver):
 
     def last_line(self) -> bytes:
         """Return the text after the last newline of the spool."""
-        return self.read(max(self.spool_end - LINE_BYTES, 0), self.spool_end).rpartition(b"\n")[2]
+        readable = 0 if self.transcript.gap_at is None else self.window.start
+        return self.read(max(self.spool_end - LINE_BYTES, readable), self.spool_end).rpartition(b"\n")[2]
 
     def last_raw_line(self) -> bytes:
         """Return the raw bytes after the last line feed."""
-        end = self.raw_size
-        return self.read_raw(max(end - LINE_BYTES, 0), end).rpartition(b"\n")[2]
+        begin = max(self.raw_size - LINE_BYTES, self.transcript.raw.readable_from())
+        return self.read_raw(begin, self.raw_size).rpartition(b"\n")[2]
 
     def next_counter(self, nonce: str) -> int:
         """Return the counter for a mark that ptyctl types."""

@@ -1,7 +1,8 @@
 """output.raw: an append-only log of received bytes in a memory-mapped, preallocated file.
 
 Channels read directly into the mapping, so a received byte is in the kernel's page cache at once and survives a `kill -9` of
-this process. While the file is open, output.end holds the number of bytes received; `close` truncates output.raw to that size.
+this process. While the file is open, output.end holds its size; `close` truncates output.raw to that size. Once the disk or
+the quota is full, output.end also holds the sizes of all output, so that a later process never uses its offsets again.
 
 An access to a part of a mapping that another process has truncated raises SIGBUS, which would end all sessions. So the size of
 a mapped file is checked just before each access; a truncated file is no longer used, as on a full disk.
@@ -24,15 +25,17 @@ _FILE_MODE = 0o600
 
 
 class WritePosition:
-    """A number in a mapped file of eight bytes: the size of output.raw without the room allocated ahead.
+    """Numbers in a small mapped file: the size of output.raw without the room allocated ahead, and the sizes of all output.
 
-    The number is needed because both that room and a program's output may be zeros. On a full disk it is in memory only.
+    The first is needed because both that room and a program's output may be zeros. If the file could not be created, the
+    numbers are in memory only.
 
     Attributes:
-        stored: the number that was in the file when it was opened.
+        stored: the numbers that were in the file when it was opened: size of output.raw, number of received bytes, size of the
+            spool. The last two are 0 unless some output was not persisted.
     """
 
-    _SIZE = 8
+    _SIZE = 24
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,15 +51,16 @@ class WritePosition:
             if fd >= 0:
                 os.close(fd)
         self._cell = memoryview(self._map if self._map is not None else bytearray(self._SIZE)).cast("Q")
-        self.stored: int = self._cell[0]
+        self.stored: tuple[int, ...] = tuple(self._cell)
 
-    def store(self, number: int) -> None:
-        """Store the number, in native byte order: a single store, which is never torn."""
+    def store(self, *numbers: int, first: int = 0) -> None:
+        """Store numbers, in native byte order: each is a single store, which is never torn."""
         if self._map is None or self._map.size() >= self._SIZE:
-            self._cell[0] = number
+            for index, number in enumerate(numbers, first):
+                self._cell[index] = number
 
     def remove(self) -> None:
-        """Remove the file. Called when output.raw has been truncated to its content."""
+        """Remove the file. Called when output.raw has been truncated to its content, and holds all output."""
         self._cell.release()
         if self._map is not None:
             self._map.close()
@@ -69,7 +73,8 @@ class RawLog:
     Attributes:
         size: number of bytes received.
         persisted_size: number of bytes received and in the file. Less than `size` after the quota or the disk was full.
-        stored_position: the content of output.end when the file was opened; 0 if it was closed cleanly.
+        stored_position: the size in output.end when the file was opened; 0 if it was closed cleanly.
+        stored_sizes: the least raw and spool size of the session according to output.end.
     """
 
     def __init__(self, path: Path, quota_bytes: int) -> None:
@@ -84,7 +89,7 @@ class RawLog:
         self._fd = _open_locked(path)
         self.size = self.persisted_size = os.fstat(self._fd).st_size
         self._position = WritePosition(path.with_name("output.end"))
-        self.stored_position = self._position.stored
+        self.stored_position, *self.stored_sizes = self._position.stored
         self._map: mmap.mmap | None = None
         self._base = 0  # offset of the current extent in the file
         self._view: memoryview | None = None
@@ -132,6 +137,10 @@ class RawLog:
         self.size += nbytes
         return data
 
+    def not_persisted(self, spool_size: int) -> None:
+        """Store the size of all output and of its text; some of it is in memory only."""
+        self._position.store(self.size, spool_size, first=1)
+
     def size_on_disk(self) -> int:
         """Return the size of the file with the room allocated ahead; 0 if it was removed."""
         try:
@@ -151,7 +160,12 @@ class RawLog:
 
     def holds(self, begin: int, end: int) -> bool:
         """Return whether all bytes between two offsets can be read."""
-        return end <= self.persisted_size or self.size - len(self._tail) <= max(begin, self.persisted_size)
+        return end <= self.persisted_size or self.readable_from() <= begin
+
+    def readable_from(self) -> int:
+        """Return the offset from which on all bytes can be read."""
+        begin = self.size - len(self._tail)
+        return begin if begin > self.persisted_size else 0
 
     def truncate(self, end: int) -> None:
         """Set the end of the received bytes; bytes after it were allocated only."""
@@ -169,8 +183,10 @@ class RawLog:
         if self._fd < 0:
             return
         self._unmap()
-        os.ftruncate(self._fd, min(self.persisted_size, os.fstat(self._fd).st_size))
-        self._position.remove()
+        with suppress(OSError):  # output.end keeps the size
+            os.ftruncate(self._fd, min(self.persisted_size, os.fstat(self._fd).st_size))
+        if self.size == self.persisted_size == os.fstat(self._fd).st_size:
+            self._position.remove()
         os.close(self._fd)
         self._fd = -1
         self._scratch = bytearray(mmap.PAGESIZE)  # a channel may still deliver data while it ends

@@ -42,7 +42,7 @@ def read_recording(folder: Path) -> Recording:
 def _received_size(folder: Path) -> int:
     """Return the size of output.raw without room allocated ahead."""
     try:
-        (position,) = struct.unpack("=Q", (folder / "output.end").read_bytes())
+        (position,) = struct.unpack_from("=Q", (folder / "output.end").read_bytes())
     except (FileNotFoundError, struct.error):
         return (folder / "output.raw").stat().st_size
     return min(int(position), (folder / "output.raw").stat().st_size)

@@ -84,8 +84,8 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, still_runni
         for name in _LINE_FILES:
             cut_torn_line(folder / name)
         blocks = read_blocks(folder)
-        received, spool_size = _least_sizes(folder, meta, blocks)
-        raw.truncate(_find_end(raw, min(max(received, raw.stored_position), raw.persisted_size)))
+        received, spool_size = _least_sizes(folder, meta, blocks, raw)
+        raw.truncate(_find_end(raw, received))
         state = _replay(folder, raw, received, spool_size, still_running=still_running)
         state.resizes = [
             (row["raw"], row["cols"]) for row in read_rows_containing(folder / "timeline.jsonl", b'"kind":"resize"')
@@ -122,9 +122,10 @@ def _replay(folder: Path, raw: RawLog, received: int, spool_size: int, *, still_
     return state
 
 
-def _least_sizes(folder: Path, meta: dict[str, Any], blocks: list[Block]) -> tuple[int, int]:
+def _least_sizes(folder: Path, meta: dict[str, Any], blocks: list[Block], log: RawLog) -> tuple[int, int]:
     """Return lower bounds of the raw and the spool size, from all stored rows, so that new text never reuses an offset."""
-    raw, spool = meta.get("bytes_received", 0), meta.get("spool_size", 0)
+    raw, spool = log.stored_sizes
+    raw, spool = max(raw, meta.get("bytes_received", 0)), max(spool, meta.get("spool_size", 0))
     for _, row in read_rows_backwards(folder / "timeline.jsonl"):
         raw, spool = max(raw, row["raw"]), max(spool, row["spool"])
         break
@@ -134,12 +135,16 @@ def _least_sizes(folder: Path, meta: dict[str, Any], blocks: list[Block]) -> tup
     return raw, spool
 
 
-def _find_end(raw: RawLog, least: int) -> int:
-    """Return the end of the last byte that is not zero, at least `least`.
+def _find_end(raw: RawLog, received: int) -> int:
+    """Return the end of the output in output.raw, of which at least `received` bytes were received.
 
-    The process may have been killed after it received bytes and before it stored the new size.
+    The process may have been killed after it received bytes and before it stored the new size, so the output ends after the
+    last byte that is not zero. If some output was not persisted, the size is exact, and what follows was allocated only.
     """
     end = raw.persisted_size
+    if raw.stored_sizes[0] > raw.stored_position:
+        return min(raw.stored_position, end)
+    least = min(max(received, raw.stored_position), end)
     while end > least:
         begin = max(end - PIECE_BYTES, least)
         size = len(raw.read(begin, end).rstrip(b"\0"))

@@ -84,6 +84,8 @@ class Transcript:
         self.spool_size += len(text)
         if self.gap_at is None:
             self._spool.append(text)
+        elif not self.raw.persisting:
+            self.raw.not_persisted(self.spool_size)
 
     def add_prompt(self, line: bytes) -> None:
         """Append a prompt line's range as `PromptLines` packs it."""

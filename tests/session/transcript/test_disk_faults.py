@@ -21,6 +21,7 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
 from tests.session.conftest import Connect
+from tests.session.crash_simulation import restore, simulate_crash
 from tests.session.scripted_session import connect_session, read_from, run_command
 
 LINE = b"a line of output\r\n"
@@ -225,3 +226,36 @@ async def test_device_run_that_crosses_the_quota_ends_at_its_prompt(tmp_path: Pa
     second = await run_command(session, "show more")
     assert (second.done_reason, second.stdout, second.timed_out) == ("prompt", TEXT.decode(), False)
     await session.close()
+
+
+async def test_device_run_after_recovery_with_a_gap_ends_at_its_prompt(tmp_path: Path) -> None:
+    """The prompt is found in the output since the recovery; the output before it is lost."""
+    limits = Limits(quota_bytes=FIRST_EXTENT_BYTES)
+    channel = MemoryChannel()
+    session = await connect_session(tmp_path, channel, limits=limits, platform="cisco_ios")
+    channel.feed(LINE * 20_000 + b"old> ")
+    end = session.stream.spool_end
+    restored = await restore(await simulate_crash(session, tmp_path), limits)
+    assert restored.stream.spool_end == end, "cursors stay valid"
+    again = MemoryChannel(lambda data: data.replace(b"\r", b"\r\n") + LINE + b"old> ")
+    await restored.connect(again)
+    again.feed(b"old> ")
+    done = await run_command(restored, "show it")
+    assert (done.done_reason, done.stdout, done.cursor) == ("prompt", TEXT.decode(), str(end + len("old> show it\n")))
+    assert (await read_from(restored.stream, cursor=str(end - 1))).chunk == f"old> show it\n{TEXT.decode()}old> "
+    await restored.close()
+
+
+async def test_failed_truncation_at_close_leaves_the_size_for_the_next_server(connect: Connect, tmp_path: Path) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel)
+    channel.feed(LINE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.ftruncate", full)
+        await session.close()
+    folder = session.stream.folder
+    assert (folder / "output.raw").stat().st_size == FIRST_EXTENT_BYTES
+    assert (await read_from(session.stream, cursor="0")).chunk == TEXT.decode()
+    restored = await restore(folder.parent)
+    assert (restored.state, (folder / "output.raw").read_bytes()) == ("closed", LINE)
+    await restored.close()
