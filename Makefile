@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 # Two pip processes must not change one venv at the same time.
 .NOTPARALLEL:
-.PHONY: help demo test check docs coverage bench lock clean
+.PHONY: help demo test soak faults check docs coverage bench lock clean
 
 help:
 	@echo "make demo      two agents share a simulated switch in this terminal"
@@ -31,6 +31,8 @@ help:
 	@echo "make check     ruff, mypy, pyright, import-linter, documentation"
 	@echo "make docs      build the documentation in site/"
 	@echo "make coverage  run all tests and report their coverage, also in htmlcov/"
+	@echo "make soak      use one daemon for twenty minutes, and check that it holds no more than before"
+	@echo "make faults    inject 10,000 faults into the files of servers, and kill them"
 	@echo "make bench     compare speeds with scrapli, netmiko, pexpect and bare loops"
 	@echo "make lock      write requirements.lock again (needs uv)"
 	@echo "make clean     remove $(VENV), caches and builds"
@@ -40,6 +42,12 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+soak: $(VENV)/.test
+	@$(BIN)/python -m pytest -s tests/daemon/test_soak.py --soak 1200 $(ARGS)
+
+faults: $(VENV)/.test
+	@nice -n 19 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/controller/test_random_faults.py --faults 10000 $(ARGS)
 
 check: $(VENV)/.check
 	$(BIN)/ruff check .

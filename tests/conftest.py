@@ -30,10 +30,22 @@ _REMOVED_PREFIXES = ("PTYCTL_", "XDG_")
 _KEPT = frozenset({"PTYCTL_REQUIRE_SERVERS"})
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--faults", type=int, default=200, help="number of faults in tests/controller/test_random_faults.py")
+    soak = 120 if os.environ.get("CI") else 20
+    parser.addoption("--soak", type=float, default=soak, help="duration of tests/daemon/test_soak.py in seconds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Do not ignore SIGINT, as a background job of a shell script does: the tested programs would inherit it."""
+    config.addinivalue_line("markers", "long: begin with this test, which takes minutes and mostly waits")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the long tests first: the other processes run the rest meanwhile."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_collection_finish() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
-from tests.controller.acknowledged_calls import LINE, Acknowledged, ConsoleClient, FarEnd, Record, devices, recovering_client
+from tests.controller.acknowledged_calls import Acknowledged, ConsoleClient, FarEnd, Record, devices, recovering_client
 from tests.session.file_faults import STEPS, CrashPoint, CrashPoints, intercept
 
 Phase = Callable[[ConsoleClient], Awaitable[None]]
@@ -38,9 +38,8 @@ async def run_commands(client: ConsoleClient) -> None:
 
 
 async def receive_flood(client: ConsoleClient) -> None:
-    (connection,) = client.far_end.connections
     for _ in range(3):
-        connection.feed(LINE * 4_000)
+        client.far_end.print_log(4_000)
         await client.read()
 
 
