@@ -40,6 +40,9 @@ _LINE_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _PARTIAL = re.compile(
     rf"\x1b(?:\[{CSI_BODY}|\]{OSC_BODY}\x1b?|{STRING_INTRODUCER}{STRING_BODY}\x1b?|{ESCAPE_BODY})\Z"
 )  # fmt: skip
+#: The bodies of sequences by their introducer; those not listed are escape sequences.
+_BODIES = {"[": re.compile(CSI_BODY), "]": re.compile(OSC_BODY), **dict.fromkeys("PX^_", re.compile(STRING_BODY))}
+_ESCAPE_BODY = re.compile(ESCAPE_BODY)
 #: Width in which a single line is rendered: no line that is examined is longer.
 _LINE_WIDTH = 4096
 _TOKEN = re.compile(
@@ -525,6 +528,9 @@ class Renderer:
         self._widths: deque[int] = deque()  # of the resize marks in the held text
         self._held = ""  # an incomplete line
         self._partial = 0  # where the incomplete sequence at its end begins
+        self._body: re.Pattern[str] | None = None  # of that sequence, unless it ends with ESC
+        self._continued: list[str] = []  # more of the body, which is not searched again
+        self._room = 0  # for more
         self._in_line = False  # a part of the line is drawn
         self._last = ""  # the character that REP repeats
         self._charsets = "BB0"  # of G0 and G1, and which of them is in use
@@ -532,7 +538,12 @@ class Renderer:
 
     def feed(self, data: bytes) -> None:
         """Render bytes. An incomplete line is held back, up to a limit."""
-        text = self._held + self._decoder.decode(data)
+        text = self._decoder.decode(data)
+        if self._body is not None and len(text) <= self._room and self._body.fullmatch(text):
+            self._continued.append(text)
+            self._room -= len(text)
+            return
+        text = self._take_held() + text
         end = _partial_begin(text)
         complete, partial = _without_strings(text[:end]), text[end:]
         cut = complete.rfind("\n") + 1
@@ -541,6 +552,8 @@ class Renderer:
         if len(partial) > _STRING_LIMIT:
             partial = ""  # as in the spool, the rest of the string is text
         self._held, self._partial = complete[cut:] + partial, len(complete) - cut
+        self._room = _STRING_LIMIT - len(partial)
+        self._body = None if partial.endswith("\x1b") or not partial else _BODIES.get(partial[1], _ESCAPE_BODY)
         self._draw(complete[:cut])
 
     def resize(self, width: int) -> None:
@@ -564,10 +577,14 @@ class Renderer:
 
     def finish(self) -> str:
         """End the input, and return the text that was not taken."""
-        text = _without_strings(self._held + self._decoder.decode(b"", True))
-        self._held = ""
-        self._draw(text, ended=True)
+        self._draw(_without_strings(self._take_held() + self._decoder.decode(b"", True)), ended=True)
         return self._screen.text()
+
+    def _take_held(self) -> str:
+        held = "".join([self._held, *self._continued])
+        self._held = ""
+        self._continued.clear()
+        return held
 
     def _draw(self, text: str, *, ended: bool = False) -> None:
         """Draw lines, and a part of a long line or, with `ended`, the last line."""

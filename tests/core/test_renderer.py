@@ -251,3 +251,21 @@ def test_unchanging_lines_exclude_the_current_line_and_redrawn_ones() -> None:
     renderer = Renderer(80)
     renderer.feed(b"done\r\na 10%\r\nb 10%\r\n\x1b[2Aa 2")
     assert renderer.unchanging_lines() == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "body", "end"), [("P", "x", "\x1b\\"), ("]", "x", "\x07"), ("[", "1", "m"), ("[", "1", "\x18"), ("(", " ", "B")]
+)
+def test_long_sequence_in_small_pieces_is_rendered_in_linear_time(begin: str, body: str, end: str) -> None:
+    renderer, data = Renderer(80), f"one\r\ntwo\x1b{begin}{body * 500_000}{end}seen".encode()
+    for at in range(0, len(data), 64):
+        renderer.feed(data[at : at + 64])
+    assert renderer.finish().replace("\x18", "") == "one\ntwoseen"
+
+
+def test_resize_within_a_long_sequence_applies_before_it() -> None:
+    renderer = Renderer(80)
+    for piece in (b"12345678\x1b]0;", b"title", b"end\x1b", b"\\9\x1b[A_"):
+        renderer.feed(piece)
+        renderer.resize(4)
+    assert renderer.finish() == render(b"12345678\x1b]0;titleend\x1b\\9\x1b[A_", 4)

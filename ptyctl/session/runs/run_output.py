@@ -21,13 +21,13 @@ _RAW_FACTOR = 4
 #: Head and tail leave at most this part of their room empty.
 _ROOM_PART = 16
 #: Rendering yields to the event loop after this time (seconds), which is checked between pieces: of plain text, and of text
-#: with control functions, which cost up to a row of cells each.
+#: with control functions, which cost up to a row of cells each. Attributes (SGR) are removed before anything is drawn.
 _SLICE_S = 0.005
 _PLAIN_BYTES = 64 * 1024
 _CONTROLS_BYTES = 1024
 #: Bytes at which a text does not begin if it is cut in a line: the rest of a character, and what may belong to what precedes.
 _WITHIN = bytes(range(0x80, 0xC0)) + b" \r\n"
-_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\r*\n)")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\x1b(?!\[[0-9;:]*m)|\r(?!\r*\n)")
 
 
 @dataclass(frozen=True, slots=True)
