@@ -18,7 +18,7 @@ import re2
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 
-from .spool import FindHidden, HiddenRanges, SpoolWindow, nothing_hidden
+from .spool import UTF8_MAX_BYTES, FindHidden, HiddenRanges, SpoolWindow, nothing_hidden
 
 #: Matches up to this size are found however the output is split; a failed search re-reads at most this much.
 MATCH_LIMIT_BYTES = 64 * 1024
@@ -155,8 +155,17 @@ def program_size(pattern: Any) -> int:
 
 @lru_cache(maxsize=128)
 def _program_size(pattern: Any) -> int:
-    literal = isinstance(pattern, re.Pattern) or _SHORT_LITERAL.fullmatch(pattern.pattern) is not None
-    return 1 if literal else int(pattern.programsize)
+    return 1 if _is_literal(pattern) else int(pattern.programsize)
+
+
+def _is_literal(pattern: Any) -> bool:
+    return isinstance(pattern, re.Pattern) or _SHORT_LITERAL.fullmatch(pattern.pattern) is not None
+
+
+def _match_limit(pattern: Any) -> int:
+    """Return the size up to which a match is found however the output is split; for a literal with room for a character."""
+    literal = not isinstance(pattern, AnyPattern) and _is_literal(pattern)
+    return len(pattern.pattern) + 2 * UTF8_MAX_BYTES if literal else MATCH_LIMIT_BYTES
 
 
 class TimedPattern:
@@ -216,13 +225,15 @@ class MatchRange:
 class Search:
     """A search from a cursor over a spool that grows. `^` matches at the cursor. Hidden ranges are not part of the text.
 
-    Each call examines only the bytes since the last call and the 64 KiB before them, so the total time is linear.
+    Each call examines only the bytes since the last call and the 64 KiB before them (for a literal, its length), so the total
+    time is linear.
     """
 
     def __init__(self, pattern: Any, cursor: int, hidden: FindHidden = nothing_hidden) -> None:
         self.cursor = cursor
         self.scanned = cursor
         self.pattern = pattern
+        self._match_limit = _match_limit(pattern)
         self._hidden = hidden
 
     def steps(self, window: SpoolWindow) -> int:
@@ -255,10 +266,10 @@ class Search:
 
     def _rescan_start(self) -> int:
         """Return the offset at which a match that was incomplete at the last call may begin."""
-        begin = max(self.cursor, self.scanned - MATCH_LIMIT_BYTES)
+        begin = max(self.cursor, self.scanned - self._match_limit)
         while True:
             hidden = sum(end - start for start, end in self._hidden(begin, self.scanned))
-            earlier = max(self.cursor, self.scanned - MATCH_LIMIT_BYTES - hidden)
+            earlier = max(self.cursor, self.scanned - self._match_limit - hidden)
             if earlier >= begin:
                 return begin
             begin = earlier

@@ -107,11 +107,15 @@ def test_search_64_kib_match_in_pieces_found(size: int) -> None:
     assert in_pieces("(?s)<[^<>]*>", text, cuts) == MatchRange(place, place + size)
 
 
-def test_search_repeated_rescans_at_most_64_kib() -> None:
-    """With pieces of 4 KiB, each call reads the piece and at most 64 KiB before it."""
+@pytest.mark.parametrize(("text", "limit"), [(b"x+", MATCH_LIMIT_BYTES), (b"line protocol", 32)])
+def test_search_repeated_rescans_at_most_64_kib_or_the_literal(text: bytes, limit: int) -> None:
+    """With pieces of 4 KiB, each call reads the piece and at most the longest match before it."""
     seen: list[int] = []
 
     class Counting:
+        pattern = text
+        programsize = 4
+
         def search(self, text: bytes, begin: int = 0) -> None:
             seen.append(len(text) - begin)
 
@@ -120,7 +124,7 @@ def test_search_repeated_rescans_at_most_64_kib() -> None:
     for _ in range(500):
         window.append(b"x" * 4_096)
         search.search(window)
-    assert max(seen) <= MATCH_LIMIT_BYTES + 4_096 + 8
+    assert max(seen) <= limit + 4_096 + 8
 
 
 @given(texts, cuts, st.integers(4, 30))

@@ -106,7 +106,7 @@ class OutputStream(Receiver):
         self.prompts = state.prompts
         self.last_prompt: Mark | None = state.last_prompt
         self.widths = WidthHistory(DEFAULT_COLUMNS)
-        self.signal = Signal(min(COALESCE_BYTES, window_bytes // 4))  # waiters see all text before it leaves the window
+        self.signal = Signal(min(COALESCE_BYTES, window_bytes // 2))  # waiters see all text before it leaves the window
         self.ended: ChannelError | None = None
         self.last_data = 0.0
         self.incarnation_raw = 0

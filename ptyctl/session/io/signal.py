@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Callable
 from math import inf
 
-#: Coalescing waiters are woken once per this many bytes: much more than the 64 KiB of overlap that each search repeats.
-COALESCE_BYTES = 512 * 1024
+#: Coalescing waiters are woken once per this many bytes: much more than the 64 KiB of overlap that a search repeats, and few
+#: enough to be searched for a literal in the event loop.
+COALESCE_BYTES = 896 * 1024
 #: After this many loop iterations without a pause the output is a flood, which is checked at this interval (seconds).
 FLOOD_ITERATIONS = 8
-FLOOD_CHECK_S = 0.001
+FLOOD_CHECK_S = 0.002
 
 
 class CoalescedTimer:
