@@ -30,8 +30,8 @@ class Cost:
     memory: int
 
 
-def cost_of(computation: Callable[[], Any]) -> Cost:
-    """Return the cost of a call."""
+def lines_of(computation: Callable[[], Any]) -> int:
+    """Return the number of executed lines of a call."""
     lines = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:
@@ -48,6 +48,12 @@ def cost_of(computation: Callable[[], Any]) -> Cost:
         computation()
     finally:
         sys.settrace(before)
+    return lines
+
+
+def cost_of(computation: Callable[[], Any]) -> Cost:
+    """Return the cost of a call."""
+    lines = lines_of(computation)
     tracemalloc.start()
     try:
         computation()

@@ -24,7 +24,7 @@ _REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)
 FIRST_CLUSTER = "\U000f0000"
 _LAST_CLUSTER = "\U0010ffff"
 #: Limit of the characters in a cluster; a family of four has seven.
-_MAX_CLUSTER = 16
+MAX_CLUSTER = 16
 
 
 @lru_cache(maxsize=4096)
@@ -120,7 +120,7 @@ class Clusters:
         text = self.text(cell)
         if width(char) != 0 and not text.endswith(ZWJ):
             return None
-        return text + char if len(text) < _MAX_CLUSTER else text
+        return text + char if len(text) < MAX_CLUSTER else text
 
     def forget(self, used: set[str]) -> dict[int, str]:
         """Keep only the clusters of the used cells. Returns a translation for rows."""
@@ -159,6 +159,19 @@ class Grid:
 
     def erase(self, y: int, x: int, end: int, style: str) -> None:
         self.put(y, x, BLANK * (end - x), style)
+
+    def erase_except(self, y: int, x: int, end: int, kept: set[str], style: str) -> None:
+        """Erase the cells between `x` and `end` whose style is not in `kept`."""
+        styles, cells = list(self.styles[y]), list(self.text[y])
+        for at in range(x, end):
+            if styles[at] in kept:
+                continue
+            if cells[at] == STUB:
+                cells[at - 1] = BLANK
+            elif cells[at + 1 : at + 2] == [STUB]:
+                cells[at + 1] = BLANK
+            cells[at], styles[at] = BLANK, style
+        self.text[y], self.styles[y] = "".join(cells), "".join(styles)
 
     def erase_rows(self, begin: int, end: int, style: str) -> None:
         count = max(0, end - begin)

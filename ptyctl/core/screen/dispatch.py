@@ -5,10 +5,11 @@ Names are those of ECMA-48, chapter 8, and of xterm's "Control Sequences". Seque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from . import modes, rectangles
+from .cells import MAX_CLUSTER, width
 from .emulator import Emulator
 from .parser import ESC, Sequence, Token, parse_sequence
 from .query_responses import CONTROL_SEQUENCE_RESPONSES, respond_to_dcs, respond_to_osc
@@ -16,29 +17,55 @@ from .query_responses import CONTROL_SEQUENCE_RESPONSES, respond_to_dcs, respond
 _MAX_TITLE = 1024
 _MAX_TITLES = 10
 _MAX_NUMBER = 6  # digits
+_MAX_NUMBERS = 32
+_MAX_PARAMETERS = 256  # characters
+#: Parts in which repeated text, and text between side margins, is drawn: characters, and rows that may be scrolled.
+_PART = 4096
+_SCROLLED_ROWS = 3200
 
 Numbers = tuple[int, ...]
 Action = Callable[[Emulator, Numbers], object]
 
 
-def apply(emulator: Emulator, tokens: Iterable[Token]) -> None:
-    """Apply tokens to the emulator."""
+def apply(emulator: Emulator, tokens: Iterable[Token]) -> Iterator[None]:
+    """Apply tokens to the emulator. Yields after the control function that makes the cost reach `pause_at`."""
     last, draw, restyle = emulator.last, emulator.draw, emulator.restyle
     for parameters, final, other, text in tokens:
         if final == "m":
             restyle(parameters)
         elif final:
             if final == "b":
-                _repeat(emulator, last, numbers(parameters)[0])
+                yield from _draw_in_parts(emulator, _repeated(emulator, last, numbers(parameters)[0]))
             elif (action := _CONTROL_SEQUENCES.get(final)) is not None:
                 action(emulator, numbers(parameters))
+                if emulator.cost >= emulator.pause_at:
+                    emulator.pause()
+                    yield
+        elif other == "\r\n":  # the most frequent controls
+            emulator.carriage_return()
+            emulator.index()
         elif other:
-            if other[0] == ESC:
-                _sequence(emulator, parse_sequence(other), last)
-            else:
-                _controls(emulator, other)
+            found = parse_sequence(other) if other[0] == ESC else None
+            for control in other if other[0] != ESC else found.controls if found is not None else "":
+                if (function := _C0.get(control)) is not None:
+                    function(emulator)
+                if emulator.cost >= emulator.pause_at:
+                    emulator.pause()
+                    yield
+            if found is not None and found.final:
+                if found.kind == "[" and found.final == "b" and not found.private + found.intermediates:
+                    before = "" if found.controls else last
+                    yield from _draw_in_parts(emulator, _repeated(emulator, before, _numbers_of(found)[0]))
+                else:
+                    _sequence(emulator, found)
+            if emulator.cost >= emulator.pause_at:
+                emulator.pause()
+                yield
         if text:
-            draw(text)
+            if emulator.sides is None:
+                draw(text)
+            else:
+                yield from _draw_in_parts(emulator, text)
             last = text
         elif final or other:
             last = ""
@@ -48,34 +75,40 @@ def apply(emulator: Emulator, tokens: Iterable[Token]) -> None:
 @lru_cache(maxsize=4096)
 def numbers(parameters: str) -> Numbers:
     """Return the values of parameters, at least one. A missing value is 0; subparameters are ignored."""
-    values = (parameter.partition(":")[0].lstrip("0")[:_MAX_NUMBER] for parameter in parameters.split(";"))
-    return tuple(int(value) if value else 0 for value in values)
+    values = parameters.split(";", _MAX_NUMBERS)[:_MAX_NUMBERS]
+    digits = (value.partition(":")[0].lstrip("0")[:_MAX_NUMBER] for value in values)
+    return tuple(int(value) if value else 0 for value in digits)
 
 
-def _controls(emulator: Emulator, controls: str) -> None:
-    if controls == "\r\n":  # the most frequent controls
-        emulator.carriage_return()
-        emulator.index()
-        return
-    for control in controls:
-        if (action := _C0.get(control)) is not None:
-            action(emulator)
+def _numbers_of(found: Sequence) -> Numbers:
+    return numbers(found.parameters[:_MAX_PARAMETERS])
 
 
-def _repeat(emulator: Emulator, last: str, count: int) -> None:
-    """Repeat a character that precedes REP immediately (ECMA-48 8.3.103)."""
-    if last:
-        emulator.draw(last[-1] * min(count or 1, emulator.columns * emulator.lines))
+def _repeated(emulator: Emulator, last: str, count: int) -> str:
+    """Return what REP draws: the character that precedes it immediately (ECMA-48 8.3.103), for at most one screen."""
+    left, right = emulator.side_margins
+    limit = (right + 1 - left) * emulator.lines
+    if last and width(last[-1]) == 0:
+        limit = min(limit, MAX_CLUSTER)
+    return last[-1:] * min(count or 1, limit)
 
 
-def _sequence(emulator: Emulator, found: Sequence | None, last: str) -> None:
-    if found is None:
-        return
-    _controls(emulator, found.controls)
-    if not found.final:
-        return
+def _draw_in_parts(emulator: Emulator, text: str) -> Iterator[None]:
+    scrolls = emulator.sides is not None and not text.isascii()  # perhaps for each character, all rows
+    size = max(_SCROLLED_ROWS // emulator.lines, 1) if scrolls else _PART
+    for begin in range(0, len(text), size):
+        part = text[begin : begin + size]
+        emulator.draw(part)
+        left, right = emulator.side_margins
+        emulator.charge(1 + 2 * len(part) // (right + 1 - left), emulator.columns)
+        if emulator.cost >= emulator.pause_at:
+            emulator.pause()
+            yield
+
+
+def _sequence(emulator: Emulator, found: Sequence) -> None:
     if found.kind == "[":
-        _control_sequence(emulator, found, last)
+        _control_sequence(emulator, found)
     elif found.kind == "]":
         _osc(emulator, found.parameters, found.final)
     elif found.kind == "P":
@@ -86,16 +119,12 @@ def _sequence(emulator: Emulator, found: Sequence | None, last: str) -> None:
             action(emulator)
 
 
-def _control_sequence(emulator: Emulator, found: Sequence, last: str) -> None:
-    name, values = found.private + found.intermediates + found.final, numbers(found.parameters)
+def _control_sequence(emulator: Emulator, found: Sequence) -> None:
+    name, values = found.private + found.intermediates + found.final, _numbers_of(found)
     if name == "m":
         emulator.restyle(found.parameters)
-    elif name == "b":
-        _repeat(emulator, "" if found.controls else last, values[0])
-    else:
-        action = _CONTROL_SEQUENCES.get(name)
-        if action is not None:
-            action(emulator, values)
+    elif (action := _CONTROL_SEQUENCES.get(name)) is not None:
+        action(emulator, values)
 
 
 def _osc(emulator: Emulator, text: str, terminator: str) -> None:

@@ -30,6 +30,14 @@ DEFAULT_STYLE = "\0"
 #: Limit of the interned styles, style changes and clusters; beyond it, unused ones are dropped.
 _MAX_INTERNED = 4096
 _MAX_RESPONSES = 64
+#: Parameters of SGR that are cached are at most this long (characters).
+_CACHED_PARAMETERS = 64
+#: Limit of the cells in the scrollback, for very wide terminals.
+_SCROLLBACK_CELLS = 2_000_000
+#: Costs are numbers of cells, each of about 10 ns. The change of a row costs this much in addition to its cells.
+_ROW_COST = 256
+#: Cost after which drawing can pause: about 3 ms.
+STEP_COST = 1 << 18
 
 _ASCII_PARTS = re.compile("[ -~]+|[^ -~]+")
 #: Placeholder among cells for a character that may join another one or is never drawn.
@@ -67,7 +75,7 @@ class Emulator(pyte.Screen):
         self._styles_limit = self._clusters_limit = _MAX_INTERNED
         self.scrollback = scrollback
         #: The lines that scrolled off the main screen: text, and the styles of its columns up to the last styled one.
-        self.history: deque[tuple[str, str]] = deque(maxlen=scrollback)
+        self.history: deque[tuple[str, str]] = deque(maxlen=min(scrollback, _SCROLLBACK_CELLS // columns))
         #: The number of the next line of the history.
         self.scrolled = 0
         self.title = ""
@@ -77,6 +85,9 @@ class Emulator(pyte.Screen):
         self.checksum_flags = 0
         #: The character that REP repeats.
         self.last = ""
+        #: The cost of everything drawn so far, and the cost at which drawing pauses.
+        self.cost = 0
+        self.pause_at = STEP_COST
         super().__init__(columns, lines)
 
     def reset(self) -> None:
@@ -141,9 +152,27 @@ class Emulator(pyte.Screen):
         """Return the text of a row without trailing blanks."""
         return (row if row.isascii() else self.clusters.text(row)).rstrip(" ")
 
+    @property
+    def byte_cost(self) -> int:
+        """The largest cost of a byte of text and of cheap control functions, which change one row or scroll."""
+        return 50 + self.columns // 8 + self.lines // 32
+
+    def charge(self, rows: int, columns: int) -> None:
+        """Count the cost of changing some columns of some rows."""
+        self.cost += rows * (_ROW_COST + columns)
+
+    def pause(self) -> None:
+        """Set the cost of the next pause."""
+        self.pause_at = self.cost + STEP_COST
+
+    @property
+    def responds(self) -> bool:
+        """Whether the queue of responses has room."""
+        return len(self.responses) < _MAX_RESPONSES
+
     def write_process_input(self, data: str) -> None:
         """Queue a response for the far end; drop it if the queue is full."""
-        if len(self.responses) < _MAX_RESPONSES:
+        if self.responds:
             self.responses.append(data.encode())
 
     # Style, protection and saved cursor.
@@ -156,7 +185,8 @@ class Emulator(pyte.Screen):
             change = pen, self._blank(pen)
             if len(self._style_changes) >= _MAX_INTERNED:
                 self._style_changes.clear()
-            self._style_changes[self.pen, parameters] = change
+            if len(parameters) <= _CACHED_PARAMETERS:
+                self._style_changes[self.pen, parameters] = change
         self.pen, self.blank = change
 
     def _blank(self, pen: str) -> str:
@@ -173,7 +203,9 @@ class Emulator(pyte.Screen):
         return self.styles.char(self.styles.value(style)._replace(protection=""))
 
     def _unprotect(self) -> None:
-        self._change_styles(lambda row: "".join(map(self.unprotected, row)))
+        protected = [self.styles.char(style) for style in self.styles.values if style.protection]
+        unprotected = {ord(style): self.unprotected(style) for style in protected}
+        self._change_styles(lambda row: row.translate(unprotected))
         self.saved = {which: saved._replace(pen=self.unprotected(saved.pen)) for which, saved in self.saved.items()}
         self.protection_used = False
 
@@ -299,15 +331,21 @@ class Emulator(pyte.Screen):
 
     def tab(self, count: int | None = None) -> None:
         """Move the cursor to the next tab stops, at most to the right margin if that is ahead (HT, CHT)."""
-        last = self.line_end() - 1
-        for _ in range(min(count or 1, last - self.cursor.x)):
-            self.cursor.x = min((stop for stop in self.tabstops if self.cursor.x < stop <= last), default=last)
+        last, number = self.line_end() - 1, count or 1
+        if self.cursor.x < last:
+            self.cost += len(self.tabstops)
+            ahead = [stop for stop in self.tabstops if self.cursor.x < stop <= last]
+            if number == 1:
+                self.cursor.x = min(ahead, default=last)
+            else:
+                self.cursor.x = sorted(ahead)[number - 1] if number <= len(ahead) else last
 
     def back_tab(self, count: int | None = None) -> None:
         """Move the cursor back `count` tab stops (CBT)."""
         self.cursor.x, self.margin_wrap = self.cursor.x - self.margin_wrap, False
-        for _ in range(min(count or 1, self.cursor.x)):
-            self.cursor.x = max((stop for stop in self.tabstops if stop < self.cursor.x), default=0)
+        self.cost += len(self.tabstops)
+        behind = sorted(stop for stop in self.tabstops if stop < self.cursor.x)
+        self.cursor.x = behind[-(count or 1)] if (count or 1) <= len(behind) else 0
 
     def set_tab_stop(self) -> None:
         """Set a tab stop at the cursor (HTS). Keeps a pending wrap."""
@@ -350,6 +388,7 @@ class Emulator(pyte.Screen):
         Rows that leave the top of the main screen go to the history, also with a bottom margin (xterm).
         """
         if self.sides is not None:
+            self.charge(bottom + 1 - top, self.sides[1] + 1 - self.sides[0])
             self.grid.scroll_columns(range(top, bottom + 1), self.sides[0], self.sides[1] + 1, count, self.blank)
         elif count < 0:
             self.grid.scroll_down(top, bottom + 1, -count, self.blank)
@@ -376,6 +415,7 @@ class Emulator(pyte.Screen):
     def shift_columns(self, x: int, count: int) -> None:
         """Insert columns at `x` in all rows between the margins, or delete them by a negative count."""
         top, bottom = self.region
+        self.charge(bottom + 1 - top, self.columns)
         shift = self.grid.insert if count > 0 else self.grid.delete
         for y in range(top, bottom + 1):
             shift(y, x, self.side_margins[1] + 1, abs(count), self.blank)
@@ -430,9 +470,10 @@ class Emulator(pyte.Screen):
         if not self.protection_used:
             self.grid.erase(y, begin, end, self.blank)
             return
-        for x, style in enumerate(self.grid.styles[y][begin:end], begin):
-            if self.styles.value(style).protection != kept:
-                self.grid.erase(y, x, x + 1, self.blank)
+        styles = set(self.grid.styles[y][begin:end])
+        self.charge(1, 8 * self.columns)
+        protected = {style for style in styles if self.styles.value(style).protection == kept}
+        self.grid.erase_except(y, begin, end, protected, self.blank)
 
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
         """Erase the row from the cursor on (0), up to the cursor (1), or entirely (2) (EL; `private`: DECSEL)."""
@@ -453,9 +494,11 @@ class Emulator(pyte.Screen):
         y = self.cursor.y
         begin, end = {0: (y + 1, self.lines), 1: (0, y), 2: (0, self.lines)}.get(how, (0, 0))
         if self.protection_used:
+            self.charge(end - begin, self.columns)
             for row in range(begin, end):
                 self.erase(row, 0, self.columns, "selective" if private else "guarded")
         else:
+            self.cost += max(0, end - begin)
             self.grid.erase_rows(begin, end, self.blank)
         if how in (0, 1):
             self.erase_in_line(how, private)
@@ -464,6 +507,7 @@ class Emulator(pyte.Screen):
         """Fill the screen with E, clear the margins, and move the cursor home (DECALN)."""
         self.margins = self.sides = None
         self.cursor_position()
+        self.cost += self.lines
         self.grid.text = ["E" * self.columns] * self.lines
         self.grid.styles = [DEFAULT_STYLE * self.columns] * self.lines
 
@@ -510,6 +554,7 @@ class Emulator(pyte.Screen):
         if alternate and self.main is None:
             if with_cursor:
                 self.save_cursor()
+            self.cost += self.lines
             self.main, self.grid = self.grid, Grid(self.columns, self.lines, self.blank)
         elif not alternate:
             if self.main is not None:
@@ -524,6 +569,7 @@ class Emulator(pyte.Screen):
             return
         self.ensure_hbounds()
         before, self.lines, self.columns = self.columns, lines, columns
+        self.history = deque(self.history, min(self.scrollback, _SCROLLBACK_CELLS // columns))
         if self.main is not None:
             self._resize_grid(self.main, False, self.saved[False].y if False in self.saved else self.cursor.y)
         elif True in self.saved:
@@ -590,7 +636,7 @@ class Emulator(pyte.Screen):
                 limit = self.line_end()
             if cursor.x == limit or (cursor.x == limit - 1 and cells.startswith(STUB, begin + 1)):
                 if modes.DECAWM in self.mode:
-                    self._wrap()
+                    self._wrap(len(cells) - begin)
                     limit = limit if self.sides is None else self.line_end()
                 else:  # without autowrap each character overwrites the last column: only the final one remains
                     cursor.x, begin = limit - 1, len(cells) - 1
@@ -603,9 +649,16 @@ class Emulator(pyte.Screen):
             self.margin_wrap = cursor.x == limit < self.columns
             begin += len(part)
 
-    def _wrap(self) -> None:
-        self.index()
-        self.cursor.x, self.margin_wrap = 0 if self.sides is None else self.sides[0], False
+    def _wrap(self, following: int = 1) -> None:
+        """Move the cursor to the next line. Between side margins, scroll at once for all lines that `following` cells fill."""
+        (top, bottom), (left, right) = self.region, self.side_margins
+        if self.sides is not None and self.cursor.y == bottom and self.is_between_sides():
+            count = min(-(-following // (right + 1 - left)), bottom + 1 - top)
+            self._scroll(top, bottom, count)
+            self.cursor.y -= count - 1
+        else:
+            self.index()
+        self.cursor.x, self.margin_wrap = left, False
 
     def _draw_char(self, char: str) -> None:
         columns = width(char)
@@ -665,9 +718,10 @@ class Emulator(pyte.Screen):
 
     def _change_styles(self, change: Callable[[str], str]) -> None:
         """Replace the styles of all rows by `change(styles)`."""
+        self.charge(2 * self.lines + len(self.history), 4 * self.columns)
         for grid in self._grids():
             grid.styles = [change(row) for row in grid.styles]
-        self.history = deque(((text, change(styles)) for text, styles in self.history), self.scrollback)
+        self.history = deque(((text, change(styles)) for text, styles in self.history), self.history.maxlen)
 
     def _grids(self) -> Iterator[Grid]:
         yield self.grid
@@ -675,6 +729,7 @@ class Emulator(pyte.Screen):
             yield self.main
 
     def copy(self) -> Self:
+        self.cost += len(self.styles) + len(self.clusters.table) + len(self.history) + len(self.tabstops) + 4 * self.lines
         other = copy.copy(self)
         other.styles, other.clusters, other._style_changes = self.styles.copy(), self.clusters.copy(), {}
         other.history, other.titles, other.responses = self.history.copy(), self.titles.copy(), self.responses.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 from . import modes
@@ -24,10 +25,14 @@ from .parser import Tokenizer
 from .redraw import ScreenFrame, render_frame, serialize
 from .snapshot import ScreenSnapshot, Scrollback, restore_scrollback, stored_scrollback, take_scrollback, take_snapshot
 
-#: Bytes tokenized at a time.
+#: Bytes that are skipped or drawn at a time, and tokenized at a time if drawing them is cheap enough.
 _PIECE_BYTES = 1 << 16
+_MIN_PIECE_BYTES = 256
+_PIECE_COST = 1 << 20
 #: Limit of the deferred text, beyond which it is shortened or drawn.
 _DEFERRED_BYTES = 1 << 20
+#: An attempt to skip overwritten drawing ends when it costs this many times as much as text.
+_TRIAL_FACTOR = 4
 
 
 class ScreenModel:
@@ -64,20 +69,37 @@ class ScreenModel:
         """Whether the input so far ends outside a sequence."""
         return self._tokenizer.between_tokens and not self._partial_sgr
 
+    @property
+    def cost(self) -> int:
+        """The cost of everything drawn so far, in cells of about 10 ns."""
+        return self._emulator.cost
+
     def feed(self, data: bytes) -> None:
         """Process any bytes; never raises."""
+        for _ in self.steps(data):
+            pass
+
+    def steps(self, data: bytes) -> Iterator[None]:
+        """Process any bytes in steps of bounded cost. Until the last step, only `cost` and this iterator may be used."""
         data = self._partial_sgr + data
         whole = partial_sgr_start(data)
         data, self._partial_sgr = data[:whole], data[whole:]
         if not self._tokenizer.between_tokens or text_run_end(data, 0) < len(data):
-            self._process(self._take_deferred() + data)
+            yield from self._process(self._take_deferred() + data)
         else:
             self._defer(data)
             if self._deferred_size >= _DEFERRED_BYTES:
-                self._shorten_deferred()
+                yield from self._shorten_deferred()
+
+    def settle(self) -> Iterator[None]:
+        """Draw what is deferred, in steps of bounded cost."""
+        if self._deferred:
+            data = self._take_deferred()
+            yield from self._draw(data, self._skip_scrolled_off(data, 0, len(data)), len(data))
 
     def resize(self, cols: int, rows: int) -> None:
         self._draw_deferred()
+        self._emulator.charge(2 * rows, cols)
         self._emulator.resize(rows, cols)
 
     def snapshot(self, *, attributes: bool = False) -> ScreenSnapshot:
@@ -134,20 +156,19 @@ class ScreenModel:
         return data
 
     def _draw_deferred(self) -> None:
-        if self._deferred:
-            data = self._take_deferred()
-            self._draw(data, self._skip_scrolled_off(data, 0, len(data)), len(data))
+        for _ in self.settle():
+            pass
 
-    def _shorten_deferred(self) -> None:
+    def _shorten_deferred(self) -> Iterator[None]:
         """Drop deferred text that scrolls off; draw the rest if it is still too long."""
         data = self._take_deferred()
         begin = self._skip_scrolled_off(data, 0, len(data))
         if len(data) - begin < _DEFERRED_BYTES // 2:
             self._defer(data[begin:])
         else:
-            self._draw(data, begin, len(data))
+            yield from self._draw(data, begin, len(data))
 
-    def _process(self, data: bytes) -> None:
+    def _process(self, data: bytes) -> Iterator[None]:
         """Draw `data`, except for text at its end, which is deferred."""
         begin = drawn = 0
         while begin < len(data):
@@ -159,11 +180,11 @@ class ScreenModel:
                 end = text_run_end(data, begin)
                 if end == len(data):
                     self._defer(data[begin:])
-                    self._shorten_deferred()
+                    yield from self._shorten_deferred()
                     return
                 begin = self._skip_scrolled_off(data, begin, end)
             stop = min(len(data), max(end, begin + _PIECE_BYTES))
-            self._draw(data, begin, stop)
+            yield from self._draw(data, begin, stop)
             begin = stop
 
     def _skip_scrolled_off(self, data: bytes, begin: int, end: int) -> int:
@@ -177,8 +198,7 @@ class ScreenModel:
             emulator.cursor.x, emulator.cursor.y, emulator.last = 0, emulator.lines - 1, ""
             emulator.scrolled += data.count(b"\n", begin, at)
             self._tokenizer.skip()
-            style = effective_sgr(data, begin, at)
-            self._draw(style, 0, len(style))
+            self._draw_all(effective_sgr(data, begin, at))
         return at
 
     def _skip_overwritten(self, data: bytes, begin: int, end: int) -> int:
@@ -190,17 +210,27 @@ class ScreenModel:
         if emulator.clusters.joining or emulator.protection_used or self._tokenizer.pending():
             return begin
         other = self.copy()
-        settings = effective_settings(data, begin, start)
-        other._draw(settings, 0, len(settings))
+        other._draw_all(effective_settings(data, begin, start))
         other._emulator.grid = unknown_grid(self.cols, self.rows)
-        other._draw(data, start, end)
-        if not is_fully_drawn(other._emulator.grid):
-            self._not_overwritten = emulator.grid
+        limit = other.cost + _TRIAL_FACTOR * (end - start) * emulator.byte_cost
+        drawn = not any(other.cost > limit for _ in other._draw(data, start, end))
+        if not drawn or not is_fully_drawn(other._emulator.grid):
+            self._not_overwritten, emulator.cost = emulator.grid, other.cost
             return begin
         self._emulator, self._tokenizer = other._emulator, other._tokenizer
         return end
 
-    def _draw(self, data: bytes, begin: int, end: int) -> None:
-        for piece in range(begin, end, _PIECE_BYTES):
-            self._emulator.collect_unused()
-            apply(self._emulator, self._tokenizer.tokens(data[piece : min(end, piece + _PIECE_BYTES)]))
+    def _draw(self, data: bytes, begin: int, end: int) -> Iterator[None]:
+        emulator, cost = self._emulator, self._emulator.byte_cost
+        size = min(max(_PIECE_COST // cost, _MIN_PIECE_BYTES), _PIECE_BYTES)
+        for piece in range(begin, end, size):
+            emulator.collect_unused()
+            emulator.cost += cost * min(size, end - piece)
+            yield from apply(emulator, self._tokenizer.tokens(data[piece : min(end, piece + size)]))
+            if emulator.cost >= emulator.pause_at:
+                emulator.pause()
+                yield
+
+    def _draw_all(self, data: bytes) -> None:
+        for _ in self._draw(data, 0, len(data)):
+            pass

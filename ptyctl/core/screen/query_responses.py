@@ -69,7 +69,7 @@ def _position(emulator: Emulator) -> str:
 
 def _checksum(emulator: Emulator, values: Numbers) -> None:
     """Report the checksum of an area with the number of the request (DECRQCRA). Pages do not exist."""
-    if emulator.level >= 4:
+    if emulator.level >= 4 and emulator.responds:
         emulator.write_process_input(f"\x1bP{values[0]}!~{checksum(emulator, values[2:]):04X}\x1b\\")
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import dataclasses
 import time
 
-from ptyctl.api.errors import invalid
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.screen import (
     AttributeRun,
     DeltasReply,
@@ -25,12 +24,15 @@ from ptyctl.api.screen import (
 from ptyctl.core.screen import ScreenSnapshot, StyledRun
 from ptyctl.core.search import compile_pattern
 from ptyctl.session.io.output_wait import WaitConditions, WaitProgress
-from ptyctl.session.screen.screen import ScreenState
+from ptyctl.session.screen.screen import ScreenState, run_for
 from ptyctl.session.session import Session
 
 from .block_read import find_block
 from .pty_calls import wait_seconds
 from .screen_read import wait_for_screen
+
+#: Limit of the styled runs in a reply: the cells of a screen of 200 by 50, each with another style than its neighbour.
+_MAX_RUNS = 10_000
 
 
 def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
@@ -108,7 +110,9 @@ async def read_scrollback(session: Session, request: PtyReadScrollback) -> Scrol
         PtyctlError: INVALID_ARGUMENT for a line past the end; BUSY.
     """
     async with session.screen.current() as replay:
-        found = replay.model.scrollback_range(request.from_line, request.limit, attributes=request.attributes)
+        first, limit, attributes = request.from_line, request.limit, request.attributes
+        cells = limit * replay.model.cols
+        found = await run_for(cells, lambda: replay.model.scrollback_range(first, limit, attributes=attributes))
     if request.from_line is not None and request.from_line > found.end:
         raise invalid(f"from_line {request.from_line} is past the end, {found.end}", field="from_line")
     return ScrollbackReply(
@@ -156,10 +160,18 @@ def _position(picture: ScreenSnapshot) -> Position:
 
 
 def _attribute_rows(rows: tuple[tuple[StyledRun, ...], ...] | None) -> list[list[AttributeRun]] | None:
+    """Return the runs of each row. Raises PtyctlError LIMIT_EXCEEDED if they are too many."""
+    if rows is not None and (count := sum(map(len, rows))) > _MAX_RUNS:
+        raise PtyctlError(
+            ErrorCode.LIMIT_EXCEEDED,
+            f"attributes: the rows have {count} styled runs, more than {_MAX_RUNS}",
+            {"field": "attributes"},
+            hint="read fewer lines, or read them without attributes",
+        )
     return None if rows is None else [[_attributes(run) for run in row] for row in rows]
 
 
 def _attributes(run: StyledRun) -> AttributeRun:
     """Return the attributes that differ from the terminal's default."""
-    attributes = dataclasses.asdict(run).items()
-    return AttributeRun(**{name: value for name, value in attributes if value is not False and value != "default"})
+    values = ((name, getattr(run, name)) for name in StyledRun.__slots__)
+    return AttributeRun(**{name: value for name, value in values if value is not False and value != "default"})

@@ -9,6 +9,7 @@ from typing import Any
 from ptyctl.api.errors import invalid
 from ptyctl.api.operator import WatchItem
 from ptyctl.session.clock import epoch_ms
+from ptyctl.session.screen.screen import run_for
 from ptyctl.session.session import Session
 
 #: Largest output in one item.
@@ -53,7 +54,7 @@ class _Watcher:
         """Return the first item: an offset, or the painted screen."""
         if from_offset is None:
             async with self._session.screen.current() as replay:
-                self._raw, painted = replay.raw, replay.model.serialize()
+                self._raw, painted = replay.raw, await run_for(replay.cells, replay.model.serialize)
         elif from_offset > self._source.end:
             raise invalid(f"from_offset {from_offset} is past the end, {self._source.end}", field="from_offset")
         else:

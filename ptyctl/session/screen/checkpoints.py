@@ -37,12 +37,11 @@ class Checkpoints:
         self._has_snapshot = not new
         self._offsets: list[tuple[int, int]] | None = [] if new else None  # (raw offset, file offset of the line)
 
-    def add(self, replay: ScreenReplay) -> None:
-        """Append a checkpoint; on a full disk do nothing."""
+    def add(self, replay: ScreenReplay, line: bytes) -> None:
+        """Append the checkpoint line of a replay; on a full disk do nothing."""
         if self._file is None:
             self._file = AppendFile(self._path)
         offset = self._file.size
-        line = json.dumps({**_state(replay), "ts": _now_ms()}, separators=(",", ":")).encode() + b"\n"
         self._file.append(line)
         self._file.flush()
         if self._file.size == offset + len(line) and self._offsets is not None:
@@ -59,8 +58,8 @@ class Checkpoints:
             self._offsets = await asyncio.to_thread(_read_offsets, self._path)
         number = bisect_left(self._offsets, (raw, 0))
         if number:
-            state = await asyncio.to_thread(_read_line, self._path, self._offsets[number - 1][1])
-            replay = _replay_from(state, steps)
+            offset = self._offsets[number - 1][1]
+            replay = await asyncio.to_thread(lambda: _replay_from(_read_line(self._path, offset), steps))
             if replay is not None:
                 return replay
         return empty_replay(size)
@@ -69,16 +68,17 @@ class Checkpoints:
         """Return the snapshot's state if it lies within the first `raw` bytes, otherwise an empty screen of `size`."""
         if not self._has_snapshot:
             return empty_replay(size)
-        state = await asyncio.to_thread(_read_json, self._folder / "screen.snapshot.json")
-        replay = _replay_from(state, steps)
+        path = self._folder / "screen.snapshot.json"
+        replay = await asyncio.to_thread(lambda: _replay_from(_read_json(path), steps))
         return replay if replay is not None and replay.raw <= raw else empty_replay(size)
 
     def write_snapshot(self, replay: ScreenReplay) -> bool:
         """Replace the snapshot atomically; return False if the disk is full and the old one stays."""
         snapshot = {**snapshot_fields(replay.model.snapshot()), "ts": _now_ms(), **_state(replay)}
         snapshot |= replay.model.stored_scrollback()
+        fields = [f'"{name}": {_json(value)}' for name, value in snapshot.items()]
         try:
-            replace_file(self._folder / "screen.snapshot.json", json.dumps(snapshot, ensure_ascii=False))
+            replace_file(self._folder / "screen.snapshot.json", f"{{{', '.join(fields)}}}")
         except OSError:
             return False
         self._has_snapshot = True
@@ -106,6 +106,18 @@ def snapshot_fields(snapshot: ScreenSnapshot) -> dict[str, Any]:
         "cols": snapshot.cols,
         "rows_count": snapshot.rows_count,
     }
+
+
+def checkpoint_line(replay: ScreenReplay) -> bytes:
+    """Return the line of a checkpoint."""
+    return json.dumps({**_state(replay), "ts": _now_ms()}, separators=(",", ":")).encode() + b"\n"
+
+
+def _json(value: Any) -> str:
+    """Return a value as JSON. A list is encoded by element: the interpreter lock is held during each encoding."""
+    if isinstance(value, list):
+        return f"[{', '.join(json.dumps(each, ensure_ascii=False) for each in value)}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _state(replay: ScreenReplay) -> dict[str, Any]:

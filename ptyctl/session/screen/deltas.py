@@ -14,7 +14,8 @@ from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.transcript.append_file import AppendFile
 
-from .screen import Screen, ScreenState
+from .screen import Screen, ScreenState, run_for
+from .screen_replay import cells_of
 
 #: At most 20 deltas per second.
 INTERVAL_S = 0.05
@@ -25,6 +26,8 @@ LIMIT_BYTES = 256 << 20
 #: The recording ends this long after the last read (seconds).
 UNREAD_S = 30.0
 
+#: Size after which a reply ends.
+_REPLY_BYTES = 1 << 20
 _CURSOR_HINT = "pass the resume_cursor of an earlier reply unchanged"
 
 
@@ -39,7 +42,6 @@ class Deltas:
         self._stream = stream
         self._file: AppendFile | None = None
         self._task: asyncio.Task[None] | None = None
-        self._recorded: ScreenSnapshot | None = None
         self._read_at = 0.0
 
     @property
@@ -69,10 +71,10 @@ class Deltas:
         if self._task is not None or self.full:
             return
         state = await self._screen.state()
+        line = await self._delta_line(None, state.snapshot)
         if self._task is None:  # another caller may have started meanwhile
             self._file = self._file or AppendFile(self._path)
-            self._recorded = None
-            self._write_delta(state.snapshot)
+            self._write(line)
             self._task = asyncio.create_task(self._record(state), name=f"screen of {self._session_id}")
 
     def since(self, cursor: int, limit: int) -> tuple[list[ScreenDelta], int]:
@@ -89,7 +91,11 @@ class Deltas:
             file.seek(max(cursor - 1, 0))
             if cursor and file.read(1) != b"\n":
                 raise invalid(f"cursor {cursor} is not the start of a delta", hint=_CURSOR_HINT, field="cursor")
-            while file.tell() < end and len(lines) < limit and (line := file.readline()).endswith(b"\n"):
+            while (
+                file.tell() < min(end, cursor + _REPLY_BYTES)
+                and len(lines) < limit
+                and (line := file.readline()).endswith(b"\n")
+            ):
                 lines.append(line)
         return [ScreenDelta.model_validate(json.loads(line)) for line in lines], cursor + sum(map(len, lines))
 
@@ -108,8 +114,8 @@ class Deltas:
             written_at, prompt = 0.0, self._stream.last_prompt
             while not self.full and await self._next_change(state):
                 with contextlib.suppress(PtyctlError):  # the screen is too far behind; the next look continues
-                    state = await self._screen.state()
-                    self._write_delta(state.snapshot)
+                    before, state = state, await self._screen.state()
+                    self._write(await self._delta_line(before.snapshot, state.snapshot))
                 now = asyncio.get_running_loop().time()
                 if now - written_at >= SNAPSHOT_S or prompt is not self._stream.last_prompt:
                     written_at, prompt = now, self._stream.last_prompt
@@ -129,11 +135,18 @@ class Deltas:
             await self._stream.wait(unread_at)
         return True
 
-    def _write_delta(self, snapshot: ScreenSnapshot) -> None:
-        """Write a delta unless nothing visible has changed."""
-        before, self._recorded = self._recorded, snapshot
+    def _write(self, line: bytes) -> None:
+        assert self._file is not None
+        self._file.append(line)
+        self._file.flush()
+
+    async def _delta_line(self, before: ScreenSnapshot | None, snapshot: ScreenSnapshot) -> bytes:
+        """Return the line of a delta, or nothing if nothing visible has changed."""
+        return await run_for(cells_of((snapshot.cols, snapshot.rows_count)), lambda: self._line(before, snapshot))
+
+    def _line(self, before: ScreenSnapshot | None, snapshot: ScreenSnapshot) -> bytes:
         if snapshot == before:
-            return
+            return b""
         whole = before is None or (before.cols, before.rows_count) != (snapshot.cols, snapshot.rows_count)
         old = before.rows if before is not None and not whole else ()
         changed = [row for row, text in enumerate(snapshot.rows) if whole or text != old[row]]
@@ -148,6 +161,4 @@ class Deltas:
             rows_count=snapshot.rows_count if whole else None,
             ts=int(time.time() * 1000),
         )
-        assert self._file is not None
-        self._file.append(delta.json_line())
-        self._file.flush()
+        return delta.json_line()

@@ -1,29 +1,38 @@
 """The screen of a session, replayed from its output on demand: without viewers it costs nothing.
 
-The emulator is created at the first look, kept for the next ones, and then dropped; a snapshot on disk lets it resume. A large
-amount of new output is replayed in a thread, so that other sessions continue. Without waiting viewers it is replayed with long
-pauses.
+The emulator is created at the first look, kept for the next ones, and then dropped; a snapshot on disk lets it resume. What
+takes longer than some milliseconds runs in a thread, in turns, so that other sessions continue: much or expensive new output,
+and everything on a large screen. Without waiting viewers output is replayed with long pauses.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.core.screen import ScreenModel, ScreenSnapshot
 from ptyctl.session.transcript.timeline import TimelineStep
 
-from .checkpoints import CHECKPOINT_S, Checkpoints
+from .checkpoints import CHECKPOINT_S, Checkpoints, checkpoint_line
 from .output_source import OutputSource
-from .screen_replay import ScreenReplay
+from .screen_replay import ScreenReplay, cells_of
 
-#: Largest amount that is replayed in the event loop; more runs in a thread, in turns of this many seconds.
+#: Largest amount of output, its largest cost (in cells of about 10 ns) and the largest screen that the event loop handles.
 INLINE_BYTES = 16 * 1024
+INLINE_COST = 1 << 20
+INLINE_CELLS = 15_000
+#: More runs in a thread, in turns of this many seconds. One thread serves all sessions: it holds the interpreter lock.
 THREAD_TURN_S = 0.1
+_thread = ThreadPoolExecutor(1, "screen")
+
+Result = TypeVar("Result")
 #: A look that takes longer fails with BUSY; the next one continues from where it got to (seconds).
 LOOK_TIMEOUT_S = 30.0
 #: The emulator is dropped this long after the last look (seconds).
@@ -62,6 +71,7 @@ class Screen:
         self._replayed_raw = 0  # remains when the emulator is dropped
         self._drop_timer: asyncio.TimerHandle | None = None
         self._catch_up_task: asyncio.Task[None] | None = None
+        self._drop_task: asyncio.Task[None] | None = None
         self._closed = False
 
     @property
@@ -75,7 +85,7 @@ class Screen:
 
     @asynccontextmanager
     async def current(self) -> AsyncIterator[ScreenReplay]:
-        """Yield the emulator with all output up to now. The body must not await.
+        """Yield the emulator with all output up to now. What the body does must be cheap, or pass through `run_for`.
 
         Raises:
             PtyctlError: BUSY if there is too much new output to replay in time; the next call continues.
@@ -83,22 +93,27 @@ class Screen:
         deadline = asyncio.get_running_loop().time() + LOOK_TIMEOUT_S
         async with self._lock:
             replay = await self._open_replay()
-            await self._advance(replay, self._source.end, deadline)
+            await self._advance(replay, self._source.end, deadline, settle=True)
             self._looked()
             yield replay
+
+    async def read(self, read: Callable[[ScreenModel], Result]) -> Result:
+        """Return a value that is read from the screen now. Raises as `current`."""
+        async with self.current() as replay:
+            return await run_for(replay.cells, lambda: read(replay.model))
 
     async def state(self, *, attributes: bool = False) -> ScreenState:
         """Return the screen now. Raises as `current`."""
         async with self.current() as replay:
-            return ScreenState(replay.model.snapshot(attributes=attributes), replay.raw, self._source.step_count())
+            return await _state(replay, attributes, self._source.step_count())
 
     async def state_at(self, raw: int, *, attributes: bool = False) -> ScreenState:
         """Return the screen when the first `raw` bytes had arrived, before later resizes. Raises as `current`."""
         steps = await self._source.steps()
         replay = await self._checkpoints.before(raw, len(steps), self._source.first_size)
         steps = steps[: bisect_left(steps, raw, key=lambda step: step.raw)]
-        await self._advance(replay, raw, asyncio.get_running_loop().time() + LOOK_TIMEOUT_S, steps)
-        return ScreenState(replay.model.snapshot(attributes=attributes), replay.raw, self._source.step_count())
+        await self._advance(replay, raw, asyncio.get_running_loop().time() + LOOK_TIMEOUT_S, steps, settle=True)
+        return await _state(replay, attributes, self._source.step_count())
 
     def is_outdated(self, state: ScreenState) -> bool:
         """Return whether output or steps have arrived since the state."""
@@ -107,8 +122,7 @@ class Screen:
     async def write_snapshot(self) -> None:
         """Write the last replayed screen to disk."""
         async with self._lock:
-            if self._replay is not None and not self._closed:
-                self._checkpoints.write_snapshot(self._replay)
+            await self._write_snapshot()
 
     def output_flushed(self) -> None:
         """Start replaying in the background if too much output is unseen. Called when output pauses or is slow."""
@@ -119,11 +133,11 @@ class Screen:
 
     async def close(self) -> None:
         """Drop the emulator and stop background work; the screen on disk can still be read."""
-        if self._catch_up_task is not None:
-            self._catch_up_task.cancel()
-            await asyncio.wait({self._catch_up_task})
+        for task in filter(None, (self._catch_up_task, self._drop_task)):
+            task.cancel()
+            await asyncio.wait({task})
         async with self._lock:
-            self._drop()
+            await self._drop()
             self.end_writing()
 
     def end_writing(self) -> None:
@@ -139,35 +153,53 @@ class Screen:
         return self._replay
 
     async def _advance(
-        self, replay: ScreenReplay, end: int, deadline: float, steps: Sequence[TimelineStep] | None = None
+        self,
+        replay: ScreenReplay,
+        end: int,
+        deadline: float,
+        steps: Sequence[TimelineStep] | None = None,
+        *,
+        settle: bool = False,
     ) -> None:
-        """Replay up to `end`: a short distance inline, a long one in a thread whose turn is always completed.
+        """Replay up to `end`: what is cheap inline, the rest in a thread whose turn is always completed.
 
-        `steps` are the resizes and incarnations to apply; all unless given.
+        `steps` are the resizes and incarnations to apply; all unless given. `settle` draws deferred text too.
         """
         if steps is None:
             steps = await self._source.steps()
-        while end - replay.raw > INLINE_BYTES:
+
+        def advance(stop: Callable[[], bool]) -> bool:
+            reached = replay.advance(self._source, steps, end, self._replies_from, stop)
+            return reached and (not settle or replay.settle(stop))
+
+        largest = max([replay.cells, *(cells_of(step.size) for step in steps[replay.step :] if step.size is not None)])
+        limit = replay.model.cost + INLINE_COST
+        inline = end - replay.raw <= INLINE_BYTES and largest <= INLINE_CELLS
+        reached = inline and advance(lambda: replay.model.cost >= limit)
+        while not reached:
             if asyncio.get_running_loop().time() >= deadline:
                 raise _too_far_behind(end - replay.raw)
-            advance = asyncio.to_thread(replay.advance, self._source, steps, end, THREAD_TURN_S, self._replies_from)
-            turn = asyncio.ensure_future(advance)
-            try:
-                await asyncio.shield(turn)
-            finally:
-                await asyncio.wait({turn})
-            self._advanced(replay)
-        replay.advance(self._source, steps, end, replies_from=self._replies_from)
-        self._advanced(replay)
+            reached = await _in_thread(lambda: advance(_after(THREAD_TURN_S)))
+            await self._advanced(replay)
+        await self._advanced(replay)
 
-    def _advanced(self, replay: ScreenReplay) -> None:
-        if replay is not self._replay:
+    async def _advanced(self, replay: ScreenReplay) -> None:
+        if replay is not self._replay or not replay.settled:
             return
         self._replayed_raw = replay.raw
         self._source.drawn(replay.raw)
         if replay.spent_s >= CHECKPOINT_S and not self._closed:
-            self._checkpoints.add(replay)
-            self._checkpoints.write_snapshot(replay)
+            line = await _in_thread(lambda: checkpoint_line(replay))
+            if not self._closed:
+                self._checkpoints.add(replay, line)
+            await self._write_snapshot()
+
+    async def _write_snapshot(self) -> bool:
+        """Write the last replayed screen to disk; return False if the disk is full. The caller holds the lock."""
+        replay = self._replay
+        if replay is None or self._closed or not replay.settled:
+            return True
+        return await _in_thread(lambda: self._closed or self._checkpoints.write_snapshot(replay))
 
     async def _catch_up(self) -> None:
         """Replay unseen output while it pauses or is slow, with pauses in between."""
@@ -204,19 +236,50 @@ class Screen:
         self._drop_timer = None
         loop = asyncio.get_running_loop()
         due = self._looked_at + KEEP_S
-        if self._lock.locked() or self._recorded() or loop.time() < due or not self._drop():
+        if self._lock.locked() or self._recorded() or loop.time() < due:
             self._drop_timer = loop.call_at(max(due, loop.time() + SETTLE_S), self._drop_if_unused)
+        else:
+            self._drop_task = loop.create_task(self._drop_unused(), name="screen")
 
-    def _drop(self) -> bool:
-        """Drop the emulator and return True, unless its state could not be written to disk."""
+    async def _drop_unused(self) -> None:
+        async with self._lock:
+            if not await self._drop():
+                self._looked()
+
+    async def _drop(self) -> bool:
+        """Drop the emulator and return True, unless its state could not be written to disk. The caller holds the lock."""
         if self._drop_timer is not None:
             self._drop_timer.cancel()
             self._drop_timer = None
-        replay = self._replay
-        if replay is not None and not self._closed and not self._checkpoints.write_snapshot(replay):
+        if not await self._write_snapshot():
             return False
         self._replay = None
         return True
+
+
+async def run_for(cells: int, function: Callable[[], Result]) -> Result:
+    """Return the result of a function that handles a number of cells: at once if they are few, otherwise in the thread."""
+    return function() if cells <= INLINE_CELLS else await _in_thread(function)
+
+
+async def _in_thread(function: Callable[[], Result]) -> Result:
+    """Return the result of a function that runs in the thread. It is completed before a cancellation takes effect."""
+    turn = asyncio.get_running_loop().run_in_executor(_thread, function)
+    try:
+        return await asyncio.shield(turn)
+    finally:
+        await asyncio.wait({turn})
+
+
+async def _state(replay: ScreenReplay, attributes: bool, steps: int) -> ScreenState:
+    snapshot = await run_for(replay.cells, lambda: replay.model.snapshot(attributes=attributes))
+    return ScreenState(snapshot, replay.raw, steps)
+
+
+def _after(seconds: float) -> Callable[[], bool]:
+    """Return a function that returns whether the seconds have passed."""
+    end = time.perf_counter() + seconds
+    return lambda: time.perf_counter() >= end
 
 
 def _too_far_behind(size: int) -> PtyctlError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ptyctl.core.screen import ScreenModel
 from ptyctl.core.session_export import RESET
@@ -18,10 +18,13 @@ _NEAR_END_BYTES = 64 * 1024
 _REPLY_PIECE_BYTES = 256
 #: A program may query all 256 colours at once. More replies are dropped.
 MAX_REPLIES = 256
+_ROW_CELLS = 16
 
 
 class ScreenReplay:
     """An emulator that has replayed the first `raw` bytes and `step` timeline steps.
+
+    While a piece of output is being drawn, the model is ahead of `raw`, and only `advance` may be called.
 
     Attributes:
         spent_s: seconds of replaying since the last checkpoint.
@@ -33,28 +36,59 @@ class ScreenReplay:
         self.step = step
         self.spent_s = 0.0
         self._replies: list[bytes] = []
+        self._drawing: Iterator[None] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the model is the screen at `raw`."""
+        return self._drawing is None
+
+    @property
+    def cells(self) -> int:
+        """The size of the screen; a row counts as some more cells."""
+        return cells_of((self.model.cols, self.model.rows))
 
     def advance(
         self,
         source: OutputSource,
         steps: Sequence[TimelineStep],
         end: int,
-        seconds: float = 3600.0,
         replies_from: int | None = None,
-    ) -> None:
-        """Replay up to `end`, or for at most `seconds`.
+        stop: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Replay up to `end`, or until `stop` returns true after a step of some milliseconds; return whether it is reached.
 
         Replies to queries before raw offset `replies_from` are dropped; None drops all.
         """
         started = time.perf_counter()
-        self._apply_steps(steps)
-        self._drop_early_replies(replies_from)
-        while self.raw < end and time.perf_counter() < started + seconds:
-            collecting = replies_from is not None and self.raw >= replies_from
-            self._feed(source, self._piece_end(steps, end, replies_from), collecting and end - self.raw <= _NEAR_END_BYTES)
-            self._apply_steps(steps)
-            self._drop_early_replies(replies_from)
-        self.spent_s += time.perf_counter() - started
+        try:
+            while True:
+                if self._drawing is None:
+                    self._apply_steps(steps)
+                    self._drop_early_replies(replies_from)
+                    if self.raw >= end:
+                        return True
+                    collecting = replies_from is not None and self.raw >= replies_from
+                    piece_end = self._piece_end(steps, end, replies_from)
+                    self._drawing = self._feed(source, piece_end, collecting and end - self.raw <= _NEAR_END_BYTES)
+                for _ in self._drawing:
+                    if stop():
+                        return False
+                self._drawing = None
+                if self.raw < end and stop():
+                    return False
+        finally:
+            self.spent_s += time.perf_counter() - started
+
+    def settle(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Draw deferred text, so that the model can be read; return False if `stop` returned true before the end."""
+        if self._drawing is None:
+            self._drawing = self.model.settle()
+        for _ in self._drawing:
+            if stop():
+                return False
+        self._drawing = None
+        return True
 
     def take_replies(self) -> list[bytes]:
         """Return and clear the collected replies."""
@@ -77,11 +111,11 @@ class ScreenReplay:
         if replies_from is None or self.raw <= replies_from:
             self._replies.clear()
 
-    def _feed(self, source: OutputSource, end: int, collecting: bool) -> None:
+    def _feed(self, source: OutputSource, end: int, collecting: bool) -> Iterator[None]:
         data = source.read(self.raw, end)
         size = _REPLY_PIECE_BYTES if collecting else max(len(data), 1)
         for begin in range(0, len(data), size):
-            self.model.feed(data[begin : begin + size])
+            yield from self.model.steps(data[begin : begin + size])
             self._replies += self.model.responses[: MAX_REPLIES - len(self._replies)]
             self.model.responses.clear()
         if data:
@@ -99,3 +133,8 @@ class ScreenReplay:
                 self.model.feed(RESET)
             else:
                 self.model.resize(*size)
+
+
+def cells_of(size: tuple[int, int]) -> int:
+    """Return the number of cells of a terminal, with `_ROW_CELLS` more for each row: much work is done by row."""
+    return (size[0] + _ROW_CELLS) * size[1]

@@ -13,7 +13,7 @@ from tests.session.scripted_session import wait_until
 async def release_emulator(screen: Screen) -> None:
     """Release the emulator, as after a long time without a reader."""
     async with screen._lock:
-        screen._drop()
+        await screen._drop()
 
 
 async def wait_for_reply(channel: MemoryChannel, expected: bytes) -> None:

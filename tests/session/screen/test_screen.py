@@ -18,6 +18,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.session import PtyOptions
 from ptyctl.controller.recovery import restore_session
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot, StyledRun
+from ptyctl.core.screen import emulator as emulator_module
 from ptyctl.session.screen import screen as screen_module
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
@@ -120,7 +121,9 @@ def test_screen_at_any_offset_equals_reference_before_and_after_crash(acts: list
 
     with (
         patch.object(screen_module, "CHECKPOINT_S", 0.0 if checkpoint_each else 60.0),
-        patch.object(screen_module, "INLINE_BYTES", 64),
+        patch.object(screen_module, "INLINE_COST", 1 << 12),
+        patch.object(screen_module, "THREAD_TURN_S", 0.0),
+        patch.object(emulator_module, "STEP_COST", 1 << 12),
     ):
         run(work)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.session import PtyOptions
 from ptyctl.core.screen import ScreenModel
+from ptyctl.session.calls.watch import watch
 from ptyctl.session.screen import screen as screen_module
-from ptyctl.session.screen.screen import INLINE_BYTES
+from ptyctl.session.screen.screen import INLINE_BYTES, INLINE_COST
 from ptyctl.session.spec import Limits
 from tests.session.conftest import Connect
 from tests.session.screen.screen_actions import release_emulator
@@ -113,3 +116,57 @@ async def test_release_on_full_disk_keeps_emulator_in_memory(connect: Connect, m
         await release_emulator(session.display.screen)
     assert session.display.screen._replay is not None
     assert not list(session.stream.folder.glob("screen.snapshot*"))
+
+
+@pytest.mark.parametrize(
+    "unit", [b"\x1b[1;1;1;1;;*y", b"\x1b[1;1;99;999;1$r", b"\x1b[9'}", b"x\x1b[999999b", b'\x1b[1"qx\x1b[!p'], ids=repr
+)
+async def test_expensive_output_is_drawn_outside_event_loop(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, unit: bytes
+) -> None:
+    inline, steps = 0, ScreenModel.steps
+
+    def measured(model: ScreenModel, data: bytes) -> Iterator[None]:
+        nonlocal inline
+        drawing, ended = steps(model, data), False
+        while not ended:
+            before = model.cost
+            ended = next(drawing, unit) is unit
+            if threading.current_thread() is threading.main_thread():
+                inline += model.cost - before
+            if not ended:
+                yield
+
+    monkeypatch.setattr(ScreenModel, "steps", measured)
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=100, rows=40))
+    channel.feed(unit * (4096 // len(unit)))
+    state = await session.display.screen.state()
+    assert state.raw == session.stream.raw_size
+    assert 0 < inline < 2 * INLINE_COST
+
+
+async def test_large_screen_is_read_outside_event_loop(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, threads = dict[str, Callable[..., object]](), set[str]()
+
+    def noting(name: str) -> Callable[..., object]:
+        def call(model: ScreenModel, *args: object, **kwargs: object) -> object:
+            threads.add(threading.current_thread().name)
+            return read[name](model, *args, **kwargs)
+
+        return call
+
+    for name in ("snapshot", "serialize", "steps", "resize"):
+        read[name] = getattr(ScreenModel, name)
+        monkeypatch.setattr(ScreenModel, name, noting(name))
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=500, rows=300))
+    channel.feed(b"text")
+    assert (await session.display.screen.state()).snapshot.rows[0] == "text"
+    session.resize(400, 400)
+    await session.display.deltas.record()
+    async for item in watch(session):
+        assert item.data_b64
+        break
+    await session.display.screen.write_snapshot()
+    assert threads == {"screen_0"}
