@@ -120,8 +120,8 @@ def _simple_command_change(words: Sequence[str]) -> ShellChange:
         return _sudo_change(arguments)
     if name in _REMOTE_COMMANDS:
         return "maybe"
-    if name == "su" and any(word in ("-c", "--command") for word in arguments):
-        return "no"
+    if name == "su" and (option := next((word for word in arguments if word in ("-c", "--command")), None)) is not None:
+        return shell_change(" ".join(arguments[arguments.index(option) + 1 :][:1]))
     is_shell = shell_dialect(answering_program(words)) is not None
     return "yes" if name in _SHELL_STARTERS or is_shell else "no"
 

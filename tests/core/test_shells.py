@@ -12,8 +12,8 @@ from ptyctl.core.shells import answering_program, reads_lines, shell_change, she
 @pytest.mark.parametrize(
     "command",
     ["su", "su -", "su - bob", "/bin/su", "sudo -i", "sudo -s", "sudo -iu bob", "sudo -u bob -i", "sudo --login", "sudo -E -s",
-     "sudo su -", "sudo -u bob bash", "sudo -- dash", "sudo A=1 zsh", "doas -s", "bash", "bash --norc", "exec bash",
-     "exec dash", "FOO=1 exec zsh -f", "env -i; bash", "cd /tmp && sudo -i", "cd /tmp\nfish", "(busybox sh)",
+     "sudo su -", "su -c bash bob", "sudo -u bob bash", "sudo -- dash", "sudo A=1 zsh", "doas -s", "bash", "bash --norc",
+     "exec bash", "exec dash", "FOO=1 exec zsh -f", "env -i; bash", "cd /tmp && sudo -i", "cd /tmp\nfish", "(busybox sh)",
      "if true; then sh; fi", "chroot /mnt", "exit", "exit 3", "logout", "bash -o vi", "true & su",
      "env -i bash", "exec env -i bash --norc", "env -u HOME A=1 zsh", "exec -a name dash", "nice -n 5 sh"],
 )  # fmt: skip

@@ -7,7 +7,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fixtures.memory_channel import MemoryChannel
@@ -44,7 +44,6 @@ class Device(MemoryChannel):
         return b""
 
 
-@settings(max_examples=150)
 @given(output=OUTPUTS, places=st.lists(st.integers(0, 5000), max_size=5), limit=st.integers(256, 1500), ended=st.booleans())
 @example(output=" " * 2000, places=[], limit=256, ended=False)
 @example(output="a" * 200 + " " * 40 + "b" * 1000, places=[], limit=256, ended=True)
