@@ -137,3 +137,27 @@ async def test_user_startup_files_are_read(open_session: Open, tmp_path: Path) -
         await read(handle, cursor="0", until_idle_ms=400, timeout_ms=PATIENCE_MS)
         assert ((await read(handle, mode="tail")).chunk or "").endswith("mine> "), program
         assert (await handle.exec("env | grep -E 'PTYCTL_(NONCE|NORC|HOOKS|ZDOTDIR)'")).stdout == ""
+
+
+LOOP = "for n in 1 2; do echo $n; done"
+CONTROL_CHARACTER = "echo 'a\tb'"
+
+
+@pytest.mark.parametrize(
+    ("program", "history", "kept"),
+    [
+        (("bash", "--norc", "--noprofile"), "HISTTIMEFORMAT=; history | cut -c 8-", ["echo first"]),
+        (("zsh",), "fc -ln 1", ["echo first", LOOP, 'echo "it\'s"\\nfalse']),
+    ],
+)
+async def test_history_of_a_shell_with_marks_has_no_wrapper(
+    open_session: Open, program: tuple[str, ...], history: str, kept: list[str], tmp_path: Path
+) -> None:
+    require_program(program[0], program[0])
+    (tmp_path / ".zshrc").touch()
+    env = {"HISTFILE": str(tmp_path / "history"), "ZDOTDIR": str(tmp_path), "HISTCONTROL": "", "HISTIGNORE": "pwd"}
+    shell = await open_session(command=program, env=env)
+    for cmd in ("echo first", LOOP, CONTROL_CHARACTER, 'echo "it\'s"\nfalse'):
+        assert (await shell.exec(cmd, timeout_ms=PATIENCE_MS)).done_reason == "marks"
+    lines = (await shell.exec(history, timeout_ms=PATIENCE_MS)).stdout.splitlines()
+    assert [line for line in lines if line.strip() != history] == kept

@@ -29,7 +29,7 @@ __ptyctl_place() {
   done
 }
 # The last prompt command; bash restores $? for each of them. It returns 0: otherwise `set -e` would end the shell, except for a
-# command before && or ||. Without user commands it also sends the end mark, in the same write. An assignment to PROMPT_COMMAND
+# command before && or ||. HISTIGNORE keeps a command that is typed as a word after `__ptyctl` out of the history. Without user commands it also sends the end mark, in the same write. An assignment to PROMPT_COMMAND
 # replaces the first command, so the first hook is installed again.
 __ptyctl_prompt() {
   local status=$? now=${EPOCHREALTIME/[.,]/} end=
@@ -41,6 +41,7 @@ __ptyctl_prompt() {
     "$end" "$__ptyctl_nonce" "$((++__ptyctl_count))" "$status" "${now%???}" "$__ptyctl_cwd"
   ((${#PROMPT_COMMAND[@]} < 2)) || [[ ${PROMPT_COMMAND[0]-} == '{ __ptyctl_ended'* ]] || __ptyctl_put_first "${PROMPT_COMMAND[0]-}"
   [[ ${PS0-} == *'${__ptyctl_nonce}'* ]] || __ptyctl_put_ps0
+  [[ ${HISTIGNORE-} == *__ptyctl* ]] || HISTIGNORE=${HISTIGNORE:+$HISTIGNORE:}'*__ptyctl*'
   return 0
 }
 __ptyctl_put_first() { PROMPT_COMMAND[0]='{ __ptyctl_ended "$?" && ((1)); } '$__ptyctl_unheard${1:+$'\n'$1}; }

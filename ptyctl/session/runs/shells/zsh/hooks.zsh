@@ -46,10 +46,19 @@ __ptyctl_preexec() {
   typeset -g PROMPT_EOL_MARK=$__ptyctl_end$__ptyctl_eol
   $__ptyctl_do '\033]7717;%s;%d;B;%s\a' $__ptyctl_nonce $begun ${cmd//[[:cntrl:]]/}
 }
+# A command that is typed as a quoted word after `__ptyctl` is kept in the history as it was given; one in double quotes, with escaped
+# control characters, is not kept.
+__ptyctl_addhistory() {
+  emulate -L zsh
+  [[ $1 == ' ${__ptyctl:-eval} '* ]] || return 0
+  [[ $1 == ' ${__ptyctl:-eval} "'* ]] || print -rs -- "${(Q)${(z)1}[2]}"
+  return 1
+}
 __ptyctl_install() {
   emulate -L zsh
   zmodload zsh/datetime
-  typeset -ga precmd_functions preexec_functions
+  typeset -ga precmd_functions preexec_functions zshaddhistory_functions
+  zshaddhistory_functions=(${zshaddhistory_functions:#__ptyctl_addhistory} __ptyctl_addhistory)
   precmd_functions=(__ptyctl_precmd ${precmd_functions:#__ptyctl_precmd})
   preexec_functions=(${preexec_functions:#__ptyctl_preexec} __ptyctl_preexec)
 }
