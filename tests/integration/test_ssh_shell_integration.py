@@ -163,11 +163,12 @@ async def test_fish_nested_in_shell_without_marks_runs_commands(start: Start, co
 
 
 @pytest.mark.parametrize("integration", ["auto", "off"])
-async def test_question_equal_to_prompt_does_not_end_command(start: Start, integration: str) -> None:
+@pytest.mark.parametrize("command", ["read -p 'here$ ' answer", 'read -e -p "$PS1" answer'])
+async def test_question_equal_to_prompt_does_not_end_command(start: Start, command: str, integration: str) -> None:
     session = await start(*BASH, shell_integration=integration)
     assert (await session.exec("PS1='here$ '")).exit_code == 0
-    asked = await session.exec("read -p 'here$ ' answer; echo \"<$answer>\"; (exit 6)", timeout_ms=3_000)
-    assert asked.timed_out
+    asked = await session.exec(f'{command}; echo "<$answer>"; (exit 6)', timeout_ms=PATIENCE_MS)
+    assert (asked.done_reason, asked.exit_code) == ("question", None)
     await write(session, data="mine\n")
     reply = await session.wait(asked.block_id)
     assert (reply.stdout, reply.exit_code) == ("here$ mine\n<mine>\n", 6)

@@ -21,6 +21,9 @@ _LINE_BYTES = 4096
 #: A device's lines are matched unwrapped, whatever the terminal's width.
 _WIDE = 10_000
 
+#: Behind a bracket they belong to the prompt: "Menu [1-9]: ".
+_ENDS_OF_QUESTIONS = " :?"
+
 _End = TypeVar("_End")
 
 
@@ -122,4 +125,4 @@ def text_behind_prompt(terminal: TerminalState, profile: DeviceProfile, line: st
         text = line[len(learned) :]
     elif (before := profile.prompt_before_text(lines_before(terminal.stream, terminal.stream.raw_size))) is not None:
         text = before[1]
-    return "" if not text.strip() or profile.is_log_line(text.lstrip()) else text
+    return "" if not text.strip(_ENDS_OF_QUESTIONS) or profile.is_log_line(text.lstrip()) else text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +70,15 @@ def test_login_with_password_only() -> None:
     console = Console([getty(("Password: ",), ("<password 0>",), "\n"), at_prompt("R1> ")])
     last, actions = log_in(console, dialog("frr", username=False))
     assert (last.kind, last.mode, kinds(actions)) == ("done", "user", ["secret"])
+
+
+def test_login_reaches_colon_prompt_of_the_platform(tmp_path: Path) -> None:
+    (tmp_path / "menu.toml").write_text("title = 'Menu'\nhome = ['cli']\n[modes.cli]\nprompt = '^(?:Select|[a-z]+-like): ?$'\n")
+    for prompt in ("Select: ", "ftp-like:"):
+        layer = LoginLayer(Platforms(tmp_path).get("menu"), username=True, password=True)
+        greeting = getty(NAME_AND_PASSWORD, ("admin", "<password 0>"))
+        last, actions = log_in(Console([greeting, at_prompt(prompt)]), LoginDialog([layer]))
+        assert (last.kind, last.mode, kinds(actions)) == ("done", "cli", ["username", "secret"])
 
 
 def test_prompt_without_login_is_done() -> None:
