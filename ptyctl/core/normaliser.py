@@ -38,6 +38,8 @@ BLANKS_LIMIT = 1024
 _KEPT_C0 = b"\b\t\n\r\x1b"
 _DROPPED_C0 = bytes(byte for byte in range(0x20) if byte not in _KEPT_C0)
 _STRAY_CONTROLS = _DROPPED_C0 + ESC
+#: Text without these passes unchanged.
+_CHANGED = _STRAY_CONTROLS + b"\r"
 
 _OSC_OR_MODE = compile_bytes(rf"\x1b\]({OSC_BODY}){OSC_TERMINATOR}|\x1b\[\?([0-9;]*)([hl])")
 _PARTIAL = compile_bytes(
@@ -234,6 +236,8 @@ class Normaliser:
 
 def spool_size(raw: bytes, *, after_begin: bool = False) -> int:
     """Return how much text raw bytes add to the spool if they follow a line feed, or, with `after_begin`, a begin mark."""
+    if len(raw.translate(None, _CHANGED)) == len(raw):
+        return len(raw)
     normaliser = Normaliser(after_begin=after_begin)
     return len(normaliser.feed(raw)) + normaliser.held
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.marks import MarkReader
-from ptyctl.core.normaliser import BLANKS_LIMIT, SEQUENCE_LIMIT_BYTES, Normaliser
+from ptyctl.core.normaliser import BLANKS_LIMIT, SEQUENCE_LIMIT_BYTES, Normaliser, spool_size
 
 
 def normalise(*pieces: bytes) -> bytes:
@@ -186,3 +186,10 @@ def test_feed_unterminated_string_is_given_up_at_limit(size: int) -> None:
 def test_feed_long_sequence_in_small_pieces_is_linear(begin: str, body: str, end: str) -> None:
     raw = f"\x1b{begin}{body * 500_000}{end}seen".encode()
     assert normalise(*(raw[i : i + 64] for i in range(0, len(raw), 64))) == b"seen"
+
+
+@given(raw_bytes | st.text(alphabet="ab \n\t\u20ac", max_size=40).map(str.encode), st.booleans())
+def test_spool_size_is_that_of_the_normalised_text(data: bytes, after_begin: bool) -> None:
+    machine = Normaliser(after_begin=after_begin)
+    text = machine.feed(data)
+    assert spool_size(data, after_begin=after_begin) == len(text) + len(machine.flush())

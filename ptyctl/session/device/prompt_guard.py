@@ -225,9 +225,10 @@ class PromptGuard:
 
     def _in_full_screen_program(self) -> bool:
         """Whether the alternate screen is shown; not by a shell in the foreground, whose program was killed on it."""
+        if ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes):
+            return False
         program = self._terminal.foreground_program()
-        in_shell = program is not None and shell_dialect(program[1]) is not None
-        return not (in_shell or ALTERNATE_SCREENS.isdisjoint(self._stream.terminal_modes))
+        return program is None or shell_dialect(program[1]) is None
 
     def _text_requested(self) -> bool:
         """Whether the device reads the lines of a text: its request was shown, and neither its end nor a prompt since."""

@@ -87,9 +87,11 @@ class TypedLine:
         Output without a final newline may precede it, and text that a user types meanwhile may follow it.
         """
         prompt = self._terminal.prompt
+        if line == prompt.learned:
+            return line
         if not self._terminal.gate.unfinished_line.empty and self._names_device(line):
             line = line.removesuffix(text_behind_prompt(self._terminal, self._profile, line))
-        before = "" if self._renames or line == prompt.learned else prompt.text_before(line)
+        before = "" if self._renames else prompt.text_before(line)
         return line[len(before) :]
 
     def prompt_follows_echo(self) -> bool:

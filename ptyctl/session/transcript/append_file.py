@@ -64,7 +64,7 @@ class AppendFile:
         """Add data to the batch; write the batch when it is large enough. A closed or full file ignores the data."""
         if not self.growing or self._fd < 0:
             return
-        if self._max_bytes is not None and self.size_with_batch + len(data) > self._max_bytes:
+        if self._max_bytes is not None and self.size + len(self._batch) + len(data) > self._max_bytes:
             self.flush()
             self.growing = False
             return
