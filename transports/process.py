@@ -25,6 +25,9 @@ _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP
 _PR_SET_DUMPABLE = 4
 _ENV_START, _ENV_END = 47, 48
 
+#: Connections of one kind may use at most this share of the process's descriptors.
+DESCRIPTOR_SHARE = 4
+
 #: RLIMIT_NOFILE before `raise_open_file_limit`.
 _original_file_limits: list[tuple[int, int]] = []
 
@@ -141,6 +144,12 @@ def raise_open_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     _original_file_limits[:] = _original_file_limits or [(soft, hard)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def share_of_descriptors(maximum: int) -> int:
+    """Return a number of connections: `maximum`, but at most a quarter of the descriptors that this process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return maximum if soft == resource.RLIM_INFINITY else max(min(soft // DESCRIPTOR_SHARE, maximum), 1)
 
 
 def _restore_open_file_limit(pid: int) -> None:

@@ -252,6 +252,14 @@ class Capabilities(Reply):
     supports_resize: dict[str, bool]
 
 
+class LimitUse(Reply):
+    """How much of a limit is in use."""
+
+    name: str
+    in_use: int
+    limit: int
+
+
 class SessionReply(Reply):
     """Reply of the tool ptyctl_session: the fields of all actions. `OpenReply` ... `ListReply` have those of one action."""
 
@@ -279,6 +287,7 @@ class SessionReply(Reply):
     observers: list[str] | None = None
     queue: list[str] | None = None
     exit_code: int | None = None
+    limits: list[LimitUse] | None = None
     left_running: list[LeftProcess] | None = None
 
 
@@ -357,6 +366,7 @@ class StatusReply(LockStateReply):
         observers: tasks that have read within the last minute.
         queue: tasks that wait for the lock, in order.
         exit_code: exit code of the session's program, once it has ended and the protocol transfers it.
+        limits: the session's limits of which something is in use.
     """
 
     state: State
@@ -364,3 +374,4 @@ class StatusReply(LockStateReply):
     observers: list[str]
     queue: list[str]
     exit_code: int | None = None
+    limits: list[LimitUse] | None = None

@@ -51,6 +51,8 @@ def status(as_json: AsJson = False) -> None:
         if up and up.loop_stalls:
             longest = f"the longest for {up.longest_stall_ms} ms"
             typer.echo(f"blocked {up.loop_stalls} times for more than 100 ms, {longest}; see {runtime_dir.log}")
+        for use in up.limits if up else ():
+            typer.echo(f"{use['name']:<24}{use['in_use']:>6} of {use['limit']}")
     raise typer.Exit(0 if up else EXIT_NOT_FOUND)
 
 

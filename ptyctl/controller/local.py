@@ -24,6 +24,7 @@ from ptyctl.session.calls.read import read
 from ptyctl.session.calls.screen_read import read_on_screen
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
+from ptyctl.session.clients import most_used
 from ptyctl.session.io.os_errors import reports_os_errors
 
 from .channels import ChannelFactory
@@ -70,7 +71,7 @@ class LocalController:
         self._state_lock = StateLock(self.settings.state_dir / "server.lock")
         self._stored = StoredSessions(self.settings.state_dir / "sessions")
         self._registry = SessionRegistry(
-            self.settings.max_sessions, lambda session_id, hold: self._factory.restore(session_id, hold)
+            self.settings.limits.use, lambda session_id, hold: self._factory.restore(session_id, hold)
         )
         self._factory = SessionFactory(self.settings, self._registry, platforms, destinations, create_channel)
         self._reconnector = ConsoleReconnector(self._registry, self._factory.reconnect, self.settings.reconnect_for_s)
@@ -127,6 +128,15 @@ class LocalController:
         """Whether this process holds a session that is not closed."""
         return any(session.held for session in self._registry.live())
 
+    def limits_in_use(self) -> dict[str, int]:
+        """Return what is in use by the name of its limit; of a client or a session, that of the one that uses most."""
+        limits = self.settings.limits.use
+        in_use = self._registry.in_use()
+        in_use |= {name: most_used(limits[name]) for name in ("max_client_calls", "max_client_watches")}
+        for use in (use for session in self._registry.live() for use in session.limits_in_use()):
+            in_use[use.name] = max(in_use.get(use.name, 0), use.in_use)
+        return in_use
+
     @reports_os_errors
     async def session(self, request: SessionRequest) -> SessionReply:
         if request.conversation_id is not None:
@@ -163,7 +173,7 @@ class LocalController:
 
     async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
         session = await self._registry.find_live(request.session_id)
-        with session.usage.in_use(request.task_id, reading=True):
+        with session.usage.in_use(request.task_id, reading=True, watching=True):
             async with aclosing(watch(session, request.from_offset)) as watched:
                 async for item in watched:
                     yield item

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import SessionEntry
+from ptyctl.core.limits import Limit
 from ptyctl.core.states import SessionState
+from ptyctl.session.clients import Client, current_client
 from ptyctl.session.session import Session
 
 #: How many sessions that are only history stay in memory. Older ones are restored from disk on demand.
@@ -26,12 +29,13 @@ class SessionRegistry:
     counts towards the limit.
     """
 
-    def __init__(self, max_sessions: int, load: Callable[[str, bool], Awaitable[Session | None]]) -> None:
+    def __init__(self, limits: Mapping[str, Limit], load: Callable[[str, bool], Awaitable[Session | None]]) -> None:
         """`load` restores a session from disk, or returns None; see `SessionFactory.restore`."""
-        self._max = max_sessions
+        self._limit, self._client_limit = limits["max_sessions"], limits["max_client_sessions"]
         self._load = load
         self._loads: dict[str, asyncio.Task[Session | None]] = {}
-        self._reserved = 0
+        self._reserved: list[Client | None] = []
+        self._openers: WeakKeyDictionary[Session, Client] = WeakKeyDictionary()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         #: Attempts to connect a session that continue when their callers are answered, with the session's id.
         self._attempts: dict[asyncio.Task[Any], str] = {}
@@ -113,9 +117,9 @@ class SessionRegistry:
         session = await self.find(session_id, hold=True)
         if session.state == "closed":
             raise session.already_closed()
-        if session is not before and self._held_count() > self._max:
+        if session is not before and self._held_count() > self._limit.maximum:
             session.release_files()
-            raise self._limit_exceeded()
+            self._limit.check(self._held_count())
         return session
 
     def get(self, session_id: str) -> Session | None:
@@ -133,18 +137,31 @@ class SessionRegistry:
         return max(sessions, key=lambda session: session.created_at, default=None)  # loaded in any order
 
     def reserve(self) -> None:
-        """Reserve room for one more session.
+        """Reserve room for one more session of the current client.
 
         Raises:
             PtyctlError: LIMIT_EXCEEDED.
         """
-        if self._held_count() + self._reserved >= self._max:
-            raise self._limit_exceeded()
-        self._reserved += 1
+        client = current_client()
+        self._limit.check(self._held_count() + len(self._reserved))
+        if client is not None:
+            self._client_limit.check(self._opened_by(client) + self._reserved.count(client))
+        self._reserved.append(client)
 
     def release(self) -> None:
-        """Give a reservation back: the session was added, or could not be opened."""
-        self._reserved -= 1
+        """Give the current client's reservation back: the session was added, or could not be opened."""
+        self._reserved.remove(current_client())
+
+    def add_opened(self, session: Session) -> None:
+        """Add a session that the current client has opened."""
+        if (client := current_client()) is not None:
+            self._openers[session] = client
+        self.add(session)
+
+    def in_use(self) -> dict[str, int]:
+        """Return how much of the limits is in use, by their names."""
+        most = max(map(self._opened_by, set(self._openers.values())), default=0)
+        return {self._limit.name: self._held_count(), self._client_limit.name: most}
 
     def add(self, session: Session) -> None:
         self._sessions[session.session_id] = session
@@ -163,13 +180,8 @@ class SessionRegistry:
     def _held_count(self) -> int:
         return sum(session.held for session in self.live())
 
-    def _limit_exceeded(self) -> PtyctlError:
-        return PtyctlError(
-            ErrorCode.LIMIT_EXCEEDED,
-            f"{self._held_count()} sessions are open, and the limit is {self._max} (max_sessions)",
-            {"max_sessions": self._max},
-            hint=NextStep.CLOSE_SESSIONS,
-        )
+    def _opened_by(self, client: Client) -> int:
+        return sum(session.held and self._openers.get(session) is client for session in self.live())
 
     def _start_load(self, session_id: str, *, hold: bool) -> asyncio.Task[Session | None]:
         """Start the task that all concurrent callers wait for. It finishes even if they are cancelled."""

@@ -83,6 +83,7 @@ class SessionActions:
         reply.state, reply.mode, reply.observers = self._registry.state(session), session.mode, session.observers()
         reply.exit_code = session.terminal.exit_code()
         reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
+        reply.limits = [use for use in session.limits_in_use() if use.in_use] or None
         if session.reconnect is not None:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
         if reply.state == "opening":
@@ -93,7 +94,7 @@ class SessionActions:
         session = await self._registry.find_live(request.session_id)
         task_id, ttl_s = _lock_holder(request)
         lease: Lease | None
-        with session.usage.in_use(task_id):
+        with session.usage.in_use(task_id, limited=request.action == "lock"):
             if request.action == "unlock":
                 lock.unlock(session, task_id)
                 lease = session.lease()

@@ -91,7 +91,8 @@ class SessionFactory:
                 if not opening.answered:
                     shutil.rmtree(folder / session_id, ignore_errors=True)
                 raise
-            self.add(session)
+            self._registry.add_opened(session)
+            self._notify_watchers(session)
         finally:
             self._registry.release()
         return session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.core.limits import LIMITS
 from ptyctl.session.spec import Limits
 
 _DEFAULT_LIMITS = Limits()
@@ -26,6 +28,8 @@ class Settings(BaseSettings):
         devices_file: the inventory.
         platforms_dir: folder of the user's own platform files.
         max_sessions: how many sessions may be open at the same time.
+        max_client_sessions: how many of them one client may open; None means all.
+        max_...: the other limits of `ptyctl.core.limits`.
         window_bytes: how much text of each session is held in memory for reads.
         quota_bytes: how much of each session is kept on disk; 0 means nothing.
         daemon_idle_s: time after which a daemon without sessions and connections stops; 0 means never.
@@ -40,7 +44,16 @@ class Settings(BaseSettings):
         default_factory=lambda: Path(platformdirs.user_config_dir("ptyctl")) / "devices.toml"
     )
     platforms_dir: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
-    max_sessions: int = Field(400, ge=1)
+    max_sessions: int = Field(LIMITS["max_sessions"].maximum, ge=1)
+    max_connections: int = Field(LIMITS["max_connections"].maximum, ge=1)
+    max_client_connections: int = Field(LIMITS["max_client_connections"].maximum, ge=1)
+    max_client_sessions: int | None = Field(None, ge=1)
+    max_client_calls: int = Field(LIMITS["max_client_calls"].maximum, ge=1)
+    max_client_watches: int = Field(LIMITS["max_client_watches"].maximum, ge=1)
+    max_session_calls: int = Field(LIMITS["max_session_calls"].maximum, ge=1)
+    max_session_watches: int = Field(LIMITS["max_session_watches"].maximum, ge=1)
+    max_session_observers: int = Field(LIMITS["max_session_observers"].maximum, ge=1)
+    max_session_queue: int = Field(LIMITS["max_session_queue"].maximum, ge=1)
     window_bytes: int = Field(_DEFAULT_LIMITS.window_bytes, ge=4096)
     quota_bytes: int = Field(_DEFAULT_LIMITS.quota_bytes, ge=0)
     daemon_idle_s: float = Field(3600, ge=0)
@@ -60,9 +73,11 @@ class Settings(BaseSettings):
         file, sources = _config_file(), (init_settings, env_settings)
         return (*sources, TomlConfigSettingsSource(settings_cls, file)) if file is not None else sources
 
-    @property
+    @cached_property
     def limits(self) -> Limits:
-        return Limits(self.window_bytes, self.quota_bytes)
+        numbers = {name: getattr(self, name) or self.max_sessions for name in LIMITS}
+        use = {name: limit._replace(maximum=numbers[name]) for name, limit in LIMITS.items()}
+        return Limits(self.window_bytes, self.quota_bytes, use)
 
     def sessions_dir(self) -> Path:
         """Return the folder of all transcripts. Creates it if necessary.

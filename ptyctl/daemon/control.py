@@ -6,7 +6,7 @@ import fcntl
 import os
 import select
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, Self
 
@@ -27,12 +27,14 @@ class DaemonStatus(NamedTuple):
     Attributes:
         loop_stalls: how often its event loop was blocked for longer than 100 ms.
         longest_stall_ms: the longest time that it was.
+        limits: for each named limit `name`, `in_use` and `limit`; of a client or session, the one that uses most.
     """
 
     pid: int
     version: str
     loop_stalls: int = 0
     longest_stall_ms: int = 0
+    limits: Sequence[dict[str, Any]] = ()
 
 
 def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
@@ -42,13 +44,13 @@ def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
     except ConnectionRefusedError:
         return None
     with closing(link):
-        answer = exchange_hello(link, hello_line("rpc", any_version=True))
+        answer = exchange_hello(link, hello_line("rpc", any_version=True, limits=True))
     if answer is None:
         return None
     if not answer["ok"]:
         raise DaemonError(answer["message"])
     stalls = answer.get("loop_stalls", 0), answer.get("longest_stall_ms", 0)
-    return DaemonStatus(answer["pid"], answer["version"], *stalls)
+    return DaemonStatus(answer["pid"], answer["version"], *stalls, answer.get("limits", ()))
 
 
 def start(runtime_dir: RuntimeDir) -> DaemonStatus:

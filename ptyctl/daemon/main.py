@@ -75,7 +75,15 @@ async def _serve(
         _forget_environment(settings.devices_file)
     fd_store = FdStore(runtime_dir)
     async with LocalController(settings, fd_store=fd_store, persistent=True) as controller:
-        server = DaemonServer(controller, settings.daemon_idle_s, controller.has_sessions, watchdog, fd_store.restore_socket)
+        server = DaemonServer(
+            controller,
+            settings.daemon_idle_s,
+            controller.has_sessions,
+            watchdog,
+            fd_store.restore_socket,
+            limits=settings.limits.use,
+            limits_in_use=controller.limits_in_use,
+        )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.stop)

@@ -24,6 +24,7 @@ from ptyctl.api.methods import METHODS
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchRequest
 from ptyctl.core import json_lines
+from ptyctl.session.clients import Client, serving
 
 from . import errors
 
@@ -97,9 +98,10 @@ class RpcConnection:
     async def run(self) -> None:
         """Serve until the client disconnects. Reads no further calls while the client does not read its replies."""
         try:
-            while line := await self._reader.readline():
-                self._receive(line)
-                await self._flush()
+            with serving(Client()):  # calls are tasks, which inherit the context
+                while line := await self._reader.readline():
+                    self._receive(line)
+                    await self._flush()
         except (OSError, ValueError):  # connection lost, or a line longer than the reader's limit
             return
         finally:

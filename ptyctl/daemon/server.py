@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from ptyctl.api.controller import Controller
+from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
+from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.mcp.toolsets import choose
 from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
+from transports.process import share_of_descriptors
 
 from .connection import MAX_HELLO_BYTES, peer_credentials, version_mismatch
 from .errors import DaemonError, encode_rejection
@@ -45,8 +49,17 @@ class DaemonServer:
         has_sessions: Callable[[], bool],
         watchdog: LoopWatchdog,
         on_restored: Callable[[], None] = lambda: None,
+        *,
+        limits: Mapping[str, Limit] = LIMITS,
+        limits_in_use: Callable[[], dict[str, int]] = dict,
     ) -> None:
-        """`on_restored` is called when the runtime directory was created again after it was deleted."""
+        """Create the server.
+
+        Args:
+            on_restored: called when the runtime directory was created again after it was deleted.
+            limits: the named limits, of which those of connections are enforced here.
+            limits_in_use: returns what is in use of the others.
+        """
         self._controller = controller
         self._idle_s = idle_s
         self._has_sessions = has_sessions
@@ -54,6 +67,12 @@ class DaemonServer:
         self._on_restored = on_restored
         self._stopped = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
+        self._limit, self._process_limit = limits["max_connections"], limits["max_client_connections"]
+        self._limit = self._limit._replace(maximum=share_of_descriptors(self._limit.maximum))
+        self._limits = {**limits, self._limit.name: self._limit}
+        self._limits_in_use = limits_in_use
+        #: Number of connections by the process at the other end.
+        self._processes: Counter[int] = Counter()
         self._last_used = asyncio.get_running_loop().time()
 
     def stop(self) -> None:
@@ -118,6 +137,27 @@ class DaemonServer:
             _LOG.error("a connection failed", exc_info=error)
 
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        process = peer_credentials(writer.get_extra_info("socket")).pid
+        try:
+            self._limit.check(len(self._connections) - 1)
+            self._process_limit.check(self._processes[process])
+        except PtyctlError as error:
+            writer.write(encode_rejection(error))
+            return
+        self._processes[process] += 1
+        try:
+            await self._serve_client(reader, writer)
+        finally:
+            self._processes[process] -= 1
+            self._processes += Counter()  # removes those without a connection
+
+    def _status(self) -> dict[str, Any]:
+        in_use = self._limits_in_use()
+        in_use[self._limit.name] = len(self._connections)
+        in_use[self._process_limit.name] = max(self._processes.values(), default=0)
+        return {"limits": [limit.use(in_use.get(name, 0)).payload() for name, limit in self._limits.items()]}
+
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             hello = await _read_hello(reader, writer)
             serve_tools = await asyncio.to_thread(_import_mcp) if hello["speaks"] == "mcp" else None
@@ -128,7 +168,8 @@ class DaemonServer:
             writer.write(encode_rejection(from_os_error(error)))
             return
         stalls = {"loop_stalls": self._watchdog.stalls, "longest_stall_ms": round(self._watchdog.longest_s * 1000)}
-        writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid(), **stalls}))
+        status = self._status() if hello.get("limits") else {}
+        writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid(), **stalls, **status}))
         with on_behalf_of(Caller(hello["cwd"], hello["env"], hello.get("umask"))):
             if serve_tools is None:
                 await RpcConnection(self._controller, reader, writer).run()

@@ -9,6 +9,7 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from ptyctl.api import Controller
+from ptyctl.session.clients import Client, serving
 
 from .message_stream import MessageReader, MessageWriter, Sink
 from .server import build_server
@@ -23,4 +24,5 @@ async def serve_tools(controller: Controller, tools: Sequence[Tool], source: asy
 async def serve_streams(server: Server[Any], source: asyncio.StreamReader, sink: Sink) -> None:
     """Serve until the client closes its side; calls that are still running are cancelled."""
     writer = MessageWriter(sink)
-    await server.run(MessageReader(source, writer), writer, server.create_initialization_options())
+    with serving(Client()):
+        await server.run(MessageReader(source, writer), writer, server.create_initialization_options())

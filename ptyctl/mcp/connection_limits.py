@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from transports.process import share_of_descriptors
 
 _log = logging.getLogger(__name__)
 
 #: How long a client may take to send the header of a request (seconds). Idle connections are closed after 5 s (uvicorn).
 HEADER_TIMEOUT_S = 10.0
-#: Connections may use at most this share of the process's descriptors.
-DESCRIPTOR_SHARE = 4
 MAX_CONNECTIONS = 1024
 
 
@@ -25,9 +24,7 @@ class ConnectionLimits:
     """The connections of one server. If there are too many, the one that waits for its header the longest is closed."""
 
     def __init__(self, maximum: int | None = None) -> None:
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        share = MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else soft // DESCRIPTOR_SHARE
-        self.maximum = maximum or max(min(share, MAX_CONNECTIONS), 1)
+        self.maximum = maximum or share_of_descriptors(MAX_CONNECTIONS)
         self._open: set[LimitedProtocol] = set()
         #: Connections without a request in progress, in the order in which they began to wait.
         self._waiting: dict[LimitedProtocol, None] = {}

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import anyio
 import uvicorn
@@ -21,6 +22,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ptyctl.core import json_lines
+from ptyctl.session.clients import Client, serving
 
 from .access import BACKLOG
 from .connection_limits import ConnectionLimits, LimitedProtocol
@@ -76,6 +78,10 @@ async def serve_http(server: Server[Any], listener: socket.socket, token: str) -
 class _SessionManager(StreamableHTTPSessionManager):
     """Gives each session an event store of its own: stream ids are request ids, which several sessions may use."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._clients: WeakKeyDictionary[StreamableHTTPServerTransport, Client] = WeakKeyDictionary()
+
     @property
     def event_store(self) -> RecentEvents:
         return RecentEvents()
@@ -85,11 +91,12 @@ class _SessionManager(StreamableHTTPSessionManager):
         """Ignore the value that the SDK's constructor sets."""
 
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request. Sessions are kept in the order of their last use."""
+        """Serve a request. Sessions are kept in the order of their last use, and each is one client."""
         session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, "")
         if (session := self._server_instances.pop(session_id, None)) is not None:
             self._server_instances[session_id] = session
-        await super().handle_request(scope, receive, send)
+        with serving(self._clients.setdefault(session, Client()) if session is not None else Client()):
+            await super().handle_request(scope, receive, send)
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
         """If there are too many sessions, end the one that is idle for the longest time: its client left without DELETE."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
-from ptyctl.api.session import Expect, Pace, SessionEntry
+from ptyctl.api.session import Expect, LimitUse, Pace, SessionEntry
 from ptyctl.core.lease import Lease, Leases
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import WidthHistory
@@ -108,6 +108,7 @@ class Session:
         platform: the device family, if known.
         credentials: what the session answers login prompts with.
         login_notice: what the last login reported to the user.
+        limits: the named limits, by their name.
         cols, rows: the terminal's size.
         channel: the current channel.
         signal: wakes waiters when the state, the size or the lock changes, or an event is published.
@@ -200,7 +201,9 @@ class Session:
             self._close_as_idle,
             self.notices,
             last_output=lambda: self.stream.last_data if self.runs.current is not None else None,
+            limits=limits.use,
         )
+        self.limits = limits.use
         self.stream.subscribe(PlacedMark, self.runs.mark_received)
         self.stream.subscribe(GapStarted, self._gap_started)
         self.stream.subscribe(StreamEnded, self._channel_ended)
@@ -456,6 +459,11 @@ class Session:
         """Return the tasks that read; see `Usage.observers`."""
         lease = self.lease()
         return self.usage.observers(lease.holder if lease else None)
+
+    def limits_in_use(self) -> list[LimitUse]:
+        """Return the session's limits with what is in use."""
+        lease, now = self.lease(), asyncio.get_running_loop().time()
+        return self.usage.limits_in_use(lease.holder if lease else None, len(self.leases.queue.waiting(now)))
 
     def post_message(self, message: str, sender: str | None) -> None:
         """Give a person's message to all users."""

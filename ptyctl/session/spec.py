@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
 from ptyctl.api.session import Expect, ProtocolName, PtyOptions, SessionType, ShellName
+from ptyctl.core.limits import LIMITS, Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ SPECS = TypeAdapter(Spec)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one session in bytes: the window in memory, and the transcript on disk."""
+    """Limits of one session: bytes of the window in memory and of the transcript on disk, and the named limits of its use."""
 
     window_bytes: int = 2 * 1024 * 1024
     quota_bytes: int = 1024 * 1024 * 1024
+    use: Mapping[str, Limit] = field(default_factory=lambda: LIMITS)

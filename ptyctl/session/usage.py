@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ptyctl.api.errors import PtyctlError
+from ptyctl.api.session import LimitUse
+from ptyctl.core.limits import Limit, UseCounter, counted
 
+from .clients import current_client
 from .notices import Notices
 
 #: A task is an observer while it reads, and for this time after.
@@ -24,7 +27,12 @@ class Usage:
     """
 
     def __init__(
-        self, idle_timeout_s: float, on_idle: Callable[[], None], notices: Notices, last_output: Callable[[], float | None]
+        self,
+        idle_timeout_s: float,
+        on_idle: Callable[[], None],
+        notices: Notices,
+        last_output: Callable[[], float | None],
+        limits: Mapping[str, Limit],
     ) -> None:
         """Call `on_idle` after `idle_timeout_s` without a call and without output of a run; 0 disables this.
 
@@ -40,35 +48,74 @@ class Usage:
         self._notices = notices
         self._last_reads: dict[str, float] = {}
         self._reading: Counter[str] = Counter()
-        self._calls = 0
+        self._limits = limits
+        self._calls = UseCounter(limits["max_session_calls"])
+        self._watches = UseCounter(limits["max_session_watches"])
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
 
     @contextmanager
-    def in_use(self, task_id: str | None, *, reading: bool = False) -> Iterator[None]:
-        """Count a call. The session is not idle while a call is in progress."""
+    def in_use(
+        self, task_id: str | None, *, reading: bool = False, watching: bool = False, limited: bool = True
+    ) -> Iterator[None]:
+        """Count a call. The session is not idle while a call is in progress.
+
+        Args:
+            limited: false for a call that does not wait, and must not fail because others do.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED for too many calls or watches.
+        """
         self.last_activity_at = int(time.time() * 1000)
-        self._calls += 1
-        self._stop_timer()
-        if reading:
-            self._reading[task_id or ""] += 1
+        counters = self._counters(watching) if limited else ()
         try:
-            yield
+            with counted(*counters), self._read_by(task_id or "", reading):
+                self._stop_timer()
+                yield
         except PtyctlError as error:
             if notices := self._notices.take(task_id):
                 error.details["notices"] = notices
             raise
         finally:
-            if reading:
-                self._reading[task_id or ""] -= 1
-                self._last_reads[task_id or ""] = asyncio.get_running_loop().time()
-            self._calls -= 1
             self.watch()
+
+    def _counters(self, watching: bool) -> list[UseCounter]:
+        """Return the counters of the session and of the client for a watch, or for another call."""
+        counter, name = (self._watches, "max_client_watches") if watching else (self._calls, "max_client_calls")
+        client = current_client()
+        return [counter] if client is None else [client.counter(self._limits[name]), counter]
+
+    @contextmanager
+    def _read_by(self, task_id: str, reading: bool) -> Iterator[None]:
+        """Remember a task that reads."""
+        if not reading:
+            yield
+            return
+        self._reading[task_id] += 1
+        try:
+            yield
+        finally:
+            self._reading[task_id] -= 1
+            if not self._reading[task_id]:
+                del self._reading[task_id]
+            self._last_reads.pop(task_id, None)
+            self._last_reads[task_id] = asyncio.get_running_loop().time()
+            if len(self._last_reads) > self._limits["max_session_observers"].maximum:
+                del self._last_reads[next(iter(self._last_reads))]
+
+    def limits_in_use(self, holder: str | None, queued: int) -> list[LimitUse]:
+        """Return the session's limits with what is in use; `queued` is the length of the lock's queue."""
+        observers = len(self.observers(holder))
+        return [
+            *(counter.limit.use(counter.in_use) for counter in (self._calls, self._watches)),
+            self._limits["max_session_observers"].use(observers),
+            self._limits["max_session_queue"].use(queued),
+        ]
 
     def watch(self) -> None:
         """Restart the idle timeout if no call is in progress."""
         self._stop_timer()
-        if self._idle_timeout_s and not self._calls and not self._ended:
+        if self._idle_timeout_s and not (self._calls.in_use or self._watches.in_use) and not self._ended:
             self._timer = asyncio.get_running_loop().call_later(self._idle_timeout_s, self._timed_out)
 
     def _timed_out(self) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from ptyctl.controller.local import LocalController
+from ptyctl.controller.settings import Settings
 from ptyctl.mcp import connection_limits, http
 from tests.mcp.http_server import TOKEN, http_client, http_server
 from tests.mcp.server_process import PATIENCE_S
@@ -100,3 +103,17 @@ async def test_sessions_of_clients_that_left_make_room(monkeypatch: pytest.Monke
         assert [await status(session) for session in (left, used, another)] == [404, 200, 200]
         controller.released.set()
         assert (await call).status_code == 200
+
+
+async def test_each_mcp_session_has_its_own_limits(tmp_path: Path) -> None:
+    opening = {"action": "open", "protocol": "local", "command": ["cat"]}
+    async with (
+        LocalController(Settings(state_dir=tmp_path / "state", max_client_sessions=1)) as controller,
+        http_server(controller) as url,
+        http_client(url, "legacy") as one,
+        http_client(url, "legacy") as two,
+    ):
+        results = [await client.call_tool("ptyctl_session", opening) for client in (one, one, two)]
+        assert [result.is_error for result in results] == [False, True, False]
+        assert results[1].structured_content is not None
+        assert results[1].structured_content["details"] == {"limit": "max_client_sessions", "max_client_sessions": 1}

@@ -17,7 +17,7 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
 
     Raises:
         PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the task's place, which is kept for a short time.
-            IO_ERROR if the lease cannot be stored.
+            IO_ERROR if the lease cannot be stored; LIMIT_EXCEEDED if the queue is full.
     """
     try:
         lease = session.leases.acquire(task_id, ttl_s, _now())
@@ -70,6 +70,9 @@ def heartbeat(session: Session, task_id: str, ttl_s: float) -> Lease:
 
 async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -> Lease:
     leases, queue = session.leases, session.leases.queue
+    waiting = queue.waiting(_now())
+    if task_id not in waiting:
+        session.limits["max_session_queue"].check(len(waiting))
     queue.join(task_id, _now())
     while True:
         try:

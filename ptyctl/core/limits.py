@@ -1,0 +1,90 @@
+"""The named limits of what clients use at the same time, and counters that enforce them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.api.session import LimitUse
+
+
+class Limit(NamedTuple):
+    """The largest number of something. The name is also that of the setting, for example PTYCTL_MAX_SESSIONS.
+
+    Attributes:
+        what: plural noun and scope, for the error's message.
+        hint: the next step of a caller that exceeds the limit.
+    """
+
+    name: str
+    maximum: int
+    what: str
+    hint: str
+
+    def check(self, in_use: int) -> None:
+        """Check that there is room for one more.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED.
+        """
+        if in_use >= self.maximum:
+            raise PtyctlError(
+                ErrorCode.LIMIT_EXCEEDED,
+                f"{in_use} {self.what}, and the limit is {self.maximum} ({self.name})",
+                {"limit": self.name, self.name: self.maximum},
+                hint=self.hint,
+            )
+
+    def use(self, in_use: int) -> LimitUse:
+        """Return the entry of a status."""
+        return LimitUse(name=self.name, in_use=in_use, limit=self.maximum)
+
+
+_END_CALLS = "wait until calls in progress have returned, or cancel them"
+_END_WATCHES = "end watches that are not needed"
+_DISCONNECT = "disconnect clients that are not needed, or share one connection"
+
+#: Every limit, with its default.
+LIMITS = {
+    limit.name: limit
+    for limit in (
+        Limit("max_sessions", 400, "sessions are open", NextStep.CLOSE_SESSIONS),
+        Limit("max_connections", 1000, "clients are connected", _DISCONNECT),
+        Limit("max_client_connections", 250, "connections of this process are open", _DISCONNECT),
+        Limit("max_client_sessions", 400, "sessions that this client opened are open", NextStep.CLOSE_SESSIONS),
+        Limit("max_client_calls", 1000, "calls of this client are in progress", _END_CALLS),
+        Limit("max_client_watches", 500, "watches of this client are open", _END_WATCHES),
+        Limit("max_session_calls", 2000, "calls are in progress in this session", _END_CALLS),
+        Limit("max_session_watches", 1000, "watches of this session are open", _END_WATCHES),
+        Limit("max_session_observers", 1000, "tasks read this session", "use one task_id"),
+        Limit("max_session_queue", 1000, "tasks wait for the lock of this session", "ask again later, or use another session"),
+    )
+}
+
+
+class UseCounter:
+    """The number of things in use that a limit applies to."""
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self.in_use = 0
+
+
+@contextmanager
+def counted(*counters: UseCounter) -> Iterator[None]:
+    """Count one more in each counter during the context.
+
+    Raises:
+        PtyctlError: LIMIT_EXCEEDED; nothing is counted.
+    """
+    for counter in counters:
+        counter.limit.check(counter.in_use)
+    for counter in counters:
+        counter.in_use += 1
+    try:
+        yield
+    finally:
+        for counter in counters:
+            counter.in_use -= 1
