@@ -15,9 +15,9 @@ from .connect_options import Keepalive
 from .negotiation import TelnetNegotiation
 from .parser import TelnetParser
 
-#: Size of one read, bytes: large enough for about 1 GB/s, small enough that a read of nothing but commands blocks the event
-#: loop for 35 ms at most.
-READ_BYTES = 65536
+#: Size of one read, bytes: large enough for hundreds of MB/s, small enough that a read of nothing but commands blocks the event
+#: loop for less than 20 ms.
+READ_BYTES = 32768
 #: Maximum size of one write, bytes. No more is accepted until the kernel has taken it, so a ctrl_c is never far behind.
 WRITE_BYTES = 16384
 #: Limit for unsent bytes in the kernel (TCP_NOTSENT_LOWAT). Unacknowledged bytes do not count, so throughput is unaffected.

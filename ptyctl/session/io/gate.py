@@ -21,6 +21,8 @@ from .signal import Signal
 
 #: Largest write to the channel: an interrupt waits for no more than this.
 CHUNK_BYTES = 4096
+#: Other tasks run after this number of writes to a channel that accepts everything.
+BATCH_PIECES = 64
 #: Largest write to a console, whose input buffer may hold one line or less, and the pause that lets it echo (seconds).
 PACED_CHUNK_BYTES = 128
 PACE_S = 0.05
@@ -177,6 +179,8 @@ class Gate:
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(self._now() + PACE_S)
+                elif number % BATCH_PIECES == BATCH_PIECES - 1:
+                    await asyncio.sleep(0)
                 if self._line_free_at:
                     await self._wait_for_line(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)

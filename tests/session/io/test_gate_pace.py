@@ -86,3 +86,15 @@ async def test_secret_on_paced_line_is_sent_whole() -> None:
     await gate.type("hunter2-and-more\n", Writer(sensitive=True))
     assert armed == [b"hunter2-and-more\r"]
     assert len(channel.pieces) == 1
+
+
+async def test_write_of_many_lines_lets_other_tasks_run() -> None:
+    gate, channel = await line()
+    gate.pace = None
+    writing = asyncio.create_task(gate.type("x\n" * 10_000, Writer("one")))
+    turns = 0
+    while not writing.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert len(channel.pieces) == 10_000
+    assert turns > 100
