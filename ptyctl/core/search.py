@@ -33,9 +33,13 @@ LOOP_STEPS = 1_000_000
 #: RE2 stops compiling at about 110,000 with this limit of its memory.
 MAX_PROGRAM_SIZE = 100_000
 _PROGRAM_BYTES = 1800 * 1024
-#: Number of steps after which a search outside the event loop looks at the time, and the sizes of its slices.
+#: Number of steps after which a search outside the event loop looks at the time, and the largest size of its slices.
 _SLICE_STEPS = 100_000_000
-_SLICE_BYTES = (MATCH_LIMIT_BYTES, 4 * 1024 * 1024)
+_SLICE_BYTES = 4 * 1024 * 1024
+#: The same for Python's patterns, which hold the interpreter lock.
+_LOCKED_SLICE_BYTES = 256 * 1024
+#: Matches of this size are found with any pattern.
+_MIN_MATCH_LIMIT_BYTES = 1024
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # otherwise RE2 writes to stderr
 _PROGRAM_OPTIONS = re2.Options()
@@ -163,15 +167,19 @@ def _is_literal(pattern: Any) -> bool:
 
 
 def _match_limit(pattern: Any) -> int:
-    """Return the size up to which a match is found however the output is split; for a literal with room for a character."""
-    literal = not isinstance(pattern, AnyPattern) and _is_literal(pattern)
-    return len(pattern.pattern) + 2 * UTF8_MAX_BYTES if literal else MATCH_LIMIT_BYTES
+    """Return the size up to which a match is found however the output is split: each search reads so much again.
+
+    For a literal it has room for a character. A very large program has a smaller one: a search cannot be interrupted.
+    """
+    if not isinstance(pattern, AnyPattern) and _is_literal(pattern):
+        return len(pattern.pattern) + 2 * UTF8_MAX_BYTES
+    return min(max(_SLICE_STEPS // program_size(pattern), _MIN_MATCH_LIMIT_BYTES), MATCH_LIMIT_BYTES)
 
 
 class TimedPattern:
     """A pattern that is searched in slices, and no longer than a number of seconds in all.
 
-    A match is found as in the whole text up to the size of a slice; see MATCH_LIMIT_BYTES.
+    A match is found as in the whole text up to the size of a slice; see `_match_limit`.
     """
 
     def __init__(self, pattern: Any, clock: Callable[[], float], seconds: float) -> None:
@@ -179,7 +187,9 @@ class TimedPattern:
         self._clock = clock
         self._seconds = seconds
         self._deadline = clock() + seconds
-        self._slice = min(max(_SLICE_STEPS // program_size(pattern), _SLICE_BYTES[0]), _SLICE_BYTES[1])
+        self._reach = _match_limit(pattern)
+        largest = _LOCKED_SLICE_BYTES if isinstance(pattern, re.Pattern) else _SLICE_BYTES
+        self._slice = min(max(_SLICE_STEPS // program_size(pattern), self._reach), largest)
 
     def search(self, text: Any, begin: int = 0) -> Any:
         """Return the leftmost match.
@@ -190,9 +200,9 @@ class TimedPattern:
         at, end = begin, len(text)
         while True:
             stop = min(end, at + self._slice)
-            found = self._pattern.search(text, max(begin, at - MATCH_LIMIT_BYTES), stop)
+            found = self._pattern.search(text, max(begin, at - self._reach), stop)
             if found is not None and stop < end:  # it may be longer
-                found = self._pattern.search(text, found.start(), min(end, found.start() + MATCH_LIMIT_BYTES + self._slice))
+                found = self._pattern.search(text, found.start(), min(end, found.start() + self._reach + self._slice))
             if found is not None or stop == end:
                 return found
             if self._clock() > self._deadline:

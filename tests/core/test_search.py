@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from ptyctl.api.errors import PtyctlError
 from ptyctl.core.search import (
     MATCH_LIMIT_BYTES,
+    AnyMatch,
+    AnyPattern,
     MatchRange,
     Search,
     TimedPattern,
@@ -226,7 +228,7 @@ def test_search_in_slices_finds_the_match_of_the_whole_text(text: str, pattern: 
     begin = data.draw(st.integers(0, len(text)))
     compiled, content = compile_pattern(pattern, "pattern"), text.encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ptyctl.core.search._SLICE_BYTES", (7, 7))
+        patch.setattr("ptyctl.core.search._SLICE_BYTES", 7)
         patch.setattr("ptyctl.core.search.MATCH_LIMIT_BYTES", 60)
         found = TimedPattern(compiled, lambda: 0.0, 1.0).search(content, begin)
     expected = compiled.search(content, begin)
@@ -236,3 +238,36 @@ def test_search_in_slices_finds_the_match_of_the_whole_text(text: str, pattern: 
 def test_program_size_grows_with_repetitions_and_is_one_for_a_literal() -> None:
     assert [program_size(compile_pattern(pattern, "pattern")) for pattern in ("foo", r"foo\.bar")] == [1, 1]
     assert program_size(compile_pattern("a[ab]{100}z", "pattern")) > 100
+
+
+class RecordingPattern(AnyPattern):
+    """A pattern that pretends to have a program of some size, and records how many bytes each search reads."""
+
+    def __init__(self, pattern: Any, size: int) -> None:
+        super().__init__([pattern])
+        self.size = size
+        self.searched: list[int] = []
+
+    @property
+    def program_size(self) -> int:
+        return self.size
+
+    def search(self, text: Any, begin: int = 0, end: int | None = None) -> AnyMatch | None:
+        self.searched.append((len(text) if end is None else end) - begin)
+        return super().search(text, begin, end)
+
+
+@pytest.mark.parametrize("size", [1, 100, 5_000, 20_000, 100_000])
+def test_search_with_large_program_reads_few_bytes_at_a_time(size: int) -> None:
+    pattern, content = RecordingPattern(compile_pattern("xyz", "pattern"), size), b"a" * 50_000 + b"xyz" + b"a" * 50_000
+    found = TimedPattern(pattern, lambda: 0.0, 1.0).search(content)
+    assert (found.start(), found.end()) == (50_000, 50_003)
+    assert max(pattern.searched) * size < 300_000_000
+    search, window = Search(pattern, 0), SpoolWindow(1 << 20)
+    for begin in range(0, len(content), 10_000):
+        window.append(content[begin : begin + 10_000])
+        assert search.steps(window) <= (10_000 + 64 * 1024) * size
+        if (match := search.search(window)) is not None:
+            break
+    assert match == MatchRange(50_000, 50_003)
+    assert pattern.searched[-1] * size < 2_000_000_000

@@ -39,7 +39,7 @@ async def blocks_search(session: Session, request: BlocksSearch) -> BlocksReply:
         blocks = [(block, block.spool_begin - begin, _end(block, spool_end) - begin) for block in piece]
         limit = request.limit + 1 - len(found)
         search = partial(_lines_of_piece, data=session.stream.read(begin, end), blocks=blocks, request=request, limit=limit)
-        found += await search_with(pattern, (end - begin) * LINE_STEPS, search)
+        found += await search_with(session.stream.search_turn, pattern, (end - begin) * LINE_STEPS, search)
         if len(found) > request.limit:
             last = found[request.limit - 1]
             resume = last.begin if request.newest_first else last.end

@@ -106,7 +106,7 @@ class ExpectWait:
         assert self._search is not None
         self._searching = True
         try:
-            return await find_next(self._search, self._stream.searchable_window())
+            return await find_next(self._stream.search_turn, self._search, self._stream.searchable_window())
         finally:
             self._searching = False
 
@@ -135,7 +135,7 @@ class ExpectWait:
             end = min(search.scanned + _PIECE_BYTES, stream.spool_end)
             piece = SpoolWindow(end - begin, begin)
             piece.append(stream.read(begin, end))
-            match = await find_next(search, piece)
+            match = await find_next(stream.search_turn, search, piece)
             if match is not None:
                 return match
             await asyncio.sleep(0)

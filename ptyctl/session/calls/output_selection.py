@@ -110,7 +110,9 @@ class _Lines:
                 break
             if at + len(piece) < self._end:
                 piece = piece[: piece.rfind(b"\n") + 1] or piece
-            for first, last in await search_with(pattern, len(piece) * LINE_STEPS, partial(_matching_lines, piece)):
+            for first, last in await search_with(
+                self._stream.search_turn, pattern, len(piece) * LINE_STEPS, partial(_matching_lines, piece)
+            ):
                 self._add(at + first, at + last)
             at += len(piece)
             await asyncio.sleep(0)

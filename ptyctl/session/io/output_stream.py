@@ -86,6 +86,7 @@ class OutputStream(Receiver):
         holds_raw: returns whether all bytes between two offsets can be read.
         read_spool_file: returns spool text between two offsets as far as it is on disk.
         disk_bytes: returns how many bytes the output takes on disk.
+        search_turn: held by the session's only search in a thread.
         ended: why the channel ended, or None.
         last_data: when the last byte arrived, on the loop's clock.
         prompts: the spool ranges of prompt marks' lines.
@@ -107,6 +108,7 @@ class OutputStream(Receiver):
         self.last_prompt: Mark | None = state.last_prompt
         self.widths = WidthHistory(DEFAULT_COLUMNS)
         self.signal = Signal(min(COALESCE_BYTES, window_bytes // 2))  # waiters see all text before it leaves the window
+        self.search_turn = asyncio.Lock()
         self.ended: ChannelError | None = None
         self.last_data = 0.0
         self.incarnation_raw = 0

@@ -27,21 +27,24 @@ _threads = ThreadPoolExecutor(_THREADS, "search", initializer=lambda: os.setprio
 Result = TypeVar("Result")
 
 
-async def search_with(pattern: Any, size: int, search: Callable[[Any], Result]) -> Result:
+async def search_with(turn: asyncio.Lock, pattern: Any, size: int, search: Callable[[Any], Result]) -> Result:
     """Return `search(pattern)`, which searches `size` bytes. It must not use objects that the event loop changes.
+
+    `turn` is the session's: it has one long search at a time, so that its patterns do not delay the searches of others.
 
     Raises:
         PtyctlError: LIMIT_EXCEEDED.
     """
     if size * program_size(pattern) <= LOOP_STEPS:
         return search(pattern)
-    run = asyncio.get_running_loop().run_in_executor
-    return await run(_threads, lambda: search(TimedPattern(pattern, time.thread_time, SEARCH_S)))
+    async with turn:
+        run = asyncio.get_running_loop().run_in_executor
+        return await run(_threads, lambda: search(TimedPattern(pattern, time.thread_time, SEARCH_S)))
 
 
-async def find_next(search: Search, window: SpoolWindow) -> MatchRange | None:
+async def find_next(turn: asyncio.Lock, search: Search, window: SpoolWindow) -> MatchRange | None:
     """Return the leftmost match in the part of a window that was not searched yet. Raises as `search_with`."""
     if search.steps(window) <= LOOP_STEPS:
         return search.search(window)
     part = search.unsearched(window)
-    return await search_with(search.pattern, LOOP_STEPS + 1, lambda pattern: search.search(part, pattern))
+    return await search_with(turn, search.pattern, LOOP_STEPS + 1, lambda pattern: search.search(part, pattern))

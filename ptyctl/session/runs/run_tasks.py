@@ -56,7 +56,7 @@ async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState) -> Non
     search = Search(pattern, run.spool_begin)
     while True:
         try:
-            found = await find_next(search, stream.window)
+            found = await find_next(stream.search_turn, search, stream.window)
         except PtyctlError:
             return  # the search takes too long: as below
         if found is None or found.start == found.end:
