@@ -6,7 +6,7 @@ import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
-from tests.controller.session_calls import PATIENCE_MS, each_strategy, execute, refused, write
+from tests.controller.session_calls import PATIENCE_MS, Open, each_strategy, execute, refused, write
 
 __all__ = ["each_strategy"]
 
@@ -79,3 +79,13 @@ async def test_wait_from_cursor_takes_a_number_and_grep(bash: SessionHandle) -> 
     assert (await execute(bash, block_id=reply.block_id, from_cursor=cursor, grep="[135]")).stdout == "5\n"
     with refused(ErrorCode.INVALID_ARGUMENT, "from_cursor", "past the end"):
         await execute(bash, block_id=reply.block_id, from_cursor=cursor + 1_000_000)
+
+
+@pytest.mark.parametrize("integration", ["auto", "off"])
+async def test_lines_in_a_shell_have_exact_offsets(open_session: Open, integration: str) -> None:
+    shell = await open_session(shell_integration=integration, env={"PS1": "here$ "})
+    for line, printed in (("echo one", "one\n"), ("seq 3", "1\n2\n3\n")):
+        reply = await execute(shell, lines=[line], expect={"settle_ms": 200}, timeout_ms=PATIENCE_MS)
+        again = await execute(shell, block_id=reply.block_id, from_cursor=reply.cursor)
+        # the line editor ends the echo with a CR, which is a line feed in the spool
+        assert (reply.stdout, again.stdout.removeprefix("\n")) == (printed, printed)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from ptyctl.core.echo import echo_end
-from ptyctl.core.normaliser import spool_size
 from ptyctl.core.renderer import render_line
 from ptyctl.platforms import DeviceProfile
 from ptyctl.session.io.terminal_state import TerminalState
@@ -72,8 +71,7 @@ class TypedLine:
             return
         size += log
         self.output = self.raw + size
-        following = spool_size(stream.read_raw(self.output, stream.raw_size))
-        self.spool_output = stream.spool_end + stream.normaliser.held - following if size else self._spool
+        self.spool_output = stream.spool_offset(self.output) if size else self._spool
 
     def _log_size(self, data: bytes) -> int:
         size = 0

@@ -201,6 +201,14 @@ class OutputStream(Receiver):
         rebuilt.append(self.transcript.read_spool(self.spool_start, self.spool_end))
         return rebuilt
 
+    def spool_offset(self, raw: int) -> int:
+        """Return the offset in the spool of a raw offset, which is not within blanks, a line end or a control sequence."""
+        reader, in_line = self.normaliser.reader, self.read_raw(max(raw - 1, 0), raw) not in (b"", b"\n")
+        marks = None if reader is None else MarkReader(*reader.counters())
+        following = Normaliser(reader=marks, in_line=in_line)
+        size = len(following.feed(self.read_raw(raw, self.raw_size), self.transcript.row_ts)) + following.held
+        return self.spool_end + self.normaliser.held - size
+
     def last_line(self) -> bytes:
         """Return the text after the last newline of the spool."""
         readable = 0 if self.transcript.gap_at is None else self.window.start

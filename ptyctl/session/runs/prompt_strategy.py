@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from ptyctl.api.exec import FailedLine
-from ptyctl.core.normaliser import spool_size
 from ptyctl.session.device.exchange import prompt_stay_s
 from ptyctl.session.device.output_end import classify_line
 from ptyctl.session.device.prompt_guard import PromptGuard
@@ -114,8 +113,7 @@ class PromptStrategy(CompletionStrategy):
         self._terminal.prompt.learn(prompt)
         if self._accepted(run, typed.output or typed.raw, end) and self._number < len(self._lines):
             return self._type_next(run, self._writer)
-        output_end = stream.spool_end + stream.normaliser.held - spool_size(stream.read_raw(end, stream.raw_size))
-        spool_end = stream.spool_end - len(behind)
+        spool_end, output_end = stream.spool_end - len(behind), stream.spool_offset(end)
         finish_run(self._terminal, run, "prompt", raw_end=end, spool_end=spool_end, output_end=output_end)
         return None
 
