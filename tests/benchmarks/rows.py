@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import daemon_load, exec_devices, exec_shells, idle_sessions, ingest, mcp_server, screen, search
+from . import daemon_load, exec_devices, exec_shells, hostile, idle_sessions, ingest, mcp_server, screen, search
 from .measurement import Plan, Result, Unavailable
 from .table import Row
 
@@ -27,6 +27,7 @@ ROWS = (
     *mcp_server.TOOL_ROWS,
     mcp_server.READY_ROW,
     *daemon_load.ROWS,
+    *hostile.ROWS,
     *idle_sessions.ROWS,
 )
 
