@@ -102,7 +102,7 @@ async def test_exec_at_a_program_that_prints_nothing_is_refused_unless_the_end_i
     with refused(ErrorCode.BUSY, "no prompt") as caught:
         await execute(cat, cmd="one", timeout_ms=PATIENCE_MS)
     assert caught.value.details == {"reason": "no_prompt"}
-    assert (await execute(cat, cmd="one", until_idle_ms=100, timeout_ms=PATIENCE_MS)).stdout == "one\n"
+    assert (await execute(cat, cmd="one", until_idle_ms=2_000, timeout_ms=PATIENCE_MS)).stdout == "one\n"
 
 
 async def test_terminal_query_before_the_first_prompt_is_answered(open_session: Open) -> None:

@@ -114,7 +114,7 @@ async def record_watch(controller: LocalController, session_id: str, replies: Re
 
 
 async def run_full_session(controller: LocalController, device: str, replies: ReplyRecorder) -> None:
-    opening = SessionRequest(action="open", device=device, acquire_lock=True, task_id="t")
+    opening = SessionRequest(action="open", device=device, acquire_lock=True, task_id="t", lock_ttl_ms=600_000)
     opened = replies.note(await controller.session(opening))
     where = {"session_id": opened.session_id, "task_id": "t"}
     watching = asyncio.create_task(record_watch(controller, opened.session_id, replies))
