@@ -93,7 +93,10 @@ def stored_scrollback(emulator: Emulator) -> dict[str, Any]:
 
 def restore_scrollback(emulator: Emulator, stored: dict[str, Any]) -> None:
     """Replace the scrollback by a stored one. Raises KeyError, TypeError or ValueError if it is invalid."""
-    chars = {style: emulator.styles.char(Style(*values)) for style, values in stored["scrollback_styles"].items()}
+    chars = {
+        style: emulator.styles.char(Style(*values)._replace(protection=""))  # nothing is erased in the scrollback
+        for style, values in stored["scrollback_styles"].items()
+    }
     emulator.history.clear()
     for text, runs in zip(stored["scrollback"], stored["scrollback_runs"], strict=True):
         styles = ""

@@ -157,6 +157,7 @@ def test_fast_forward_and_splits_change_nothing(begun: tuple[ScreenModel, list[b
 
 
 @given(scripts())
+@example((ScreenModel(5, 1), [b"\x1bVprotected\x1bW and not"]))
 def test_stored_scrollback_restores_lines_and_attributes(
     begun: tuple[ScreenModel, list[bytes | tuple[int, int]]],
 ) -> None:
