@@ -45,7 +45,7 @@ class TypedLine:
         self._renames = _RENAMES.search(line) is not None
         self._terminal, self._profile = terminal, profile
         self._prompt = terminal.last_line()
-        self._spool = stream.spool_end
+        self._spool, self._spool_held = stream.spool_end, stream.normaliser.held
         self._line_feeds = stream.line_feeds
         self._received = self.raw
         self._buried_prompt: int | None = None
@@ -71,7 +71,9 @@ class TypedLine:
             return
         size += log
         self.output = self.raw + size
-        self.spool_output = stream.spool_offset(self.output) if size else self._spool
+        # the normaliser changes nothing but the line end of such an echo
+        plain = echoed and size == len(self._line.encode()) + 2 and not self._spool_held and "  " not in f" {self._line}"
+        self.spool_output = self._spool + size - 1 if plain or not size else stream.spool_offset(self.output)
 
     def _log_size(self, data: bytes) -> int:
         size = 0

@@ -165,8 +165,10 @@ class StrategySelector:
         wait_s = LATER_PROMPT_WAIT_S if self._without_prompt else FIRST_PROMPT_WAIT_S
         deadline, guard = terminal.now() + wait_s, PromptGuard(terminal, run.profile)
         guard.refuse_full_screen()
+        received = terminal.stream.raw_size
         found = await wait_for_prompt(terminal, run.profile, deadline, None if local else writer, quiet_s)
-        guard.refuse_full_screen()
+        if terminal.stream.raw_size != received:
+            guard.refuse_full_screen()
         if not found:
             self._check_may_type_without_prompt(run, guard)
             if local and terminal.last_line().strip():  # it is the prompt if it is shown again after the command
