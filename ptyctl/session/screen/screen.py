@@ -49,7 +49,7 @@ UNPERSISTED_TURN_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ScreenState:
-    """The screen after `raw` bytes and `steps` resizes and incarnations."""
+    """The screen after `raw` bytes and at least `steps` resizes and incarnations."""
 
     snapshot: ScreenSnapshot
     raw: int
@@ -104,8 +104,9 @@ class Screen:
 
     async def state(self, *, attributes: bool = False) -> ScreenState:
         """Return the screen now. Raises as `current`."""
+        steps = self._source.step_count()  # the snapshot may lack a later one
         async with self.current() as replay:
-            return await _state(replay, attributes, self._source.step_count())
+            return await _state(replay, attributes, steps)
 
     async def state_at(self, raw: int, *, attributes: bool = False) -> ScreenState:
         """Return the screen when the first `raw` bytes had arrived, before later resizes. Raises as `current`."""
@@ -113,7 +114,7 @@ class Screen:
         replay = await self._checkpoints.before(raw, len(steps), self._source.first_size)
         steps = steps[: bisect_left(steps, raw, key=lambda step: step.raw)]
         await self._advance(replay, raw, asyncio.get_running_loop().time() + LOOK_TIMEOUT_S, steps, settle=True)
-        return await _state(replay, attributes, self._source.step_count())
+        return await _state(replay, attributes, len(steps))
 
     def is_outdated(self, state: ScreenState) -> bool:
         """Return whether output or steps have arrived since the state."""

@@ -20,6 +20,8 @@ from ptyctl.controller.recovery import restore_session
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot, StyledRun
 from ptyctl.core.screen import emulator as emulator_module
 from ptyctl.session.screen import screen as screen_module
+from ptyctl.session.screen.checkpoints import Checkpoints
+from ptyctl.session.screen.screen_replay import ScreenReplay
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from tests.session.conftest import Connect
@@ -220,3 +222,22 @@ async def test_new_incarnation_gets_current_size(connect: Connect) -> None:
     assert second.sizes == [(50, 5)]
     picture = (await session.display.screen.state()).snapshot
     assert (picture.cols, picture.rows) == (50, ("new", "", "", "", ""))
+
+
+async def test_state_is_outdated_by_resize_while_it_is_taken(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=20, rows=4))
+    channel.feed(b"text")
+    screen, loop, write = session.display.screen, asyncio.get_running_loop(), Checkpoints.write_snapshot
+
+    def resized_meanwhile(checkpoints: Checkpoints, replay: ScreenReplay) -> bool:
+        loop.call_soon_threadsafe(session.resize, 30, 5)
+        return write(checkpoints, replay)
+
+    with monkeypatch.context() as context:
+        context.setattr(screen_module, "CHECKPOINT_S", 0.0)
+        context.setattr(Checkpoints, "write_snapshot", resized_meanwhile)
+        state = await screen.state()
+    assert (state.snapshot.cols, screen.is_outdated(state)) == (20, True)
+    state = await screen.state()
+    assert (state.snapshot.cols, screen.is_outdated(state)) == (30, False)
