@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.screen import ScreenModel, ScreenSnapshot
+from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.session.transcript.timeline import TimelineStep
 
 from .checkpoints import CHECKPOINT_S, Checkpoints, checkpoint_line
@@ -96,11 +96,6 @@ class Screen:
             await self._advance(replay, self._source.end, deadline, settle=True)
             self._looked()
             yield replay
-
-    async def read(self, read: Callable[[ScreenModel], Result]) -> Result:
-        """Return a value that is read from the screen now. Raises as `current`."""
-        async with self.current() as replay:
-            return await run_for(replay.cells, lambda: read(replay.model))
 
     async def state(self, *, attributes: bool = False) -> ScreenState:
         """Return the screen now. Raises as `current`."""

@@ -24,7 +24,8 @@ _ROW_CELLS = 16
 class ScreenReplay:
     """An emulator that has replayed the first `raw` bytes and `step` timeline steps.
 
-    While a piece of output is being drawn, the model is ahead of `raw`, and only `advance` may be called.
+    While a piece of output is being drawn, the model is ahead of `raw`, and only `advance` and `settle` may be called: both
+    continue the drawing.
 
     Attributes:
         spent_s: seconds of replaying since the last checkpoint.
