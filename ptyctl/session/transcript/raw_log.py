@@ -59,12 +59,18 @@ class WritePosition:
             for index, number in enumerate(numbers, first):
                 self._cell[index] = number
 
-    def remove(self) -> None:
-        """Remove the file. Called when output.raw has been truncated to its content, and holds all output."""
+    def close(self, *, remove: bool) -> None:
+        """Close the file, and remove it if output.raw has been truncated to its content and holds all output.
+
+        Further numbers are in memory only.
+        """
         self._cell.release()
+        self._cell = memoryview(bytearray(self._SIZE)).cast("Q")
         if self._map is not None:
             self._map.close()
-        self._path.unlink(missing_ok=True)
+            self._map = None
+        if remove:
+            self._path.unlink(missing_ok=True)
 
 
 class RawLog:
@@ -185,8 +191,7 @@ class RawLog:
         self._unmap()
         with suppress(OSError):  # output.end keeps the size
             os.ftruncate(self._fd, min(self.persisted_size, os.fstat(self._fd).st_size))
-        if self.size == self.persisted_size == os.fstat(self._fd).st_size:
-            self._position.remove()
+        self._position.close(remove=self.size == self.persisted_size == os.fstat(self._fd).st_size)
         os.close(self._fd)
         self._fd = -1
         self._scratch = bytearray(mmap.PAGESIZE)  # a channel may still deliver data while it ends

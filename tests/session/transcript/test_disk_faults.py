@@ -17,6 +17,7 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
+from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
 from ptyctl.session.transcript.raw_log import FIRST_EXTENT_BYTES
@@ -259,3 +260,15 @@ async def test_failed_truncation_at_close_leaves_the_size_for_the_next_server(co
     restored = await restore(folder.parent)
     assert (restored.state, (folder / "output.raw").read_bytes()) == ("closed", LINE)
     await restored.close()
+
+
+@pytest.mark.parametrize("quota", [1 << 30, 0])
+async def test_chunk_after_close_stays_in_memory_and_no_mapping_is_left(tmp_path: Path, quota: int) -> None:
+    stream = OutputStream(tmp_path / "s", 1 << 20, quota)
+    stream.data_received(LINE)
+    stream.close()
+    stream.data_received(LINE)
+    stream.data_received(LINE)
+    assert stream.raw_size == 3 * len(LINE)
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+    assert (tmp_path / "s/output.end").exists() is (quota == 0)
