@@ -184,14 +184,19 @@ class RawLog:
         self.size = size
         self._scratch = bytearray(FIRST_EXTENT_BYTES)
 
-    def close(self) -> None:
-        """Truncate the file to its content, close and unlock it. `read` still works."""
+    def close(self, *, recovered: bool = True) -> None:
+        """Truncate the file to its content, close and unlock it. `read` still works.
+
+        Args:
+            recovered: False if recovery failed; output.end then stays for the next attempt.
+        """
         if self._fd < 0:
             return
         self._unmap()
         with suppress(OSError):  # output.end keeps the size
             os.ftruncate(self._fd, min(self.persisted_size, os.fstat(self._fd).st_size))
-        self._position.close(remove=self.size == self.persisted_size == os.fstat(self._fd).st_size)
+        complete = self.size == self.persisted_size == os.fstat(self._fd).st_size
+        self._position.close(remove=recovered and complete)
         os.close(self._fd)
         self._fd = -1
         self._scratch = bytearray(mmap.PAGESIZE)  # a channel may still deliver data while it ends

@@ -92,7 +92,7 @@ def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, still_runni
         ]
         _recover_blocks(folder, blocks, state, still_running=still_running)
     except BaseException:
-        raw.close()
+        raw.close(recovered=False)
         raise
     return state
 

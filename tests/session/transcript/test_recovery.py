@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import tempfile
 import time
@@ -189,3 +190,33 @@ async def test_torn_last_lines_are_cut(tmp_path: Path) -> None:
     (await recover_folder(tmp_path / "s")).raw.close()
     assert (tmp_path / "s/timeline.jsonl").read_bytes() == whole
     assert (tmp_path / "s/blocks.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("step", ["read_blocks", "_replay", "_recover_blocks"])
+async def test_failed_recovery_keeps_offsets_and_zeros_for_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The output of the first session ends with zeros; the quota of the second one is full, so output.end has its sizes."""
+    whole, full = OutputStream(tmp_path / "whole", MIB, 1 << 30), OutputStream(tmp_path / "full", MIB, FIRST_EXTENT_BYTES)
+    whole.data_received(b"text" + b"\0" * 10)
+    for _ in range(10):
+        full.data_received(b"text\r\n" * 10_000)
+    size, spool_size = full.raw_size, full.spool_end
+    left = [copy_folder(tmp_path / name, tmp_path / f"left {name}") for name in ("whole", "full")]
+    whole.close()
+    full.close()
+    with monkeypatch.context() as patches:
+        patches.setattr(f"ptyctl.session.transcript.recovery.{step}", fail)
+        for folder in left:
+            with pytest.raises(OSError, match="Input/output error"):
+                await recover_folder(folder)
+    first, second = [await recover_folder(folder) for folder in left]
+    assert (first.raw.size, second.raw.size, second.spool_size) == (14, size, spool_size)
+    for kept in (first, second):
+        kept.raw.close()
+    assert (left[0] / "output.raw").read_bytes() == b"text" + b"\0" * 10
+    assert [(folder / "output.end").exists() for folder in left] == [False, True]
+
+
+def fail(*_: object, **__: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
