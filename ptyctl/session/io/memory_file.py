@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -13,8 +14,22 @@ def write_memory_file(content: bytes) -> Path:
     """Write a file with mode 0600. The caller removes it.
 
     Not memfd_create(2): /proc/PID/fd of a process that forbids dumps is closed to others.
+
+    Raises:
+        OSError: the file can be written neither in memory nor in the default temporary folder.
     """
-    file, path = tempfile.mkstemp(prefix="ptyctl-", dir=_SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None)
-    with os.fdopen(file, "wb") as opened:
-        opened.write(content)
-    return Path(path)
+    with suppress(OSError):  # it does not exist, is full or read-only
+        return _write_in(_SHARED_MEMORY, content)
+    return _write_in(None, content)
+
+
+def _write_in(folder: Path | None, content: bytes) -> Path:
+    file, name = tempfile.mkstemp(prefix="ptyctl-", dir=folder)
+    path = Path(name)
+    try:
+        with os.fdopen(file, "wb") as opened:
+            opened.write(content)
+    except OSError:
+        path.unlink()
+        raise
+    return path
