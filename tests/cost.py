@@ -5,6 +5,7 @@ A computation over hostile input is bounded if both are at most proportional to 
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 import tracemalloc
@@ -78,11 +79,15 @@ def assert_linear(computation: Callable[[bytes], Any], unit: bytes, prefix: byte
 
     def seconds(size: int) -> float:
         data = prefix + unit * (size // len(unit))
-        started = time.thread_time()
-        computation(data)
-        return time.thread_time() - started
+        gc.disable()
+        try:
+            started = time.thread_time()
+            computation(data)
+            return time.thread_time() - started
+        finally:
+            gc.enable()
 
-    large = min(seconds(_LARGE) for _ in range(2))
-    if large > 0.01:
-        growth = large / min(seconds(_SMALL) for _ in range(5))
+    if seconds(_LARGE) > 0.01:
+        large, small = (min(seconds(size) for _ in range(5)) for size in (_LARGE, _SMALL))
+        growth = large / small
         assert growth < _GROWTH, f"{_LARGE // _SMALL} times the output costs {growth:.0f} times as much"

@@ -26,11 +26,13 @@ async def waiting_reads(handle: SessionHandle, number: int, already: int = 0) ->
     async def counted() -> bool:
         return await in_use(handle, "max_session_calls") == already + number
 
-    await until(counted)
-    yield
-    for task in reads:
-        task.cancel()
-    await asyncio.gather(*reads, return_exceptions=True)
+    try:
+        await until(counted)
+        yield
+    finally:
+        for task in reads:
+            task.cancel()
+        await asyncio.gather(*reads, return_exceptions=True)
 
 
 def limit_of(error: PtyctlError) -> tuple[ErrorCode, str, int]:

@@ -109,7 +109,8 @@ async def share_console(client: Client, handle: SessionHandle) -> None:
 
 async def abandon_wait(client: Client, handle: SessionHandle) -> None:
     waiting = asyncio.create_task(handle.read(until_regex="never", timeout_ms=PATIENCE_MS))
-    await handle.status()  # the daemon has received the read before this call
+    await asyncio.sleep(0)  # sends the read
+    await handle.status()  # the daemon has received both
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
@@ -131,6 +132,7 @@ async def lose_connection(client: Client, handle: SessionHandle) -> None:
     async with await RemoteController.connect(client._runtime_dir, start=False) as other:
         attached = await SessionHandle.attach(other, handle.session_id, client.name)
         waiting = asyncio.create_task(attached.read(until_regex="never", timeout_ms=PATIENCE_MS))
+        await asyncio.sleep(0)  # sends the read
         await attached.status()
     with suppress(PtyctlError):
         await waiting
@@ -154,12 +156,17 @@ def disk_bytes(folder: Path) -> int:
 
 
 async def settle(runtime_dir: RuntimeDir, before: Holdings | None) -> Holdings:
-    """Return what the daemon holds once it holds no more descriptors and tasks than before."""
+    """Return what the daemon holds once that no longer changes, and is no more descriptors and tasks than before."""
+    last: Holdings | None = None
     async with asyncio.timeout(PATIENCE_MS / 1000):
         while True:
             held = await measure(runtime_dir)
-            if before is None or (held.descriptors <= before.descriptors and len(held.tasks) <= len(before.tasks)):
+            settled = last is not None and (held.descriptors, held.tasks) == (last.descriptors, last.tasks)
+            if settled and (
+                before is None or (held.descriptors <= before.descriptors and len(held.tasks) <= len(before.tasks))
+            ):
                 return held
+            last = held
             await asyncio.sleep(0.1)
 
 
