@@ -29,8 +29,9 @@ __ptyctl_place() {
   done
 }
 # The last prompt command; bash restores $? for each of them. It returns 0: otherwise `set -e` would end the shell, except for a
-# command before && or ||. HISTIGNORE keeps a command that is typed as a word after `__ptyctl` out of the history. Without user commands it also sends the end mark, in the same write. An assignment to PROMPT_COMMAND
+# command before && or ||. Without user commands it also sends the end mark, in the same write. An assignment to PROMPT_COMMAND
 # replaces the first command, so the first hook is installed again.
+# HISTIGNORE keeps a command that is typed as a word after `__ptyctl` out of the history.
 __ptyctl_prompt() {
   local status=$? now=${EPOCHREALTIME/[.,]/} end=
   [[ $- != *[xeu]* ]] || { local - ; set +xeu; }
