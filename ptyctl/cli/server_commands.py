@@ -48,6 +48,8 @@ def status(as_json: AsJson = False) -> None:
         print_json({"up": up is not None, "runtime_dir": str(runtime_dir.path), **process})
     else:
         typer.echo(f"{_running(up)}, {runtime_dir.socket}" if up else f"not up: {runtime_dir.path}")
+        if up and up.rejection:
+            typer.echo(f"serves no further client: {up.rejection}")
         if up and up.loop_stalls:
             longest = f"the longest for {up.longest_stall_ms} ms"
             typer.echo(f"blocked {up.loop_stalls} times for more than 100 ms, {longest}; see {runtime_dir.log}")

@@ -5,6 +5,8 @@ The handshake is one JSON object per line in each direction. The chosen protocol
     -> {"speaks": "mcp", "version": "0.1.0", "toolsets": "core", "cwd": "/home/me", "env": {...}, "umask": 18}
     -> {"speaks": "rpc", "version": "0.1.0", "cwd": "/home/me", "env": {...}, "umask": 18}
     <- {"ok": true, "version": "0.1.0", "pid": 4711}   or   {"ok": false, "message": "..."}
+
+A daemon that is at a limit adds `version` and `error` to its rejection.
 """
 
 from __future__ import annotations

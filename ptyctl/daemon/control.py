@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core import json_lines
 
-from .connection import connect, exchange_hello, hello_line, open_connection
+from .connection import connect, exchange_hello, hello_line, open_connection, peer_credentials
 from .errors import DaemonConnectionLost, DaemonError, RequestError, decode_error, no_daemon
 from .runtime_dir import RuntimeDir
 
@@ -25,6 +25,7 @@ class DaemonStatus(NamedTuple):
     """A daemon that answers.
 
     Attributes:
+        rejection: why it serves no further connection, or None. With a rejection, the other fields after `version` are unknown.
         loop_stalls: how often its event loop was blocked for longer than 100 ms.
         longest_stall_ms: the longest time that it was.
         limits: for each named limit `name`, `in_use` and `limit`; of a client or session, the one that uses most.
@@ -32,6 +33,7 @@ class DaemonStatus(NamedTuple):
 
     pid: int
     version: str
+    rejection: str | None = None
     loop_stalls: int = 0
     longest_stall_ms: int = 0
     limits: Sequence[dict[str, Any]] = ()
@@ -45,12 +47,15 @@ def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
         return None
     with closing(link):
         answer = exchange_hello(link, hello_line("rpc", any_version=True, limits=True))
+        peer = peer_credentials(link)  # the process that listens; a rejection does not contain its id
     if answer is None:
         return None
-    if not answer["ok"]:
+    if answer["ok"]:
+        stalls = answer.get("loop_stalls", 0), answer.get("longest_stall_ms", 0)
+        return DaemonStatus(answer["pid"], answer["version"], None, *stalls, answer.get("limits", ()))
+    if "error" not in answer or peer.uid != os.geteuid():
         raise DaemonError(answer["message"])
-    stalls = answer.get("loop_stalls", 0), answer.get("longest_stall_ms", 0)
-    return DaemonStatus(answer["pid"], answer["version"], *stalls, answer.get("limits", ()))
+    return DaemonStatus(peer.pid, answer.get("version", "unknown"), answer["message"])
 
 
 def start(runtime_dir: RuntimeDir) -> DaemonStatus:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core import json_lines
+from ptyctl.version import __version__
 
 
 class DaemonError(Exception):
@@ -51,7 +52,7 @@ class DaemonConnectionLost(PtyctlError):
 def encode_rejection(error: PtyctlError) -> bytes:
     """Return the daemon's answer to a client that it does not serve."""
     message = f"{error.message}; {error.hint}" if error.hint else error.message
-    return json_lines.encode({"ok": False, "message": message, "error": error.payload()})
+    return json_lines.encode({"ok": False, "version": __version__, "message": message, "error": error.payload()})
 
 
 def decode_error(data: dict[str, Any]) -> PtyctlError:

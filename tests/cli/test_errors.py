@@ -14,6 +14,7 @@ from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.errors import NextStep
 from ptyctl.cli.app import app
 from ptyctl.cli.errors import EXIT_BROKEN_PIPE, EXIT_FAILED, report_error
+from ptyctl.daemon.connection import hello_line, open_connection
 from ptyctl.daemon.control import start as start_daemon
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
@@ -57,6 +58,20 @@ def test_runtime_directory_open_to_others_exits_with_6(command: str, tmp_path: P
     assert result.code == 6
     assert is_one_line(result.err)
     assert f"chmod 700 {tmp_path}" in result.err
+
+
+def test_daemon_at_its_connection_limit_status_names_process_and_limit(
+    runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PTYCTL_MAX_CONNECTIONS", "1")
+    with open_connection(runtime_dir, hello_line("rpc")):
+        result = ptyctl("daemon", "status")
+        assert result.code == 0
+        assert f"up: process {daemon_pid(runtime_dir)}," in result.out
+        assert "limit is 1 (max_connections)" in result.out
+        as_json = ptyctl("daemon", "status", "--json").json
+        assert (as_json["up"], as_json["pid"]) == (True, daemon_pid(runtime_dir))
+        assert "limit is 1 (max_connections)" in as_json["rejection"]
 
 
 def test_invalid_setting_is_reported_with_its_name(runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch) -> None:
