@@ -1,4 +1,4 @@
-"""Errors of the operating system in a call: at the limit of open files, or without access to a session's files."""
+"""Errors of the operating system: at the limit of open files, or without access to a session's files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,23 @@ R = TypeVar("R")
 
 def from_os_error(error: OSError) -> PtyctlError:
     """Log an error that no part of a call has handled, and return what the caller gets."""
-    why = error.strerror or type(error).__name__
+    why = _why(error)
     _log.warning("a call failed", extra={"why": why, "file": error.filename})
     if error.errno in OPEN_FILE_LIMITS:
         return PtyctlError(
             ErrorCode.LIMIT_EXCEEDED, f"the server cannot open another file: {why}", hint=NextStep.CLOSE_SESSIONS
         )
     return PtyctlError(ErrorCode.IO_ERROR, f"the server cannot use a file: {why}", hint="make the state directory accessible")
+
+
+def log_background_error(error: OSError, work: str) -> None:
+    """Log an error that ended background work, unless it is the limit of open files: the next attempt may succeed."""
+    if error.errno not in OPEN_FILE_LIMITS:
+        _log.warning("background work failed", extra={"work": work, "why": _why(error), "file": error.filename})
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or type(error).__name__
 
 
 def reports_os_errors(call: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:

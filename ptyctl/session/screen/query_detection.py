@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ptyctl.core.control_sequences import ESC
 from ptyctl.core.screen import QueryDetector
+from ptyctl.session.io.os_errors import log_background_error
 
 from .query_responder import QueryResponder
 
@@ -79,7 +80,8 @@ class QueryListener:
             self._detector = QueryDetector()
             try:
                 data = self._read_tail(FLOOD_TAIL_BYTES)
-            except OSError:  # at the limit of open files: these queries get no reply
+            except OSError as error:  # these queries get no reply
+                log_background_error(error, "searching output for terminal queries")
                 data = b""
         found = self._detector.feed(data)
         self._chunks.clear()

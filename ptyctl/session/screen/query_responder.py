@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.session.io.gate import Gate
+from ptyctl.session.io.os_errors import log_background_error
 from ptyctl.session.io.output_stream import OutputStream
 from transports.channel import Channel
 
@@ -104,8 +105,11 @@ class QueryResponder:
                     self._screen.collect_replies_from(replay.raw if self._pending or self._searching else None)
                 if replies and await self._still_awaited(raw):
                     await self._type(replies, asked_at)
-        except (PtyctlError, OSError):  # the screen is too far behind the output, or cannot be read at the limit of open files
+        except PtyctlError:  # the screen is too far behind the output
             self._pending = False
+        except OSError as error:
+            self._pending = False
+            log_background_error(error, "replying to terminal queries")
         finally:
             self._task = None
             if not self._searching:

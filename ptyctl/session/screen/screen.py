@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.session.io.os_errors import log_background_error
 from ptyctl.session.transcript.timeline import TimelineStep
 
 from .checkpoints import CHECKPOINT_S, Checkpoints, checkpoint_line
@@ -217,8 +218,8 @@ class Screen:
                 if self._source.end - replay.raw < QUIET_BYTES and not self._source.unpersisted_bytes:
                     return
                 await asyncio.sleep(0 if self._source.unpersisted_bytes else (loop.time() - started) * PAUSE_FACTOR)
-        except OSError:  # at the limit of open files: the next flush or call continues
-            return
+        except OSError as error:  # the next flush or call continues
+            log_background_error(error, "drawing the screen")
         finally:
             self._catch_up_task = None
 
