@@ -84,7 +84,7 @@ async def test_wait_from_cursor_takes_a_number_and_grep(bash: SessionHandle) -> 
 @pytest.mark.parametrize("integration", ["auto", "off"])
 async def test_lines_in_a_shell_have_exact_offsets(open_session: Open, integration: str) -> None:
     shell = await open_session(shell_integration=integration, env={"PS1": "here$ "})
-    for line, printed in (("echo one", "one\n"), ("seq 3", "1\n2\n3\n")):
+    for line, printed in (("echo one", "one\n"), ("seq 3", "1\n2\n3\n"), ("printf two", "two")):
         reply = await execute(shell, lines=[line], expect={"settle_ms": 200}, timeout_ms=PATIENCE_MS)
         again = await execute(shell, block_id=reply.block_id, from_cursor=reply.cursor)
         # the line editor ends the echo with a CR, which is a line feed in the spool

@@ -36,14 +36,16 @@ KEYS = {
 
 @pytest.fixture
 async def shell(open_session: Open, request: pytest.FixtureRequest, tmp_path: Path) -> SessionHandle:
-    """A shell after one command, in an empty folder."""
+    """A shell after one command, at its prompt, in an empty folder."""
     command, first = SHELLS[request.param]
     require_program(command[0], command[0])
     (tmp_path / ".zshrc").touch()
     folder = tmp_path / "folder"
     folder.mkdir()
     handle = await open_session(command=command, env={"HISTFILE": "/dev/null", "ZDOTDIR": str(tmp_path)}, cwd=str(folder))
-    await execute(handle, cmd=first, task_id="a", timeout_ms=PATIENCE_MS)
+    reply = await execute(handle, cmd=first, task_id="a", timeout_ms=PATIENCE_MS)
+    if reply.done_reason == "marker":  # the prompt may follow later
+        assert (await read(handle, cursor="0", until_regex=r"[^\n]$", timeout_ms=PATIENCE_MS)).matched
     return handle
 
 

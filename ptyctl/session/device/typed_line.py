@@ -49,6 +49,11 @@ class TypedLine:
         self._line_feeds = stream.line_feeds
         self._received = self.raw
         self._buried_prompt: int | None = None
+        self._end_mark: int | None = None
+
+    def end_mark_received(self, raw: int) -> None:
+        """A shell has sent the mark that ends the line's command, at this raw offset."""
+        self._end_mark = raw
 
     def receive(self) -> bool:
         """Look for the end of the echo; whether anything was received since the last call."""
@@ -113,6 +118,8 @@ class TypedLine:
 
     def output_end(self) -> int:
         """The raw offset where the prompt at the end begins, including the line above that belongs to it."""
+        if self._end_mark is not None:
+            return self._end_mark
         line, raw_line = self._terminal.last_line(), self._terminal.stream.last_raw_line()
         end = self._terminal.stream.raw_size - len(raw_line)
         prompt = self.possible_prompt(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ptyctl.api.exec import FailedLine
+from ptyctl.core.marks import PlacedMark
 from ptyctl.session.device.exchange import prompt_stay_s
 from ptyctl.session.device.output_end import classify_line
 from ptyctl.session.device.prompt_guard import PromptGuard
@@ -54,6 +55,10 @@ class PromptStrategy(CompletionStrategy):
         self._text.type(line)
         self._typed = TypedLine(self._terminal, run.profile, line, only_line=len(self._lines) == 1)
         await type_for_run(self._terminal, run, line + "\n", writer)
+
+    def mark_received(self, run: Run, placed: PlacedMark) -> None:
+        if placed.mark.kind == "end" and self._number:
+            self._typed.end_mark_received(placed.raw_begin)
 
     def check(self, run: Run) -> Typing | None:
         terminal, stream, typed = self._terminal, self._terminal.stream, self._typed
