@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import socket
@@ -13,10 +12,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
+from ptyctl.session.io.os_errors import OPEN_FILE_LIMITS
 
 _log = logging.getLogger(__name__)
 
-_DESCRIPTOR_LIMITS = (errno.EMFILE, errno.ENFILE)
 #: Number of descriptors in reserve.
 RESERVED = 8
 
@@ -42,7 +41,8 @@ class Listener(socket.socket):
         """Create the socket; `args` as for socket.socket. `encode_refusal` returns what a refused client receives."""
         super().__init__(*args)
         self._encode_refusal = encode_refusal
-        self._reserve: deque[IO[bytes] | socket.socket] = deque(_open_reserve() for _ in range(RESERVED))
+        self._reserve: deque[IO[bytes] | socket.socket] = deque()
+        self._fill_reserve()
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection.
@@ -51,12 +51,14 @@ class Listener(socket.socket):
             BlockingIOError: nobody connects, or the client was refused; an event loop calls again for the next one.
         """
         try:
-            return super().accept()
+            accepted = super().accept()
         except OSError as error:
-            if error.errno not in _DESCRIPTOR_LIMITS or not self._reserve:
+            if error.errno not in OPEN_FILE_LIMITS or not self._reserve:
                 raise
-        self._refuse()
-        raise BlockingIOError
+            self._refuse()
+            raise BlockingIOError from None
+        self._fill_reserve()
+        return accepted
 
     def close(self) -> None:
         super().close()
@@ -69,14 +71,19 @@ class Listener(socket.socket):
         try:
             client, _ = super().accept()
         except OSError:  # the client has left, or another thread has taken the descriptor
-            with suppress(OSError):
-                self._reserve.append(_open_reserve())
+            self._fill_reserve()
             return
         client.setblocking(False)
         with suppress(OSError):
             client.send(self._encode_refusal(too_many_files()))
             client.shutdown(socket.SHUT_WR)
         self._reserve.append(client)
+
+    def _fill_reserve(self) -> None:
+        """Open the descriptors that are missing, as far as the limit allows."""
+        with suppress(OSError):
+            while len(self._reserve) < RESERVED:
+                self._reserve.append(_open_reserve())
 
 
 def _open_reserve() -> IO[bytes]:
