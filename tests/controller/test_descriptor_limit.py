@@ -13,7 +13,8 @@ from fixtures.servers.programs import require_program
 
 #: Runs in its own process, whose limit it lowers.
 PROGRAM = """
-import asyncio, json, os, resource
+import asyncio, json
+from fixtures.descriptors import no_descriptors_left
 from ptyctl.api import ExecRequest, PtyctlError, SessionRequest
 from ptyctl.api.methods import METHODS
 from ptyctl.controller.local import LocalController
@@ -60,25 +61,16 @@ async def main():
         opened = await controller.session(SessionRequest.of(CALLS[0][1] | {"command": ["bash", "--norc"]}))
         run = ExecRequest.of({"session_id": opened.session_id, "cmd": "seq 3"})
         await controller.exec(run)
-        last = max(map(int, os.listdir("/proc/self/fd")))
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (last + 2, limits[1]))
-        taken = []
-        try:
-            while True:
-                taken.append(os.open("/dev/null", os.O_RDONLY))
-        except OSError:
+        with no_descriptors_left():
             outcomes = [await outcome(controller, name, fields, opened.session_id) for name, fields in CALLS]
-        for descriptor in taken:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         print(json.dumps([outcomes, (await controller.exec(run)).stdout]))
 
 asyncio.run(main())
 """
 #: Commands whose output is also read in the background, by timers and tasks that belong to no call.
 BACKGROUND = """
-import asyncio, gc, json, logging, os, resource, sys
+import asyncio, gc, json, logging, sys
+from fixtures.descriptors import no_descriptors_left
 from ptyctl.api import ExecRequest, PtyctlError, SessionRequest
 from ptyctl.controller.local import LocalController
 
@@ -104,16 +96,14 @@ async def main():
             request = SessionRequest.of({"action": "open", "protocol": "local", "command": shell.split()})
             opened.append((await controller.session(request)).session_id)
             await controller.exec(ExecRequest.of({"session_id": opened[-1], "cmd": "echo first"}))
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))), limits[1]))
-        for session_id in opened:
-            for command in COMMANDS:
-                try:
-                    fields = {"session_id": session_id, "cmd": command, "timeout_ms": 50000}
-                    outcomes.append((await controller.exec(ExecRequest.of(fields))).done_reason)
-                except PtyctlError as error:
-                    outcomes.append(str(error.code))
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        with no_descriptors_left():
+            for session_id in opened:
+                for command in COMMANDS:
+                    try:
+                        fields = {"session_id": session_id, "cmd": command, "timeout_ms": 50000}
+                        outcomes.append((await controller.exec(ExecRequest.of(fields))).done_reason)
+                    except PtyctlError as error:
+                        outcomes.append(str(error.code))
     gc.collect()
     print(json.dumps([outcomes, problems]))
 

@@ -17,22 +17,25 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 
 #: Serves the daemon's socket and HTTP in its own process, whose limit it lowers until a line arrives on stdin.
 SERVER = """
-import asyncio, os, resource, sys
-import httpx2
+import asyncio, sys
 from pathlib import Path
+from urllib.parse import urlsplit
+from fixtures.descriptors import no_descriptors_left
 from ptyctl.controller.local import LocalController
 from tests.controller.local_daemon import served
 from tests.mcp.http_server import http_server
 
 async def main():
     async with LocalController() as controller, served(controller, Path(sys.argv[1])), http_server(controller) as url:
-        async with httpx2.AsyncClient() as client:  # HTTP is served once a request was answered
-            await client.get(url)
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))), limits[1]))
-        print(url, flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        # HTTP is served once a request was answered; at the end of the data the server has closed the connection
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
+        writer.write(b"GET / HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nConnection: close\\r\\n\\r\\n")
+        assert await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        with no_descriptors_left():
+            print(url, flush=True)
+            await asyncio.to_thread(sys.stdin.readline)
         print("free", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
 
