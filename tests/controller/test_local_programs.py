@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,8 +66,16 @@ async def test_line_that_is_not_shown_again_is_no_prompt(open_session: Open) -> 
 
 
 @pytest.mark.parametrize("options", [(), ("-q",)])
-async def test_line_editor_without_a_prompt_ends_each_command(open_session: Open, options: tuple[str, ...]) -> None:
+async def test_line_editor_without_a_prompt_ends_each_command(
+    open_session: Open, options: tuple[str, ...], tmp_path: Path
+) -> None:
     bc = await open_session(command=(require_program("bc", "bc"), *options))
+    output = tmp_path / "state" / "sessions" / bc.session_id / "output.raw"
+
+    async def editing() -> bool:
+        return b"\x1b[?2004h" in output.read_bytes()
+
+    await until(editing)
     for cmd, stdout in (("1+1", "2\n"), ("2^10", "1024\n"), ("x=1", "")):
         reply = await execute(bc, cmd=cmd, timeout_ms=PATIENCE_MS)
         assert (reply.stdout, reply.done_reason, reply.notices) == (stdout, "prompt", None)
