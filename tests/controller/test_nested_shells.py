@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -67,7 +69,7 @@ async def test_question_of_another_users_program_is_no_prompt(bash: SessionHandl
     require_program("sudo", "sudo")
     require((await bash.exec("sudo -n true")).exit_code == 0, "sudo asks this user for a password")
     script = 'printf "Go on? [Y/n] "; read answer; echo "<$answer>"'
-    asked = await bash.exec(f"sudo -n sh -c '{script}'", timeout_ms=1_500)
+    asked = await bash.exec(f"sudo -n sh -c '{script}'", timeout_ms=PATIENCE_MS)
     assert (asked.done_reason, asked.waiting_for_input) == ("question", True)
     await write(bash, data="y\n")
     assert (await bash.wait(asked.block_id)).stdout == "Go on? [Y/n] y\n<y>\n"
@@ -127,10 +129,15 @@ async def test_run_ends_after_marks_were_removed(bash: SessionHandle, command: s
     assert (reply.stdout, reply.exit_code, reply.done_reason) == ("after\n", 3, way)
 
 
-async def test_printed_prompt_does_not_end_the_run(open_session: Open) -> None:
+async def test_printed_prompt_does_not_end_the_run(open_session: Open, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    os.mkfifo(release)
     handle = await open_session(command=["bash", "--norc", "--noprofile"], env={"PS1": "here$ "})
     assert (await handle.exec("PS1='here$ '")).exit_code == 0
-    reply = await handle.exec("printf 'here$ '; sleep 1.2; echo more; (exit 6)", timeout_ms=PATIENCE_MS)
+    run = await handle.exec(f"printf 'here$ '; cat {release}; echo more; (exit 6)", timeout_ms=PATIENCE_MS)
+    assert (run.done_reason, run.exit_code) == ("question", None)
+    await asyncio.to_thread(release.write_text, "")
+    reply = await handle.wait(run.block_id, timeout_ms=PATIENCE_MS)
     assert (reply.stdout, reply.exit_code, reply.done_reason) == ("here$ more\n", 6, "marks")
 
 
