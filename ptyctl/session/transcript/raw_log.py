@@ -46,6 +46,8 @@ class WritePosition:
             os.posix_fallocate(fd, 0, self._SIZE)  # without it, a store on a full disk raises SIGBUS
             self._map = mmap.mmap(fd, self._SIZE)
         except OSError:
+            if fd < 0 and path.exists():  # without its numbers, recovery would reuse offsets
+                raise
             self._map = None
         finally:
             if fd >= 0:
@@ -94,7 +96,11 @@ class RawLog:
         self._quota = quota_bytes
         self._fd = _open_locked(path)
         self.size = self.persisted_size = os.fstat(self._fd).st_size
-        self._position = WritePosition(path.with_name("output.end"))
+        try:
+            self._position = WritePosition(path.with_name("output.end"))
+        except OSError:
+            os.close(self._fd)
+            raise
         self.stored_position, *self.stored_sizes = self._position.stored
         self._map: mmap.mmap | None = None
         self._base = 0  # offset of the current extent in the file

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
@@ -192,7 +192,7 @@ async def test_torn_last_lines_are_cut(tmp_path: Path) -> None:
     assert (tmp_path / "s/blocks.jsonl").read_bytes() == b""
 
 
-@pytest.mark.parametrize("step", ["read_blocks", "_replay", "_recover_blocks"])
+@pytest.mark.parametrize("step", ["open", "read_blocks", "_replay", "_recover_blocks"])
 async def test_failed_recovery_keeps_offsets_and_zeros_for_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -206,7 +206,11 @@ async def test_failed_recovery_keeps_offsets_and_zeros_for_the_next_one(
     whole.close()
     full.close()
     with monkeypatch.context() as patches:
-        patches.setattr(f"ptyctl.session.transcript.recovery.{step}", fail)
+        if step == "open":
+            real = os.open
+            patches.setattr(os, "open", lambda path, *rest: fail() if str(path).endswith("output.end") else real(path, *rest))
+        else:
+            patches.setattr(f"ptyctl.session.transcript.recovery.{step}", fail)
         for folder in left:
             with pytest.raises(OSError, match="Input/output error"):
                 await recover_folder(folder)
@@ -218,5 +222,5 @@ async def test_failed_recovery_keeps_offsets_and_zeros_for_the_next_one(
     assert [(folder / "output.end").exists() for folder in left] == [False, True]
 
 
-def fail(*_: object, **__: object) -> None:
+def fail(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
