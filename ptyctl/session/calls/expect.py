@@ -78,13 +78,13 @@ class ExpectWait:
         stream, loop = self._stream, asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         if self._search is not None:
-            self._matched(await self._search_before_window(self._search))
+            self._matched(await self._search_before_window(self._search, deadline))
         unsubscribe = None if self._on_match is None else stream.subscribe_output(lambda raw, data: self._check())
         try:
             while self._match is None:
                 over = stream.ended is not None or self._impossible() or loop.time() >= deadline
                 if self._is_long_search():
-                    self._matched(await self._search_long())
+                    self._matched(await self._search_long(deadline))
                 self._check()
                 if over or self._match is not None:
                     break
@@ -102,11 +102,11 @@ class ExpectWait:
         """Return whether the next search would stall the event loop. The answer to its match may follow later output."""
         return self._search is not None and self._search.steps(self._stream.window) > LOOP_STEPS
 
-    async def _search_long(self) -> MatchRange | None:
+    async def _search_long(self, deadline: float) -> MatchRange | None:
         assert self._search is not None
         self._searching = True
         try:
-            return await find_next(self._stream.search_turn, self._search, self._stream.searchable_window())
+            return await find_next(self._stream.search_turn, self._search, self._stream.searchable_window(), deadline)
         finally:
             self._searching = False
 
@@ -127,7 +127,7 @@ class ExpectWait:
             if self._on_match is not None:
                 self._on_match(match)
 
-    async def _search_before_window(self, search: Search) -> MatchRange | None:
+    async def _search_before_window(self, search: Search, deadline: float) -> MatchRange | None:
         """Return the first match in text that the window no longer holds."""
         stream = self._stream
         while search.scanned < stream.window.start:
@@ -135,7 +135,7 @@ class ExpectWait:
             end = min(search.scanned + _PIECE_BYTES, stream.spool_end)
             piece = SpoolWindow(end - begin, begin)
             piece.append(stream.read(begin, end))
-            match = await find_next(stream.search_turn, search, piece)
+            match = await find_next(stream.search_turn, search, piece, deadline)
             if match is not None:
                 return match
             await asyncio.sleep(0)

@@ -77,7 +77,8 @@ async def wait_for_screen(
             still_since = loop.time()
         if until.pattern is not None and answered and screen != seen:
             text = "\n".join(screen.rows).encode()
-            found = await search_with(session.stream.search_turn, until.pattern, len(text), methodcaller("search", text))
+            turn, search = session.stream.search_turn, methodcaller("search", text)
+            found = await search_with(turn, until.pattern, len(text), search, until.deadline)
             if found is not None:
                 return "matched", state, found.index if isinstance(found, AnyMatch) else 0
         if ended:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -56,7 +57,7 @@ async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState) -> Non
     search = Search(pattern, run.spool_begin)
     while True:
         try:
-            found = await find_next(stream.search_turn, search, stream.window)
+            found = await find_next(stream.search_turn, search, stream.window, math.inf)
         except PtyctlError:
             return  # the search takes too long: as below
         if found is None or found.start == found.end:

@@ -6,11 +6,16 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.search import LOOP_STEPS, compile_pattern
+from ptyctl.session.io import pattern_search
 from ptyctl.session.io.pattern_search import search_with
 
 
-async def test_long_searches_of_one_session_leave_threads_to_others() -> None:
+async def test_long_searches_of_one_session_leave_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_search, "TURN_S", 60.0)
     pattern, release, running = compile_pattern("a", "pattern"), threading.Event(), []
 
     def blocked(timed: Any) -> None:
@@ -30,3 +35,37 @@ async def test_short_search_runs_at_once() -> None:
     pattern, busy = compile_pattern("a", "pattern"), asyncio.Lock()
     await busy.acquire()
     assert await search_with(busy, pattern, 2, lambda plain: plain is pattern)
+
+
+async def test_long_search_waits_a_limited_time_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_search, "TURN_S", 0.0)
+    pattern, busy = compile_pattern("a", "pattern"), asyncio.Lock()
+    await busy.acquire()
+    with pytest.raises(PtyctlError, match="other searches") as caught:
+        await search_with(busy, pattern, LOOP_STEPS + 1, lambda timed: None)
+    assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+    waiting = asyncio.create_task(
+        search_with(busy, pattern, LOOP_STEPS + 1, lambda timed: True, asyncio.get_running_loop().time() + 60)
+    )
+    for _ in range(5):
+        await asyncio.sleep(0)
+    busy.release()
+    assert await waiting
+
+
+async def test_cancelled_search_keeps_its_turn_until_its_thread_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_search, "TURN_S", 60.0)
+    pattern, turn, begun, release = compile_pattern("a", "pattern"), asyncio.Lock(), threading.Event(), threading.Event()
+
+    def blocked(timed: Any) -> None:
+        begun.set()
+        assert release.wait(60)
+
+    searching = asyncio.create_task(search_with(turn, pattern, LOOP_STEPS + 1, blocked))
+    assert await asyncio.to_thread(begun.wait, 60)
+    searching.cancel()
+    await asyncio.wait({searching})
+    assert searching.cancelled()
+    assert turn.locked()
+    release.set()
+    assert await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: True)
