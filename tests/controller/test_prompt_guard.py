@@ -121,7 +121,7 @@ async def test_terminal_query_before_the_first_prompt_is_answered(open_session: 
 @pytest.mark.parametrize(
     "fields", [{"cmd": "echo hi"}, {"cmd": "echo hi", "rc_mode": {"enabled": False}}, {"lines": ["echo hi"]}]
 )
-@pytest.mark.parametrize("program", ["tmux -S {folder}/socket -f /dev/null", "vim -u NONE", "less /etc/services"])
+@pytest.mark.parametrize("program", ["tmux -S {folder}/socket -f /dev/null", "vim -n -u NONE", "less /etc/services"])
 async def test_full_screen_program_typed_by_write_gets_no_command(
     open_session: Open, program: str, fields: dict[str, Any], tmp_path: Path
 ) -> None:
