@@ -59,7 +59,7 @@ class FarEnd:
     """A device.
 
     Attributes:
-        text: what it has sent to the session since that was opened, as text.
+        text: the text that it has sent since the session was opened.
         connections: the open connections, at most one.
     """
 

@@ -12,7 +12,7 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, refused, until, write
 
-#: Greets and prompts in one write. Its argument are the prompts, which it shows in turn, the last one for ever.
+#: Greets and prompts in one write. Shows the prompts of its argument in turn, and then repeats the last one.
 PROGRAM = """
 import sys
 prompts = sys.argv[1:]

@@ -127,7 +127,7 @@ class Runs:
 
     @property
     def shell(self) -> ProbedShell | None:
-        """What is known of the shell in the foreground; None before its first command."""
+        """The shell in the foreground, as the last probe found it; None before its first command."""
         return self._selector.shell
 
     def find(self, block_id: str) -> Run:

@@ -244,7 +244,7 @@ class StrategySelector:
             self.shell = self._defined_marker = None
 
     async def _find_shell(self, run: Run, writer: Writer, *, forced: bool) -> ProbedShell | None:
-        """Return the shell in the foreground; None if no prompt was shown, so that the next run looks again."""
+        """Return the shell in the foreground; None if no prompt was shown: the next run repeats the search."""
         terminal, guard = self._terminal, PromptGuard(self._terminal, run.profile)
         dialect, nested = shell_dialect(self._program or ""), False
         program = terminal.foreground_program()
