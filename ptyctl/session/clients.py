@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -9,11 +10,19 @@ from weakref import WeakSet
 
 from ptyctl.core.limits import Limit, UseCounter
 
+#: Number of searches in threads of one client at a time: four clients are needed to hold all threads.
+CLIENT_SEARCHES = 2
+
 
 class Client:
-    """One client, with counters of what it uses."""
+    """One client, with counters of what it uses.
+
+    Attributes:
+        search_turns: held by its searches in threads.
+    """
 
     def __init__(self) -> None:
+        self.search_turns = asyncio.Semaphore(CLIENT_SEARCHES)
         self._counters: dict[Limit, UseCounter] = {}
         _clients.add(self)
 

@@ -10,21 +10,22 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.search import LOOP_STEPS, MatchRange, Search, TimedPattern, program_size
 from ptyctl.core.spool import SpoolWindow
+from ptyctl.session.clients import current_client
 
 #: Limit of the processor time of one search (seconds); the call fails with LIMIT_EXCEEDED after that.
 SEARCH_S = 5.0
-#: Time that a search waits at least for the other long searches of its session (seconds).
+#: Time that a search waits at least for the other long searches of its session and its client (seconds).
 TURN_S = 5.0
 #: Steps that a search for all matching lines takes for each byte in addition: every line may match.
 LINE_STEPS = 50
 #: Number of searches at a time, of all sessions. They have a lower priority than the event loop.
-_THREADS = 4
+_THREADS = 8
 _NICE = 10
 _threads = ThreadPoolExecutor(_THREADS, "search", initializer=lambda: os.setpriority(os.PRIO_PROCESS, 0, _NICE))
 
@@ -36,28 +37,45 @@ async def search_with(
 ) -> Result:
     """Return `search(pattern)`, which searches `size` bytes. It must not use objects that the event loop changes.
 
-    `turn` is the session's: it has one long search at a time, so that its patterns do not delay the searches of others. The
-    wait for it ends at the deadline (on the loop's clock), but not before TURN_S.
+    `turn` is the session's: it has one long search at a time, and a client has CLIENT_SEARCHES, so that their patterns do not
+    delay the searches of others. The wait for both and for a thread ends at the deadline (on the loop's clock), but not before
+    TURN_S.
 
     Raises:
         PtyctlError: LIMIT_EXCEEDED.
     """
     if size * program_size(pattern) <= LOOP_STEPS:
         return search(pattern)
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout_at(max(deadline, loop.time() + TURN_S)):
-            await turn.acquire()
-    except TimeoutError:
-        raise _too_many_searches() from None
+    loop, client = asyncio.get_running_loop(), current_client()
+    latest = max(deadline, loop.time() + TURN_S)
+    with ExitStack() as turns:
+        try:
+            async with asyncio.timeout_at(latest):
+                for each in (turn,) if client is None else (client.search_turns, turn):
+                    await each.acquire()
+                    turns.callback(each.release)
+        except TimeoutError:
+            raise _too_many_searches() from None
+        try:
+            work = _threads.submit(lambda: search(TimedPattern(pattern, time.thread_time, SEARCH_S)))
+        except RuntimeError as error:  # the system starts no more threads
+            raise _no_thread() from error
+        taken = turns.pop_all()
 
-    def end_turn(_: object) -> None:
+    def end_turns(_: object) -> None:
         with suppress(RuntimeError):  # the loop was closed during the search
-            loop.call_soon_threadsafe(turn.release)
+            loop.call_soon_threadsafe(taken.close)
 
-    work = _threads.submit(lambda: search(TimedPattern(pattern, time.thread_time, SEARCH_S)))
-    work.add_done_callback(end_turn)  # a search that has begun is completed after a cancellation
-    return await asyncio.wrap_future(work)
+    work.add_done_callback(end_turns)  # a search that has begun is completed after a cancellation
+    result = asyncio.wrap_future(work)
+    try:
+        await asyncio.wait({result}, timeout=latest - loop.time())
+    except asyncio.CancelledError:
+        result.cancel()
+        raise
+    if work.cancel():  # no thread has begun it
+        raise _too_many_searches()
+    return await result
 
 
 async def find_next(turn: asyncio.Lock, search: Search, window: SpoolWindow, deadline: float = 0.0) -> MatchRange | None:
@@ -71,6 +89,14 @@ async def find_next(turn: asyncio.Lock, search: Search, window: SpoolWindow, dea
 def _too_many_searches() -> PtyctlError:
     return PtyctlError(
         ErrorCode.LIMIT_EXCEEDED,
-        "other searches in this session take too long",
+        "other searches in this session or of this client take too long",
         hint="try again, or use simpler patterns: smaller numbers of repetitions, anchors, literal text",
+    )
+
+
+def _no_thread() -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.LIMIT_EXCEEDED,
+        "the server cannot start a thread for the search: the system's limit of processes and threads is reached",
+        hint="try again later, end processes of the server's user, or raise ulimit -u for the server",
     )

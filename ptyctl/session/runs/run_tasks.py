@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import ExecRequest
+from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.search import Search, compile_pattern
 from ptyctl.session.io.gate import SYSTEM, Writer
@@ -44,22 +44,27 @@ def start_run_tasks(
 
     `on_interrupt` is called after the run was interrupted.
     """
-    tasks = [asyncio.create_task(_respond(run, rule, terminal)) for rule in rules]
-    if run.request is not None and run.request.cancel_after_ms is not None:
+    if run.request is None:
+        return []
+    deadline = run.started + min(run.request.timeout_ms, MAX_WAIT_MS) / 1000
+    tasks = [asyncio.create_task(_respond(run, rule, terminal, deadline)) for rule in rules]
+    if run.request.cancel_after_ms is not None:
         tasks.append(asyncio.create_task(_cancel_later(run, run.request.cancel_after_ms / 1000, terminal, on_interrupt)))
     return tasks
 
 
-async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState) -> None:
+async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState, deadline: float) -> None:
+    """Type the response at each match. A search waits for others until the deadline of the call that began the run."""
     stream, (pattern, text, writer) = terminal.stream, rule
     while run.spool_begin is None:
         await stream.wait()
     search = Search(pattern, run.spool_begin)
     while True:
         try:
-            found = await find_next(stream.search_turn, search, stream.window, math.inf)
-        except PtyctlError:
-            return  # the search takes too long: as below
+            found = await find_next(stream.search_turn, search, stream.window, deadline)
+        except PtyctlError as error:
+            terminal.post_notice(f"responses to block {run.block_id} have ended: {error.message}")
+            return
         if found is None or found.start == found.end:
             await stream.wait(coalesce=True)
             continue

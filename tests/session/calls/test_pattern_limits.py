@@ -14,7 +14,7 @@ from ptyctl.api.blocks import BlocksSearch
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.session import Session
-from tests.session.scripted_session import connect_session, read_from, run_command
+from tests.session.scripted_session import connect_session, read_from, run_command, wait_until
 
 #: Text and a pattern for which RE2's cache of states is of no use: each byte is a new state.
 HOSTILE_TEXT = b"abb\nab\nbaaba\nb" * 20_000
@@ -65,7 +65,8 @@ async def command(tmp_path: Path) -> Session:
     """A session on a device that printed the hostile text for a command."""
 
     def answer(data: bytes) -> bytes:
-        return data.replace(b"\r", b"\r\n") + (HOSTILE_TEXT + b"\r\n" if b"show" in data else b"") + b"sw1#"
+        output = HOSTILE_TEXT + b"\r\n" if b"show" in data else b""
+        return data.replace(b"\r", b"\r\n") + output + (b"" if b"endless" in data else b"sw1#")
 
     channel = MemoryChannel(answer)
     session = await connect_session(tmp_path / "device", channel, platform="cisco_ios")
@@ -87,3 +88,19 @@ async def test_search_of_blocks_ends_with_limit_exceeded(command: Session, searc
     with pytest.raises(PtyctlError) as caught:
         await search(command)
     assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+
+
+async def test_responses_end_with_a_notice_if_other_searches_take_too_long(
+    command: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptyctl.session.io.pattern_search.TURN_S", 0)
+    notices: list[str] = []
+
+    def noticed() -> bool:
+        notices.extend(command.take_notices("t") or ())
+        return bool(notices)
+
+    async with command.stream.search_turn:
+        await run_command(command, "show endless", responses=[{"match": HOSTILE_PATTERN, "send": "y"}], timeout_ms=0)
+        await wait_until(noticed)
+    assert "have ended: other searches" in notices[0]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.search import LOOP_STEPS, compile_pattern
+from ptyctl.session.clients import CLIENT_SEARCHES, Client, serving
 from ptyctl.session.io import pattern_search
 from ptyctl.session.io.pattern_search import search_with
+from tests.session.scripted_session import wait_until
 
 
 async def test_long_searches_of_one_session_leave_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,4 +71,60 @@ async def test_cancelled_search_keeps_its_turn_until_its_thread_is_done(monkeypa
     assert searching.cancelled()
     assert turn.locked()
     release.set()
+    assert await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: True)
+
+
+async def test_long_searches_of_one_client_leave_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_search, "TURN_S", 60.0)
+    pattern, release, running = compile_pattern("a", "pattern"), threading.Event(), []
+
+    def blocked(timed: Any) -> None:
+        running.append(timed)
+        assert release.wait(60)
+
+    with serving(Client()):
+        searches = [search_with(asyncio.Lock(), pattern, LOOP_STEPS + 1, blocked) for _ in range(12)]
+        waiting = [asyncio.create_task(search) for search in searches]
+    with serving(Client()):
+        assert await search_with(asyncio.Lock(), pattern, LOOP_STEPS + 1, lambda timed: timed.search(b"ba").start()) == 1
+    assert len(running) <= CLIENT_SEARCHES
+    release.set()
+    await asyncio.gather(*waiting)
+    assert len(running) == 12
+
+
+async def test_wait_for_a_thread_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    pattern, turn, release, begun = compile_pattern("a", "pattern"), asyncio.Lock(), threading.Event(), []
+
+    def blocked(timed: Any) -> None:
+        begun.append(timed)
+        assert release.wait(60)
+
+    monkeypatch.setattr(pattern_search, "_threads", ThreadPoolExecutor(1))
+    monkeypatch.setattr(pattern_search, "TURN_S", 60.0)
+    first = asyncio.create_task(search_with(asyncio.Lock(), pattern, LOOP_STEPS + 1, blocked))
+    await wait_until(lambda: bool(begun))
+    monkeypatch.setattr(pattern_search, "TURN_S", 0.1)
+    with pytest.raises(PtyctlError, match="other searches") as caught:
+        await search_with(turn, pattern, LOOP_STEPS + 1, blocked)
+    assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+    release.set()
+    await first
+    await wait_until(lambda: not turn.locked())
+    assert len(begun) == 1
+
+
+async def test_search_without_a_thread_fails_and_ends_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pattern, turn = compile_pattern("a", "pattern"), asyncio.Lock()
+    monkeypatch.setattr(pattern_search, "_threads", ThreadPoolExecutor(1))
+    with monkeypatch.context() as system, serving(Client()):
+        system.setattr(threading.Thread, "start", start)
+        for _ in range(CLIENT_SEARCHES + 1):
+            with pytest.raises(PtyctlError, match="cannot start a thread") as caught:
+                await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: True)
+            assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+            assert not turn.locked()
     assert await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: True)
