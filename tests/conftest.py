@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import signal
 import socket
@@ -28,6 +29,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 _REMOVED = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "ENV", "BASH_ENV", "ZDOTDIR", "PROMPT_COMMAND", "PS1", "HISTFILE", "TMUX")
 _REMOVED_PREFIXES = ("PTYCTL_", "XDG_")
 _KEPT = frozenset({"PTYCTL_REQUIRE_SERVERS"})
+#: Numbers of the directories of tests that do not use `tmp_path`.
+_numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection() -> None:
+    """Collect without garbage collections: the imported modules and the tests are not garbage."""
+    gc.disable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the long tests first: the other processes run the rest meanwhile."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
@@ -52,6 +60,7 @@ def pytest_collection_finish() -> None:
     """Exclude the modules and the collected tests from garbage collections, which would visit them all again in every test."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -82,10 +91,19 @@ def _hermetic_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _hermetic_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set a separate state and runtime directory for each test; they do not exist yet. No configuration file is set."""
-    monkeypatch.setenv("PTYCTL_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(tmp_path / "run"))
+def _hermetic_state(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set a separate state and runtime directory for each test; they do not exist yet. No configuration file is set.
+
+    They are in `tmp_path` if the test uses it. Most tests do not, and creating a directory costs more than many of them.
+    """
+    if "tmp_path" in request.fixturenames:
+        folder: Path = request.getfixturevalue("tmp_path")
+    else:
+        folder = tmp_path_factory.getbasetemp() / f"unused-{next(_numbers)}"
+    monkeypatch.setenv("PTYCTL_STATE_DIR", str(folder / "state"))
+    monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(folder / "run"))
 
 
 @pytest.fixture

@@ -148,9 +148,10 @@ def test_documented_example_matches_schema_and_model(tool: Tool, arguments: dict
 
 
 @pytest.mark.parametrize("tool", CORE, ids=named)
-@pytest.mark.parametrize("code", ErrorCode)
-def test_error_of_each_code_matches_output_schema(tool: Tool, code: ErrorCode) -> None:
-    Draft202012Validator(output_schema(tool.reply)).validate(PtyctlError(code, "why", {"a": 1}).payload())
+def test_error_of_each_code_matches_output_schema(tool: Tool) -> None:
+    validator = Draft202012Validator(output_schema(tool.reply))
+    for code in ErrorCode:
+        validator.validate(PtyctlError(code, "why", {"a": 1}).payload())
 
 
 @pytest.mark.parametrize(
