@@ -58,6 +58,7 @@ def run(
     open_controller: OpenController | None = None,
     *,
     standalone: bool = False,
+    full_text: bool | None = None,
 ) -> int:
     """Serve until stdin ends (stdio, both), or until SIGTERM or SIGINT. Errors are printed on stderr in one line.
 
@@ -67,6 +68,7 @@ def run(
         token_file: holds the bearer token. The default is PTYCTL_TOKEN, or a new token that is printed.
         open_controller: opens the controller to serve; by default the daemon's.
         standalone: serve sessions of this process by default.
+        full_text: as in `build_server`.
 
     Returns:
         The exit code: 0 after a clean end, 2 for invalid options, 130 after a second SIGINT.
@@ -78,7 +80,8 @@ def run(
         tools, http = _check_options(transport, listen, toolsets, token_file)
         with http.listener if http else nullcontext():
             default = _open_local_controller if standalone else _open_daemon_controller
-            asyncio.run(_serve(tools, transport is not McpTransport.HTTP, http, open_controller or default))
+            stdio = transport is not McpTransport.HTTP
+            asyncio.run(_serve(tools, stdio, http, open_controller or default, full_text=full_text))
     except AccessError as error:
         return _refuse(str(error))
     except PtyctlError as error:
@@ -88,7 +91,7 @@ def run(
     return 0
 
 
-def run_with_daemon(listen: str, toolsets: str, token_file: Path | None) -> int:
+def run_with_daemon(listen: str, toolsets: str, token_file: Path | None, *, full_text: bool | None = None) -> int:
     """Run the daemon in this process and also serve its sessions over HTTP. Returns the exit code as `run` does."""
     from ptyctl.daemon.main import run as run_daemon
     from ptyctl.mcp.access import AccessError
@@ -103,7 +106,7 @@ def run_with_daemon(listen: str, toolsets: str, token_file: Path | None) -> int:
 
     async def serve_clients(controller: Controller) -> None:
         _announce(http)
-        await serve_http(build_server(controller, tools), http.listener, http.token)
+        await serve_http(build_server(controller, tools, full_text=full_text), http.listener, http.token)
 
     with http.listener:
         return run_daemon(serve_clients)
@@ -155,7 +158,14 @@ async def _open_daemon_controller() -> AsyncIterator[Controller]:
         yield controller
 
 
-async def _serve(tools: Sequence[Tool], stdio: bool, http: _HttpPlan | None, open_controller: OpenController) -> None:
+async def _serve(
+    tools: Sequence[Tool],
+    stdio: bool,
+    http: _HttpPlan | None,
+    open_controller: OpenController,
+    *,
+    full_text: bool | None,
+) -> None:
     """Serve until a signal arrives, stdin ends or a transport fails, then close the controller."""
     from ptyctl.mcp.server import build_server
     from ptyctl.stderr_log import log_to_stderr
@@ -163,7 +173,7 @@ async def _serve(tools: Sequence[Tool], stdio: bool, http: _HttpPlan | None, ope
     log_to_stderr()
     with _stop_signals() as stopped:
         async with open_controller() as controller:
-            server = build_server(controller, tools)
+            server = build_server(controller, tools, full_text=full_text)
             services: list[Coroutine[Any, Any, object]] = [stopped.wait()]
             if http is not None:
                 from ptyctl.mcp.http import serve_http

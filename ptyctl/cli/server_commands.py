@@ -25,6 +25,11 @@ _TokenFile = Annotated[
     Path | None, typer.Option(help="File with the bearer token, mode 0600. Default: PTYCTL_TOKEN, or a new token.")
 ]
 
+_FullText = Annotated[
+    bool | None,
+    typer.Option("--full-text/--short-text", help="Whether large results are sent as text too. Default: as the client needs."),
+]
+
 
 @app.callback(invoke_without_command=True)
 def run(context: typer.Context) -> None:
@@ -89,6 +94,7 @@ def mcp(
     standalone: Annotated[
         bool, typer.Option("--standalone", help="Keep the sessions in this process, without the daemon; they end with it.")
     ] = False,
+    full_text: _FullText = None,
 ) -> None:
     """Serve the tools to MCP clients over stdin and stdout, or over HTTP at /mcp.
 
@@ -97,13 +103,18 @@ def mcp(
     if transport is McpTransport.STDIO and not standalone:
         from ptyctl.daemon.shim import run as run_shim
 
-        raise typer.Exit(run_shim(toolsets))
-    raise typer.Exit(mcp_server.run(transport, listen, toolsets, token_file, standalone=standalone))
+        raise typer.Exit(run_shim(toolsets, full_text=full_text))
+    raise typer.Exit(mcp_server.run(transport, listen, toolsets, token_file, standalone=standalone, full_text=full_text))
 
 
-def serve(listen: _Listen = DEFAULT_LISTEN, toolsets: _Toolsets = "core", token_file: _TokenFile = None) -> None:
+def serve(
+    listen: _Listen = DEFAULT_LISTEN,
+    toolsets: _Toolsets = "core",
+    token_file: _TokenFile = None,
+    full_text: _FullText = None,
+) -> None:
     """Run the daemon in the foreground, and serve its sessions to MCP clients over HTTP at /mcp."""
-    raise typer.Exit(mcp_server.run_with_daemon(listen, toolsets, token_file))
+    raise typer.Exit(mcp_server.run_with_daemon(listen, toolsets, token_file, full_text=full_text))
 
 
 def _running(up: control.DaemonStatus) -> str:

@@ -174,7 +174,8 @@ class DaemonServer:
             if serve_tools is None:
                 await RpcConnection(self._controller, reader, writer).run()
             else:
-                await serve_tools(self._controller, choose(hello.get("toolsets", "core")), reader, writer)
+                tools = choose(hello.get("toolsets", "core"))
+                await serve_tools(self._controller, tools, reader, writer, full_text=hello.get("full_text"))
 
 
 def _import_mcp() -> Callable[..., Awaitable[None]]:

@@ -16,9 +16,16 @@ from .server import build_server
 from .tool import Tool
 
 
-async def serve_tools(controller: Controller, tools: Sequence[Tool], source: asyncio.StreamReader, sink: Sink) -> None:
+async def serve_tools(
+    controller: Controller,
+    tools: Sequence[Tool],
+    source: asyncio.StreamReader,
+    sink: Sink,
+    *,
+    full_text: bool | None = None,
+) -> None:
     """Serve the tools of one controller until the client closes its side."""
-    await serve_streams(build_server(controller, tools), source, sink)
+    await serve_streams(build_server(controller, tools, full_text=full_text), source, sink)
 
 
 async def serve_streams(server: Server[Any], source: asyncio.StreamReader, sink: Sink) -> None:

@@ -35,31 +35,32 @@ async def call_tool(
 ) -> CallToolResult:
     """Perform one call. Never raises: every error becomes a result, an unexpected exception one with code INTERNAL.
 
-    Without `full_text`, a large result is sent only as structured content, and its text refers to that.
+    Without `full_text`, a large reply is sent only as structured content, and its text refers to that. An error is always sent
+    as text too: some clients show the model the structured content of a reply, but the text of an error.
     """
     try:
         request = tool.request.of(arguments)
         reply = await tool.call(controller, request, progress)
         return _result(tool, reply.payload(), full_text=full_text)
     except PtyctlError as error:
-        return _error_result(tool, error, full_text=full_text)
+        return _error_result(tool, error)
     except Exception as error:  # noqa: BLE001 - the SDK would send the exception's text to the client
-        return _error_result(tool, _internal_error(tool.name, error), full_text=full_text)
+        return _error_result(tool, _internal_error(tool.name, error))
 
 
-def _error_result(tool: Tool, error: PtyctlError, *, full_text: bool) -> CallToolResult:
+def _error_result(tool: Tool, error: PtyctlError) -> CallToolResult:
     if tool.encode_error is None:
-        return _result(tool, error.payload(), full_text=full_text, is_error=True)
-    return _result(tool, tool.encode_error(error).payload(), full_text=full_text)
+        return _result(tool, error.payload(), is_error=True)
+    return _result(tool, tool.encode_error(error).payload())
 
 
-def _result(tool: Tool, payload: dict[str, Any], *, full_text: bool, is_error: bool = False) -> CallToolResult:
-    """Return the payload as structured content and as text: many clients of the 2025 revisions show the model only the text."""
+def _result(tool: Tool, payload: dict[str, Any], *, full_text: bool = True, is_error: bool = False) -> CallToolResult:
+    """Return the payload as structured content and as text."""
     if isinstance(hint := payload.get("hint"), str):
         payload = {**payload, "hint": format_hint(hint, pty=tool.encode_error is not None)}
     encoded = to_json(payload).decode()
     if not full_text and len(encoded) > MAX_REPEATED_TEXT:
-        encoded = f"The result is in structuredContent: {', '.join(payload)}"
+        encoded = f"The result is in structuredContent: {', '.join(payload)}. For clients without it: ptyctl mcp --full-text"
     text = TextContent(type="text", text=encoded)
     return CallToolResult(content=[text], structured_content=payload, is_error=is_error)
 

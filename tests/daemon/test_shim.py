@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from fixtures.daemons import daemon_pid, end_daemon
@@ -125,6 +125,19 @@ async def test_toolsets_option_applies_to_its_connection(runtime_dir: RuntimeDir
         assert {tool.name for tool in (await two.list_tools()).tools} == {
             "ptyctl_session", "ptyctl_session_io", "ptyctl_session_exec", "ptyctl_session_config",
         }  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["--full-text", "--short-text"])
+async def test_text_option_applies_to_its_connection(runtime_dir: RuntimeDir, option: str) -> None:
+    async with client("legacy", option) as connected:
+        opened = await call(connected, "ptyctl_session", action="open", protocol="local", command=BASH)
+        executed = {"session_id": opened["session_id"], "cmd": "printf %1000s x"}
+        result = await connected.call_tool("ptyctl_session_exec", executed)
+        assert result.structured_content is not None
+        assert result.structured_content["stdout"] == " " * 999 + "x"
+        (text,) = result.content
+        assert isinstance(text, TextContent)
+        assert (" " * 999 in text.text) == (option == "--full-text")
 
 
 async def test_invalid_toolset_exits_with_one_line(runtime_dir: RuntimeDir) -> None:

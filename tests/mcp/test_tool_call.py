@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult, Implementation, TextContent
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.mcp.server import build_server
-from ptyctl.mcp.tool_call import call_tool
+from ptyctl.mcp.tool_call import MAX_REPEATED_TEXT, call_tool
 from ptyctl.mcp.toolsets import TOOLSETS
 from ptyctl.stderr_log import KeyValueFormatter
 from tests.mcp.stub_controller import StubController
@@ -55,12 +55,36 @@ async def test_large_reply_is_sent_once_to_clients_that_read_structured_content(
     assert json.loads(texts(short)[0]) == short.structured_content
 
 
-@pytest.mark.parametrize(("mode", "repeated"), [("legacy", True), (LATEST_MODERN_VERSION, False)])
-async def test_text_depends_on_the_clients_revision(mode: str, repeated: bool) -> None:
-    async with Client(build_server(StubController(), TOOLSETS["core"]), mode=mode) as client:
+@pytest.mark.parametrize(
+    ("mode", "name", "full_text", "repeated"),
+    [
+        ("legacy", "any", None, True),
+        ("legacy", "claude-code", None, False),
+        ("legacy", "codex-mcp-client", None, False),
+        ("legacy", "claude-code", True, True),
+        ("legacy", "any", False, False),
+        (LATEST_MODERN_VERSION, "any", None, False),
+        (LATEST_MODERN_VERSION, "any", True, True),
+    ],
+)
+async def test_large_reply_is_repeated_as_text_for_clients_that_need_it(
+    mode: str, name: str, full_text: bool | None, repeated: bool
+) -> None:
+    server = build_server(StubController(), TOOLSETS["core"], full_text=full_text)
+    async with Client(server, mode=mode, client_info=Implementation(name=name, version="1")) as client:
         result = await client.call_tool("ptyctl_session_exec", {"session_id": "s", "cmd": "big 20000"})
         assert result.structured_content["stdout"] == "x" * 20000
-        assert ("x" * 20000 in texts(result)[0]) == repeated
+        (text,) = texts(result)
+        assert ("x" * 20000 in text, "ptyctl mcp --full-text" in text) == (repeated, not repeated)
+
+
+async def test_long_error_is_always_sent_as_text() -> None:
+    arguments = {"session_id": "s", **{f"unknown_{number}": 1 for number in range(100)}}
+    result = await call_tool(TOOL["ptyctl_session_exec"], StubController(), arguments, None, full_text=False)
+    (text,) = texts(result)
+    assert result.is_error
+    assert len(text) > MAX_REPEATED_TEXT
+    assert json.loads(text) == result.structured_content
 
 
 async def test_exec_without_exit_code_returns_null() -> None:
