@@ -17,7 +17,7 @@ from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from .measurement import OURS, Plan, Result
-from .table import Row, Threshold
+from .table import Aim, Row
 
 IDLE, BUSY = 1000, 100
 IDLE_LIMIT_KB = 100
@@ -84,7 +84,7 @@ async def _reads(_plan: Plan) -> Result:
 
 
 ROWS = (
-    Row("daemon-idle", f"each of {IDLE:,} idle sessions in one daemon", "KB", None, (Threshold("≤", IDLE_LIMIT_KB),), _idle),
+    Row("daemon-idle", f"each of {IDLE:,} idle sessions in one daemon", "KB", None, (Aim("≤", IDLE_LIMIT_KB),), _idle),
     Row("daemon-busy", f"each of {BUSY} busy sessions in one daemon", "KB", None, (), _busy),
     Row("daemon-read", f"a read among {BUSY} busy sessions, p99", "ms", None, (), _reads),
 )

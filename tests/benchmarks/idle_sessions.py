@@ -11,7 +11,7 @@ from typing import Any
 
 from .measurement import OURS, Plan, Result
 from .servers import ssh_fields, sshd
-from .table import Row, Threshold
+from .table import Aim, Row
 from .telnet_sender import sender
 
 KILOBYTES = 100
@@ -61,7 +61,7 @@ def _row(protocol: str, count: int, opened: Callable[[], AbstractContextManager[
         return result
 
     work = f"each of {count:,} idle {protocol} sessions, beyond the bare server"
-    return Row(f"idle-{protocol}", work, "KB", library, (Threshold("≤", KILOBYTES),), run)
+    return Row(f"idle-{protocol}", work, "KB", library, (Aim("≤", KILOBYTES),), run)
 
 
 ROWS = (

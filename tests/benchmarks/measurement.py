@@ -46,8 +46,8 @@ class Result:
         """Return the median over all rounds."""
         return statistics.median(self.rounds[name]) if name in self.rounds else None
 
-    def ratio(self, reference: str, minus: str | None = None, *, worst: bool = False) -> float | None:
-        """Divide our value by that of `reference` in each round; return the median, or the largest if `worst`.
+    def ratio(self, reference: str, minus: str | None = None) -> float | None:
+        """Divide our value by that of `reference` in each round; return the median.
 
         The value of `minus` is first subtracted from ours.
         """
@@ -56,7 +56,7 @@ class Result:
         subtracted = self.rounds[minus] if minus in self.rounds else [0.0] * len(self.rounds[OURS])
         columns = zip(self.rounds[OURS], subtracted, self.rounds[reference], strict=True)
         ratios = [(ours - part) / other for ours, part, other in columns]
-        return max(ratios) if worst else statistics.median(ratios)
+        return statistics.median(ratios)
 
     def each(self, convert: Callable[[float], float]) -> Result:
         """Return the result with all values converted."""

@@ -27,7 +27,7 @@ from ptyctl.session.spec import Limits, Spec
 from . import flood
 from .measurement import OURS, Candidate, Plan, Result, TimedCall, in_megabytes_per_second, in_milliseconds, measure
 from .sessions import opened_session
-from .table import Row, Threshold
+from .table import Aim, Row
 
 COLS, LINES = 120, 40
 PIECE_BYTES = 1 << 20
@@ -131,25 +131,25 @@ async def _memory(plan: Plan) -> Result:
 
 
 MODEL_ROWS = (
-    Row("screen-burst", "screen after a 64 MB burst of plain text", "ms", None, (Threshold("≤", BURST_LIMIT_MS),), _burst),
+    Row("screen-burst", "screen after a 64 MB burst of plain text", "ms", None, (Aim("≤", BURST_LIMIT_MS),), _burst),
     Row(
         "screen-redraws",
         "screen after 1 MB of cursor-addressed redraws",
         "ms",
         None,
-        (Threshold("≤", REDRAW_LIMIT_MS),),
+        (Aim("≤", REDRAW_LIMIT_MS),),
         _redraw,
     ),
-    Row("screen-frames", "screen after 8 MB of whole frames", "ms", None, (Threshold("≤", FRAMES_LIMIT_MS),), _frames),
+    Row("screen-frames", "screen after 8 MB of whole frames", "ms", None, (Aim("≤", FRAMES_LIMIT_MS),), _frames),
     Row(
         "screen-memory",
         "a screen of 120 by 40 and 1,000 lines, all full",
         "KB",
         None,
-        (Threshold("≤", MEMORY_LIMIT_KB),),
+        (Aim("≤", MEMORY_LIMIT_KB),),
         _memory,
     ),
-    Row("screen-second", "screen with nothing new", "ms", None, (Threshold("≤", SECOND_LIMIT_MS),), _second),
+    Row("screen-second", "screen with nothing new", "ms", None, (Aim("≤", SECOND_LIMIT_MS),), _second),
 )
 
 
@@ -228,7 +228,7 @@ async def _run_first_snapshot(plan: Plan) -> Result:
         return in_milliseconds(await measure([Candidate(OURS, lambda: _first_snapshot(path))], flood.one_call_per_round(plan)))
 
 
-_AS_FAST = (Threshold("≥", 0.97, WITHOUT),)
+_AS_FAST = (Aim("≥", 0.97, WITHOUT),)
 
 SESSION_ROWS = (
     Row(
@@ -240,5 +240,5 @@ SESSION_ROWS = (
         _ingest_runner(flood.LINE),
     ),
     Row("unseen-coloured", "the same with colours", "MB/s", WITHOUT, _AS_FAST, _ingest_runner(COLOURED)),
-    Row("look", "first snapshot after 64 MB from a local PTY", "ms", None, (Threshold("≤", 100),), _run_first_snapshot),
+    Row("look", "first snapshot after 64 MB from a local PTY", "ms", None, (Aim("≤", 100),), _run_first_snapshot),
 )

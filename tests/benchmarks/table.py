@@ -1,4 +1,4 @@
-"""Rows of the result table, their thresholds, and printing."""
+"""Rows of the result table, their aims, and printing."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ Unit = Literal["ms", "MB/s", "KB"]
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Aim:
     """A limit of our value: a multiple of `reference`, or in the row's unit if `reference` is None.
 
-    `minus` names a candidate whose value is first subtracted from ours. `worst`: every round must meet the limit.
+    `minus` names a candidate whose value is first subtracted from ours.
     """
 
     relation: Literal["≤", "≥"]
     bound: float
     reference: str | None = None
     minus: str | None = None
-    worst: bool = False
 
     def ratio(self, result: Result) -> float | None:
-        return result.ratio(self.reference, self.minus, worst=self.worst) if self.reference else None
+        return result.ratio(self.reference, self.minus) if self.reference else None
 
     def met(self, result: Result) -> bool | None:
         """Return whether the limit is met; None if a value is missing."""
@@ -50,7 +49,7 @@ class Row:
     work: str
     unit: Unit
     floor: str | None
-    thresholds: tuple[Threshold, ...]
+    aims: tuple[Aim, ...]
     run: Callable[[Plan], Awaitable[Result]]
 
 
@@ -65,24 +64,24 @@ def _cells(row: Row, result: Result) -> list[str]:
         return f"{name} {_number(result.value(name))}"
 
     others = [name for name in [*result.rounds, *result.missing] if name not in (OURS, row.floor)]
-    ratios = [threshold.ratio(result) for threshold in row.thresholds]
-    met = {True: "yes", False: "NO", None: "–"}
+    ratios = [aim.ratio(result) for aim in row.aims]
+    met = {True: "met", False: "NOT MET", None: "–"}
     return [
         f"{row.work}, {row.unit}",
         _number(result.value(OURS)),
         labelled(row.floor) if row.floor else "–",
         "\n".join(map(labelled, others)) or "–",
         "\n".join("–" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
-        "\n".join(threshold.text(row.unit) for threshold in row.thresholds),
-        "\n".join(met[threshold.met(result)] for threshold in row.thresholds),
+        "\n".join(aim.text(row.unit) for aim in row.aims),
+        "\n".join(met[aim.met(result)] for aim in row.aims),
     ]
 
 
 def show(results: list[tuple[Row, Result]], console: Console) -> None:
     """Print the table, and then the reasons of missing values."""
     table = Table(show_lines=True)
-    for title in ("work", OURS, "floor", "others", "ratio", "threshold", "met"):
-        # The last columns have one line per threshold, aligned with each other.
+    for title in ("work", OURS, "floor", "others", "ratio", "aim", "result"):
+        # The last columns have one line per aim, aligned with each other.
         table.add_column(title, overflow="fold", no_wrap=title not in ("work", "floor"))
     for row, result in results:
         table.add_row(*_cells(row, result))
