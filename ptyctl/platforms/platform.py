@@ -194,6 +194,11 @@ class Platform(Value):
             raise ValueError(f"free_text needs one group, which matches the terminator; {without.text!r} has {without.groups}")
         return self
 
+    @property
+    def describes_prompts(self) -> bool:
+        """Whether the file has a prompt for a mode; otherwise only common forms of prompts are recognised."""
+        return any("prompt" in mode.model_fields_set for mode in self.modes.values())
+
     def _named_modes(self) -> Iterator[tuple[str, str]]:
         yield from (("home", mode) for mode in self.home)
         for name, mode in self.modes.items():

@@ -23,6 +23,13 @@ done
 PS1='host$ ' exec /bin/bash --norc --noprofile --noediting -i
 """
 
+#: Asks for the password once, and then shows its prompt after each line.
+MENU = r"""
+printf 'login: '; read -r user
+stty -echo; printf 'Password: '; read -r password; stty echo; echo
+while printf '%s' '{prompt}'; read -r line; do [ -z "$line" ] || echo "ran $line"; done
+"""
+
 
 @pytest.mark.parametrize("password", ["right", "wrong"])
 async def test_slow_login_gets_exactly_one_attempt(controller: LocalController, tmp_path: Path, password: str) -> None:
@@ -36,3 +43,12 @@ async def test_slow_login_gets_exactly_one_attempt(controller: LocalController, 
             with refused(ErrorCode.AUTH_FAILED, "the far end asks again, 'host login:'"):
                 await SessionHandle.open(controller, **target, username="ann", auth={"password": password})
     assert attempts.read_text() == f"ann:{password}\n"
+
+
+@pytest.mark.parametrize("prompt", ["Menu [1-9]: ", "Select: "])
+async def test_unknown_device_with_colon_prompt_is_logged_in(controller: LocalController, tmp_path: Path, prompt: str) -> None:
+    async with running_telnetd(tmp_path, MENU.format(prompt=prompt)) as server:
+        target = {"protocol": "telnet", "host": server.host, "port": server.port, "platform": "generic"}
+        async with await SessionHandle.open(controller, **target, username="ann", auth={"password": "secret"}) as handle:
+            reply = await handle.exec("1", timeout_ms=20_000)
+            assert (reply.stdout, reply.done_reason) == ("ran 1\n", "prompt")

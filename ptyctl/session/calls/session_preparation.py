@@ -80,6 +80,8 @@ async def _set_up_terminal(session: Session) -> list[str]:
     if session.platform is None or session.platform.posix_shell:
         return []
     cli, notices = DeviceCli(session.terminal, session.platform, session.credentials), list[str]()
+    if cli.shown() is None and not session.platform.describes_prompts:
+        return []
     try:
         await walk_home(cli)
     except PtyctlError as error:

@@ -24,6 +24,8 @@ OUTPUT_QUIET_S = 0.1
 PROMPT_STAYS_S = 0.3
 #: A far end that asks again after a password must stay so this long before the login has failed: it may repaint its prompt.
 REFUSAL_STAYS_S = 1.0
+#: So must a line of which only the colon at its end says that it is a prompt.
+COLON_STAYS_S = 1.0
 #: Successive silences after which something is typed to wake the console; after the last one the login fails.
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
 #: A device that has not answered its password at all may wait for another Enter, which gets one this long before the timeout.
@@ -107,6 +109,7 @@ class _Login:
             "check": inf,
             "check_or_next": remaining_s / 2,
             "check_or_sleep": remaining_s - LAST_ENTER_S,
+            "command": COLON_STAYS_S,
         }
 
         def look() -> tuple[Literal["output", "silence"], float]:

@@ -25,8 +25,8 @@ _EXPLANATION_LINES = 3
 
 #: What a silent far end is expected to do. "sleep": wait for a key. "check": check what was typed, so that nothing is typed
 #: until it answers. "check_or_next": the same, or the system behind it is asleep. "check_or_sleep": the same, or it waits for
-#: another Enter.
-Expected = Literal["sleep", "check", "check_or_next", "check_or_sleep"]
+#: another Enter. "command": it may show a prompt of an unknown form.
+Expected = Literal["sleep", "check", "check_or_next", "check_or_sleep", "command"]
 ActionKind = Literal[
     "wait",  # nothing to answer yet
     "username",  # the layer's, followed by `text`
@@ -210,12 +210,16 @@ class LoginDialog:
     def expected(self, output: str) -> Expected:
         """What is expected of a far end that is silent after this output."""
         lines = self._unanswered(output)
+        if self._may_be_prompt(lines):
+            return "command"
         return "sleep" if self._platform.profile.prompt_before_text(lines) is not None else self.credentials.expected(lines)
 
     def silent(self, output: str) -> LoginAction:
         """The action if nothing follows this output; a failure if what was typed is being checked."""
         lines = self._unanswered(output)
         action = self._action(lines)
+        if self._may_be_prompt(lines):
+            return LoginAction("done", enter=False, mode=self._platform.home[0])
         if action.kind == "wait" and self.expected(output) == "check":
             return self.timed_out(output, "the far end is silent")
         return self._counted(self._wake(lines) if action.kind == "wait" else action, lines)
@@ -319,6 +323,21 @@ class LoginDialog:
             return _failed(ErrorCode.CONNECT_FAILED, why, prompt, "answer it, then open the session again")
         self._interrupts += 1
         return _key("interrupt", self._platform.keys.interrupt)
+
+    def _may_be_prompt(self, lines: list[str]) -> bool:
+        """Whether the last line is a prompt of an unknown form ("Menu [1-9]: "), if nothing follows it.
+
+        It ends in a colon, is no question, and follows the device's password, or is shown again after Enter.
+        """
+        line = lines[-1].rstrip()
+        return (
+            line.endswith(":")
+            and not self._platform.describes_prompts
+            and (self.credentials.password_sent or (self._enters > 0 and line == self._line))
+            and not self._platform.profile.asks(line)
+            and not self.credentials.has_failure(lines)
+            and self._action(lines).kind == "wait"
+        )
 
     def _asleep(self, lines: list[str]) -> LoginAction | None:
         return _ENTER if any(any_matches(login.wake, _last_text(lines)) for login in self._logins) else None

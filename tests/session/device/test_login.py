@@ -6,6 +6,7 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,37 @@ def test_slow_password_check_is_awaited_without_input(answer: bytes) -> None:
     done = log_in(script)
     assert done["mode"] == "user"
     assert len(done["typed"]) == 2
+
+
+@pytest.mark.parametrize("prompt", ["Menu [1-9]: ", "Select: ", "ftp-like:"])
+@pytest.mark.parametrize("pause_s", [0, 10])
+def test_prompt_that_ends_in_a_colon_ends_the_login_of_an_unknown_device(prompt: str, pause_s: float) -> None:
+    async def script(console: Console) -> None:
+        await usual(console, b"\r\n")
+        await asyncio.sleep(pause_s)
+        console.feed(b"Welcome\r\n1) ports\r\n2) users\r\n" + prompt.encode())
+
+    done = log_in(script, replace(ADMIN, prepare=True), "generic")
+    assert (done["mode"], done["refusal"], done["said"], len(done["typed"])) == (None, None, None, 2)
+    assert pause_s <= done["took"] < pause_s + 3
+
+
+@pytest.mark.parametrize("refusal", [b"% Login invalid\r\nTry again: ", b"Enter PIN: ", b"Accept the terms? [yes/no]: "])
+def test_question_after_the_password_of_an_unknown_device_is_no_prompt(refusal: bytes) -> None:
+    async def script(console: Console) -> None:
+        await usual(console, b"\r\n" + refusal)
+
+    assert log_in(script, family="generic")["refusal"] is not None
+
+
+def test_colon_prompt_that_enter_shows_again_ends_the_login() -> None:
+    async def script(console: Console) -> None:
+        console.feed(b"Select: ")
+        await console.expect_input(b"\x15", b"")
+        for _ in range(2):
+            await console.expect_input(b"\r", b"\r\nSelect: ")
+
+    assert log_in(script, family="generic")["refusal"] is None
 
 
 def test_device_that_waits_for_another_enter_gets_one_before_the_time_limit() -> None:
