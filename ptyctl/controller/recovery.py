@@ -39,7 +39,7 @@ async def restore_session(sessions: Path, session_id: str, limits: Limits, *, ho
             session; IO_ERROR.
     """
     folder = sessions / session_id
-    if not _SESSION_ID.fullmatch(session_id) or (stored := await asyncio.to_thread(_load, folder, limits)) is None:
+    if not _SESSION_ID.fullmatch(session_id) or (stored := await asyncio.to_thread(_load, folder, limits, hold=hold)) is None:
         return None
     session = _create(folder, limits, stored, still_running=False)
     if session.held and not hold:
@@ -61,7 +61,7 @@ async def adopt_session(
         PtyctlError: as `restore_session`; NOT_FOUND if its folder was removed.
     """
     folder = sessions / session_id
-    stored = await asyncio.to_thread(_load, folder, limits, terminal=channel)
+    stored = await asyncio.to_thread(_load, folder, limits, hold=True, terminal=channel)
     if stored is None:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"the folder {folder} does not exist")
     session = _create(folder, limits, stored, still_running=True)
@@ -204,8 +204,12 @@ class _StoredSession(NamedTuple):
     damage: str | None = None
 
 
-def _load(folder: Path, limits: Limits, *, terminal: LocalChannel | None = None) -> _StoredSession | None:
-    """Check, repair and read a session's files. Blocks. `terminal`: the terminal of its program, if that still runs.
+def _load(folder: Path, limits: Limits, *, hold: bool, terminal: LocalChannel | None = None) -> _StoredSession | None:
+    """Check, repair and read a session's files. Blocks.
+
+    Args:
+        hold: whether the session may be connected again, if it was not closed.
+        terminal: the terminal of its program, if that still runs.
 
     meta.json is replaced atomically, so it is complete, or the session was never opened.
     """
@@ -219,10 +223,13 @@ def _load(folder: Path, limits: Limits, *, terminal: LocalChannel | None = None)
         except (OSError, ValueError, KeyError, TypeError) as error:
             if terminal is None and isinstance(error, FileNotFoundError):
                 return None
+            if terminal is None and isinstance(error, OSError):
+                raise
             if terminal is None:
                 raise ValueError("meta.json is damaged") from error
             meta, damage = _substitute_meta(terminal), f"{folder / 'meta.json'} was damaged or missing"
-        state = recover(folder, meta, limits.quota_bytes, still_running=terminal is not None)
+        read_only = not hold or meta["state"] == "closed"
+        state = recover(folder, meta, limits.quota_bytes, read_only=read_only, still_running=terminal is not None)
         if damage is None:
             return _StoredSession(SPECS.validate_python(meta["spec"]), meta, state)
         has_marks = len(state.prompts) > 0
@@ -293,6 +300,7 @@ def _as_ptyctl_errors(folder: Path) -> Iterator[None]:
         raise PtyctlError(
             ErrorCode.IO_ERROR,
             f"{folder / 'meta.json'} does not describe a session",
+            {"damaged": "meta.json"},
             hint="the other files in the folder can still be read by hand",
         ) from None
 

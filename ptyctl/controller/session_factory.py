@@ -77,6 +77,7 @@ class SessionFactory:
             try:
                 session = Session(session_id, spec, folder / session_id, self._settings.limits)
             except OSError as error:
+                shutil.rmtree(folder / session_id, ignore_errors=True)
                 raise PtyctlError(
                     ErrorCode.IO_ERROR,
                     f"the files of a new session cannot be created in {folder}: {error.strerror}",

@@ -27,8 +27,7 @@ _FILE_MODE = 0o600
 class WritePosition:
     """Numbers in a small mapped file: the size of output.raw without the room allocated ahead, and the sizes of all output.
 
-    The first is needed because both that room and a program's output may be zeros. If the file could not be created, the
-    numbers are in memory only.
+    The first is needed because both that room and a program's output may be zeros.
 
     Attributes:
         stored: the numbers that were in the file when it was opened: size of output.raw, number of received bytes, size of the
@@ -37,23 +36,24 @@ class WritePosition:
 
     _SIZE = 24
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, create: bool) -> None:
+        """Open the file. Without `create`, the numbers are in memory only if it does not exist.
+
+        Raises:
+            OSError: it cannot be used. Without its numbers, recovery would reuse offsets.
+        """
         self._path = path
-        self._map: mmap.mmap | None = None
-        fd = -1
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
-            os.posix_fallocate(fd, 0, self._SIZE)  # without it, a store on a full disk raises SIGBUS
-            self._map = mmap.mmap(fd, self._SIZE)
-        except OSError:
-            if fd < 0 and path.exists():  # without its numbers, recovery would reuse offsets
-                raise
-            self._map = None
-        finally:
-            if fd >= 0:
-                os.close(fd)
+        self._map = self._open() if create or path.exists() else None
         self._cell = memoryview(self._map if self._map is not None else bytearray(self._SIZE)).cast("Q")
         self.stored: tuple[int, ...] = tuple(self._cell)
+
+    def _open(self) -> mmap.mmap:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            os.posix_fallocate(fd, 0, self._SIZE)  # without it, a store on a full disk raises SIGBUS
+            return mmap.mmap(fd, self._SIZE)
+        finally:
+            os.close(fd)
 
     def store(self, *numbers: int, first: int = 0) -> None:
         """Store numbers, in native byte order: each is a single store, which is never torn."""
@@ -85,8 +85,8 @@ class RawLog:
         stored_sizes: the least raw and spool size of the session according to output.end.
     """
 
-    def __init__(self, path: Path, quota_bytes: int) -> None:
-        """Open and lock the file.
+    def __init__(self, path: Path, quota_bytes: int, *, read_only: bool = False) -> None:
+        """Open and lock the file. `read_only`: nothing will be received.
 
         Raises:
             BlockingIOError: another process owns the file.
@@ -97,7 +97,7 @@ class RawLog:
         self._fd = _open_locked(path)
         self.size = self.persisted_size = os.fstat(self._fd).st_size
         try:
-            self._position = WritePosition(path.with_name("output.end"))
+            self._position = WritePosition(path.with_name("output.end"), create=not read_only)
         except OSError:
             os.close(self._fd)
             raise

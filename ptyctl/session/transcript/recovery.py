@@ -68,18 +68,21 @@ def new_folder(folder: Path, quota_bytes: int) -> TranscriptState:
     return TranscriptState(RawLog(folder / "output.raw", quota_bytes))
 
 
-def recover(folder: Path, meta: dict[str, Any], quota_bytes: int, *, still_running: bool = False) -> TranscriptState:
+def recover(
+    folder: Path, meta: dict[str, Any], quota_bytes: int, *, read_only: bool = False, still_running: bool = False
+) -> TranscriptState:
     """Repair a folder. A folder that was closed cleanly does not change.
 
     Args:
         meta: the content of its meta.json.
+        read_only: whether no output will follow, so that a full disk does not matter.
         still_running: whether the session's program still runs, so that more output will follow.
 
     Raises:
         BlockingIOError: another process owns the session; nothing was changed.
         OSError: the folder cannot be read.
     """
-    raw = RawLog(folder / "output.raw", quota_bytes)
+    raw = RawLog(folder / "output.raw", quota_bytes, read_only=read_only)
     try:
         for name in _LINE_FILES:
             cut_torn_line(folder / name)

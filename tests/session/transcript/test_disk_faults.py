@@ -60,9 +60,9 @@ async def test_full_disk_at_next_extent_keeps_output_in_memory_and_notes_gap(
 
 
 async def test_full_disk_at_first_extent_keeps_output_in_memory(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.posix_fallocate", full)
     channel = MemoryChannel()
     session = await connect(channel)
+    monkeypatch.setattr("os.posix_fallocate", full)
     channel.feed(LINE)
     assert (await read_from(session.stream, cursor="0")).chunk == TEXT.decode()
     assert session.notices.take("anybody")
@@ -127,16 +127,16 @@ async def test_full_disk_at_meta_keeps_previous_meta(connect: Connect, monkeypat
     assert (session.stream.folder / "meta.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["output.raw", "output.spool", "timeline.jsonl"])
+@pytest.mark.parametrize("name", ["output.raw", "output.end", "output.spool", "timeline.jsonl"])
 async def test_open_without_file_descriptors_raises_io_error_and_closes_files(
     controller: LocalController, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     opened, closed, real_open, real_close = [], [], os.open, os.close
 
-    def no_handles(path: str | Path, *rest: int) -> int:
+    def no_handles(path: str | Path, *rest: int, dir_fd: int | None = None) -> int:
         if str(path).endswith(name):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        opened.append(real_open(path, *rest))
+        opened.append(real_open(path, *rest, dir_fd=dir_fd))
         return opened[-1]
 
     def note_close(fd: int) -> None:
@@ -150,6 +150,7 @@ async def test_open_without_file_descriptors_raises_io_error_and_closes_files(
             await SessionHandle.open(controller, protocol="local", command=("true",))
     assert caught.value.code is ErrorCode.IO_ERROR
     assert sorted(opened) == sorted(closed)
+    assert list((controller.settings.state_dir / "sessions").iterdir()) == []
     assert (await (await SessionHandle.open(controller, protocol="local", command=("true",))).status()).session_id
 
 

@@ -192,7 +192,7 @@ async def test_torn_last_lines_are_cut(tmp_path: Path) -> None:
     assert (tmp_path / "s/blocks.jsonl").read_bytes() == b""
 
 
-@pytest.mark.parametrize("step", ["open", "read_blocks", "_replay", "_recover_blocks"])
+@pytest.mark.parametrize("step", ["open", "posix_fallocate", "mmap", "read_blocks", "_replay", "_recover_blocks"])
 async def test_failed_recovery_keeps_offsets_and_zeros_for_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -209,6 +209,8 @@ async def test_failed_recovery_keeps_offsets_and_zeros_for_the_next_one(
         if step == "open":
             real = os.open
             patches.setattr(os, "open", lambda path, *rest: fail() if str(path).endswith("output.end") else real(path, *rest))
+        elif step in ("posix_fallocate", "mmap"):  # of output.end; a recovery extends no file
+            patches.setattr(f"{'mmap' if step == 'mmap' else 'os'}.{step}", fail)
         else:
             patches.setattr(f"ptyctl.session.transcript.recovery.{step}", fail)
         for folder in left:
