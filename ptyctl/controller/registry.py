@@ -97,7 +97,9 @@ class SessionRegistry:
         session_id = session_id or ""
         while True:
             session = self._sessions.get(session_id)
-            if session is not None and (session.held or session.state == "closed" or not (hold or _changed_on_disk(session))):
+            # a session is lost, not closed, if it could not be stored that it was closed
+            closed = session is not None and session.state == "closed" and session.stored
+            if session is not None and (session.held or closed or not (hold or _changed_on_disk(session))):
                 return session
             if await asyncio.shield(self._loads.get(session_id) or self._start_load(session_id, hold=hold)) is None:
                 raise PtyctlError(

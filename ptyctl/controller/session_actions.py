@@ -164,7 +164,8 @@ class SessionActions:
         """Return the console's live session, or its last one from disk if that was not closed cleanly.
 
         Raises:
-            PtyctlError: BUSY if another process has the console open; LIMIT_EXCEEDED.
+            PtyctlError: BUSY if another process has the console open; LIMIT_EXCEEDED; IO_ERROR if its files cannot be read at
+                present. Another session would ignore its lock.
         """
         live = self._registry.console(device_id)
         session_id = live.session_id if live is not None else await self._stored.of_device(device_id)
@@ -173,9 +174,9 @@ class SessionActions:
         try:
             return await self._registry.find_live(session_id)
         except PtyctlError as error:
-            if error.code in (ErrorCode.LIMIT_EXCEEDED, ErrorCode.BUSY):  # BUSY: another process has the console open
+            if error.code in (ErrorCode.LIMIT_EXCEEDED, ErrorCode.BUSY, ErrorCode.IO_ERROR) and "damaged" not in error.details:
                 raise
-            return None  # it cannot be read: a new session is opened
+            return None  # it was removed, or will never be readable: a new session is opened
 
     async def _open_new(self, destination: Destination, spec: Spec, opening: Opening) -> SessionReply:
         request = destination.request

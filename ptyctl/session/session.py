@@ -553,6 +553,20 @@ class Session:
                 hint="free disk space or make the state directory writable; output can still be read",
             )
 
+    def check_closed(self) -> None:
+        """Check that the next server finds the session closed.
+
+        Raises:
+            PtyctlError: IO_ERROR.
+        """
+        if not self.stored:
+            self._check_stored(f"the close of session {self.session_id}")
+
+    @property
+    def stored(self) -> bool:
+        """Whether another process finds the session as it is, or not at all because its folder was removed."""
+        return self._meta_file.failure is None or not self.stream.folder.exists()
+
     def storage_alarm(self) -> str | None:
         """Return why the session's files cannot be written, or None. Tries again if the last write failed."""
         if not self.held:

@@ -158,7 +158,12 @@ class ConsoleClient:
         )  # fmt: skip
         if reply is not None:
             assert reply.session_id
-            if reply.session_id != self.seen.session_id:
+            if reply.session_id == self.seen.session_id:
+                assert self.seen.closed is not True, "a closed session was continued"
+                if self.seen.closed is None:  # it was recovered, since it could not be stored that it was closed
+                    self.seen.closed = False
+                    self._verify_lock(reply)
+            else:
                 assert not self.seen.session_id or self.seen.closed is not False, "the session was lost"
                 self.seen = Acknowledged(self.seen.device_id, reply.session_id)
                 # A server that was killed during an open may have left the session, with the prompt of that connection.
@@ -234,7 +239,7 @@ class ConsoleClient:
         self.seen.closed = None
         request = {"action": "close", "session_id": self.seen.session_id, "force": True}
         if await self._attempt(self.controller.session(SessionRequest.of(request))) is not None:
-            self.seen.closed = None if self.may_fail else True  # it may not be stored that the session was closed
+            self.seen.closed = True
 
     async def status(self) -> SessionReply:
         """Return the session's status."""
@@ -259,10 +264,7 @@ class ConsoleClient:
             return
         assert seen.closed is not True
         seen.closed = False
-        status = await self.status()
-        lock = (status.lock_holder, status.fence) if status.lock_holder else None
-        assert lock in seen.locks, (lock, seen.locks)
-        seen.locks = [lock]
+        self._verify_lock(await self.status())
         config = await self.controller.config(ConfigRequest.of({"action": "get", "session_id": seen.session_id}))
         assert (config.cols, config.rows) in seen.sizes
         seen.sizes = [(config.cols or 0, config.rows or 0)]
@@ -285,6 +287,11 @@ class ConsoleClient:
                 raise
             return False
         return True
+
+    def _verify_lock(self, reply: SessionReply) -> None:
+        lock = (reply.lock_holder, reply.fence or 0) if reply.lock_holder else None
+        assert lock in self.seen.locks, (lock, self.seen.locks)
+        self.seen.locks = [lock]
 
     async def _verify_blocks(self) -> None:
         request = BlocksSince.of({"session_id": self.seen.session_id, "limit": 1000})

@@ -71,11 +71,12 @@ async def close(session: Session, force: bool, task_id: str | None) -> list[Left
     Returns the local processes that continue, None if there are none.
 
     Raises:
-        PtyctlError: LOCKED.
+        PtyctlError: LOCKED; IO_ERROR if the session has ended and that cannot be stored.
     """
     if session.state != "closed" and not force:
         check_may_end(session, task_id)
     await session.close(force=force, why="on request" if task_id is None else f"by {task_id}")
+    session.check_closed()
     left = session.channel.left_running if session.channel is not None else ()
     return [LeftProcess(pid=process.pid, command=process.command) for process in left] or None
 
