@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = {
     "README.md": "readme.md",
     "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "security.md",
+    "SECURITY.md": "security-policy.md",
     "CHANGELOG.md": "changelog.md",
 }
 

@@ -179,8 +179,9 @@ class PtyClose(PtyRequest):
 
 
 PtyErrorCode = Literal[
-    "busy", "timeout", "not_found", "invalid_argument", "locked", "lock_required", "eof", "unsupported", "io_error", "closed"
-]
+    "busy", "timeout", "not_found", "invalid_argument", "locked", "lock_required", "eof", "unsupported", "io_error", "closed",
+    "forbidden",
+]  # fmt: skip
 
 #: Names of the error codes in the pty_*, blocks_* and screen tools. Codes that are not in the table are io_error.
 _PTY_CODES: dict[ErrorCode, PtyErrorCode] = {
@@ -193,6 +194,7 @@ _PTY_CODES: dict[ErrorCode, PtyErrorCode] = {
     ErrorCode.REMOTE_CLOSED: "eof",
     ErrorCode.UNSUPPORTED: "unsupported",
     ErrorCode.ALREADY_CLOSED: "closed",
+    ErrorCode.FORBIDDEN: "forbidden",
 }
 
 

@@ -210,6 +210,7 @@ class SessionEntry(Reply):
     """One session in the reply of `list`. Times are epoch ms, sizes are bytes.
 
     Attributes:
+        opened_by: name of the principal that opened it.
         mode: None once the program has ended.
         alarm: why the session's files cannot be written.
     """
@@ -224,6 +225,7 @@ class SessionEntry(Reply):
     device_id: str | None = None
     conversation_id: str | None = None
     client_id: str | None = None
+    opened_by: str | None = None
     platform: str | None = None
     state: State
     mode: Mode | None = None

@@ -144,10 +144,13 @@ def _check_options(
     return tools, _HttpPlan(listener, url, token or access.make_token(), generated=token is None)
 
 
-def _open_local_controller() -> AbstractAsyncContextManager[Controller]:
+@asynccontextmanager
+async def _open_local_controller() -> AsyncIterator[Controller]:
+    from ptyctl.controller.access import AccessController
     from ptyctl.controller.local import LocalController
 
-    return LocalController(persistent=True)
+    async with LocalController(persistent=True) as controller:
+        yield AccessController(controller)
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.model import Addressed
 from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
@@ -26,6 +27,7 @@ from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
 from ptyctl.session.clients import most_used
 from ptyctl.session.io.os_errors import reports_os_errors
+from ptyctl.session.spec import Spec
 
 from .channels import ChannelFactory
 from .conversations import Conversations
@@ -136,6 +138,18 @@ class LocalController:
         for use in (use for session in self._registry.live() for use in session.limits_in_use()):
             in_use[use.name] = max(in_use.get(use.name, 0), use.in_use)
         return in_use
+
+    @reports_os_errors
+    async def spec_of(self, request: Addressed | SessionRequest | WatchRequest | LogRequest | NotifyRequest) -> Spec:
+        """Return what the session that a request addresses is, in any state.
+
+        Raises:
+            PtyctlError: NOT_FOUND; as `SessionRegistry.find`.
+        """
+        session_id = request.session_id
+        if isinstance(request, Addressed | SessionRequest):
+            session_id = await self._conversations.session_id(request)
+        return (await self._registry.find(session_id)).spec
 
     @reports_os_errors
     async def session(self, request: SessionRequest) -> SessionReply:

@@ -102,12 +102,7 @@ class SessionRegistry:
             if session is not None and (session.held or closed or not (hold or _changed_on_disk(session))):
                 return session
             if await asyncio.shield(self._loads.get(session_id) or self._start_load(session_id, hold=hold)) is None:
-                raise PtyctlError(
-                    ErrorCode.NOT_FOUND,
-                    f"there is no session {session_id}",
-                    {"session_id": session_id},
-                    hint=NextStep.LIST_SESSIONS,
-                )
+                raise no_session(session_id)
 
     async def find_live(self, session_id: str | None) -> Session:
         """Return a session that is not closed and is held by this process.
@@ -200,6 +195,12 @@ class SessionRegistry:
             return session
         finally:
             del self._loads[session_id]
+
+
+def no_session(session_id: str) -> PtyctlError:
+    """Return NOT_FOUND for a session."""
+    message = f"there is no session {session_id}"
+    return PtyctlError(ErrorCode.NOT_FOUND, message, {"session_id": session_id}, hint=NextStep.LIST_SESSIONS)
 
 
 def _changed_on_disk(session: Session) -> bool:

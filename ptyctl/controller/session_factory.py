@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.session_preparation import prepare, restore_platform
+from ptyctl.session.clients import current_principal
 from ptyctl.session.io.channel_errors import from_channel
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Spec
@@ -73,6 +74,7 @@ class SessionFactory:
         self._registry.reserve()
         try:
             folder = self._settings.sessions_dir()
+            spec = replace(spec, opened_by=current_principal().name)
             session_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
             try:
                 session = Session(session_id, spec, folder / session_id, self._settings.limits)

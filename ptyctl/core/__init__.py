@@ -5,7 +5,7 @@ makes the text a person reads, `screen/` emulates a terminal, `sanitizer.py` pro
 `recording.py` exports recordings. `control_sequences.py` defines the grammar that they share.
 
 Commands: `marks.py` and `marker.py` (ends of commands in shells), `prompt.py`, `echo.py` and `device_profile.py` (devices),
-`shells.py`. Sessions: `states.py`, `lease.py`. Input: `keys.py`,
+`shells.py`. Sessions: `states.py`, `lease.py`. Access: `principal.py`. Input: `keys.py`,
 `escape_commands.py`. Serialization: `json_lines.py`.
 
 Imports only `ptyctl.api` for errors. Start with `normaliser.py` and `screen/model.py`.

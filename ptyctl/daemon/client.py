@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -19,6 +20,7 @@ from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, Notify
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.core import json_lines
+from ptyctl.session.clients import current_client
 
 from .connection import hello_line, open_connection
 from .errors import DaemonConnectionLost, DaemonError, no_daemon
@@ -37,6 +39,13 @@ async def _open_streams(runtime_dir: RuntimeDir, *, start: bool) -> tuple[asynci
         return await asyncio.open_unix_connection(sock=link, limit=MAX_REPLY_BYTES)
     except (DaemonError, OSError) as error:
         raise no_daemon(error) from None
+
+
+def _call_message(call_id: int, method: str, request: Request) -> dict[str, Any]:
+    """Return the message of a call. It names the principal if this process makes the call for a client of its own."""
+    message = {"id": call_id, "method": method, "params": encode_request(request)}
+    client = current_client()
+    return message if client is None else message | {"principal": asdict(client.principal)}
 
 
 class RemoteController:
@@ -106,7 +115,7 @@ class RemoteController:
         self._watches[call_id] = items
         received = 0
         try:
-            await self._send({"id": call_id, "method": WATCH, "params": encode_request(request)})
+            await self._send(_call_message(call_id, WATCH, request))
             while (item := await items.get()) is not None:
                 if isinstance(item, PtyctlError):
                     raise item
@@ -150,7 +159,7 @@ class RemoteController:
         self._calls[call_id] = future
         if progress is not None:
             self._progress[call_id] = progress
-        message = {"id": call_id, "method": method, "params": encode_request(request)}
+        message = _call_message(call_id, method, request)
         try:
             await self._send(message | ({"progress": True} if progress is not None else {}))
             reply = await future

@@ -15,6 +15,7 @@ from typing import Any
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
+from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.stderr_log import log_to_stderr
@@ -75,8 +76,9 @@ async def _serve(
         _forget_environment(settings.devices_file)
     fd_store = FdStore(runtime_dir)
     async with LocalController(settings, fd_store=fd_store, persistent=True) as controller:
+        access = AccessController(controller)
         server = DaemonServer(
-            controller,
+            access,
             settings.daemon_idle_s,
             controller.has_sessions,
             watchdog,
@@ -90,7 +92,7 @@ async def _serve(
         loop.add_signal_handler(signal.SIGHUP, _hand_over, controller)
         _report_ready()
         serving = asyncio.create_task(server.serve(listen_socket))
-        extra = [asyncio.create_task(extra_service(controller))] if extra_service is not None else []
+        extra = [asyncio.create_task(extra_service(access))] if extra_service is not None else []
         done, _ = await asyncio.wait([serving, *extra], return_when=asyncio.FIRST_COMPLETED)
         server.stop()
         for task in extra:

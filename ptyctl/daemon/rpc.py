@@ -5,25 +5,27 @@
     <- {"jsonrpc": "2.0", "id": 1, "result": {"type": "ExecReply", "reply": {...}}}
 
 Calls run concurrently. The notification `cancel` with an `id` cancels a call, as does the end of the connection. A `watch`
-sends notifications `watched` with its `id` and an `item`, as many as the client has granted with `more`.
+sends notifications `watched` with its `id` and an `item`, as many as the client has granted with `more`. A server that makes
+calls for its own clients adds `principal` to them, an object of `name`, `kind`, `role` and `devices`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
 from pydantic import SecretStr
 
 from ptyctl.api import blocks, config, exec, io, operator, pty, screen, session
 from ptyctl.api.controller import Controller
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.methods import METHODS
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchRequest
 from ptyctl.core import json_lines
+from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import Client, serving
 
 from . import errors
@@ -39,6 +41,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600,
 PTYCTL_ERROR = -32000
 
 _Id = int | str
+_NO_CHANGE = nullcontext()
 
 _REPLY_TYPES: dict[str, type[Reply]] = {
     name: reply
@@ -55,6 +58,17 @@ def encode_request(request: Request) -> dict[str, Any]:
 
 def encode_reply(reply: Reply) -> dict[str, Any]:
     return {"type": type(reply).__name__, "reply": reply.payload()}
+
+
+def decode_principal(value: Any) -> Principal:
+    """Return the principal that a call names. Raises INVALID_ARGUMENT."""
+    try:
+        name, kind, role, [*devices] = value["name"], Kind(value["kind"]), Role(value["role"]), value["devices"]
+        if not isinstance(value["devices"], list) or not all(isinstance(text, str) for text in (name, *devices)):
+            raise TypeError
+    except (KeyError, TypeError, ValueError):
+        raise invalid("principal: an object of name, kind, role and devices is expected") from None
+    return Principal(name, kind, role, tuple(devices))
 
 
 def decode_reply(result: dict[str, Any]) -> Reply:
@@ -88,8 +102,13 @@ def _to_json(value: Any) -> Any:
 class RpcConnection:
     """The daemon's side of one connection after its handshake. Invalid input fails at most its own call."""
 
-    def __init__(self, controller: Controller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, controller: Controller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, principal: Principal
+    ) -> None:
         self._controller = controller
+        self._principal = principal
+        #: The clients that this one makes calls for, by principal.
+        self._represented: dict[Principal, Client] = {}
         self._reader = reader
         self._writer = writer
         self._calls: dict[_Id, asyncio.Task[None]] = {}
@@ -98,7 +117,7 @@ class RpcConnection:
     async def run(self) -> None:
         """Serve until the client disconnects. Reads no further calls while the client does not read its replies."""
         try:
-            with serving(Client()):  # calls are tasks, which inherit the context
+            with serving(Client(self._principal)):  # calls are tasks, which inherit the context
                 while line := await self._reader.readline():
                     self._receive(line)
                     await self._flush()
@@ -156,6 +175,19 @@ class RpcConnection:
             _LOG.error("a call failed", exc_info=error)
             self._reject(call_id, INTERNAL_ERROR, f"internal error in the daemon: {type(error).__name__}; see its log")
 
+    def _representing(self, message: dict[str, Any]) -> AbstractContextManager[None]:
+        """Return the context of a call, in which the client is the one that the call names, or this connection.
+
+        Raises:
+            PtyctlError: FORBIDDEN unless this connection's principal may do everything; INVALID_ARGUMENT.
+        """
+        if "principal" not in message:
+            return _NO_CHANGE
+        if self._principal.role is not Role.ADMIN or self._principal.devices:
+            raise PtyctlError(ErrorCode.FORBIDDEN, f"{self._principal.name} may make no calls for other principals")
+        principal = decode_principal(message["principal"])
+        return serving(self._represented.setdefault(principal, Client(principal)))
+
     async def _run_call(self, call_id: _Id, message: dict[str, Any]) -> None:
         method = METHODS[message["method"]]
 
@@ -164,7 +196,8 @@ class RpcConnection:
 
         try:
             request = method.request.of(message.get("params", {}))
-            reply = await method.call(self._controller, request, progress if message.get("progress") else None)
+            with self._representing(message):
+                reply = await method.call(self._controller, request, progress if message.get("progress") else None)
         except PtyctlError as error:
             self._send({"id": call_id, "error": encode_error(error)})
         else:
@@ -175,11 +208,12 @@ class RpcConnection:
         credit = self._credits[call_id] = asyncio.Semaphore(WATCH_WINDOW)
         try:
             request = WatchRequest.of(message.get("params", {}))
-            async with aclosing(self._controller.watch(request)) as items:
-                async for item in items:
-                    await credit.acquire()
-                    self._send({"method": "watched", "params": {"id": call_id, "item": item.payload()}})
-                    await self._flush()
+            with self._representing(message):
+                async with aclosing(self._controller.watch(request)) as items:
+                    async for item in items:
+                        await credit.acquire()
+                        self._send({"method": "watched", "params": {"id": call_id, "item": item.payload()}})
+                        await self._flush()
         except PtyctlError as error:
             self._send({"id": call_id, "error": encode_error(error)})
         else:

@@ -16,6 +16,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.mcp.toolsets import choose
+from ptyctl.session.clients import user
 from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
@@ -172,7 +173,7 @@ class DaemonServer:
         writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid(), **stalls, **status}))
         with on_behalf_of(Caller(hello["cwd"], hello["env"], hello.get("umask"))):
             if serve_tools is None:
-                await RpcConnection(self._controller, reader, writer).run()
+                await RpcConnection(self._controller, reader, writer, user()).run()
             else:
                 tools = choose(hello.get("toolsets", "core"))
                 await serve_tools(self._controller, tools, reader, writer, full_text=hello.get("full_text"))

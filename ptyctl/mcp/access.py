@@ -17,9 +17,12 @@ from pathlib import Path
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
+from ptyctl.core.principal import Kind, Principal, Role
 
 from .listener import Listener
 
+#: The principal of the token of PTYCTL_TOKEN and --token-file.
+DEFAULT = Principal("default", Kind.AGENT, Role.OPERATOR)
 #: Random bytes of a generated token.
 TOKEN_BYTES = 32
 #: Length of the listening socket's queue.

@@ -9,7 +9,7 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from ptyctl.api import Controller
-from ptyctl.session.clients import Client, serving
+from ptyctl.session.clients import Client, serving, user_agent
 
 from .message_stream import MessageReader, MessageWriter, Sink
 from .server import build_server
@@ -31,5 +31,5 @@ async def serve_tools(
 async def serve_streams(server: Server[Any], source: asyncio.StreamReader, sink: Sink) -> None:
     """Serve until the client closes its side; calls that are still running are cancelled."""
     writer = MessageWriter(sink)
-    with serving(Client()):
+    with serving(Client(user_agent())):
         await server.run(MessageReader(source, writer), writer, server.create_initialization_options())

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ptyctl.core import json_lines
 from ptyctl.session.clients import Client, serving
 
-from .access import BACKLOG
+from .access import BACKLOG, DEFAULT
 from .connection_limits import ConnectionLimits, LimitedProtocol
 from .event_store import RecentEvents
 from .guard import Guard
@@ -95,7 +95,7 @@ class _SessionManager(StreamableHTTPSessionManager):
         session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, "")
         if (session := self._server_instances.pop(session_id, None)) is not None:
             self._server_instances[session_id] = session
-        with serving(self._clients.setdefault(session, Client()) if session is not None else Client()):
+        with serving(self._clients.setdefault(session, Client(DEFAULT)) if session is not None else Client(DEFAULT)):
             await super().handle_request(scope, receive, send)
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:

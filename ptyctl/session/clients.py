@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from weakref import WeakSet
 
 from ptyctl.core.limits import Limit, UseCounter
+from ptyctl.core.principal import Kind, Principal, Role
 
 #: Number of searches in threads of one client at a time: four clients are needed to hold all threads.
 CLIENT_SEARCHES = 2
@@ -18,10 +22,12 @@ class Client:
     """One client, with counters of what it uses.
 
     Attributes:
+        principal: on whose behalf it calls.
         search_turns: held by its searches in threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, principal: Principal) -> None:
+        self.principal = principal
         self.search_turns = asyncio.Semaphore(CLIENT_SEARCHES)
         self._counters: dict[Limit, UseCounter] = {}
         _clients.add(self)
@@ -38,6 +44,32 @@ _current: ContextVar[Client | None] = ContextVar("client", default=None)
 def current_client() -> Client | None:
     """Return the client of the running task; None is this process itself, which has no limits of its own."""
     return _current.get()
+
+
+def current_principal() -> Principal:
+    """Return the principal of the running task. That of this process itself is the user."""
+    client = _current.get()
+    return user() if client is None else client.principal
+
+
+@cache
+def user() -> Principal:
+    """Return the principal of the user that this process runs as."""
+    return Principal(login_name(os.geteuid()), Kind.PERSON, Role.ADMIN)
+
+
+@cache
+def user_agent() -> Principal:
+    """Return the principal of the user's MCP clients that need no token."""
+    return Principal(f"{user().name}/mcp", Kind.AGENT, Role.OPERATOR)
+
+
+def login_name(uid: int) -> str:
+    """Return the login name of a user; without one, for example in a container, the number."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 @contextmanager

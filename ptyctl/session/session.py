@@ -605,6 +605,7 @@ class Session:
             device_id=spec.device_id,
             conversation_id=spec.conversation_id,
             client_id=spec.client_id,
+            opened_by=spec.opened_by,
             platform=spec.platform,
             state=self.state,
             mode=self.mode,

@@ -24,6 +24,7 @@ class Spec:
         install_integration: whether to install shell integration in a shell that was found by probing.
         shell: the shell at the far end, if the caller named it.
         conversation_id: the conversation that owns the terminal, with its `client_id`.
+        opened_by: name of the principal that opened the session; None for the user of a version that did not store it.
     """
 
     protocol: ProtocolName
@@ -43,6 +44,7 @@ class Spec:
     idle_timeout_s: float = 0.0
     conversation_id: str | None = None
     client_id: str | None = None
+    opened_by: str | None = None
     pty: PtyOptions = field(default_factory=PtyOptions)
     expect: Expect = field(default_factory=Expect)
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.operator import WatchRequest
-from ptyctl.session.clients import Client, serving
+from ptyctl.session.clients import Client, serving, user
 from tests.controller.session_calls import MakeController, Open, read, refused, session, until
 
 
@@ -56,11 +56,11 @@ async def test_calls_of_a_session_are_limited_but_a_lock_is_kept(make_controller
 
 async def test_calls_of_a_client_do_not_limit_another_client(make_controller: MakeController, open_session: Open) -> None:
     handle = await open_session(on=await make_controller(max_client_calls=1))
-    with serving(Client()):
+    with serving(Client(user())):
         async with waiting_reads(handle, 1):
             with refused(ErrorCode.LIMIT_EXCEEDED, "max_client_calls"):
                 await read(handle)
-            with serving(Client()):
+            with serving(Client(user())):
                 async with waiting_reads(handle, 1, already=1):
                     pass
         assert (await read(handle, timeout_ms=0)).next_cursor is not None
@@ -75,13 +75,13 @@ async def test_watches_are_limited_for_a_client_and_a_session(make_controller: M
             watched = await stack.enter_async_context(aclosing(handle.controller.watch(request)))
             assert (await anext(watched)).kind == "begin"
 
-        with serving(Client()):
+        with serving(Client(user())):
             await watch()
             with refused(ErrorCode.LIMIT_EXCEEDED, "max_client_watches"):
                 await watch()
-        with serving(Client()):
+        with serving(Client(user())):
             await watch()
-        with serving(Client()), refused(ErrorCode.LIMIT_EXCEEDED, "max_session_watches"):
+        with serving(Client(user())), refused(ErrorCode.LIMIT_EXCEEDED, "max_session_watches"):
             await watch()
         assert await in_use(handle, "max_session_watches") == 2
     assert await in_use(handle, "max_session_watches") == 0
@@ -89,11 +89,11 @@ async def test_watches_are_limited_for_a_client_and_a_session(make_controller: M
 
 async def test_open_sessions_of_a_client_are_limited(make_controller: MakeController, open_session: Open) -> None:
     controller = await make_controller(max_client_sessions=1)
-    with serving(Client()):
+    with serving(Client(user())):
         first = await open_session(on=controller)
         with refused(ErrorCode.LIMIT_EXCEEDED, "max_client_sessions"):
             await open_session(on=controller)
-        with serving(Client()):
+        with serving(Client(user())):
             await open_session(on=controller)
         await first.close()
         await open_session(on=controller)

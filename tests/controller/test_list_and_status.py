@@ -9,6 +9,7 @@ import pytest
 
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
+from ptyctl.session.clients import user
 from tests.controller.session_calls import PATIENCE_MS, Open, read, scripted_program, session, write
 
 pytestmark = pytest.mark.also_remote("replies of list and status")
@@ -29,6 +30,7 @@ async def test_list_has_an_entry_for_each_session(controller: Controller, open_s
         "session_id": one.session_id,
         "protocol": "local",
         "session_type": "normal",
+        "opened_by": user().name,
         "platform": "generic",
         "state": "open",
         "mode": "idle",

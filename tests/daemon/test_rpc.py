@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -13,9 +14,13 @@ import pytest
 from ptyctl import __version__
 from ptyctl.api import ExecRequest, PtyctlError
 from ptyctl.api.handle import SessionHandle
+from ptyctl.controller.access import AccessController
+from ptyctl.controller.local import LocalController
+from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.connection import exchange_hello, hello_line
 from ptyctl.daemon.errors import DaemonError
+from ptyctl.daemon.rpc import RpcConnection
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 GOOD = {"speaks": "rpc", "version": __version__, "cwd": "/", "env": {}}
@@ -38,6 +43,52 @@ class Raw:
 
     async def ask(self, **message: Any) -> dict[str, Any]:
         return await self.say(json.dumps(message).encode())
+
+
+@asynccontextmanager
+async def connection_of(principal: Principal) -> AsyncIterator[Raw]:
+    """A connection of this principal to a controller without sessions."""
+    ours, theirs = socket.socketpair()
+    raw = Raw(*await asyncio.open_connection(sock=ours))
+    reader, writer = await asyncio.open_connection(sock=theirs)
+    async with LocalController() as controller:
+        serving = asyncio.create_task(RpcConnection(AccessController(controller), reader, writer, principal).run())
+        yield raw
+        raw.writer.close()
+        await serving
+    for each in (raw.writer, writer):
+        each.close()
+        await each.wait_closed()
+
+
+@pytest.mark.parametrize("role", [Role.ADMIN, Role.OPERATOR])
+async def test_call_for_another_principal_has_its_role_and_needs_an_administrator(role: Role) -> None:
+    viewer = {"name": "reader", "kind": "agent", "role": "viewer", "devices": []}
+    async with connection_of(Principal("server", Kind.PERSON, role)) as raw:
+        listed = await raw.ask(id=1, method="ptyctl_session", params={"action": "list"}, principal=viewer)
+        opened = await raw.ask(id=2, method="ptyctl_session", params={"action": "open", "protocol": "local"}, principal=viewer)
+        assert opened["error"]["data"]["error_code"] == "FORBIDDEN"
+        if role is Role.ADMIN:
+            assert listed["result"]["reply"]["sessions"] == []
+            assert opened["error"]["message"].startswith("reader has the role viewer")
+        else:
+            assert "server may make no calls for other principals" in listed["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [
+        None,
+        [],
+        {"name": "x"},
+        {"name": "x", "kind": "agent", "role": "viewer", "devices": "*"},
+        {"name": "x", "kind": "agent", "role": "king", "devices": []},
+    ],
+)
+async def test_call_for_an_invalid_principal_is_refused(principal: Any) -> None:
+    async with connection_of(Principal("server", Kind.PERSON, Role.ADMIN)) as raw:
+        answer = await raw.ask(id=1, method="ptyctl_session", params={"action": "list"}, principal=principal)
+        assert answer["error"]["data"]["error_code"] == "INVALID_ARGUMENT"
 
 
 @pytest.fixture

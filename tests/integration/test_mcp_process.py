@@ -14,6 +14,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from fixtures.daemons import daemon_folder
+from ptyctl.api.handle import SessionHandle
+from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.runtime_dir import RuntimeDir
+from ptyctl.session.clients import user
 
 PATIENCE_S = 60
 CLIENT_MODES = ["legacy", "auto"]
@@ -76,6 +80,22 @@ async def test_local_shell_workflow_succeeds(tmp_path: Path, runtime: Path, opti
     assert b"hi\r\n" in raw
     for path in transcripts[0].rglob("*"):
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["standalone", "daemon"])
+async def test_agent_owns_its_sessions_apart_from_those_of_the_user(tmp_path: Path, runtime: Path, options: list[str]) -> None:
+    async with client(tmp_path / "state", runtime, options) as agent:
+        opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=["bash", "--norc"])
+        (entry,) = (await call(agent, "ptyctl_session", action="list"))["sessions"]
+        assert entry["opened_by"] == f"{user().name}/mcp"
+        if not options:  # the user uses the same daemon
+            async with await RemoteController.connect(RuntimeDir(runtime), start=False) as controller:
+                theirs = await SessionHandle.open(controller, protocol="local", command=("bash", "--norc"))
+                refused = await call(agent, "ptyctl_session", action="close", session_id=theirs.session_id)
+                assert refused["error_code"] == "FORBIDDEN"
+                assert "role admin" in refused["hint"]
+                await theirs.close()
+        assert (await call(agent, "ptyctl_session", action="close", session_id=opened["session_id"]))["success"]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["standalone", "daemon"])

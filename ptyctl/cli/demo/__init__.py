@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ptyctl.cli.errors import EXIT_FAILED, EXIT_USAGE
+from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.mcp.access import Address, make_token, open_listener
@@ -103,7 +104,8 @@ async def _running_server() -> AsyncIterator[DemoServer]:
     token = make_token()
     with tempfile.TemporaryDirectory(prefix="ptyctl-demo-") as folder:
         async with LocalController(Settings(state_dir=Path(folder))) as controller:
-            serving = asyncio.create_task(serve_http(build_server(controller, choose("core")), listener, token))
+            server = build_server(AccessController(controller), choose("core"))
+            serving = asyncio.create_task(serve_http(server, listener, token))
             try:
                 yield DemoServer(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", token)
             finally:

@@ -11,7 +11,7 @@ import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.search import LOOP_STEPS, compile_pattern
-from ptyctl.session.clients import CLIENT_SEARCHES, Client, serving
+from ptyctl.session.clients import CLIENT_SEARCHES, Client, serving, user
 from ptyctl.session.io import pattern_search
 from ptyctl.session.io.pattern_search import search_with
 from tests.session.scripted_session import wait_until
@@ -82,10 +82,10 @@ async def test_long_searches_of_one_client_leave_threads_to_others(monkeypatch: 
         running.append(timed)
         assert release.wait(60)
 
-    with serving(Client()):
+    with serving(Client(user())):
         searches = [search_with(asyncio.Lock(), pattern, LOOP_STEPS + 1, blocked) for _ in range(12)]
         waiting = [asyncio.create_task(search) for search in searches]
-    with serving(Client()):
+    with serving(Client(user())):
         assert await search_with(asyncio.Lock(), pattern, LOOP_STEPS + 1, lambda timed: timed.search(b"ba").start()) == 1
     assert len(running) <= CLIENT_SEARCHES
     release.set()
@@ -120,7 +120,7 @@ async def test_search_without_a_thread_fails_and_ends_its_turn(monkeypatch: pyte
 
     pattern, turn = compile_pattern("a", "pattern"), asyncio.Lock()
     monkeypatch.setattr(pattern_search, "_threads", ThreadPoolExecutor(1))
-    with monkeypatch.context() as system, serving(Client()):
+    with monkeypatch.context() as system, serving(Client(user())):
         system.setattr(threading.Thread, "start", start)
         for _ in range(CLIENT_SEARCHES + 1):
             with pytest.raises(PtyctlError, match="cannot start a thread") as caught:

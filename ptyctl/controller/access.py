@@ -1,0 +1,220 @@
+"""The controller that servers give to their clients: each request is checked against the role and devices of its principal.
+
+This is the only place that decides what a principal may do; `ptyctl.core.principal` has the table of the roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import NoReturn
+
+from ptyctl.api import blocks, pty, screen
+from ptyctl.api.config import ConfigReply, ConfigRequest
+from ptyctl.api.controller import Progress
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.io import IoReply, IoRequest
+from ptyctl.api.model import Addressed, Request
+from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.core.principal import Operation, Principal, needed_role
+from ptyctl.session.clients import current_principal, user
+
+from .local import LocalController
+from .registry import no_session
+
+#: Requests that address a session.
+_OnSession = Addressed | SessionRequest | WatchRequest | LogRequest | NotifyRequest
+
+#: The operation of each request, by its type and `action`. A request that is not here is refused.
+OPERATIONS: Mapping[type[Request], Operation | Mapping[str, Operation]] = {
+    SessionRequest: {
+        "open": Operation.OPEN,
+        "close": Operation.CLOSE,
+        "list": Operation.LIST,
+        "status": Operation.STATUS,
+        "lock": Operation.LOCK,
+        "unlock": Operation.LOCK,
+        "heartbeat": Operation.LOCK,
+    },
+    ExecRequest: Operation.EXEC,
+    IoRequest: {"read": Operation.READ, "write": Operation.WRITE},
+    ConfigRequest: {
+        "get": Operation.READ,
+        "resize": Operation.CONFIGURE,
+        "expect": Operation.CONFIGURE,
+        "pace": Operation.CONFIGURE,
+        "mode": Operation.WRITE,
+        "save": Operation.WRITE,
+    },
+    WatchRequest: Operation.WATCH,
+    LogRequest: Operation.READ,
+    NotifyRequest: Operation.NOTIFY,
+    GcRequest: Operation.REMOVE,
+    pty.PtyExecBlock: Operation.EXEC,
+    pty.PtyExecInteractive: Operation.EXEC,
+    pty.PtyExecInteractiveExpect: Operation.EXEC,
+    pty.PtyWaitFor: Operation.READ,
+    pty.PtyWaitPrompt: Operation.READ,
+    pty.PtyExpectSend: Operation.WRITE,
+    pty.PtySend: Operation.WRITE,
+    pty.PtyCtrlC: Operation.WRITE,
+    pty.PtyCtrlD: Operation.WRITE,
+    pty.PtyEnter: Operation.WRITE,
+    pty.PtyReadSpool: Operation.READ,
+    pty.PtyStatus: Operation.STATUS,
+    pty.PtyEndSession: Operation.WRITE,
+    pty.PtyReset: Operation.CLOSE,
+    pty.PtyResize: Operation.CONFIGURE,
+    pty.PtyClose: Operation.CLOSE,
+    blocks.BlocksSince: Operation.READ,
+    blocks.BlocksGet: Operation.READ,
+    blocks.BlocksRead: Operation.READ,
+    blocks.BlocksSearch: Operation.READ,
+    screen.PtyReadRaw: Operation.READ,
+    screen.PtyReadScreen: Operation.READ,
+    screen.PtyReadScreenDeltas: Operation.READ,
+    screen.PtyScreenStatus: Operation.STATUS,
+    screen.PtyReadScrollback: Operation.READ,
+}
+
+
+class AccessController:
+    """Serves each request as far as the principal of the current client may make it.
+
+    A session outside the principal's devices does not exist for it. Implements `ptyctl.api.controller.Controller`.
+    """
+
+    def __init__(self, controller: LocalController) -> None:
+        self._controller = controller
+
+    async def session(self, request: SessionRequest) -> SessionReply:
+        await self._admit(request)
+        devices = current_principal().devices
+        if devices and request.action == "open":
+            return await self._open_device(request)
+        reply = await self._controller.session(request)
+        if devices and reply.sessions is not None:
+            sees = current_principal().sees
+            reply.sessions = [entry for entry in reply.sessions if sees(entry.device, entry.device_id)]
+        return reply
+
+    async def io(self, request: IoRequest, progress: Progress | None = None) -> IoReply:
+        await self._admit(request)
+        return await self._controller.io(request, progress)
+
+    async def exec(self, request: ExecRequest, progress: Progress | None = None) -> ExecReply:
+        await self._admit(request)
+        return await self._controller.exec(request, progress)
+
+    async def config(self, request: ConfigRequest) -> ConfigReply:
+        await self._admit(request)
+        return await self._controller.config(request)
+
+    async def pty(self, request: pty.PtyRequest, progress: Progress | None = None) -> pty.PtyReplyBase:
+        try:
+            await self._admit(request)
+        except PtyctlError as error:
+            return pty.encode_error(error)
+        return await self._controller.pty(request, progress)
+
+    async def watch(self, request: WatchRequest) -> AsyncGenerator[WatchItem, None]:
+        await self._admit(request)
+        async with aclosing(self._controller.watch(request)) as items:
+            async for item in items:
+                yield item
+
+    async def notify(self, request: NotifyRequest) -> NotifyReply:
+        await self._admit(request)
+        return await self._controller.notify(request)
+
+    async def log(self, request: LogRequest) -> LogReply:
+        await self._admit(request)
+        return await self._controller.log(request)
+
+    async def gc(self, request: GcRequest) -> GcReply:
+        await self._admit(request)
+        return await self._controller.gc(request)
+
+    async def aclose(self) -> None:
+        await self._controller.aclose()
+
+    async def _admit(self, request: Request) -> None:
+        """Return if the current principal may make a request.
+
+        Raises:
+            PtyctlError: FORBIDDEN; NOT_FOUND for a session outside its devices.
+        """
+        principal, operation = current_principal(), operation_of(request)
+        if principal.may(operation) and not principal.devices:
+            return
+        least = Operation.CLOSE_OWN if operation is Operation.CLOSE else operation
+        if not principal.may(least):
+            _forbid(principal, least)
+        if principal.devices and not _names_device(request):
+            raise PtyctlError(
+                ErrorCode.FORBIDDEN,
+                f"{principal.name} may use only the devices {', '.join(principal.devices)}",
+                {"devices": list(principal.devices)},
+                hint="open one of these devices by its name in the inventory",
+            )
+        if isinstance(request, _OnSession) and operation not in (Operation.LIST, Operation.OPEN):
+            await self._admit_on_session(principal, operation, request)
+
+    async def _admit_on_session(self, principal: Principal, operation: Operation, request: _OnSession) -> None:
+        try:
+            spec = await self._controller.spec_of(request)
+        except PtyctlError:  # of an unreadable session it is not known whether the principal may see it
+            if principal.devices:
+                raise no_session(request.session_id or "") from None
+            raise
+        if not principal.sees(spec.device, spec.device_id):
+            raise no_session(request.session_id or "")
+        if not principal.may(operation) and principal.name != (spec.opened_by or user().name):
+            _forbid(principal, operation)
+
+    async def _open_device(self, request: SessionRequest) -> SessionReply:
+        """Open a device for a principal that does not see all of them: no error names another one."""
+        unknown = PtyctlError(ErrorCode.NOT_FOUND, f"no device {request.device!r} in the inventory", {"field": "device"})
+        if not current_principal().sees(request.device):
+            raise unknown
+        try:
+            return await self._controller.session(request)
+        except PtyctlError as error:
+            if error.code is ErrorCode.NOT_FOUND:
+                raise unknown from None
+            if "faults" in error.details:
+                raise invalid("the inventory has errors", hint="ask the administrator of this server") from None
+            raise
+
+
+def operation_of(request: Request) -> Operation:
+    """Return the operation of a request.
+
+    Raises:
+        PtyctlError: FORBIDDEN if it has none: no principal may make it.
+    """
+    operation = OPERATIONS.get(type(request))
+    if isinstance(operation, Mapping):
+        operation = operation.get(getattr(request, "action", ""))
+    if operation is None:
+        raise PtyctlError(ErrorCode.FORBIDDEN, f"no role may make the request {type(request).__name__}")
+    return operation
+
+
+def _forbid(principal: Principal, operation: Operation) -> NoReturn:
+    role = needed_role(operation)
+    raise PtyctlError(
+        ErrorCode.FORBIDDEN,
+        f"{principal.name} has the role {principal.role}, which may not {operation}",
+        {"role": principal.role, "needed_role": role},
+        hint=f"this needs the role {role}; ask the administrator of this server",
+    )
+
+
+def _names_device(request: Request) -> bool:
+    """Whether a request can be one on a device: not on a local shell, an address of the caller's choice, or all transcripts."""
+    if isinstance(request, SessionRequest) and request.action == "open":
+        return request.device is not None
+    return not isinstance(request, GcRequest) and getattr(request, "conversation_id", None) is None

@@ -1,0 +1,83 @@
+"""Principals: who calls, and the table of what each role may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+
+class Kind(StrEnum):
+    """What a principal is."""
+
+    PERSON = "person"
+    AGENT = "agent"
+
+
+class Operation(StrEnum):
+    """What a request does. A value completes the sentence "the role may not ..."."""
+
+    LIST = "list sessions"
+    STATUS = "read the state of a session"
+    READ = "read output"
+    WATCH = "watch a session"
+    OPEN = "open sessions"
+    LOCK = "take a lock"
+    WRITE = "write"
+    EXEC = "run commands"
+    CONFIGURE = "change a session's settings"
+    NOTIFY = "send messages"
+    CLOSE_OWN = "close or reset its own sessions"
+    CLOSE = "close or reset sessions that others opened"
+    REMOVE = "remove transcripts"
+
+
+class Role(StrEnum):
+    """A set of operations."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    APPROVER = "approver"
+    ADMIN = "admin"
+
+
+_VIEW = frozenset({Operation.LIST, Operation.STATUS, Operation.READ, Operation.WATCH})
+_OPERATE = _VIEW | {
+    Operation.OPEN, Operation.LOCK, Operation.WRITE, Operation.EXEC, Operation.CONFIGURE, Operation.NOTIFY, Operation.CLOSE_OWN,
+}  # fmt: skip
+#: What each role may do, beginning with the role that may do least.
+ROLES: Mapping[Role, frozenset[Operation]] = {
+    Role.VIEWER: _VIEW,
+    Role.APPROVER: _VIEW,
+    Role.OPERATOR: _OPERATE,
+    Role.ADMIN: frozenset(Operation),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The person or program that makes a request.
+
+    Attributes:
+        name: unique among the principals of a server. Owns sessions and locks.
+        devices: globs; only sessions of devices that match one exist for the principal. Empty: all sessions.
+    """
+
+    name: str
+    kind: Kind
+    role: Role
+    devices: tuple[str, ...] = ()
+
+    def may(self, operation: Operation) -> bool:
+        """Whether the role has the operation."""
+        return operation in ROLES[self.role]
+
+    def sees(self, *names: str | None) -> bool:
+        """Whether a device or session with one of these names exists for the principal. A local shell has no name."""
+        return not self.devices or any(name and fnmatchcase(name, glob) for name in names for glob in self.devices)
+
+
+def needed_role(operation: Operation) -> Role:
+    """Return the role with the fewest operations that has this one."""
+    return next(role for role, operations in ROLES.items() if operation in operations)
