@@ -57,8 +57,8 @@ class ExecRequest(Addressed):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        given = [name for name in ("cmd", "lines", "block_id") if getattr(self, name) is not None]
-        if len(given) != 1:
+        if (self.cmd is not None) + (self.lines is not None) + (self.block_id is not None) != 1:
+            given = [name for name in ("cmd", "lines", "block_id") if getattr(self, name) is not None]
             raise ValueError(f"give exactly one of cmd, lines and block_id, not {' and '.join(given) or 'none'}")
         if self.mode is not None and self.block_id is not None:
             raise ValueError("mode goes with cmd or lines")

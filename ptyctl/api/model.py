@@ -18,13 +18,15 @@ from pydantic import (
 
 from .errors import PtyctlError, invalid
 
+_NOT_ENCODABLE = "contains a lone surrogate, which UTF-8 cannot encode"
+
 
 def _check_encodable(text: str) -> str:
     """Reject a lone surrogate: JSON can hold one (RFC 8259, section 8.2), UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("contains a lone surrogate, which UTF-8 cannot encode") from None
+        raise ValueError(_NOT_ENCODABLE) from None
     return text
 
 
@@ -50,7 +52,7 @@ HostName = Annotated[SystemText, AfterValidator(lambda host: _BRACKETED_IPV6.sub
 #: The name of an environment variable.
 VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 #: An identifier, short enough to be repeated in an error message.
-Id = Annotated[Text, Field(min_length=1, max_length=256)]
+Id = Annotated[str, Field(min_length=1, max_length=256)]
 #: Largest part of an output in one reply.
 MAX_REPLY_BYTES = 4 * 1024 * 1024
 #: A cursor of the ptyctl_* tools: a string, or the same number.
@@ -147,6 +149,7 @@ def check_fields(request: BaseModel, action: str, required: str, optional: str) 
 
 #: Pydantic's messages that use Python's names of types, in JSON's names.
 _JSON_MESSAGES = {
+    "string_unicode": _NOT_ENCODABLE,
     "dict_type": "Input should be an object",
     "model_type": "Input should be an object",
     "tuple_type": "Input should be an array",

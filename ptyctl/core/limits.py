@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
@@ -72,9 +71,8 @@ class UseCounter:
         self.in_use = 0
 
 
-@contextmanager
-def counted(*counters: UseCounter) -> Iterator[None]:
-    """Count one more in each counter during the context.
+def count_all(counters: Sequence[UseCounter]) -> None:
+    """Count one more in each counter.
 
     Raises:
         PtyctlError: LIMIT_EXCEEDED; nothing is counted.
@@ -83,8 +81,3 @@ def counted(*counters: UseCounter) -> Iterator[None]:
         counter.limit.check(counter.in_use)
     for counter in counters:
         counter.in_use += 1
-    try:
-        yield
-    finally:
-        for counter in counters:
-            counter.in_use -= 1

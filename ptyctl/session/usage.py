@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.session import LimitUse
-from ptyctl.core.limits import Limit, UseCounter, counted
+from ptyctl.core.limits import Limit, UseCounter, count_all
 
 from .clients import current_client
 from .notices import Notices
@@ -67,11 +67,19 @@ class Usage:
             PtyctlError: LIMIT_EXCEEDED for too many calls or watches.
         """
         self.last_activity_at = int(time.time() * 1000)
-        counters = self._counters(watching) if limited else ()
+        counters = self._counters(watching) if limited else []
         try:
-            with counted(*counters), self._read_by(task_id or "", reading):
-                self._stop_timer()
+            count_all(counters)
+            self._stop_timer()
+            try:
+                if reading:
+                    self._reading[task_id or ""] += 1
                 yield
+            finally:
+                for counter in counters:
+                    counter.in_use -= 1
+                if reading:
+                    self._reading_ended(task_id or "")
         except PtyctlError as error:
             if notices := self._notices.take(task_id):
                 error.details["notices"] = notices
@@ -85,23 +93,15 @@ class Usage:
         client = current_client()
         return [counter] if client is None else [client.counter(self._limits[name]), counter]
 
-    @contextmanager
-    def _read_by(self, task_id: str, reading: bool) -> Iterator[None]:
-        """Remember a task that reads."""
-        if not reading:
-            yield
-            return
-        self._reading[task_id] += 1
-        try:
-            yield
-        finally:
-            self._reading[task_id] -= 1
-            if not self._reading[task_id]:
-                del self._reading[task_id]
-            self._last_reads.pop(task_id, None)
-            self._last_reads[task_id] = asyncio.get_running_loop().time()
-            if len(self._last_reads) > self._limits["max_session_observers"].maximum:
-                del self._last_reads[next(iter(self._last_reads))]
+    def _reading_ended(self, task_id: str) -> None:
+        """Remember a task that has read."""
+        self._reading[task_id] -= 1
+        if not self._reading[task_id]:
+            del self._reading[task_id]
+        self._last_reads.pop(task_id, None)
+        self._last_reads[task_id] = asyncio.get_running_loop().time()
+        if len(self._last_reads) > self._limits["max_session_observers"].maximum:
+            del self._last_reads[next(iter(self._last_reads))]
 
     def limits_in_use(self, holder: str | None, queued: int) -> list[LimitUse]:
         """Return the session's limits with what is in use; `queued` is the length of the lock's queue."""
