@@ -97,7 +97,6 @@ class Conversations:
                 async with _reporting_progress(session.stream, progress):
                     result = self._handlers[type(request)](session, request)
                     reply = await result if inspect.isawaitable(result) else result
-                session.blocks.flush()  # a reply that reports the end of a command implies that its row is on disk
                 session.events.flush()
         except PtyctlError as error:
             return encode_error(error)

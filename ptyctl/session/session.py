@@ -194,6 +194,7 @@ class Session:
             self.selector,
             first_seq=self.blocks.last_seq() + 1,
             on_begin=lambda run: self.events.begin(self.blocks.begin(run), run),
+            on_typed=self.blocks.flush,
             on_end=lambda run: self.events.end(self.blocks.end(run)),
         )
         self.usage = Usage(

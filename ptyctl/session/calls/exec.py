@@ -46,7 +46,6 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
     else:
         run = session.runs.find(request.block_id)
     reason = await _RunWait(session, run, request, pattern, fence, progress).wait()
-    session.blocks.flush()  # a reply that reports the end of a command implies that its row is on disk
     return await _result(session, run, request, reason)
 
 

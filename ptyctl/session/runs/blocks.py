@@ -34,7 +34,7 @@ class Blocks:
     def __init__(self, session_id: str, folder: Path, stream: OutputStream, rows: list[Block], max_bytes: int) -> None:
         """Open the file. `rows` are the rows of an earlier process; `max_bytes` is the largest size of blocks.jsonl."""
         self._session_id = session_id
-        self._output_folder = folder / "blocks"
+        self._output_prefix = f"{folder}/blocks/"
         self._stream = stream
         self._file = AppendFile(folder / "blocks.jsonl", max_bytes)
         self._blocks: dict[str, Block | BlockRow | bytes] = {}  # a row until it is read
@@ -44,7 +44,7 @@ class Blocks:
         for block in rows:
             self._add(block.block_id, block.seq, block)
         self._unwritten: list[BlockRow] = []
-        self._output_folder.mkdir(mode=0o700, exist_ok=True)
+        Path(self._output_prefix).mkdir(mode=0o700, exist_ok=True)
 
     @property
     def growing(self) -> bool:
@@ -82,25 +82,26 @@ class Blocks:
         return [self._block(block_id) for block_id in ids if block_id in self._blocks], at
 
     def begin(self, run: Run) -> BlockRow:
-        """Add the block of a run that has begun; return its row."""
+        """Add the block of a run that has begun; return its row. `flush` writes it: typing the command comes first."""
         stream = self._stream
-        return self._write(
-            block_id=run.block_id,
-            seq=run.seq,
-            session_id=self._session_id,
-            origin=run.origin,
-            cmd=run.command if run.submitted is None else run.submitted,
-            cwd=self._cwd() if run.cwd is None else run.cwd,
-            ts_begin=run.started_ms,
-            status="interactive" if run.origin == "interactive" else "running",
-            output_path=f"{self._output_folder}/{run.block_id}.out",
-            raw_begin=stream.raw_size if run.raw_begin is None else run.raw_begin,
-            spool_begin=stream.spool_end if run.spool_begin is None else run.spool_begin,
-            task_id=run.task_id,
-        )
+        row = {
+            "block_id": run.block_id,
+            "seq": run.seq,
+            "session_id": self._session_id,
+            "origin": run.origin,
+            "cmd": run.command if run.submitted is None else run.submitted,
+            "cwd": self._cwd() if run.cwd is None else run.cwd,
+            "ts_begin": run.started_ms,
+            "status": "interactive" if run.origin == "interactive" else "running",
+            "output_path": f"{self._output_prefix}{run.block_id}.out",
+            "raw_begin": stream.raw_size if run.raw_begin is None else run.raw_begin,
+            "spool_begin": stream.spool_end if run.spool_begin is None else run.spool_begin,
+            "task_id": run.task_id,
+        }
+        return self._store(row)
 
     def end(self, run: Run) -> BlockRow:
-        """Complete the block of a run that has ended; return its row."""
+        """Complete the block of a run that has ended, also on disk; return its row."""
         result = run.result
         assert result is not None
         status, reason = _outcome(run)
@@ -119,7 +120,9 @@ class Blocks:
             "spool_begin": row["spool_begin"] if run.spool_begin is None else run.spool_begin,
             "spool_end": result.spool_end,
         }
-        return self._write(**{**row, **ended})
+        row = self._store({**row, **ended})
+        self.flush()
+        return row
 
     def close(self) -> None:
         """Write everything and close the file."""
@@ -158,13 +161,11 @@ class Blocks:
             stored = self._blocks[block_id] = Block(**stored)
         return stored
 
-    def _write(self, **fields: Any) -> BlockRow:
-        """Add a row. It is written after the callbacks that are ready now: typing the command comes first."""
+    def _store(self, fields: BlockRow) -> BlockRow:
+        """Add a row with the fields that are not None; `flush` writes it."""
         row = {name: value for name, value in fields.items() if value is not None}
         self._add(row["block_id"], row["seq"], row)
         self._unwritten.append(row)
-        if len(self._unwritten) == 1:
-            asyncio.get_running_loop().call_soon(self.flush)
         return row
 
     def _add(self, block_id: str, seq: int, stored: Block | BlockRow) -> None:

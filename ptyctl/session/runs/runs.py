@@ -52,13 +52,21 @@ class Runs:
         first_seq: int = 1,
         *,
         on_begin: Callable[[Run], None] = lambda run: None,
+        on_typed: Callable[[], None] = lambda: None,
         on_end: Callable[[Run], None] = lambda run: None,
     ) -> None:
-        """`on_begin` and `on_end` are called once for each run; `first_seq` is the number of the first run."""
+        """Create the runs of a session.
+
+        Args:
+            first_seq: the number of the first run.
+            on_begin, on_end: called once for each run.
+            on_typed: called after each `on_begin`, when the command is being typed or was typed.
+        """
         self.mode: TerminalMode = "idle"
         self.current: Run | None = None
         self.changed = Signal()
         self._on_begin = on_begin
+        self._on_typed = on_typed
         self._on_end = on_end
         self._terminal = terminal
         self._stream = terminal.stream
@@ -109,6 +117,7 @@ class Runs:
         self._on_begin(run)
         self._run_tasks = start_run_tasks(run, rules, self._terminal, self.interrupted)
         self._task = start_eagerly(self._type(run, self._selector.begin(run, writer)), f"run {run.block_id}")
+        self._on_typed()
         return run
 
     @contextlib.asynccontextmanager
@@ -232,6 +241,7 @@ class Runs:
         self._add(run)
         run.attached(placed.raw_end, placed.spool_end)
         self._on_begin(run)
+        self._on_typed()
         self._selector.select_marks()
         self._check()
 
