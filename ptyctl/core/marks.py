@@ -12,6 +12,7 @@ empty if the shell has no clock. `cwd` and `command` are percent-encoded where n
 from __future__ import annotations
 
 import base64
+import re
 from typing import Literal, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -19,8 +20,12 @@ MarkKind = Literal["prompt", "begin", "end"]
 
 OSC_NUMBER = b"7717"
 SENTINEL = b"__FWS_PROMPT__"
-_KINDS: dict[bytes, MarkKind] = {b"P": "prompt", b"B": "begin", b"E": "end"}
-_FIELDS: dict[MarkKind, tuple[int, ...]] = {"prompt": (7,), "begin": (4, 5, 6, 7), "end": (5,)}
+#: The payload of a mark, with the fields of each kind.
+_MARK = re.compile(
+    OSC_NUMBER + rb";(?P<nonce>[^;]*);(?P<counter>[0-9]{1,15});"
+    rb"(?:P;(?P<prompt>[0-9]{1,15});(?P<ts>[^;]*);(?P<cwd>.*)|B(?:;(?P<command>.*))?|E;(?P<end>[0-9]{1,15}))",
+    re.DOTALL,
+)
 
 
 class Mark(NamedTuple):
@@ -73,15 +78,20 @@ class MarkReader:
 
     def read(self, payload: bytes) -> Mark | None:
         """Return the mark in the payload of an OSC, or None."""
-        if not payload.startswith(OSC_NUMBER):
+        found = _MARK.fullmatch(payload)
+        if found is None:
             return None
-        parts = payload.split(b";", 6)
-        last = self._last.get(parts[1] if len(parts) > 1 else b"")
-        mark = _parse(parts) if last is not None and parts[0] == OSC_NUMBER else None
-        if mark is None or last is None or mark.counter <= last:
+        source, number, prompt, time, cwd, command, end = found.groups()
+        last, counter = self._last.get(source), int(number)
+        if last is None or counter <= last:
             return None
-        self._last[parts[1]] = mark.counter
-        return mark
+        self._last[source], nonce = counter, source.decode()
+        if prompt is not None:
+            ts = int(time) if time.isdigit() and len(time) < 16 else None
+            return Mark(nonce, counter, "prompt", int(prompt), ts, unquote_to_bytes(cwd))
+        if end is not None:
+            return Mark(nonce, counter, "end", int(end))
+        return Mark(nonce, counter, "begin", command=None if command is None else unquote_to_bytes(command))
 
     def next_counter(self, nonce: str) -> int:
         """Return a counter newer than all marks of this source."""
@@ -99,22 +109,3 @@ def read_sentinel(line: bytes) -> Mark:
     fields = dict(field.split(b"=", 1) for field in line.split()[1:])
     cwd = base64.b64decode(fields[b"cwd_b64"])
     return Mark("", 0, "prompt", int(fields[b"exit"]), int(fields[b"ts"]), cwd)
-
-
-def _parse(parts: list[bytes]) -> Mark | None:
-    kind = _KINDS.get(parts[3] if len(parts) > 3 else b"")
-    if kind is None or len(parts) not in _FIELDS[kind] or not _numeric(parts[2]):
-        return None
-    nonce, counter = parts[1].decode(), int(parts[2])
-    if kind == "begin":
-        return Mark(nonce, counter, kind, command=unquote_to_bytes(b";".join(parts[4:])) if len(parts) > 4 else None)
-    if not _numeric(parts[4]):
-        return None
-    if kind == "end":
-        return Mark(nonce, counter, kind, int(parts[4]))
-    ts = int(parts[5]) if _numeric(parts[5]) else None
-    return Mark(nonce, counter, kind, int(parts[4]), ts, unquote_to_bytes(parts[6]))
-
-
-def _numeric(text: bytes) -> bool:
-    return text.isdigit() and len(text) < 16

@@ -114,7 +114,7 @@ class Normaliser:
     @property
     def held(self) -> int:
         """The size of the text that `flush` would return."""
-        return len(self._cr) or self.blanks - _passed(self.blanks)
+        return len(self._cr) or (self.blanks and self.blanks - _passed(self.blanks))
 
     def skip_to(self, raw: int, spool: int) -> None:
         """Continue after bytes that were lost. Modes and marks are kept."""
@@ -163,6 +163,8 @@ class Normaliser:
         return before + line
 
     def _flush_held(self) -> bytes:
+        if not (self._cr or self.blanks):
+            return b""
         text = b"\n" * len(self._cr) or b" " * (self.blanks - _passed(self.blanks))
         self.in_line = self.in_line and not self._cr
         self._cr, self.blanks = b"", 0
@@ -209,7 +211,7 @@ class Normaliser:
         self.line_feeds += b"\n" in text
         if self._after_begin:
             self._after_begin, text = False, text.removeprefix(b"\r")
-        passed = _passed(self.blanks)
+        passed = _passed(self.blanks) if self.blanks else 0
         if self.blanks or self._cr:
             text = b" " * self.blanks + self._cr + text
         if text.endswith((b" ", b"\r")):
@@ -236,10 +238,15 @@ class Normaliser:
 
 def spool_size(raw: bytes, *, after_begin: bool = False) -> int:
     """Return how much text raw bytes add to the spool if they follow a line feed, or, with `after_begin`, a begin mark."""
-    if len(raw.translate(None, _CHANGED)) == len(raw):
+    if passes_unchanged(raw):
         return len(raw)
     normaliser = Normaliser(after_begin=after_begin)
     return len(normaliser.feed(raw)) + normaliser.held
+
+
+def passes_unchanged(raw: bytes) -> bool:
+    """Return whether raw bytes hold no control sequence, line end or control character that the spool lacks."""
+    return len(raw.translate(None, _CHANGED)) == len(raw)
 
 
 def _passed(blanks: int) -> int:

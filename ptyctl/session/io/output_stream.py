@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.core.marks import Mark, MarkReader, PlacedMark
-from ptyctl.core.normaliser import Normaliser
+from ptyctl.core.normaliser import Normaliser, passes_unchanged
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.secret_masker import SecretMasker
 from ptyctl.core.spool import SpoolWindow
@@ -203,10 +203,12 @@ class OutputStream(Receiver):
 
     def spool_offset(self, raw: int) -> int:
         """Return the offset in the spool of a raw offset, which is not within blanks, a line end or a control sequence."""
-        reader, in_line = self.normaliser.reader, self.read_raw(max(raw - 1, 0), raw) not in (b"", b"\n")
-        marks = None if reader is None else MarkReader(*reader.counters())
-        following = Normaliser(reader=marks, in_line=in_line)
-        size = len(following.feed(self.read_raw(raw, self.raw_size), self.transcript.row_ts)) + following.held
+        following, reader = self.read_raw(raw, self.raw_size), self.normaliser.reader
+        size = len(following)
+        if not passes_unchanged(following):
+            in_line = self.read_raw(max(raw - 1, 0), raw) not in (b"", b"\n")
+            normaliser = Normaliser(reader=None if reader is None else MarkReader(*reader.counters()), in_line=in_line)
+            size = len(normaliser.feed(following, self.transcript.row_ts)) + normaliser.held
         return self.spool_end + self.normaliser.held - size
 
     def last_line(self) -> bytes:
