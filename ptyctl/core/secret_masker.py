@@ -33,6 +33,7 @@ class SecretMasker:
         self._persistent: dict[bytes, None] = {}
         self._longest = 0
         self._first_bytes: re.Pattern[bytes] = re.compile(b"(?!)")
+        self._whole: re.Pattern[bytes] = re.compile(b"(?!)")
 
     @property
     def armed(self) -> bool:
@@ -93,6 +94,9 @@ class SecretMasker:
             return data
         released, text = len(self._released), self._released + self._held + data
         held, places = self._held_start(text, 0), dict[bytes, int]()
+        if not released and held == len(text) and self._whole.search(text) is None:
+            self._held = b""
+            return text
         masked, at = [], 0
         while True:
             for secret in self._persistent:
@@ -117,6 +121,7 @@ class SecretMasker:
         self._longest = max(map(len, self._persistent), default=0)
         firsts = b"".join(re.escape(first) for first in sorted({secret[:1] for secret in self._persistent}))
         self._first_bytes = re.compile(b"[" + firsts + b"]" if firsts else b"(?!)")
+        self._whole = re.compile(b"|".join(map(re.escape, self._persistent)) or b"(?!)")
 
     def _held_start(self, text: bytes, begin: int) -> int:
         """Return the start of the longest end of the text, from `begin` on, that begins a secret, or the length of the text."""

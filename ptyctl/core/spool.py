@@ -39,8 +39,7 @@ class SpoolWindow:
 
     def read(self, begin: int, end: int) -> bytes:
         """Return the bytes between two offsets that are in the window."""
-        with self.view(begin, end) as view:
-            return bytes(view)
+        return bytes(self.view(begin, end))
 
     def view(self, begin: int, end: int) -> memoryview:
         """Like `read`, without a copy. Release the view before the next `append`."""

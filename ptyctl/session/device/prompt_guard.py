@@ -210,18 +210,20 @@ class PromptGuard:
     # Both
 
     def _refuse_at(self, *reasons: Reason) -> None:
-        line, profile = self._terminal.last_line(), self._profile
-        learned = self._terminal.prompt.learned
+        line, learned = self._terminal.last_line(), self._terminal.prompt.learned
         at_prompt = learned and learned.strip() and line.startswith(learned)
-        shown: dict[Reason, Callable[[], bool]] = {
-            "editor": self._in_full_screen_program,
-            "pager": lambda: profile.pager(line) is not None,
-            "question": lambda: profile.asks(line),
-            "continuation": lambda: is_continuation(line, learned) or self._text_requested(),
-        }
         for reason in reasons:
-            if (reason == "editor" or not at_prompt) and shown[reason]():
+            if (reason == "editor" or not at_prompt) and self._shows(reason, line):
                 raise self.refusal(reason)
+
+    def _shows(self, reason: Reason, line: str) -> bool:
+        if reason == "editor":
+            return self._in_full_screen_program()
+        if reason == "pager":
+            return self._profile.pager(line) is not None
+        if reason == "question":
+            return self._profile.asks(line)
+        return is_continuation(line, self._terminal.prompt.learned) or self._text_requested()
 
     def _in_full_screen_program(self) -> bool:
         """Whether the alternate screen is shown; not by a shell in the foreground, whose program was killed on it."""

@@ -167,6 +167,8 @@ class RawLog:
     def read(self, begin: int, end: int) -> bytes:
         """Return the bytes between two offsets, up to the first that is neither persisted nor among the last in memory."""
         data = read_range(self._fd, self.path, begin, min(end, self.persisted_size))
+        if not self._tail:
+            return data
         tail_begin, begin = self.size - len(self._tail), max(begin, self.persisted_size)
         return data + self._tail[begin - tail_begin : end - tail_begin] if tail_begin <= begin < end else data
 
