@@ -60,7 +60,7 @@ class NextStep(StrEnum):
     LEAVE_QUESTION = "answer the question or press Ctrl-C, then repeat the call"
     LEAVE_TEXT = "end the text that is being typed, or press Ctrl-C, then repeat the call"
     LEAVE_EDITOR = "look at the screen, and leave the full-screen program, then repeat the call"
-    CLEAR_LINE = "look at the screen, and finish or delete the typed line, then repeat the call"
+    CLEAR_LINE = "look at the screen, and delete the typed line with Ctrl-U or Ctrl-C, then repeat the call"
     FIND_PROMPT = "look at the screen; wait for the prompt, or type what the program expects"
     SEND_ENTER = "send Enter alone"
     RESET_TERMINAL = "reset the terminal"

@@ -25,8 +25,8 @@ _CORE_HINTS: Mapping[str, str] = {
         "then repeat the call"
     ),
     NextStep.CLEAR_LINE: (
-        "read the screen with ptyctl_session_io action=read mode=screen, and finish or delete the line with action=write, "
-        "then repeat the call"
+        "read the screen with ptyctl_session_io action=read mode=screen, and delete the line with action=write key=ctrl_u or "
+        "ctrl_c, then repeat the call"
     ),
     NextStep.FIND_PROMPT: (
         "read the screen with ptyctl_session_io action=read mode=screen; wait for the prompt with until_regex, "
@@ -55,7 +55,7 @@ _PTY_HINTS: Mapping[str, str] = {
     NextStep.LEAVE_QUESTION: "answer the question with pty_send, or leave it with pty_ctrl_c, then repeat the call",
     NextStep.LEAVE_TEXT: "end the text with pty_send, or leave it with pty_ctrl_c, then repeat the call",
     NextStep.LEAVE_EDITOR: "read the screen with pty_read_screen, and leave the program with pty_send, then repeat the call",
-    NextStep.CLEAR_LINE: "finish or delete the typed line with pty_send, then repeat the call",
+    NextStep.CLEAR_LINE: "delete the typed line with pty_send key=ctrl_u or ctrl_c, then repeat the call",
     NextStep.FIND_PROMPT: "read the screen with pty_read_screen; type what the program expects with pty_send",
     NextStep.SEND_ENTER: "press Enter with pty_enter",
     NextStep.RESET_TERMINAL: "reset the terminal with pty_reset",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,35 @@ async def test_exec_at_a_program_whose_first_prompt_is_late_waits_for_it(open_se
     device = await open_session(command=("python3", "-c", f"import os; os.execvp('sh', ['sh', '-c', {program!r}])"))
     replies = [await execute(device, cmd=cmd, timeout_ms=PATIENCE_MS) for cmd in ("one", "two")]
     assert [(reply.stdout, reply.done_reason) for reply in replies] == [("ran one\n", "prompt"), ("ran two\n", "prompt")]
+
+
+async def test_key_typed_before_the_first_prompt_of_dash_is_refused_until_it_is_deleted(
+    open_session: Open, tmp_path: Path
+) -> None:
+    """Nothing reads ^R before dash starts: the terminal echoes it, and no Ctrl-C of the session may end the program."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    start = f"trap '' INT; read -r go < {gate}; trap - INT; exec dash"
+    dash = await open_session(command=("sh", "-c", start), env={"PS1": "here$ "})
+    await write(dash, "a", data="\x12")
+    with refused(ErrorCode.BUSY, "half-typed") as caught:
+        await execute(dash, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
+    assert caught.value.details == {"reason": "half_typed"}
+    assert "delete the typed line with Ctrl-U or Ctrl-C" in (caught.value.hint or "")
+    with gate.open("w") as opened:
+        opened.write("go\n")
+    assert (await read(dash, cursor="0", until_regex=r"here\$ $", timeout_ms=PATIENCE_MS)).matched
+    await write(dash, "a", key="ctrl_u")
+    assert (await execute(dash, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
+
+
+async def test_search_of_a_zsh_without_marks_is_left(open_session: Open) -> None:
+    require_program("zsh", "zsh")
+    zsh = await open_session(command=("zsh", "-f"), env={"HISTFILE": "/dev/null", "PS1": "here%% "})
+    assert (await read(zsh, cursor="0", until_regex="here% $", timeout_ms=PATIENCE_MS)).matched
+    await write(zsh, "a", data="\x12")
+    assert (await read(zsh, cursor="0", until_regex="bck-i-search", timeout_ms=PATIENCE_MS)).matched
+    assert (await execute(zsh, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)).stdout == "hi\n"
 
 
 async def test_exec_at_a_program_that_prints_nothing_is_refused_unless_the_end_is_given(open_session: Open) -> None:

@@ -191,12 +191,15 @@ class PromptGuard:
         """Press Ctrl-C, twice if necessary; whether a prompt is shown."""
         stream, terminal = self._stream, self._terminal
         prompts, line_feeds, learned = len(stream.prompts), stream.line_feeds, terminal.prompt.learned
+        editor_began = terminal.line_editor_began()
 
         def at_prompt() -> bool:
             if marked() and len(stream.prompts) > prompts:
                 return True
             line = terminal.last_line()
-            return stream.line_feeds > line_feeds and (line == learned if marked() else self._at_shell_prompt(line))
+            # zsh closes a search without a line feed
+            is_new = stream.line_feeds > line_feeds or (terminal.line_editor_began() and not editor_began)
+            return is_new and (line == learned if marked() else self._at_shell_prompt(line))
 
         for wait_s in (_SECOND_INTERRUPT_S, CLEAR_WAIT_S):
             await terminal.gate.write(ETX, SYSTEM)
