@@ -65,6 +65,27 @@ in_each_posix = pytest.mark.parametrize("shell", _with_and_without_marks(POSIX),
 
 
 @in_each
+async def test_typed_text_is_short(shell: SessionHandle, strategy: str, request: pytest.FixtureRequest) -> None:
+    """The function of the marker is defined once; bash and zsh with marks show simple commands as they were given."""
+    for _ in range(3):
+        assert (await shell.exec("echo 'hi there'", timeout_ms=PATIENCE_MS)).stdout == "hi there\n"
+    text = "".join((await shell.screen()).rows or ())
+    assert text.count("033]7717") <= 1
+    if strategy == "marks" and request.node.callspec.params["shell"] in ("bash", "zsh with its own files"):
+        assert "__ptyctl" not in text
+
+
+@in_each
+async def test_list_of_jobs_has_the_command_as_given(shell: SessionHandle) -> None:
+    await shell.exec("sleep 300 &", timeout_ms=PATIENCE_MS)
+    jobs = (await shell.exec("jobs", timeout_ms=PATIENCE_MS)).stdout
+    await shell.exec("kill $(jobs -p)", timeout_ms=PATIENCE_MS)
+    assert "sleep 300" in jobs
+    assert "ptyctl" not in jobs
+    assert "eval" not in jobs
+
+
+@in_each
 async def test_exit_code_is_reported(shell: SessionHandle) -> None:
     for code in (0, 1, 3, 127, 255):
         assert (await shell.exec(f"sh -c 'exit {code}'")).exit_code == code
