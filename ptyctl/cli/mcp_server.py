@@ -106,7 +106,9 @@ def run_with_daemon(listen: str, toolsets: str, token_file: Path | None, *, full
 
     async def serve_clients(controller: Controller) -> None:
         _announce(http)
-        await serve_http(build_server(controller, tools, full_text=full_text), http.listener, http.token)
+        # The daemon's socket is being served.
+        server = await asyncio.to_thread(build_server, controller, tools, full_text=full_text)
+        await serve_http(server, http.listener, http.token)
 
     with http.listener:
         return run_daemon(serve_clients)

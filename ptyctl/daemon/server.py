@@ -15,7 +15,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
 from ptyctl.core.limits import LIMITS, Limit
-from ptyctl.mcp.toolsets import choose
+from ptyctl.mcp.toolsets import DEFAULT, choose
 from ptyctl.session.clients import user
 from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.version import __version__
@@ -161,7 +161,7 @@ class DaemonServer:
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             hello = await _read_hello(reader, writer)
-            serve_tools = await asyncio.to_thread(_import_mcp) if hello["speaks"] == "mcp" else None
+            serve_mcp = await asyncio.to_thread(self._prepare_mcp, hello) if hello["speaks"] == "mcp" else None
         except _RejectedError as error:
             writer.write(json_lines.encode({"ok": False, "message": str(error)}))
             return
@@ -172,18 +172,21 @@ class DaemonServer:
         status = self._status() if hello.get("limits") else {}
         writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid(), **stalls, **status}))
         with on_behalf_of(Caller(hello["cwd"], hello["env"], hello.get("umask"))):
-            if serve_tools is None:
+            if serve_mcp is None:
                 await RpcConnection(self._controller, reader, writer, user()).run()
             else:
-                tools = choose(hello.get("toolsets", "core"))
-                await serve_tools(self._controller, tools, reader, writer, full_text=hello.get("full_text"))
+                await serve_mcp(reader, writer)
 
+    def _prepare_mcp(self, hello: dict[str, Any]) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+        """Return a function that serves an MCP client. Called in a thread.
 
-def _import_mcp() -> Callable[..., Awaitable[None]]:
-    """Import the MCP SDK, which takes longer than the rest of the daemon's start, when the first MCP client connects."""
-    from ptyctl.mcp.connection import serve_tools
+        The first call imports the MCP SDK, which takes longer than the rest of the daemon's start, and defines the tools.
+        """
+        from ptyctl.mcp.connection import serve_streams
+        from ptyctl.mcp.server import build_server
 
-    return serve_tools
+        tools = choose(hello.get("toolsets", DEFAULT))
+        return partial(serve_streams, build_server(self._controller, tools, full_text=hello.get("full_text")))
 
 
 class _RejectedError(Exception):
@@ -210,7 +213,7 @@ async def _read_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         )
     if hello["speaks"] == "mcp":
         try:
-            choose(str(hello.get("toolsets", "core")))
+            choose(str(hello.get("toolsets", DEFAULT)))
         except ValueError as error:
             raise _RejectedError(str(error)) from None
     return hello
