@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -156,9 +156,10 @@ class SessionRegistry:
         self.add(session)
 
     def in_use(self) -> dict[str, int]:
-        """Return how much of the limits is in use, by their names."""
-        most = max(map(self._opened_by, set(self._openers.values())), default=0)
-        return {self._limit.name: self._held_count(), self._client_limit.name: most}
+        """Return how much of the limits is in use, by their names. Sessions of clients that have left are of no client."""
+        openers = [self._openers.get(session) for session in self.live() if session.held]
+        of_clients = Counter(client for client in openers if client is not None and not client.left)
+        return {self._limit.name: len(openers), self._client_limit.name: max(of_clients.values(), default=0)}
 
     def add(self, session: Session) -> None:
         self._sessions[session.session_id] = session

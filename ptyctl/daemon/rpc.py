@@ -26,7 +26,7 @@ from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchRequest
 from ptyctl.core import json_lines
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.session.clients import Client, serving
+from ptyctl.session.clients import Client, serving, serving_connection
 
 from . import errors
 
@@ -117,13 +117,15 @@ class RpcConnection:
     async def run(self) -> None:
         """Serve until the client disconnects. Reads no further calls while the client does not read its replies."""
         try:
-            with serving(Client(self._principal)):  # calls are tasks, which inherit the context
+            with serving_connection(self._principal):  # calls are tasks, which inherit the context
                 while line := await self._reader.readline():
                     self._receive(line)
                     await self._flush()
         except (OSError, ValueError):  # connection lost, or a line longer than the reader's limit
             return
         finally:
+            for client in self._represented.values():
+                client.leave()
             calls = list(self._calls.values())
             for call in calls:
                 call.cancel()

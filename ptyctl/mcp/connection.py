@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp.server.lowlevel import Server
 
-from ptyctl.session.clients import Client, serving, user_agent
+from ptyctl.session.clients import serving_connection, user_agent
 
 from .message_stream import MessageReader, MessageWriter, Sink
 
@@ -15,5 +15,5 @@ from .message_stream import MessageReader, MessageWriter, Sink
 async def serve_streams(server: Server[Any], source: asyncio.StreamReader, sink: Sink) -> None:
     """Serve until the client closes its side; calls that are still running are cancelled."""
     writer = MessageWriter(sink)
-    with serving(Client(user_agent())):
+    with serving_connection(user_agent()):
         await server.run(MessageReader(source, writer), writer, server.create_initialization_options())

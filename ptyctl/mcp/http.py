@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ptyctl.core import json_lines
-from ptyctl.session.clients import Client, serving
+from ptyctl.session.clients import Client, serving, serving_connection
 
 from .access import BACKLOG, DEFAULT
 from .connection_limits import ConnectionLimits, LimitedProtocol
@@ -95,8 +95,16 @@ class _SessionManager(StreamableHTTPSessionManager):
         session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, "")
         if (session := self._server_instances.pop(session_id, None)) is not None:
             self._server_instances[session_id] = session
-        with serving(self._clients.setdefault(session, Client(DEFAULT)) if session is not None else Client(DEFAULT)):
+        with serving_connection(DEFAULT) if session is None else serving(self._client(session)):
             await super().handle_request(scope, receive, send)
+
+    def _client(self, session: StreamableHTTPServerTransport) -> Client:
+        return self._clients.setdefault(session, Client(DEFAULT))
+
+    async def _discard_session(self, session_id: str, transport: StreamableHTTPServerTransport) -> None:
+        """Forget a session that has ended, for whatever reason."""
+        self._client(transport).leave()
+        await super()._discard_session(session_id, transport)
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
         """If there are too many sessions, end the one that is idle for the longest time: its client left without DELETE."""

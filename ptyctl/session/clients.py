@@ -24,17 +24,23 @@ class Client:
     Attributes:
         principal: on whose behalf it calls.
         search_turns: held by its searches in threads.
+        left: whether it has disconnected. The sessions that it opened remain.
     """
 
     def __init__(self, principal: Principal) -> None:
         self.principal = principal
         self.search_turns = asyncio.Semaphore(CLIENT_SEARCHES)
+        self.left = False
         self._counters: dict[Limit, UseCounter] = {}
         _clients.add(self)
 
     def counter(self, limit: Limit) -> UseCounter:
         """Return this client's counter for a limit."""
         return self._counters.setdefault(limit, UseCounter(limit))
+
+    def leave(self) -> None:
+        """Record that the client has disconnected."""
+        self.left = True
 
 
 _clients: WeakSet[Client] = WeakSet()
@@ -80,6 +86,17 @@ def serving(client: Client) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def serving_connection(principal: Principal) -> Iterator[None]:
+    """As `serving`, with a new client that leaves at the end of the context."""
+    client = Client(principal)
+    with serving(client):
+        try:
+            yield
+        finally:
+            client.leave()
 
 
 def most_used(limit: Limit) -> int:

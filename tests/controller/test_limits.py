@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.operator import WatchRequest
-from ptyctl.session.clients import Client, serving, user
+from ptyctl.controller.local import LocalController
+from ptyctl.session.clients import Client, serving, serving_connection, user
 from tests.controller.session_calls import MakeController, Open, read, refused, session, until
 
 
@@ -97,6 +98,16 @@ async def test_open_sessions_of_a_client_are_limited(make_controller: MakeContro
             await open_session(on=controller)
         await first.close()
         await open_session(on=controller)
+
+
+async def test_sessions_of_a_client_that_left_count_for_no_client(make_controller: MakeController, open_session: Open) -> None:
+    controller = await make_controller()
+    assert isinstance(controller, LocalController)
+    with serving_connection(user()):
+        await open_session(on=controller)
+        assert controller.limits_in_use()["max_client_sessions"] == 1
+    in_use = controller.limits_in_use()
+    assert (in_use["max_client_sessions"], in_use["max_sessions"]) == (0, 1)
 
 
 async def test_queue_for_the_lock_is_limited(make_controller: MakeController, open_session: Open) -> None:

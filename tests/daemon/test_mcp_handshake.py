@@ -12,12 +12,12 @@ import pytest
 from ptyctl.controller.local import LocalController
 from ptyctl.daemon.connection import hello_line, open_connection
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from ptyctl.mcp import server
+from ptyctl.mcp import schema, server
 from tests.controller.local_daemon import served
 
 
 async def test_tools_are_defined_outside_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, input_schema = set(), server.input_schema
+    threads, input_schema = set(), schema.input_schema
 
     def noted(*args: Any, **kwargs: Any) -> Any:
         threads.add(threading.current_thread())

@@ -16,6 +16,7 @@ from tests.mcp.http_server import TOKEN, http_client, http_server
 from tests.mcp.server_process import PATIENCE_S
 from tests.mcp.stub_controller import StubController
 from tests.mcp.test_http import BEARER, CALL, EXEC, OPENINGS, by_hand, posted
+from tests.session.scripted_session import wait_until
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REQUEST = f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -110,10 +111,11 @@ async def test_each_mcp_session_has_its_own_limits(tmp_path: Path) -> None:
     async with (
         LocalController(Settings(state_dir=tmp_path / "state", max_client_sessions=1)) as controller,
         http_server(controller) as url,
-        http_client(url, "legacy") as one,
-        http_client(url, "legacy") as two,
     ):
-        results = [await client.call_tool("ptyctl_session", opening) for client in (one, one, two)]
+        async with http_client(url, "legacy") as one, http_client(url, "legacy") as two:
+            results = [await client.call_tool("ptyctl_session", opening) for client in (one, one, two)]
+            assert controller.limits_in_use()["max_client_sessions"] == 1
+        await wait_until(lambda: not controller.limits_in_use()["max_client_sessions"])
         assert [result.is_error for result in results] == [False, True, False]
         assert results[1].structured_content is not None
         assert results[1].structured_content["details"] == {"limit": "max_client_sessions", "max_client_sessions": 1}
