@@ -215,3 +215,10 @@ async def test_ssh_inside_local_shell_uses_marker_and_marks_resume_after_exit(
         assert (reply.stdout.startswith("/dev/"), reply.exit_code, reply.done_reason) == (True, 4, "marker")
         reply = await session.exec("exit 5", timeout_ms=PATIENCE_MS)
         assert (reply.exit_code, reply.done_reason) == (5, "marks")
+
+
+async def test_function_of_the_marker_is_defined_once(start: Start) -> None:
+    session = await start(*BASH, shell_integration="off")
+    for number in range(2):
+        assert (await session.exec(f"echo {number}", timeout_ms=PATIENCE_MS)).done_reason == "marker"
+    assert "".join((await session.screen()).rows or ()).count("033]7717") == 1

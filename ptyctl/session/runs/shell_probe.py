@@ -18,10 +18,14 @@ PROBE_WAIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ProbedShell:
-    """The result of a probe: a marker that the shell understands, or why there is none."""
+    """The result of a probe: a marker that the shell understands, or why there is none.
+
+    `defined`: the shell has the marker's function already.
+    """
 
     marker: Marker | None
     why: str | None = None
+    defined: bool = False
 
 
 async def probe_shell(
@@ -50,7 +54,7 @@ async def probe_shell(
         await output_of(terminal, profile, marker.line(":", terminal.stream.next_counter(nonce)), writer)
     finally:
         unsubscribe()
-    return ProbedShell(marker if marks else AsciiMarker(nonce, dialect))
+    return ProbedShell(marker, defined=True) if marks else ProbedShell(AsciiMarker(nonce, dialect))
 
 
 async def output_of(terminal: TerminalState, profile: DeviceProfile, line: str, writer: Writer) -> list[str]:

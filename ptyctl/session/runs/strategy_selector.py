@@ -223,6 +223,7 @@ class StrategySelector:
             self.shell = await self._find_shell(run, writer, forced=enabled is True)
             if self.shell is not None and self.shell.marker is not None:
                 self._shell_program = self._terminal.foreground_program()
+                self._defined_marker = self.shell.marker if self.shell.defined else None
         elif self._terminal.gate.unfinished_line.empty:
             await self._wait_for_next_prompt(run)
         shell = self.shell or ProbedShell(None, "no prompt was shown at which to look for a POSIX shell")
