@@ -19,14 +19,14 @@ from tests.controller.session_calls import session
 pytestmark = pytest.mark.also_remote("replies and errors of each tool, and cancellation")
 
 
-@pytest.mark.parametrize("tool", sorted(PTY_REQUESTS.keys() - CREATING))
-async def test_unknown_conversation_is_not_found(pty: Pty, tool: str) -> None:
-    await pty.refused("not_found", tool, "c1", NextStep.OPEN_CONVERSATION, **LEAST.get(tool, {}))
+async def test_unknown_conversation_is_not_found_by_any_tool(pty: Pty) -> None:
+    for tool in sorted(PTY_REQUESTS.keys() - CREATING):
+        await pty.refused("not_found", tool, "c1", NextStep.OPEN_CONVERSATION, **LEAST.get(tool, {}))
 
 
-@pytest.mark.parametrize("tool", sorted(PTY_REQUESTS))
-async def test_unknown_session_is_not_found(pty: Pty, tool: str) -> None:
-    await pty.at(session_id="nobody").refused("not_found", tool, "nobody", **LEAST.get(tool, {}))
+async def test_unknown_session_is_not_found_by_any_tool(pty: Pty) -> None:
+    for tool in sorted(PTY_REQUESTS):
+        await pty.at(session_id="nobody").refused("not_found", tool, "nobody", **LEAST.get(tool, {}))
 
 
 async def test_concurrent_first_uses_make_one_terminal(pty: Pty) -> None:

@@ -231,12 +231,12 @@ def test_taken_text_of_many_lines_is_that_of_the_whole(line: bytes) -> None:
 def test_line_of_any_length_is_rendered_in_bounded_memory(piece: bytes) -> None:
     renderer, size = Renderer(80), 0
     data = piece * (40_000 // len(piece))
-    for _ in range(50):
+    for _ in range(15):
         renderer.feed(data)
         size += len(renderer.take())
     assert len(renderer.finish()) < 200_000
     if piece == b"no line feed ":
-        assert size > 1_900_000
+        assert size > 500_000
 
 
 def test_unchanging_lines_exclude_the_current_line_and_redrawn_ones() -> None:

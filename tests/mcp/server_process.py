@@ -8,10 +8,10 @@ import os
 import re
 import sys
 from asyncio.streams import FlowControlMixin
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from fixtures.forked_process import ForkedProcess
 from tests.mcp.serve_stub import serve
@@ -89,17 +89,42 @@ class ServerProcess:
 @asynccontextmanager
 async def server_process(*arguments: str, **variables: str) -> AsyncIterator[ServerProcess]:
     """Fork a `serve_stub` with the arguments of `command`; kill it at the end if it still runs."""
-    (stdin, to_server), (from_server, stdout), (from_log, stderr) = os.pipe(), os.pipe(), os.pipe()
-    words = command(*arguments)[3:]
-    process = ForkedProcess(serve, *words, files=(stdin, stdout, stderr), environment={**os.environ, **variables})
-    for descriptor in (stdin, stdout, stderr):
-        os.close(descriptor)
+    process, to_server, from_server, from_log = _fork(*arguments, **variables)
     async with open_writer(to_server) as writer, open_reader(from_server) as output, open_reader(from_log) as log:
         try:
             yield ServerProcess(process, writer, output, log)
         finally:
             process.kill()
             await asyncio.to_thread(process.wait)
+
+
+@contextmanager
+def blocking_server_process() -> Iterator[tuple[ForkedProcess, BinaryIO, BinaryIO, BinaryIO]]:
+    """Fork a `serve_stub`; yield it with its standard files, which are read only on request. Kill it at the end."""
+    process, *descriptors = _fork()
+    with ExitStack() as stack:
+        stdin, stdout, stderr = (
+            stack.enter_context(os.fdopen(descriptor, mode, buffering=0))
+            for descriptor, mode in zip(descriptors, ("wb", "rb", "rb"), strict=True)
+        )
+        try:
+            yield process, stdin, stdout, stderr
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _fork(*arguments: str, **variables: str) -> tuple[ForkedProcess, int, int, int]:
+    """Return the process and the other ends of its standard files."""
+    (stdin, to_server), (from_server, stdout), (from_log, stderr) = os.pipe(), os.pipe(), os.pipe()
+    process = fork_server((stdin, stdout, stderr), *arguments, **variables)
+    for descriptor in (stdin, stdout, stderr):
+        os.close(descriptor)
+    return process, to_server, from_server, from_log
+
+
+def fork_server(files: tuple[int, int, int], *arguments: str, **variables: str) -> ForkedProcess:
+    return ForkedProcess(serve, *command(*arguments)[3:], files=files, environment={**os.environ, **variables})
 
 
 @asynccontextmanager

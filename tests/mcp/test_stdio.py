@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -17,24 +17,36 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
 from ptyctl import __version__
 from tests.mcp.progress_log import ProgressLog
-from tests.mcp.server_process import PATIENCE_S, ROOT, command, environment, server_process
+from tests.mcp.server_process import (
+    PATIENCE_S,
+    ROOT,
+    blocking_server_process,
+    command,
+    environment,
+    fork_server,
+    server_process,
+)
 from tests.mcp.stub_controller import CLOSED
 
 ERAS = ["legacy", LATEST_MODERN_VERSION, "auto"]
 EXEC = "ptyctl_session_exec"
 
 
-def stdio_client(mode: str, log: Path) -> Client:
+def stdio_client(mode: str) -> Client:
     program, *arguments = command()
     server = StdioServerParameters(command=program, args=arguments, env=environment(), cwd=ROOT)
     return Client(server, mode=mode, read_timeout_seconds=PATIENCE_S)
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_sdk_client_of_each_revision_can_call_tools(mode: str, tmp_path: Path) -> None:
+async def test_sdk_client_of_each_revision_reads_server_info_and_calls_tools(mode: str) -> None:
     progress = ProgressLog()
-    async with stdio_client(mode, tmp_path) as client:
+    async with stdio_client(mode) as client:
         assert client.protocol_version == ("2025-11-25" if mode == "legacy" else LATEST_MODERN_VERSION)
+        if mode != LATEST_MODERN_VERSION:  # a client of a given revision does not ask for it
+            assert client.server_info is not None
+            assert (client.server_info.name, client.server_info.version) == ("ptyctl", __version__)
+            assert "ptyctl_session open" in (client.instructions or "")
         assert len((await client.list_tools()).tools) == 4
         opened = await client.call_tool("ptyctl_session", {"action": "open", "protocol": "local"})
         assert opened.structured_content["session_id"] == "s1"
@@ -45,14 +57,6 @@ async def test_sdk_client_of_each_revision_can_call_tools(mode: str, tmp_path: P
         call = {"session_id": "s1", "cmd": "progress 0.5 1.5 1.6 2.7 2.8 4"}
         assert (await client.call_tool(EXEC, call, progress_callback=progress)).structured_content["stdout"] == "told"
     progress.check()
-
-
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_server_info_has_name_version_and_instructions(mode: str, tmp_path: Path) -> None:
-    async with stdio_client(mode, tmp_path) as client:
-        assert client.server_info is not None
-        assert (client.server_info.name, client.server_info.version) == ("ptyctl", __version__)
-        assert "ptyctl_session open" in (client.instructions or "")
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE_PROTOCOL_VERSIONS)
@@ -126,23 +130,19 @@ def test_client_that_does_not_read_does_not_delay_shutdown(how: str) -> None:
     """The server is writing a reply larger than the pipe's buffer."""
     info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "1"}}
     call = {"name": EXEC, "arguments": {"session_id": "s", "cmd": "big 4000000"}}
-    with subprocess.Popen(command(), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment()) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
+    with blocking_server_process() as (process, stdin, stdout, stderr):
         for number, (method, params) in enumerate([("initialize", info), ("tools/call", call)]):
             request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
-            assert process.stdout.read(1) == b"{"
+            stdin.write(json.dumps(request).encode() + b"\n")
+            assert stdout.read(1) == b"{"
             if method == "initialize":
-                process.stdout.readline()
+                stdout.readline()
         if how == "vanishes":
-            process.stdin.close()
-            process.stdout.close()
+            stdin.close()
+            stdout.close()
         else:
             process.send_signal(signal.SIGTERM)
-        assert process.stderr.read().decode().strip() == CLOSED
+        assert stderr.read().decode().strip() == CLOSED
         assert process.wait(PATIENCE_S) == 0
 
 
@@ -150,19 +150,18 @@ def test_stdin_and_stdout_may_be_files(tmp_path: Path) -> None:
     """Shell redirections, as in a manual test. The end of the file is the end of the client."""
     info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "file", "version": "1"}}
     (tmp_path / "in").write_text(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info}))
-    with (tmp_path / "in").open() as requests, (tmp_path / "out").open("w") as answers:
-        done = subprocess.run(
-            command(), stdin=requests, stdout=answers, stderr=PIPE, env=environment(), timeout=PATIENCE_S, check=True
-        )
-    assert done.stderr.decode().strip() == CLOSED
+    with (tmp_path / "in").open() as requests, (tmp_path / "out").open("w") as answers, (tmp_path / "log").open("w") as log:
+        process = fork_server((requests.fileno(), answers.fileno(), log.fileno()))
+        assert process.wait(PATIENCE_S) == 0
+    assert (tmp_path / "log").read_text().strip() == CLOSED
     assert json.loads((tmp_path / "out").read_text())["result"]["serverInfo"]["name"] == "ptyctl"
 
 
-def test_null_stdin_ends_server() -> None:
-    done = subprocess.run(
-        command(), stdin=subprocess.DEVNULL, capture_output=True, env=environment(), timeout=PATIENCE_S, check=True
-    )
-    assert (done.stdout, done.stderr.decode().strip()) == (b"", CLOSED)
+def test_null_stdin_ends_server(tmp_path: Path) -> None:
+    with Path(os.devnull).open() as null, (tmp_path / "out").open("w") as answers, (tmp_path / "log").open("w") as log:
+        process = fork_server((null.fileno(), answers.fileno(), log.fileno()))
+        assert process.wait(PATIENCE_S) == 0
+    assert ((tmp_path / "out").read_text(), (tmp_path / "log").read_text().strip()) == ("", CLOSED)
 
 
 def test_stray_prints_go_to_stderr_and_children_cannot_read_stdin() -> None:

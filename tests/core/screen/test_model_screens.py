@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.core.screen import ScreenModel, Scrollback, StyledRun
+from ptyctl.core.screen import ScreenModel, Scrollback, StyledRun, parser
 
 
 def drawn(data: bytes, cols: int = 10, rows: int = 3, scrollback: int = 1000) -> ScreenModel:
@@ -99,7 +99,9 @@ def test_cancelled_title_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 1000, 4096, 4097, 100_000])
-def test_overlong_sequence_is_skipped(size: int) -> None:
+def test_overlong_sequence_is_skipped(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if size == 1:  # each byte costs as much as a whole held-back sequence
+        monkeypatch.setattr(parser, "MAX_SEQUENCE", 256)
     strings = b"".join(b"\x1b%c2;%b\x1b\\" % (introducer, b"x" * 6_000) for introducer in b"]P_^X")
     data = strings + b"a\x1b[" + b"1;" * 5_000 + b"1Hb\x1b[0;" + b"0;" * 5_000 + b"1mc\x1b " + b" " * 5_000 + b"cd"
     model = ScreenModel(10, 3)

@@ -8,8 +8,6 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-import pytest
-
 from ptyctl.api import ErrorCode
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
@@ -17,7 +15,7 @@ from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.login_dialog import LOGIN_PROMPTS
 from ptyctl.simulator.session_quirks import HALF_TYPED
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused
-from tests.integration.devices.concurrent_runs import Outcomes, raise_error, run_concurrently
+from tests.integration.devices.concurrent_runs import run_concurrently
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD
 
 #: Values of the quirks that are not boolean.
@@ -79,16 +77,12 @@ async def log_in(controller: Controller, words: str) -> None:
 QUIRKS = [quirk.name for quirk in fields(Quirks) if quirk.name not in COVERED_ELSEWHERE]
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    works = {quirk: partial(use_session, quirk=quirk) for quirk in QUIRKS}
-    works |= {f"login_prompts {words}": partial(log_in, words=words) for words in LOGIN_PROMPTS}
-    return run_concurrently(tmp_path_factory.mktemp("quirks"), works)
+async def test_session_with_each_quirk_logs_in_configures_and_saves() -> None:
+    await run_concurrently({quirk: partial(use_session, quirk=quirk) for quirk in QUIRKS})
 
 
-@pytest.mark.parametrize("quirk", [*QUIRKS, *(f"login_prompts {words}" for words in LOGIN_PROMPTS)])
-def test_session_with_quirk_logs_in_configures_and_saves(outcomes: Outcomes, quirk: str) -> None:
-    raise_error(outcomes[quirk])
+async def test_session_logs_in_at_prompts_of_each_wording() -> None:
+    await run_concurrently({words: partial(log_in, words=words) for words in LOGIN_PROMPTS})
 
 
 async def test_question_of_save_is_left_to_caller(controller: Controller) -> None:

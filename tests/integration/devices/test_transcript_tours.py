@@ -19,7 +19,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.core.renderer import render
 from ptyctl.platforms import Platform, Platforms
 from tests.controller.session_calls import PATIENCE_MS, config, execute, refused
-from tests.integration.devices.concurrent_runs import Outcomes, raise_error, run_concurrently
+from tests.integration.devices.concurrent_runs import run_concurrently
 
 PLATFORMS = Platforms()
 
@@ -128,19 +128,12 @@ async def refuse_login(controller: Controller, name: str, seed: int) -> None:
 
 SCENARIOS = {"tour": run_tour, "family": detect_platform, "wrong password": refuse_login}
 SEEDS = {"tour": (1, 2), "family": (3,), "wrong password": (4,)}
-CASES = {
-    f"{scenario} of {name}, seed {seed}": partial(run, name=name, seed=seed)
-    for scenario, run in SCENARIOS.items()
-    for name in transcript_names()
-    for seed in SEEDS[scenario]
-}
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    return run_concurrently(tmp_path_factory.mktemp("tours"), CASES)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_session_on_transcript_device(outcomes: Outcomes, case: str) -> None:
-    raise_error(outcomes[case])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_session_on_each_transcript_device(scenario: str) -> None:
+    run = SCENARIOS[scenario]
+    cases = {
+        f"{name}, seed {seed}": partial(run, name=name, seed=seed) for name in transcript_names() for seed in SEEDS[scenario]
+    }
+    await run_concurrently(cases)
