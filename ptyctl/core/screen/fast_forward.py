@@ -13,11 +13,20 @@ settings listed here, and a cursor address among them. Draw only from there, wit
 screen of unknown cells. What is drawn depends on these and not on the contents of cells, except that any character joins a
 zero width joiner before it: there must be none. If no unknown cell is left, nothing drawn earlier is visible. If one is left,
 an earlier cell shows.
+
+On the main screen the bytes must also keep all lines: they consist of addresses of the first column of a row, and of lines
+that begin there, fit the columns, and end with CR LF; after an address there are no more line feeds than rows below it. What
+such a line draws is in its row, erasure of the display excepted. So a row of unknown cells may also be one in which the
+skipped lines are empty: it is unchanged.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import re2
 
 from .cells import ZWJ, Grid
 from .parser import MAX_SEQUENCE
@@ -32,15 +41,33 @@ _STYLE_RESETS = (b"\x1b[m", b"\x1b[0m", b"\x1b[0;")
 
 #: The style of an unknown cell; `Interned` never assigns this character.
 _UNKNOWN = "\U0010ffff"
-#: Margins, autowrap, cursor visibility and blinking, synchronised output, insert mode, character sets: the effect does not
-#: depend on the state before.
-_SETTING = rb"\[[0-9;]{0,64}r|\[\?(?:7|12|25|2026)[hl]|\[4[hl]|[()][0B]"
+#: Autowrap, cursor visibility and blinking, synchronised output, insert mode, character sets, erasure of the scrollback, and
+#: margins: the effect does not depend on the state before.
+_LINE_SETTING = rb"\[\?(?:7|12|25|2026)[hl]|\[4[hl]|\[3J|[()][0B]"
+_SETTING = rb"\[[0-9;]{0,64}r|" + _LINE_SETTING
 _SETTINGS = re.compile(rb"\x1b(?:%s)" % _SETTING)
-_NOT_DRAWING = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[@A-HJ-MPSTXZ`abdefm]|%s)" % _SETTING)
+_ANY_SETTING = re2.compile(_SETTINGS.pattern)
+_NOT_DRAWING = re.compile(rb"\x1b(?!\[[0-9;:]{0,64}[@A-IK-MPSTXZ`abdefm]|\[[0-2]?J|%s)" % _SETTING)
 _CURSOR_ADDRESS = re.compile(rb"\x1b\[[0-9;]{0,64}[Hf]")
-#: The last 1/8 of the bytes is tried; with fewer bytes for each cell of the screen nothing is tried.
-_TRIED_FRACTION = 8
+#: With fewer bytes for each cell of the screen nothing is skipped.
 _BYTES_PER_CELL = 32
+
+#: Parts of the lines of a frame: what draws nothing, what erases in the row or below, and a byte or character that takes as
+#: many columns at most.
+_UNDRAWN = rb"\x1b(?:\[[0-9;:]*m|%s)|[\x00\x07\x0e\x0f\x7f]" % _LINE_SETTING
+_ERASURE = rb"\x1b\[(?:[0-9;]*[KPX@]|[02]?J)"
+_COLUMN = rb"[ -~\x80-\xbf\xe0\xe1\xe3-\xf4]|[\xc2-\xdf][\x80-\xbf]|\xe2(?:[\x94-\x96\xa0-\xa3][\x80-\xbf]|[\x80-\xbf])"
+_FIRST_COLUMN = rb"\x1b\[[0-9]{0,4}(?:;1?)?H"
+_NOT_ADDRESS = rb"[^\n\x1b]|\x1b[^\[]|\x1b\[[0-9;:?]*[^0-9;:?H]"
+_ROW_ADDRESS = re2.compile(rb"\x1b\[([0-9]*)(?:;1?)?H")
+_EMPTY_LINE = re.compile(rb"(?:\r|%s)*" % _UNDRAWN)
+_ERASED_DISPLAY = re.compile(rb"\x1b\[([02]?)J")
+#: The patterns for larger screens take too long to compile; of these, less is skipped.
+_MAX_COLUMNS, _MAX_ROWS = 400, 200
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_OPTIONS.longest_match = True
+_OPTIONS.max_mem = 64 << 20
 
 
 def text_run_end(data: bytes, begin: int) -> int:
@@ -92,30 +119,92 @@ def effective_sgr(data: bytes, begin: int, end: int) -> bytes:
 def drawing_run_end(data: bytes, begin: int) -> int:
     """Return the end of the run of drawing and settings that begins at `begin`, which is not within a sequence."""
     other = _NOT_DRAWING.search(data, begin)
-    return _first_shift(data, begin, len(data) if other is None else other.start())
+    return len(data) if other is None else other.start()
 
 
-def redraw_start(data: bytes, begin: int, end: int, cells: int) -> int:
-    """Return the offset of a cursor address in a drawing run where drawing may start, or `begin`."""
-    if end - begin < cells * _BYTES_PER_CELL or data.find(ZWJ.encode(), begin, end) >= 0:
-        return begin
-    found = _CURSOR_ADDRESS.search(data, end - (end - begin) // _TRIED_FRACTION, end)
-    return begin if found is None else found.start()
+def cursor_address(data: bytes, begin: int, end: int) -> int:
+    """Return the offset of the first cursor address from `begin` on, or `end`."""
+    found = _CURSOR_ADDRESS.search(data, begin, end)
+    return end if found is None else found.start()
+
+
+def frames_end(data: bytes, begin: int, cols: int, rows: int) -> int:
+    """Return the end of the frames that begin at `begin` and keep all lines, or `begin`."""
+    fits, keeps = _frames(min(cols, _MAX_COLUMNS), min(rows, _MAX_ROWS))
+    end = fits.match(data, begin).end()
+    return int(keeps.match(data, begin, end).end())
+
+
+@lru_cache(maxsize=8)
+def _frames(cols: int, rows: int) -> tuple[re2.Pattern[bytes], re2.Pattern[bytes]]:
+    """Compile a pattern of lines that fit the columns, and one of line feeds above the last row.
+
+    In the second one the row is an upper bound: the next row may be reached without a line feed.
+    """
+    still = rb"(?:%s|%s)*" % (_UNDRAWN, _ERASURE)
+    fits = rb"(?:(?:\r\n?|%s)%s(?:(?:%s)%s){0,%d})*" % (_FIRST_COLUMN, still, _COLUMN, still, cols)
+    keeps = rb""
+    for row in range(1, rows + 1):
+        address = rb"\x1b\[%s(?:;1?)?H" % (rb"[01]?" if row == 1 else b"%d" % row)
+        keeps = rb"(?:%s%s)(?:%s)*" % (keeps + rb"\n?|" if keeps else b"", address, _NOT_ADDRESS)
+    return re2.compile(fits, _OPTIONS), re2.compile(rb"(?:%s)*" % keeps, _OPTIONS)
+
+
+def is_redraw_long_enough(size: int, cells: int) -> bool:
+    """Whether a run of `size` bytes is worth the attempt to skip a part of it."""
+    return size >= cells * _BYTES_PER_CELL
+
+
+def may_join(data: bytes, begin: int, end: int) -> bool:
+    """Whether a character may join the one before it because of a zero width joiner."""
+    return data.find(ZWJ.encode(), begin, end) >= 0
 
 
 def effective_settings(data: bytes, begin: int, end: int) -> bytes:
     """Return bytes that set the settings and the style in effect at the end of this part of a drawing run."""
-    last = dict.fromkeys(reversed(_SETTINGS.findall(data, begin, end)))
-    return b"".join(reversed(last)) + effective_sgr(data, begin, end)
+    settings = _SETTINGS.findall(data, begin, end) if _ANY_SETTING.search(data, begin, end) else []
+    last = dict.fromkeys(reversed(settings))
+    shift = max(data.rfind(control, begin, end) for control in _SHIFTS)
+    return b"".join(reversed(last)) + data[max(shift, 0) : shift + 1] + effective_sgr(data, begin, end)
 
 
-def unknown_grid(cols: int, rows: int) -> Grid:
-    """Return a grid of unknown cells only."""
-    grid = Grid(cols, rows, _UNKNOWN)
-    grid.text = [_UNKNOWN * cols] * rows
-    return grid
+def unknown_grid(grid: Grid) -> Grid:
+    """Return a grid of unknown cells. The rows of `grid` follow its last row, so that their styles and clusters are kept."""
+    other, rows = Grid(grid.cols, 0, _UNKNOWN), len(grid.text)
+    other.text, other.styles = [_UNKNOWN * grid.cols] * rows + grid.text, [_UNKNOWN * grid.cols] * rows + grid.styles
+    return other
 
 
-def is_fully_drawn(grid: Grid) -> bool:
-    """Whether no unknown cell is left."""
-    return not any(_UNKNOWN in row for row in grid.styles)
+def unknown_rows(grid: Grid) -> list[int] | None:
+    """Return the rows of unknown cells only; None if other rows have unknown cells."""
+    rows = len(grid.styles) // 2
+    unknown = [y for y in range(rows) if _UNKNOWN in grid.styles[y]]
+    return unknown if all(grid.styles[y] == _UNKNOWN * grid.cols for y in unknown) else None
+
+
+def restore_rows(grid: Grid, unknown: list[int]) -> None:
+    """Replace unknown rows by the rows of the grid before, and drop those."""
+    rows = len(grid.styles) // 2
+    for content in (grid.text, grid.styles):
+        for y in unknown:
+            content[y] = content[rows + y]
+        del content[rows:]
+
+
+def last_change(data: bytes, begin: int, end: int, rows: list[int]) -> int:
+    """Return the end of the last part of frames that changes one of these rows, or `begin`."""
+    addresses = [*_ROW_ADDRESS.finditer(data, begin, end)]
+    for address in reversed(addresses):
+        if any(_changes(data[address.end() : end], max(int(address[1] or 1), 1) - 1, rows)):
+            return end
+        end = address.start()
+    return begin
+
+
+def _changes(part: bytes, first: int, rows: list[int]) -> Iterator[bool]:
+    """Yield whether the lines that begin in row `first` draw into rows, or erase them."""
+    lines = part.split(b"\n")
+    for row in rows:
+        yield first <= row < first + len(lines) and _EMPTY_LINE.fullmatch(lines[row - first]) is None
+    for found in _ERASED_DISPLAY.finditer(part) if b"J" in part else ():
+        yield rows[-1] >= (0 if found[1] == b"2" else first + part.count(b"\n", 0, found.start()))

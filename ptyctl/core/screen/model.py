@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from . import modes
-from .cells import Grid
 from .dispatch import apply
 from .emulator import Emulator
 from .fast_forward import (
+    cursor_address,
     drawing_run_end,
     effective_settings,
     effective_sgr,
-    is_fully_drawn,
+    frames_end,
+    is_redraw_long_enough,
+    last_change,
+    may_join,
     partial_sgr_start,
-    redraw_start,
+    restore_rows,
     scroll_cut,
     text_run_end,
     unknown_grid,
+    unknown_rows,
 )
 from .parser import Tokenizer
 from .redraw import ScreenFrame, render_frame, serialize
@@ -31,8 +35,12 @@ _MIN_PIECE_BYTES = 256
 _PIECE_COST = 1 << 20
 #: Limit of the deferred text, beyond which it is shortened or drawn.
 _DEFERRED_BYTES = 1 << 20
-#: An attempt to skip overwritten drawing ends when it costs this many times as much as text.
+#: An attempt to skip overwritten drawing draws the last bytes: so many, and on failure more, up to this fraction. It ends when
+#: it costs this many times as much as text. After a failure this many times its cost is drawn before the next one.
+_TRIED_BYTES = (1 << 14, 1 << 16)
+_TRIED_FRACTION = 8
 _TRIAL_FACTOR = 4
+_FAILURE_FACTOR = 8
 
 
 class ScreenModel:
@@ -49,8 +57,8 @@ class ScreenModel:
         self._partial_sgr = b""
         self._deferred: list[bytes] = []
         self._deferred_size = 0
-        #: The alternate screen on which `_skip_overwritten` failed; it is not tried again there.
-        self._not_overwritten: Grid | None = None
+        #: The cost at which `_skip_overwritten` is tried again after a failure.
+        self._try_at = 0
 
     @property
     def cols(self) -> int:
@@ -170,20 +178,22 @@ class ScreenModel:
 
     def _process(self, data: bytes) -> Iterator[None]:
         """Draw `data`, except for text at its end, which is deferred."""
-        begin = drawn = 0
+        begin = tried = 0
         while begin < len(data):
-            end = begin
+            end, stop = begin, begin + _PIECE_BYTES
             if self._tokenizer.between_tokens:
-                if begin >= drawn:
-                    drawn = drawing_run_end(data, begin)
-                    begin = self._skip_overwritten(data, begin, drawn)
+                if begin >= tried:
+                    begin, tried = yield from self._skip_overwritten(data, begin)
+                    stop = begin + _PIECE_BYTES
                 end = text_run_end(data, begin)
                 if end == len(data):
                     self._defer(data[begin:])
                     yield from self._shorten_deferred()
                     return
                 begin = self._skip_scrolled_off(data, begin, end)
-            stop = min(len(data), max(end, begin + _PIECE_BYTES))
+                if begin < tried:
+                    stop = min(stop, tried)
+            stop = min(len(data), max(end, stop))
             yield from self._draw(data, begin, stop)
             begin = stop
 
@@ -201,24 +211,56 @@ class ScreenModel:
             self._draw_all(effective_sgr(data, begin, at))
         return at
 
-    def _skip_overwritten(self, data: bytes, begin: int, end: int) -> int:
-        """Draw only the end of a drawing run if that overwrites all cells; return where to continue: `end`, or `begin`."""
-        emulator = self._emulator
-        start = redraw_start(data, begin, end, self.cols * self.rows)
-        if start == begin or not emulator.alternate or emulator.grid is self._not_overwritten:
-            return begin
+    def _skip_overwritten(self, data: bytes, begin: int) -> Generator[None, None, tuple[int, int]]:
+        """Skip drawing that the end of its run overwrites. Return where to continue, and up to where not to try again."""
+        emulator, cells, again = self._emulator, self.cols * self.rows, begin + _PIECE_BYTES
+        if emulator.cost < self._try_at or not is_redraw_long_enough(len(data) - begin, cells):
+            return begin, again
         if emulator.clusters.joining or emulator.protection_used or self._tokenizer.pending():
-            return begin
+            return begin, again
+        if emulator.alternate:
+            end = drawing_run_end(data, begin)
+        elif emulator.margins is not None or emulator.sides is not None:
+            return begin, again
+        elif (first := cursor_address(data, begin, len(data))) > begin:
+            return begin, first
+        else:
+            end = frames_end(data, begin, self.cols, self.rows)
+        if not is_redraw_long_enough(end - begin, cells) or may_join(data, begin, end):
+            return begin, max(end, again)
+        yield
+        cost, most = emulator.cost, (end - begin) // _TRIED_FRACTION
+        for tried in (*(size for size in _TRIED_BYTES if size < most), most):
+            start = cursor_address(data, end - tried, end)
+            if start == end:
+                continue
+            other = yield from self._draw_end(data, begin, start, end)
+            unknown = unknown_rows(other._emulator.grid) if other is not None else None
+            changed = begin
+            if unknown:
+                changed = start if emulator.alternate else last_change(data, begin, start, unknown)
+            if other is not None and unknown is not None and changed == begin:
+                restore_rows(other._emulator.grid, unknown)
+                self._emulator, self._tokenizer = other._emulator, other._tokenizer
+                return end, end
+            if unknown and changed - begin < tried:
+                return begin, changed
+        self._try_at = emulator.cost + _FAILURE_FACTOR * (emulator.cost - cost)
+        return begin, end
+
+    def _draw_end(self, data: bytes, begin: int, start: int, end: int) -> Generator[None, None, ScreenModel | None]:
+        """Draw a run from `start` on, on a copy with unknown cells. Return it, or None if that costs too much."""
         other = self.copy()
         other._draw_all(effective_settings(data, begin, start))
-        other._emulator.grid = unknown_grid(self.cols, self.rows)
-        limit = other.cost + _TRIAL_FACTOR * (end - start) * emulator.byte_cost
-        drawn = not any(other.cost > limit for _ in other._draw(data, start, end))
-        if not drawn or not is_fully_drawn(other._emulator.grid):
-            self._not_overwritten, emulator.cost = emulator.grid, other.cost
-            return begin
-        self._emulator, self._tokenizer = other._emulator, other._tokenizer
-        return end
+        other._emulator.grid = unknown_grid(self._emulator.grid)
+        limit = other.cost + _TRIAL_FACTOR * (end - start) * other._emulator.byte_cost
+        for _ in other._draw(data, start, end):
+            self._emulator.cost = other.cost
+            if other.cost > limit:
+                return None
+            yield
+        self._emulator.cost = other.cost
+        return other
 
     def _draw(self, data: bytes, begin: int, end: int) -> Iterator[None]:
         emulator, cost = self._emulator, self._emulator.byte_cost

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
@@ -100,7 +100,20 @@ LINE = st.sampled_from(
 DRAWN = st.one_of(
     st.sampled_from([b"\x1b[%c" % final for final in b"ABCDGHIJKLMPSTXZ@bd"]),
     st.sampled_from(
-        [b"\x1b[3;2H", b"\x1b[2;9H", b"\r\n", b"\x1b[7m", b"\x1b[m", b"\x1b[4h", b"\x1b[4l", b"\x1b[41m", b"\x1b[8G"]
+        [
+            b"\x0e",
+            b"\x0f",
+            b"\x1b[3J",
+            b"\x1b[3;2H",
+            b"\x1b[2;9H",
+            b"\r\n",
+            b"\x1b[7m",
+            b"\x1b[m",
+            b"\x1b[4h",
+            b"\x1b[4l",
+            b"\x1b[41m",
+            b"\x1b[8G",
+        ]
     ),
     st.sampled_from([b"\x1b[?7l", b"\x1b[?7h", b"\x1b(0", b"\x1b(B", b"\x1b[?25l", b"\x1b[?25h", b"\x1b[1;2r", b"\x1b[r"]),
     st.sampled_from(["a", "x" * 30, "qé", "e\u0301", "日本", "\u2764\ufe0f"]).map(str.encode),
@@ -110,7 +123,7 @@ DRAWINGS = st.lists(DRAWN, max_size=8).map(b"".join)
 BEGINS = st.sampled_from([b"\x1b[2J", b"y" * 130, b"\x1b[2K", b"\xc3\xa9\x1b[1J\x1b[J", b""])
 ADDRESSES = st.sampled_from([b"\x1b[H", b"\x1b[1;2H", b"\x1b[2;1f"])
 SCREENS = st.sampled_from(
-    [b"\x1b[?1049h", b"\x1b[?1049h\x1b[?6h", b"\x1b[?1049h\x1b[2;3r\x0e", b"text",
+    [b"\x1b[?1049h", b"lines\r\n" * 9 + b"\x1b[?1049h", b"\x1b[?1049h\x1b[?6h", b"\x1b[?1049h\x1b[2;3r\x0e", b"text",
      b"\x1b[?1049h\x1b[?69h\x1b[2;3s", b"\x1b[?1049h\x1bVsafe\x1bW", b"\x1b[?1049h\x1bV", b"\x1b[?1049h\x1b[?45h"]
 )  # fmt: skip
 #: Characters that the next one may join.
@@ -201,6 +214,70 @@ def test_skip_of_overwritten_drawing_is_exact(
     expected = seen(run(ScreenModel(*size), [screen + joiner, frames], None))
     assert seen(run(ScreenModel(*size), [screen + joiner, frames], 1 << 30)) == expected
     assert seen(run(ScreenModel(*size), [screen + joiner + frames], 1 << 30)) == expected
+
+
+#: Parts of the lines of a frame on the main screen. Some are not skipped: they could move the cursor or scroll.
+FRAME_PART = st.one_of(
+    st.sampled_from([b"a", b"text", b"w" * 8, b"w" * 9, "é─".encode(), "日本".encode(), "e\u0301".encode(), b"\r", b""]),
+    st.sampled_from([b"\x1b[K", b"\x1b[1K", b"\x1b[2K", b"\x1b[J", b"\x1b[2J", b"\x1b[3J", b"\x1b[P", b"\x1b[@", b"\x1b[X"]),
+    st.sampled_from([b"\x1b[31m", b"\x1b[m", b"\x1b[44m", b"\x1b(0", b"\x1b(B", b"\x0e", b"\x0f", b"\x1b[4h", b"\x1b[4l"]),
+    st.sampled_from([b"\x1b[?7l", b"\x1b[?7h", b"\x1b[?25l", b"\x1b[?25h", b"\x07", b"\0", b"J"]),
+)
+RARE_PART = st.sampled_from(
+    [
+        b"\t",
+        b"\x1b[S",
+        b"\x1b[L",
+        b"\x1b[1J",
+        b"\x1b[9;5H",
+        b"\x1b[2;3r",
+        b"\x1b7",
+        b"\x1b8",
+        b"\n",
+        b"\x1b[?1049h",
+        b"\x1bc",
+        b"w" * 30,
+    ]
+)
+LINE_END = st.sampled_from([b"", b"\x1b[K", b"\x1b[m\x1b[K"])
+FRAME_LINE = st.just(b"") | st.tuples(st.lists(FRAME_PART, max_size=3).map(b"".join), LINE_END).map(b"".join)
+FRAME_START = st.sampled_from([b"\x1b[H", b"\x1b[H", b"\x1b[H\x1b[2J", b"\x1b[1;1H", b"\x1b[2H", b"\x1b[3;1H"])
+FRAME = st.tuples(FRAME_START, st.lists(FRAME_LINE, max_size=3).map(b"\r\n".join)).map(b"".join)
+FRAMES = st.lists(FRAME, min_size=1, max_size=4).map(b"".join)
+RARE_FRAME = st.tuples(FRAME, RARE_PART, FRAME_LINE).map(b"".join)
+
+
+CLEARED = b"\x1b[H\x1b[2J"
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from([(8, 3), (20, 4), (20, 3), (8, 1)]),
+    SCROLLBACKS,
+    st.sampled_from([b"", b"old"]) | LINES | STATES,
+    FRAMES,
+    FRAME | RARE_FRAME,
+    FRAMES,
+    STREAMS,
+    st.integers(1000, 5000),
+)
+@example((8, 3), 3, b"one\r\ntwo", b"\x1b[Ha\r\n", b"\x1b[H\r\nb", CLEARED + b"c\r\n", b"", 1000)
+@example((8, 3), 3, b"1\r\n2\r\n3\r\n4", b"\x1b[3J\x1b[Ha\r\nb", b"\x1b[2Hc", CLEARED + b"1\r\n2\r\n3", b"", 1000)
+@example((8, 3), 3, b"", b"\x1b[H\x1b[31m\x1b[4hab\x1b(0\x0e", b"\x1b[H", CLEARED + b"c\r\n", b"q\rq", 1000)
+@example((8, 3), 3, b"1\r\n2\r\n3", b"\x1b[H", b"\x1b[3H" + b"w" * 9, CLEARED + b"1\r\n2\r\n3", b"", 1000)
+@example((8, 3), 3, b"1\r\n2\r\n3", b"\x1b[H", b"\x1b[2H1\r\n2\r\n3", CLEARED + b"1\r\n2\r\n3", b"", 1000)
+@example((8, 3), 3, b"1\r\n2\r\n3", b"\x1b[H", b"\x1b[2H1\r\nnew", b"\x1b[H1\x1b[K\r\n2\x1b[K\r\n", b"", 1000)
+@example((8, 3), 3, b"1\r\n2\r\n3", b"\x1b[H", b"\x1b[2H1\x1b[J", b"\x1b[H1\x1b[K\r\n2\x1b[K\r\n", b"", 1000)
+@example((8, 3), 3, b"1\r\n2\r\n3", b"\x1b[H", b"", CLEARED + b"\0" * 10_000, b"x", 1000)
+def test_skip_of_frames_on_main_screen_is_exact(
+    size: tuple[int, int], scrollback: int, before: bytes, earlier: bytes, once: bytes, last: bytes, after: bytes, cut: int
+) -> None:
+    """The frames are repeated so often that only the last ones may be drawn."""
+    enough = 40 * size[0] * size[1]
+    data = before + earlier * (enough // len(earlier) // 4) + once + last * (enough // len(last) + 10) + after
+    expected = seen(run(ScreenModel(*size, scrollback), [data], 1))
+    assert seen(run(ScreenModel(*size, scrollback), [data], 1 << 30)) == expected
+    assert seen(run(ScreenModel(*size, scrollback), [data], cut)) == expected
 
 
 @given(scripts(), STREAMS)
