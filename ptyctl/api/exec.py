@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from .io import MAX_WAIT_MS
-from .model import MAX_REPLY_BYTES, Addressed, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
+from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
 from .session import Expect
 
 DEFAULT_EXEC_TIMEOUT_MS = 15_000
@@ -45,7 +45,9 @@ class ExecRequest(Addressed):
     until_regex: str | None = None
     rc_mode: Annotated[RcMode | None, Unlisted] = None
     expect: Annotated[Expect | None, Unlisted] = None
-    responses: tuple[Response, ...] | None = Field(default=None, description="sent whenever match appears")
+    responses: tuple[Response, ...] | None = Field(
+        default=None, max_length=MAX_PATTERNS, description="sent whenever match appears"
+    )
     mode: Id | None = None
     on_error: Literal["stop", "continue"] | None = None
     parse: bool | None = None

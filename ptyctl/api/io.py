@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import MAX_REPLY_BYTES, Addressed, Reply, RequestPart, Text, check_fields
+from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Reply, RequestPart, Text, check_fields
 
 Encoding = Literal["utf-8", "base64"]
 IoAction = Literal["write", "read"]
@@ -16,9 +16,6 @@ MAX_WAIT_MS = 55_000
 DEFAULT_READ_BYTES = 65_536
 #: Wait of a call that gives no `timeout_ms`.
 DEFAULT_WAIT_MS = 15_000
-
-#: Longest list of patterns in `until_any`.
-MAX_PATTERNS = 20
 
 _ADDRESS = "session_id conversation_id client_id"
 #: Fields that say what to wait for, and what to return.
@@ -42,7 +39,7 @@ _EXCLUDED = {
 class InputHints(RequestPart):
     """RE2 patterns that indicate a question if they match at the end of a chunk."""
 
-    wait_for_regexes: tuple[str, ...] = ()
+    wait_for_regexes: tuple[str, ...] = Field(default=(), max_length=MAX_PATTERNS)
 
 
 class IoRequest(Addressed):

@@ -55,6 +55,8 @@ VariableName = Annotated[str, AfterValidator(_check_variable_name)]
 Id = Annotated[str, Field(min_length=1, max_length=256)]
 #: Largest part of an output in one reply.
 MAX_REPLY_BYTES = 4 * 1024 * 1024
+#: Longest list of patterns in a request.
+MAX_PATTERNS = 20
 #: A cursor of the ptyctl_* tools: a string, or the same number.
 Cursor = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 

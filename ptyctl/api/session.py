@@ -17,6 +17,8 @@ ShellName = Literal["bash", "zsh", "fish", "posix"]
 Dimension = Annotated[int, Field(ge=1, le=65535)]
 #: Largest terminal: each look at the screen costs time and memory for all its cells.
 MAX_CELLS = 200_000
+#: Longest list of pager or error patterns.
+MAX_DEVICE_PATTERNS = 50
 Argv = Annotated[tuple[SystemText, ...], Field(min_length=1)]
 
 DEFAULT_LOCK_TTL_MS = 60_000
@@ -109,8 +111,8 @@ class Expect(RequestPart):
     """
 
     prompt_regex: str | None = None
-    pager_regexes: tuple[str, ...] | None = None
-    error_regexes: tuple[str, ...] | None = None
+    pager_regexes: tuple[str, ...] | None = Field(default=None, max_length=MAX_DEVICE_PATTERNS)
+    error_regexes: tuple[str, ...] | None = Field(default=None, max_length=MAX_DEVICE_PATTERNS)
     settle_ms: Annotated[int | None, Unlisted] = Field(default=None, ge=0, le=10_000)
 
     def replaced_by(self, given: Expect) -> Expect:

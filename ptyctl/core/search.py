@@ -29,10 +29,15 @@ _SHORT_LITERAL_BYTES = 256
 _SHORT_LITERAL = re.compile(rb"(?:[^\\.+*?()|\[\]{}^$]|\\[^0-9A-Za-z]){1,%d}" % _SHORT_LITERAL_BYTES)
 #: Largest number of steps of a search in the event loop: at most 20 ms.
 LOOP_STEPS = 1_000_000
-#: Largest number of instructions of a pattern. The prompts of all modes of a platform are one pattern of more than 20,000.
-#: RE2 stops compiling at about 110,000 with this limit of its memory.
-MAX_PROGRAM_SIZE = 100_000
-_PROGRAM_BYTES = 1800 * 1024
+#: Largest size of a pattern. RE2 compiles in the event loop: it keeps the interpreter lock, and takes 5 s for 60 KB of `a?`.
+MAX_PATTERN_BYTES = 2048
+#: A Unicode class such as `\pL`, which has hundreds of ranges, counts as so many bytes more.
+_CLASS_BYTES = 32
+_UNICODE_CLASS = re.compile(rb"\\[pP]")
+#: Largest number of instructions of a pattern. The prompts of all modes of a platform are one pattern of up to 11,000.
+#: RE2 stops compiling at about 33,000 with this limit of its memory.
+MAX_PROGRAM_SIZE = 30_000
+_PROGRAM_BYTES = 540 * 1024
 #: Number of steps after which a search outside the event loop looks at the time, and the largest size of its slices.
 _SLICE_STEPS = 100_000_000
 _SLICE_BYTES = 4 * 1024 * 1024
@@ -68,6 +73,8 @@ def compile_pattern(pattern: str, field: str) -> Any:
         PtyctlError: INVALID_ARGUMENT, naming the field and the fault; LIMIT_EXCEEDED for a pattern whose program is too large.
     """
     encoded = pattern.encode("utf-8", "surrogatepass")
+    if len(encoded) + _CLASS_BYTES * len(_UNICODE_CLASS.findall(encoded)) > MAX_PATTERN_BYTES:
+        raise _too_complex(field, f"it has more than {MAX_PATTERN_BYTES} bytes; a Unicode class counts as {_CLASS_BYTES} more")
     try:
         if re2.compile(encoded, _PROGRAM_OPTIONS).programsize > MAX_PROGRAM_SIZE:
             raise _too_complex(field)
@@ -87,10 +94,10 @@ def compile_pattern(pattern: str, field: str) -> Any:
         raise invalid(message, hint="patterns use RE2 syntax", field=field) from None
 
 
-def _too_complex(field: str) -> PtyctlError:
+def _too_complex(field: str, why: str = f"it compiles to more than {MAX_PROGRAM_SIZE} instructions") -> PtyctlError:
     return PtyctlError(
         ErrorCode.LIMIT_EXCEEDED,
-        f"{field}: the pattern is too complex: it compiles to more than {MAX_PROGRAM_SIZE} instructions",
+        f"{field}: the pattern is too complex: {why}",
         {"field": field},
         hint="use smaller numbers of repetitions, such as .* instead of .{0,1000}",
     )

@@ -12,6 +12,8 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.blocks import BlocksSearch
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.exec import ExecRequest
+from ptyctl.api.io import IoRequest
 from ptyctl.session.calls.block_search import blocks_search
 from ptyctl.session.session import Session
 from tests.session.scripted_session import connect_session, read_from, run_command, wait_until
@@ -53,9 +55,12 @@ async def test_search_of_a_hostile_pattern_ends_with_limit_exceeded(session: Ses
     assert "simpler pattern" in str(caught.value.hint)
 
 
-async def test_pattern_with_a_large_program_is_refused_at_once(session: Session) -> None:
+@pytest.mark.parametrize(
+    "pattern", [r"\pL{1,100}zzz", "a?" * 1025, r"[^\pL]" * 100, ".{0,1000}" * 10], ids=lambda text: text[:10]
+)
+async def test_pattern_that_is_expensive_to_compile_is_refused(session: Session, pattern: str) -> None:
     with pytest.raises(PtyctlError, match="until_regex: the pattern is too complex") as caught:
-        await read_from(session.stream, cursor="0", until_regex=r"\pL{1,100}zzz")
+        await read_from(session.stream, cursor="0", until_regex=pattern)
     assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
     assert "repetitions" in str(caught.value.hint)
 
@@ -104,3 +109,19 @@ async def test_responses_end_with_a_notice_if_other_searches_take_too_long(
         await run_command(command, "show endless", responses=[{"match": HOSTILE_PATTERN, "send": "y"}], timeout_ms=0)
         await wait_until(noticed)
     assert "have ended: other searches" in notices[0]
+
+
+@pytest.mark.parametrize(
+    ("request_type", "fields"),
+    [
+        (IoRequest, {"action": "read", "input_hints": {"wait_for_regexes": ["a"] * 21}}),
+        (IoRequest, {"action": "read", "until_any": ["a"] * 21}),
+        (ExecRequest, {"cmd": "true", "responses": [{"match": "a", "send": "b"}] * 21}),
+        (ExecRequest, {"cmd": "true", "expect": {"pager_regexes": ["a"] * 51}}),
+        (ExecRequest, {"cmd": "true", "expect": {"error_regexes": ["a"] * 51}}),
+    ],
+)
+def test_long_list_of_patterns_is_refused(request_type: type[IoRequest | ExecRequest], fields: dict[str, Any]) -> None:
+    with pytest.raises(PtyctlError, match="at most") as caught:
+        request_type.of({"session_id": "s", **fields})
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
