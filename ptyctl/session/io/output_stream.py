@@ -218,8 +218,10 @@ class OutputStream(Receiver):
 
     def last_raw_line(self) -> bytes:
         """Return the raw bytes after the last line feed."""
-        begin = max(self.raw_size - LINE_BYTES, self.transcript.raw.readable_from())
-        return self.read_raw(begin, self.raw_size).rpartition(b"\n")[2]
+        last = self.transcript.raw.last_received
+        if b"\n" not in last:
+            last = self.read_raw(max(self.raw_size - LINE_BYTES, self.transcript.raw.readable_from()), self.raw_size)
+        return last[last.rfind(b"\n") + 1 :][-LINE_BYTES:]
 
     def next_counter(self, nonce: str) -> int:
         """Return the counter for a mark that ptyctl types."""

@@ -108,6 +108,7 @@ class RawLog:
         self._next_extent = FIRST_EXTENT_BYTES
         self._scratch: bytearray | None = None
         self._tail = bytearray()  # the last bytes that were not persisted
+        self._last = self.size, b""  # the last received bytes and their offset: prompts and echoes are searched for in them
 
     @property
     def persisting(self) -> bool:
@@ -146,6 +147,7 @@ class RawLog:
             data = self._map[begin : begin + nbytes]
             self.persisted_size += nbytes
             self._position.store(self.persisted_size)
+        self._last = self.size, data
         self.size += nbytes
         return data
 
@@ -166,11 +168,19 @@ class RawLog:
 
     def read(self, begin: int, end: int) -> bytes:
         """Return the bytes between two offsets, up to the first that is neither persisted nor among the last in memory."""
+        last_begin, last = self._last  # in one step: other threads read too
+        if last_begin <= begin <= end:
+            return last[begin - last_begin : end - last_begin]
         data = read_range(self._fd, self.path, begin, min(end, self.persisted_size))
         if not self._tail:
             return data
         tail_begin, begin = self.size - len(self._tail), max(begin, self.persisted_size)
         return data + self._tail[begin - tail_begin : end - tail_begin] if tail_begin <= begin < end else data
+
+    @property
+    def last_received(self) -> bytes:
+        """The bytes that were received last, in one piece."""
+        return self._last[1]
 
     def holds(self, begin: int, end: int) -> bool:
         """Return whether all bytes between two offsets can be read."""
@@ -185,11 +195,13 @@ class RawLog:
         """Set the end of the received bytes; bytes after it were allocated only."""
         os.ftruncate(self._fd, end)
         self.size = self.persisted_size = end
+        self._last = end, b""
         self._position.store(end)
 
     def set_received_size(self, size: int) -> None:
         """Set how many bytes were received if that is more than the file holds. Nothing is persisted from now on."""
         self.size = size
+        self._last = size, b""
         self._scratch = bytearray(FIRST_EXTENT_BYTES)
 
     def close(self, *, recovered: bool = True) -> None:
