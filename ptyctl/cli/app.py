@@ -18,6 +18,7 @@ from . import (
     recording_commands,
     server_commands,
     session_commands,
+    token_commands,
 )
 from .attach import command as attach_command
 from .errors import report_error
@@ -66,6 +67,7 @@ app.command(rich_help_panel=_DEVICES)(device_commands.platforms)
 app.add_typer(server_commands.app, name="daemon", rich_help_panel=_SERVERS)
 app.command(rich_help_panel=_SERVERS)(server_commands.mcp)
 app.command(rich_help_panel=_SERVERS)(server_commands.serve)
+app.add_typer(token_commands.app, name="token", rich_help_panel=_SERVERS)
 
 
 @app.command()

@@ -24,6 +24,7 @@ from .errors import EXIT_INTERRUPTED, EXIT_USAGE, format_error, print_message
 
 if TYPE_CHECKING:
     from ptyctl.api import Controller
+    from ptyctl.controller.tokens import Tokens
     from ptyctl.mcp.tool import Tool
 
 DEFAULT_LISTEN = "127.0.0.1:8765"
@@ -42,12 +43,12 @@ class McpTransport(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _HttpPlan:
-    """Listening socket and bearer token for HTTP clients; `generated`: the token is new and has to be shown."""
+    """Listening socket and tokens for HTTP clients; `generated` is a new token that has to be shown."""
 
     listener: socket.socket
     url: str
-    token: str
-    generated: bool
+    tokens: Tokens
+    generated: str | None
 
 
 def run(
@@ -65,7 +66,8 @@ def run(
     Args:
         listen: HOST:PORT on loopback; port 0 selects a free one.
         toolsets: names separated by commas, or `all`.
-        token_file: holds the bearer token. The default is PTYCTL_TOKEN, or a new token that is printed.
+        token_file: holds the bearer token `default`. Without it, that is PTYCTL_TOKEN, or without that and named tokens a
+            new token that is printed.
         open_controller: opens the controller to serve; by default the daemon's.
         standalone: serve sessions of this process by default.
         full_text: as in `build_server`.
@@ -102,13 +104,15 @@ def run_with_daemon(listen: str, toolsets: str, token_file: Path | None, *, full
         tools, http = _check_options(McpTransport.HTTP, listen, toolsets, token_file)
     except AccessError as error:
         return _refuse(str(error))
+    except PtyctlError as error:
+        return _refuse(f"{error.code}: {format_error(error)}")
     assert http is not None
 
     async def serve_clients(controller: Controller) -> None:
         _announce(http)
         # The daemon's socket is being served.
         server = await asyncio.to_thread(build_server, controller, tools, full_text=full_text)
-        await serve_http(server, http.listener, http.token)
+        await serve_http(server, http.listener, http.tokens)
 
     with http.listener:
         return run_daemon(serve_clients)
@@ -126,7 +130,10 @@ def _check_options(
 
     Raises:
         AccessError: an option is invalid, or the port is in use.
+        PtyctlError: the settings or the file of tokens cannot be used.
     """
+    from ptyctl.controller.settings import load_settings
+    from ptyctl.controller.tokens import TokenFile, Tokens, make_token
     from ptyctl.mcp import access
     from ptyctl.mcp.toolsets import choose
 
@@ -141,9 +148,12 @@ def _check_options(
     if transport is McpTransport.STDIO:
         return tools, None
     address, token = access.parse_listen(listen), access.find_token(token_file, environment_token)
+    named = TokenFile(load_settings().state_dir)
+    generated = None if token is not None or named.load() else make_token()
+    tokens = Tokens(named, token or generated)
     listener = access.open_listener(address)
     url = f"http://{access.Address(address.host, listener.getsockname()[1])}/mcp"
-    return tools, _HttpPlan(listener, url, token or access.make_token(), generated=token is None)
+    return tools, _HttpPlan(listener, url, tokens, generated)
 
 
 @asynccontextmanager
@@ -184,7 +194,7 @@ async def _serve(
                 from ptyctl.mcp.http import serve_http
 
                 _announce(http)
-                services.append(serve_http(server, http.listener, http.token))
+                services.append(serve_http(server, http.listener, http.tokens))
             if stdio:
                 from ptyctl.mcp.stdio import serve_stdio
 
@@ -194,8 +204,8 @@ async def _serve(
 
 def _announce(http: _HttpPlan) -> None:
     print_message(f"serving MCP at {http.url}")
-    if http.generated:
-        print_message(f"bearer token, shown only now: {http.token}")
+    if http.generated is not None:
+        print_message(f"bearer token, shown only now: {http.generated}")
 
 
 async def _run_until_first_ends(services: Sequence[Coroutine[Any, Any, object]]) -> None:

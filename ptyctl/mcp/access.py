@@ -9,7 +9,6 @@ import errno
 import ipaddress
 import os
 import re
-import secrets
 import socket
 import stat
 from dataclasses import dataclass
@@ -17,14 +16,9 @@ from pathlib import Path
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
-from ptyctl.core.principal import Kind, Principal, Role
 
 from .listener import Listener
 
-#: The principal of the token of PTYCTL_TOKEN and --token-file.
-DEFAULT = Principal("default", Kind.AGENT, Role.OPERATOR)
-#: Random bytes of a generated token.
-TOKEN_BYTES = 32
 #: Length of the listening socket's queue.
 BACKLOG = 128
 
@@ -136,8 +130,3 @@ def _read_token(file: Path) -> str:
     if not token:
         raise AccessError(f"--token-file {file} is empty", "write the token to it, one word")
     return token
-
-
-def make_token() -> str:
-    """Return a random token."""
-    return secrets.token_urlsafe(TOKEN_BYTES)

@@ -1,16 +1,19 @@
-"""Access control of the HTTP endpoint: Host and Origin must be loopback, and the bearer token must match.
+"""Access control of the HTTP endpoint: Host and Origin must be loopback, and the bearer token must be valid.
 
 The SDK also checks Host and Origin, but answers a foreign Host with 421, and supports tokens only as part of OAuth.
 """
 
 from __future__ import annotations
 
-import hmac
 import re
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ptyctl.controller.tokens import Token, Tokens
 
 from .access import is_loopback
 
@@ -20,16 +23,24 @@ _ORIGIN = re.compile(r"https?://(?P<authority>.*)")
 _BEARER = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 
 
+class TokenUser(AuthenticatedUser):
+    """The user of a request. The SDK binds a session to the token that opened it."""
+
+    def __init__(self, token: Token) -> None:
+        super().__init__(AccessToken(token="", client_id=f"{token.principal.name}:{token.sha256}", scopes=[]))
+        self.principal = token.principal
+
+
 class Guard:
     """ASGI middleware. The checks of Host and Origin stop DNS rebinding by a page in a local browser."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app = app
-        self._token = token.encode()
+        self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        response = self._check_origin(headers) or self._check_token(headers)
+        response = self._check_origin(headers) or self._check_token(headers, scope)
         await (response or self._app)(scope, receive, send)
 
     def _check_origin(self, headers: Headers) -> Response | None:
@@ -43,15 +54,20 @@ class Guard:
                 return _forbidden("Requests from pages of other origins are rejected")
         return None
 
-    def _check_token(self, headers: Headers) -> Response | None:
-        """Return 401 unless the token matches. RFC 6750, section 3: no error code if the request has no token."""
+    def _check_token(self, headers: Headers, scope: Scope) -> Response | None:
+        """Return 401 unless the token is valid; add its user to the scope.
+
+        RFC 6750, section 3: no error code if the request has no token.
+        """
         values = headers.getlist("authorization")
         match = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
         if match is None:
             return _unauthorized("Send the header Authorization: Bearer TOKEN", 'Bearer realm="ptyctl"')
-        if hmac.compare_digest(match["token"].encode("latin-1", "replace"), self._token):
-            return None
-        return _unauthorized("The token does not match this server's", 'Bearer realm="ptyctl", error="invalid_token"')
+        token = self._tokens.find(match["token"])
+        if token is None:
+            return _unauthorized("The token does not match this server's", 'Bearer realm="ptyctl", error="invalid_token"')
+        scope["user"] = TokenUser(token)
+        return None
 
 
 def _is_loopback_authority(authority: str) -> bool:

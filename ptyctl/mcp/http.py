@@ -21,13 +21,14 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ptyctl.controller.tokens import Tokens
 from ptyctl.core import json_lines
-from ptyctl.session.clients import Client, serving, serving_connection
+from ptyctl.session.clients import Client, current_principal, serving, serving_connection
 
-from .access import BACKLOG, DEFAULT
+from .access import BACKLOG
 from .connection_limits import ConnectionLimits, LimitedProtocol
 from .event_store import RecentEvents
-from .guard import Guard
+from .guard import Guard, TokenUser
 from .message_stream import InvalidMessageError, parse_message
 
 PATH = "/mcp"
@@ -40,7 +41,7 @@ SESSION_IDLE_S = 30 * 60
 MAX_SESSIONS = 1000
 
 
-async def serve_http(server: Server[Any], listener: socket.socket, token: str) -> None:
+async def serve_http(server: Server[Any], listener: socket.socket, tokens: Tokens) -> None:
     """Serve on a listening socket until cancelled; then end open requests and close the socket."""
     manager = _SessionManager(
         server,
@@ -51,7 +52,7 @@ async def serve_http(server: Server[Any], listener: socket.socket, token: str) -
     )
     endpoint = McpEndpoint(manager)
     config = uvicorn.Config(
-        Guard(endpoint, token),
+        Guard(endpoint, tokens),
         http=partial(LimitedProtocol, limits=ConnectionLimits()),  # type: ignore[arg-type]  # called, never subclassed
         lifespan="off",
         ws="none",
@@ -91,19 +92,24 @@ class _SessionManager(StreamableHTTPSessionManager):
         """Ignore the value that the SDK's constructor sets."""
 
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request. Sessions are kept in the order of their last use, and each is one client."""
+        """Serve a request. Sessions are kept in the order of their last use, and each is one client.
+
+        The SDK refuses the request of another token than that which opened the session.
+        """
+        user: TokenUser = scope["user"]
         session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, "")
         if (session := self._server_instances.pop(session_id, None)) is not None:
             self._server_instances[session_id] = session
-        with serving_connection(DEFAULT) if session is None else serving(self._client(session)):
+        client = self._clients.get(session) if session is not None else None
+        if client is not None and client.principal != user.principal:
+            client = None
+        with serving_connection(user.principal) if client is None else serving(client):
             await super().handle_request(scope, receive, send)
-
-    def _client(self, session: StreamableHTTPServerTransport) -> Client:
-        return self._clients.setdefault(session, Client(DEFAULT))
 
     async def _discard_session(self, session_id: str, transport: StreamableHTTPServerTransport) -> None:
         """Forget a session that has ended, for whatever reason."""
-        self._client(transport).leave()
+        if (client := self._clients.get(transport)) is not None:
+            client.leave()
         await super()._discard_session(session_id, transport)
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
@@ -114,7 +120,10 @@ class _SessionManager(StreamableHTTPSessionManager):
                     session.idle_scope.cancel()
                     del self._server_instances[str(session.mcp_session_id)]
                     break
-        return super()._admit_session(requestor)
+        admitted = super()._admit_session(requestor)
+        if admitted is not None:
+            self._clients[admitted] = Client(current_principal())
+        return admitted
 
 
 class _Uvicorn(uvicorn.Server):

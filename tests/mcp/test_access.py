@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.servers.programs import free_port
-from ptyctl.mcp.access import AccessError, Address, find_token, is_loopback, make_token, open_listener, parse_listen
+from ptyctl.controller.tokens import make_token
+from ptyctl.mcp.access import AccessError, Address, find_token, is_loopback, open_listener, parse_listen
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
+from ptyctl.controller.tokens import Tokens
 from ptyctl.mcp.guard import Guard
 
 TOKEN = "correct-horse"
@@ -29,7 +30,7 @@ async def asked(*headers: Header) -> tuple[int, dict[str, str], str]:
 
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": raw}
-    await Guard(PlainTextResponse("inside"), TOKEN)(scope, receive, send)
+    await Guard(PlainTextResponse("inside"), Tokens(None, TOKEN))(scope, receive, send)
     start, *bodies = sent
     answered = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
     return start["status"], answered, b"".join(body["body"] for body in bodies).decode()

@@ -22,7 +22,8 @@ from ptyctl.cli.errors import EXIT_FAILED, EXIT_USAGE
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.mcp.access import Address, make_token, open_listener
+from ptyctl.controller.tokens import Tokens, make_token
+from ptyctl.mcp.access import Address, open_listener
 from ptyctl.mcp.http import serve_http
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
@@ -105,7 +106,7 @@ async def _running_server() -> AsyncIterator[DemoServer]:
     with tempfile.TemporaryDirectory(prefix="ptyctl-demo-") as folder:
         async with LocalController(Settings(state_dir=Path(folder))) as controller:
             server = build_server(AccessController(controller), choose("core"))
-            serving = asyncio.create_task(serve_http(server, listener, token))
+            serving = asyncio.create_task(serve_http(server, listener, Tokens(None, token)))
             try:
                 yield DemoServer(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", token)
             finally:
