@@ -149,7 +149,7 @@ def check_fields(request: BaseModel, action: str, required: str, optional: str) 
         raise ValueError(f'action "{action}" takes no {", ".join(surplus)}')
 
 
-#: Pydantic's messages that use Python's names of types, in JSON's names.
+#: Pydantic's messages that use terms of Python, in those of JSON.
 _JSON_MESSAGES = {
     "string_unicode": _NOT_ENCODABLE,
     "dict_type": "Input should be an object",

@@ -31,9 +31,7 @@ class SecretMasker:
         self._held = b""  # the end of the input that may be the begin of a distinctive secret
         self._released = b""  # the part of a possible secret that `flush` had to release
         self._persistent: dict[bytes, None] = {}
-        self._longest = 0
-        self._first_bytes: re.Pattern[bytes] = re.compile(b"(?!)")
-        self._whole: re.Pattern[bytes] = re.compile(b"(?!)")
+        self._update_index()
 
     @property
     def armed(self) -> bool:
