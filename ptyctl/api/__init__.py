@@ -17,11 +17,25 @@ if TYPE_CHECKING:
     from .errors import ErrorCode, PtyctlError
     from .exec import ExecReply, ExecRequest
     from .io import IoReply, IoRequest
-    from .operator import GcReply, GcRequest, LogLine, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+    from .operator import (
+        AuditReply,
+        AuditRequest,
+        GcReply,
+        GcRequest,
+        LogLine,
+        LogReply,
+        LogRequest,
+        NotifyReply,
+        NotifyRequest,
+        WatchItem,
+        WatchRequest,
+    )
     from .pty import PtyReply, PtyRequest
     from .session import SessionReply, SessionRequest
 
 __all__ = [
+    "AuditReply",
+    "AuditRequest",
     "BlocksReply",
     "ConfigReply",
     "ConfigRequest",
@@ -49,6 +63,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AuditReply": "operator",
+    "AuditRequest": "operator",
     "BlocksReply": "blocks",
     "ConfigReply": "config",
     "ConfigRequest": "config",

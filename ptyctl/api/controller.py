@@ -8,7 +8,18 @@ from typing import Protocol
 from .config import ConfigReply, ConfigRequest
 from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
-from .operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from .operator import (
+    AuditReply,
+    AuditRequest,
+    GcReply,
+    GcRequest,
+    LogReply,
+    LogRequest,
+    NotifyReply,
+    NotifyRequest,
+    WatchItem,
+    WatchRequest,
+)
 from .pty import PtyReplyBase, PtyRequest
 from .session import SessionReply, SessionRequest
 
@@ -57,6 +68,10 @@ class Controller(Protocol):
 
     async def gc(self, request: GcRequest) -> GcReply:
         """Delete transcripts that exceed the age or size limit. Transcripts of live sessions are kept."""
+        ...
+
+    async def audit(self, request: AuditRequest) -> AuditReply:
+        """Return rows of the audit log, or verify it."""
         ...
 
     async def aclose(self) -> None:

@@ -12,12 +12,12 @@ from .controller import Controller, Progress
 from .exec import ExecRequest
 from .io import IoRequest
 from .model import Reply, Request
-from .operator import GcRequest, LogRequest, NotifyRequest
+from .operator import AuditRequest, GcRequest, LogRequest, NotifyRequest
 from .pty import PtyRequest
 from .session import SessionRequest
 
 #: Names of the methods that are not tools.
-NOTIFY, LOG, GC = "notify", "log", "gc"
+NOTIFY, LOG, GC, AUDIT = "notify", "log", "gc", "audit"
 #: Performs a request of the method's type. The progress callback may be None.
 Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 
@@ -41,6 +41,7 @@ METHODS: dict[str, Method] = {
     NOTIFY: Method(NotifyRequest, lambda controller, request, _: controller.notify(request)),
     LOG: Method(LogRequest, lambda controller, request, _: controller.log(request)),
     GC: Method(GcRequest, lambda controller, request, _: controller.gc(request)),
+    AUDIT: Method(AuditRequest, lambda controller, request, _: controller.audit(request)),
     **{
         tool: Method(request, lambda controller, request, progress: controller.pty(request, progress))
         for tool, request in PTY_REQUESTS.items()

@@ -1,4 +1,4 @@
-"""Calls for people and their programs that no MCP tool offers: watch, notify, log and gc."""
+"""Calls for people and their programs that no MCP tool offers: watch, notify, log, gc and audit."""
 
 from __future__ import annotations
 
@@ -113,3 +113,34 @@ class GcReply(Reply):
     kept: int
     kept_bytes: int
     dry_run: bool
+
+
+class AuditRequest(Request):
+    """Read or verify the audit log. The newest rows that match all given fields are returned; times are epoch ms."""
+
+    action: Literal["list", "verify"] = "list"
+    since: int | None = Field(default=None, ge=0)
+    until: int | None = Field(default=None, ge=0)
+    event: Text | None = None
+    session_id: Id | None = None
+    device: Text | None = Field(default=None, description="a name, or a glob such as core-*")
+    principal: Text | None = None
+    task_id: Id | None = None
+    limit: int = Field(default=1000, ge=1, le=10_000)
+
+
+class AuditFault(Reply):
+    """The first row of the audit log that does not fit: its file, its line from 1, and why."""
+
+    file: str
+    line: int
+    why: str
+
+
+class AuditReply(Reply):
+    """Rows, oldest first; or the result of a verification: `verified` rows fit, and `head` is the hash of the last one."""
+
+    rows: list[dict[str, Any]]
+    verified: int | None = None
+    head: str | None = None
+    first_bad: AuditFault | None = None

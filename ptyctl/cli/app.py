@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from ptyctl.version import __version__
 
 from . import (
+    audit_commands,
     device_commands,
     history_commands,
     input_commands,
@@ -61,6 +62,7 @@ app.command(rich_help_panel=_HISTORY)(history_commands.search)
 app.command(rich_help_panel=_HISTORY)(history_commands.log)
 app.command(rich_help_panel=_HISTORY)(recording_commands.export)
 app.command(rich_help_panel=_HISTORY)(recording_commands.replay)
+app.add_typer(audit_commands.app, name="audit", rich_help_panel=_SERVERS)
 app.command(rich_help_panel=_DEVICES)(device_commands.devices)
 app.command(rich_help_panel=_DEVICES)(device_commands.doctor)
 app.command(rich_help_panel=_DEVICES)(device_commands.platforms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -29,6 +30,15 @@ SessionName = Annotated[
         autocompletion=_complete_session,
     ),
 ]
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def parse_duration(text: str) -> int | None:
+    """Return a number of seconds, minutes, hours or days, such as 90m or 30d, in seconds; None if it is none."""
+    match = re.fullmatch(r"([1-9]\d{0,8})([smhd])", text, re.ASCII)
+    return None if match is None else int(match[1]) * _UNITS_S[match[2]]
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Task = Annotated[
     str | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ from ptyctl.api.errors import invalid
 from ptyctl.core.principal import Kind, Principal, Role
 
 from .errors import print_message
-from .options import AsJson
+from .options import AsJson, parse_duration
 from .output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Create, list and revoke tokens of HTTP clients.")
 
 _HEADS = ("token", "kind", "role", "devices", "created", "expires")
-_UNITS_S = {"m": 60, "h": 3600, "d": 86400}
 _MAX_DAYS = 36_500
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token and of its principal.")]
@@ -41,7 +39,9 @@ def create(
     globs = tuple(glob.strip() for glob in devices.split(",")) if devices else ()
     if "" in globs:
         raise invalid("--devices contains an empty name", hint="separate the names by commas: 'sw-*,core-1'")
-    typer.echo(_file().create(Principal(name, kind, role, globs), _expiry(expires)))
+    expires_at = _expiry(expires)
+    typer.echo(_file().create(Principal(name, kind, role, globs), expires_at))
+    _record("token_created", token=name, kind=kind, role=role, devices=list(globs), expires_at=expires_at)
     scope = f"the devices {', '.join(globs)}" if globs else "all devices and local shells"
     print_message(f"token {name}: {kind} with the role {role} for {scope}; the token above is shown only now")
 
@@ -87,6 +87,7 @@ def list_(as_json: AsJson = False) -> None:
 def revoke(name: _Name) -> None:
     """Revoke a token. Servers reject it from the next request on."""
     _file().revoke(name)
+    _record("token_revoked", token=name)
     typer.echo(f"revoked: {name}")
 
 
@@ -97,12 +98,25 @@ def _file() -> TokenFile:
     return TokenFile(load_settings().sessions_dir().parent)
 
 
+def _record(event: str, **fields: object) -> None:
+    """Add a row to the audit log."""
+    from ptyctl.audit.audit_files import AuditFiles
+    from ptyctl.audit.audit_log import AuditLog
+    from ptyctl.controller.settings import load_settings
+    from ptyctl.session.clients import user
+
+    log = AuditLog(AuditFiles(load_settings().state_dir / "audit"))
+    log.record(event, principal=user().name, **fields)
+    log.close()
+    if log.failure is not None:
+        print_message(f"the audit log could not be written: {log.failure}")
+
+
 def _expiry(text: str) -> int | None:
     """Return when a token expires that is created now, in epoch seconds; None: never. Raises INVALID_ARGUMENT."""
     if text == "never":
         return None
-    match = re.fullmatch(r"([1-9]\d{0,8})([mhd])", text, re.ASCII)
-    seconds = int(match[1]) * _UNITS_S[match[2]] if match is not None else 0
+    seconds = parse_duration(text) or 0
     if not 0 < seconds <= _MAX_DAYS * 86400:
         raise invalid(
             f"--expires {text} is no lifetime", hint="give a number of minutes, hours or days: 90m, 12h, 30d; or never"

@@ -16,7 +16,18 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.model import Addressed, Request
-from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from ptyctl.api.operator import (
+    AuditReply,
+    AuditRequest,
+    GcReply,
+    GcRequest,
+    LogReply,
+    LogRequest,
+    NotifyReply,
+    NotifyRequest,
+    WatchItem,
+    WatchRequest,
+)
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.core.principal import Operation, Principal, needed_role
 from ptyctl.session.clients import current_principal, user
@@ -52,6 +63,7 @@ OPERATIONS: Mapping[type[Request], Operation | Mapping[str, Operation]] = {
     LogRequest: Operation.READ,
     NotifyRequest: Operation.NOTIFY,
     GcRequest: Operation.REMOVE,
+    AuditRequest: Operation.AUDIT,
     pty.PtyExecBlock: Operation.EXEC,
     pty.PtyExecInteractive: Operation.EXEC,
     pty.PtyExecInteractiveExpect: Operation.EXEC,
@@ -137,6 +149,10 @@ class AccessController:
         await self._admit(request)
         return await self._controller.gc(request)
 
+    async def audit(self, request: AuditRequest) -> AuditReply:
+        await self._admit(request)
+        return await self._controller.audit(request)
+
     async def aclose(self) -> None:
         await self._controller.aclose()
 
@@ -217,4 +233,4 @@ def _names_device(request: Request) -> bool:
     """Whether a request can be one on a device: not on a local shell, an address of the caller's choice, or all transcripts."""
     if isinstance(request, SessionRequest) and request.action == "open":
         return request.device is not None
-    return not isinstance(request, GcRequest) and getattr(request, "conversation_id", None) is None
+    return not isinstance(request, GcRequest | AuditRequest) and getattr(request, "conversation_id", None) is None

@@ -13,9 +13,22 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.model import Addressed
-from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from ptyctl.api.operator import (
+    AuditReply,
+    AuditRequest,
+    GcReply,
+    GcRequest,
+    LogReply,
+    LogRequest,
+    NotifyReply,
+    NotifyRequest,
+    WatchItem,
+    WatchRequest,
+)
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.audit.audit_files import AuditFiles
+from ptyctl.audit.audit_log import AuditLog
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.console_log import console_log
@@ -29,6 +42,7 @@ from ptyctl.session.clients import most_used
 from ptyctl.session.io.os_errors import reports_os_errors
 from ptyctl.session.spec import Spec
 
+from .audit_queries import query_audit
 from .channels import ChannelFactory
 from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
@@ -75,7 +89,9 @@ class LocalController:
         self._registry = SessionRegistry(
             self.settings.limits.use, lambda session_id, hold: self._factory.restore(session_id, hold)
         )
-        self._factory = SessionFactory(self.settings, self._registry, platforms, destinations, create_channel)
+        self._audit_files = AuditFiles(self.settings.state_dir / "audit")
+        self.audit_log = AuditLog(self._audit_files, self.settings.audit.on_failure)
+        self._factory = SessionFactory(self.settings, self._registry, platforms, destinations, create_channel, self.audit_log)
         self._reconnector = ConsoleReconnector(self._registry, self._factory.reconnect, self.settings.reconnect_for_s)
         self._factory.watch(self._reconnector.watch)
         self._hand_off = SessionHandOff(fd_store) if fd_store is not None else None
@@ -119,12 +135,14 @@ class LocalController:
         await asyncio.gather(*(session.close(why=_SERVER_ENDED) for session in ours))
         if self._hand_off is not None:
             self._hand_off.drop_all_secrets()
+        await asyncio.to_thread(self.audit_log.close)
         self._state_lock.release()
 
     def flush(self) -> None:
         """Write all buffered data, before the process ends without closing its sessions."""
         for session in self._registry.live():
             session.flush()
+        self.audit_log.close()
 
     def has_sessions(self) -> bool:
         """Whether this process holds a session that is not closed."""
@@ -205,6 +223,9 @@ class LocalController:
     async def gc(self, request: GcRequest) -> GcReply:
         live = frozenset(session.session_id for session in self._registry.live() if session.held)
         return await remove_old_sessions(self.settings, request, live, self._registry.forget)
+
+    async def audit(self, request: AuditRequest) -> AuditReply:
+        return await query_audit(self._audit_files, request)
 
     @reports_os_errors
     async def log(self, request: LogRequest) -> LogReply:

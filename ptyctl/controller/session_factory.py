@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.platforms import Platforms
+from ptyctl.session.activity import Recorder, caller
 from ptyctl.session.calls.session_preparation import prepare, restore_platform
 from ptyctl.session.clients import current_principal
 from ptyctl.session.io.channel_errors import from_channel
@@ -52,8 +53,10 @@ class SessionFactory:
         platforms: Platforms,
         destinations: Destinations,
         create_channel: ChannelFactory | None,
+        recorder: Recorder,
     ) -> None:
         self._settings = settings
+        self._recorder = recorder
         self._registry = registry
         self._platforms = platforms
         self._destinations = destinations
@@ -85,6 +88,8 @@ class SessionFactory:
                     f"the files of a new session cannot be created in {folder}: {error.strerror}",
                     hint="make room there, or close sessions",
                 ) from None
+            session.activity.set_recorder(self._recorder)
+            session.activity.record("open", **caller(destination.request.task_id), **_address(spec))
             opening = opening or Opening()
             opening.session = session
             try:
@@ -169,9 +174,16 @@ class SessionFactory:
             if session.channel is not None:
                 await session.channel.close(force=True)
             raise
+        if session.incarnation > 1:
+            session.activity.record("reconnect", incarnation=session.incarnation, **_address(session.spec))
         session.usage.watch()
 
     def _notify_watchers(self, session: Session) -> None:
+        session.activity.set_recorder(self._recorder)
         restore_platform(session, self._platforms)
         for watcher in self._watchers:
             watcher(session)
+
+
+def _address(spec: Spec) -> dict[str, object]:
+    return {"protocol": spec.protocol, "host": spec.host, "port": spec.port, "username": spec.username}

@@ -9,15 +9,28 @@ from pathlib import Path
 from typing import Annotated
 
 import platformdirs
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.audit.audit_log import OnFailure
 from ptyctl.core.limits import LIMITS
 from ptyctl.session.spec import Limits
 
 _DEFAULT_LIMITS = Limits()
 _log = logging.getLogger(__name__)
+
+
+class AuditSettings(BaseModel):
+    """The table `audit`.
+
+    Attributes:
+        on_failure: whether consoles take input while the audit log cannot be written.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    on_failure: OnFailure = "deny"
 
 
 class Settings(BaseSettings):
@@ -35,6 +48,7 @@ class Settings(BaseSettings):
         daemon_idle_s: time after which a daemon without sessions and connections stops; 0 means never.
         reconnect_for_s: how long to try to reconnect a lost console; 0 disables reconnection.
         gc_max_age_days, gc_max_bytes: limits for the removal of old transcripts; 0 means no limit.
+        audit: how the audit log behaves; as an environment variable a JSON object.
     """
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="forbid", frozen=True)
@@ -60,6 +74,7 @@ class Settings(BaseSettings):
     reconnect_for_s: float = Field(3600, ge=0)
     gc_max_age_days: float = Field(30, ge=0)
     gc_max_bytes: int = Field(10 << 30, ge=0)
+    audit: AuditSettings = AuditSettings()
 
     @classmethod
     def settings_customise_sources(

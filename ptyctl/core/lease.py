@@ -47,10 +47,20 @@ class LeaseEnd(NamedTuple):
 class Leases:
     """The leases of one session, at most one of them active, and the queue."""
 
-    def __init__(self, store: Callable[[Lease], None] | None = None) -> None:
-        """Create the leases. `store` makes a lease durable before it is granted; if it raises, nothing changes."""
+    def __init__(
+        self,
+        store: Callable[[Lease], None] | None = None,
+        on_end: Callable[[Lease, LeaseEnd], None] = lambda lease, end: None,
+    ) -> None:
+        """Create the leases.
+
+        Args:
+            store: makes a lease durable before it is granted; if it raises, nothing changes.
+            on_end: called when a lease has ended; for one that expired, at the next use.
+        """
         self.queue = LeaseQueue()
         self._store = store
+        self._on_end = on_end
         #: The fence of the newest lease, active or not.
         self.fence = 0
         self._lease: Lease | None = None
@@ -77,12 +87,15 @@ class Leases:
         return self._ends.get(task_id or "", LeaseEnd("not_held"))
 
     def _end(self, reason: Literal["expired", "taken_over", "released"], at: float, by: str | None = None) -> None:
-        if self._lease is not None:
-            self._ends.pop(self._lease.holder, None)
-            self._ends[self._lease.holder] = LeaseEnd(reason, at, by)
-            if len(self._ends) > _MAX_ENDS:
-                del self._ends[next(iter(self._ends))]
-        self._lease = None
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        end = LeaseEnd(reason, at, by)
+        self._ends.pop(lease.holder, None)
+        self._ends[lease.holder] = end
+        if len(self._ends) > _MAX_ENDS:
+            del self._ends[next(iter(self._ends))]
+        self._on_end(lease, end)
 
     def acquire(self, task_id: str, ttl_s: float, now: float) -> Lease:
         """Acquire the lease, or extend the caller's own lease, which keeps its fence.

@@ -31,6 +31,7 @@ class Operation(StrEnum):
     CLOSE_OWN = "close or reset its own sessions"
     CLOSE = "close or reset sessions that others opened"
     REMOVE = "remove transcripts"
+    AUDIT = "read the audit log"
 
 
 class Role(StrEnum):

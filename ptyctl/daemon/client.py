@@ -14,9 +14,20 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.api.methods import GC, LOG, NOTIFY
+from ptyctl.api.methods import AUDIT, GC, LOG, NOTIFY
 from ptyctl.api.model import Reply, Request
-from ptyctl.api.operator import GcReply, GcRequest, LogReply, LogRequest, NotifyReply, NotifyRequest, WatchItem, WatchRequest
+from ptyctl.api.operator import (
+    AuditReply,
+    AuditRequest,
+    GcReply,
+    GcRequest,
+    LogReply,
+    LogRequest,
+    NotifyReply,
+    NotifyRequest,
+    WatchItem,
+    WatchRequest,
+)
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.core import json_lines
@@ -135,6 +146,9 @@ class RemoteController:
 
     async def gc(self, request: GcRequest) -> GcReply:
         return await self._call(GC, request, GcReply)
+
+    async def audit(self, request: AuditRequest) -> AuditReply:
+        return await self._call(AUDIT, request, AuditReply)
 
     async def aclose(self) -> None:
         """Close the connection."""

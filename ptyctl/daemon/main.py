@@ -85,6 +85,7 @@ async def _serve(
             fd_store.restore_socket,
             limits=settings.limits.use,
             limits_in_use=controller.limits_in_use,
+            record=controller.audit_log.record,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

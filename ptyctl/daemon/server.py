@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
 from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.mcp.toolsets import DEFAULT, choose
-from ptyctl.session.clients import user
+from ptyctl.session.clients import user, user_agent
 from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
@@ -53,6 +53,7 @@ class DaemonServer:
         *,
         limits: Mapping[str, Limit] = LIMITS,
         limits_in_use: Callable[[], dict[str, int]] = dict,
+        record: Callable[..., None] = lambda event, **fields: None,
     ) -> None:
         """Create the server.
 
@@ -60,6 +61,7 @@ class DaemonServer:
             on_restored: called when the runtime directory was created again after it was deleted.
             limits: the named limits, of which those of connections are enforced here.
             limits_in_use: returns what is in use of the others.
+            record: adds a row to the audit log.
         """
         self._controller = controller
         self._idle_s = idle_s
@@ -72,6 +74,7 @@ class DaemonServer:
         self._limit = self._limit._replace(maximum=share_of_descriptors(self._limit.maximum))
         self._limits = {**limits, self._limit.name: self._limit}
         self._limits_in_use = limits_in_use
+        self._record = record
         #: Number of connections by the process at the other end.
         self._processes: Counter[int] = Counter()
         self._last_used = asyncio.get_running_loop().time()
@@ -171,11 +174,23 @@ class DaemonServer:
         stalls = {"loop_stalls": self._watchdog.stalls, "longest_stall_ms": round(self._watchdog.longest_s * 1000)}
         status = self._status() if hello.get("limits") else {}
         writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid(), **stalls, **status}))
-        with on_behalf_of(Caller(hello["cwd"], hello["env"], hello.get("umask"))):
+        caller = Caller(hello["cwd"], hello["env"], hello.get("umask"))
+        principal = user() if serve_mcp is None else user_agent()
+        peer = peer_credentials(writer.get_extra_info("socket"))
+        with on_behalf_of(caller), self._recorded(principal=principal.name, via=hello["speaks"], pid=peer.pid, uid=peer.uid):
             if serve_mcp is None:
-                await RpcConnection(self._controller, reader, writer, user()).run()
+                await RpcConnection(self._controller, reader, writer, principal).run()
             else:
                 await serve_mcp(reader, writer)
+
+    @contextmanager
+    def _recorded(self, **fields: object) -> Iterator[None]:
+        """Record a connection's begin and end."""
+        self._record("connect", **fields)
+        try:
+            yield
+        finally:
+            self._record("disconnect", **fields)
 
     def _prepare_mcp(self, hello: dict[str, Any]) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         """Return a function that serves an MCP client. Called in a thread.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.session import Expect, LimitUse, Pace, SessionEntry
-from ptyctl.core.lease import Lease, Leases
+from ptyctl.core.lease import Lease, LeaseEnd, Leases
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.states import SessionState, StateEvent, TerminalMode, next_state
@@ -28,6 +28,7 @@ from ptyctl.session.io.signal import Signal
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.runs.blocks import Blocks
 from ptyctl.session.runs.events import Events
+from ptyctl.session.runs.run import Run
 from ptyctl.session.runs.runs import Runs
 from ptyctl.session.runs.shells import new_nonce
 from ptyctl.session.runs.strategy_selector import StrategySelector
@@ -38,6 +39,7 @@ from ptyctl.session.transcript.recovery import TranscriptState, new_folder
 from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
+from .activity import Activity
 from .clock import BOOT_ID, epoch_ms, stored_deadline
 from .notices import Notices
 from .spec import SPECS, Limits, Spec
@@ -138,9 +140,10 @@ class Session:
         self.reconnect: ReconnectStatus | None = None
         self.shell_nonce = new_nonce()
         self._nonce_file: Path | None = None
-        self.leases = Leases(self._store_lease)
+        self.leases = Leases(self._store_lease, self._lease_ended)
         self.signal = Signal()
         self.notices = Notices()
+        self.activity = Activity(session_id, spec.device or spec.device_id, console=spec.console)
         self._publisher = Publisher()
         self._meta_file = MetaFile(folder)
         self._closing: asyncio.Future[None] | None = None
@@ -156,6 +159,7 @@ class Session:
             raw_size=lambda: self.stream.raw_size,
             on_input=self._input_sent,
             on_secret=self.stream.mask_typed,
+            check_recorded=self.activity.check,
         )
         conversation_id = spec.conversation_id or session_id
         self.events = Events(folder, self.stream, session_id, conversation_id, self.signal, transcript.event_log, log_bytes)
@@ -193,7 +197,7 @@ class Session:
             self.terminal,
             self.selector,
             first_seq=self.blocks.last_seq() + 1,
-            on_begin=lambda run: self.events.begin(self.blocks.begin(run), run),
+            on_begin=self._run_begun,
             on_typed=self.blocks.flush,
             on_end=lambda run: self.events.end(self.blocks.end(run)),
         )
@@ -456,6 +460,9 @@ class Session:
         self._meta_file.write(self._meta(lease))
         self._check_stored("the lock")
 
+    def _lease_ended(self, lease: Lease, end: LeaseEnd) -> None:
+        self.activity.record("lock_ended", task=lease.holder, fence=lease.fence, why=end.reason, by=end.by)
+
     def observers(self) -> list[str]:
         """Return the tasks that read; see `Usage.observers`."""
         lease = self.lease()
@@ -473,12 +480,18 @@ class Session:
 
     # Closing
 
-    async def close(self, *, force: bool = False, why: str = "on request") -> None:
-        """End the session; its output stays readable. Closing continues if the caller is cancelled."""
-        await asyncio.shield(self._begin_close(force, why))
+    async def close(self, *, force: bool = False, why: str = "on request", by: Mapping[str, object] | None = None) -> None:
+        """End the session; its output stays readable. Closing continues if the caller is cancelled.
 
-    def _begin_close(self, force: bool, why: str) -> asyncio.Future[None]:
+        Args:
+            by: who closes it, for the audit log; None if that is the server.
+        """
+        await asyncio.shield(self._begin_close(force, why, by))
+
+    def _begin_close(self, force: bool, why: str, by: Mapping[str, object] | None = None) -> asyncio.Future[None]:
         if self._closing is None:
+            self.activity.flush(self.stream.raw_size)
+            self.activity.record("close", **by or {}, why=why, force=force or None)
             self.reconnect = None
             self._enter("close")
             self.closed_why = why
@@ -645,12 +658,17 @@ class Session:
             self._publisher.publish(LineLost(self, event.reason))
             self.write_meta(ended_reason=event.reason.message)
 
+    def _run_begun(self, run: Run) -> None:
+        self.events.begin(self.blocks.begin(run), run)
+        self.activity.run_begun(run)
+
     def _command_unread(self, raw: int) -> bool:
         return self.runs.current is not None and self.runs.current.unread(raw)
 
     def _input_sent(self, writer: Writer, data: bytes, secret: bool) -> None:
         if not writer.system:
             self.runs.typing()
+            self.activity.typed(writer, data, secret, self.stream.raw_size)
         self.input_log.record(writer, data, secret)
 
     def _gap_started(self, event: GapStarted) -> None:

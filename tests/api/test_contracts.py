@@ -18,7 +18,7 @@ from ptyctl.api.exec import ExecReply
 from ptyctl.api.io import IoReply
 from ptyctl.api.methods import METHODS, PTY_REQUESTS
 from ptyctl.api.model import Reply, Request
-from ptyctl.api.operator import GcReply, LogReply, NotifyReply, WatchItem, WatchRequest
+from ptyctl.api.operator import AuditReply, GcReply, LogReply, NotifyReply, WatchItem, WatchRequest
 from ptyctl.api.pty import PtyReply, PtyRequest
 from ptyctl.api.screen import DeltasReply, RawReply, ScreenReply, ScreenStatusReply, ScrollbackReply
 from ptyctl.api.session import SessionReply
@@ -45,6 +45,7 @@ OTHER: dict[str, tuple[type[Request], type[Reply]]] = {
     "notify": (METHODS["notify"].request, NotifyReply),
     "log": (METHODS["log"].request, LogReply),
     "gc": (METHODS["gc"].request, GcReply),
+    "audit": (METHODS["audit"].request, AuditReply),
 }
 COMMON_REPLY = {"ok", "error", "message", "hint"}
 

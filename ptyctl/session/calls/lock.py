@@ -6,6 +6,7 @@ import asyncio
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.lease import Lease
+from ptyctl.session.activity import caller
 from ptyctl.session.session import Session
 
 #: A waiting call checks the queue at least this often (seconds).
@@ -19,20 +20,25 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
         PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the task's place, which is kept for a short time.
             IO_ERROR if the lease cannot be stored; LIMIT_EXCEEDED if the queue is full.
     """
+    fence = session.leases.fence
     try:
         lease = session.leases.acquire(task_id, ttl_s, _now())
+        session.lock_changed()
     except PtyctlError as error:
         if wait_s <= 0 or error.code is not ErrorCode.LOCKED:
             raise
-    else:
-        session.lock_changed()
-        return lease
-    return await _wait(session, task_id, ttl_s, _now() + wait_s)
+        lease = await _wait(session, task_id, ttl_s, _now() + wait_s)
+    if lease.fence > fence:
+        session.activity.record("lock", **caller(task_id), fence=lease.fence, ttl_ms=round(ttl_s * 1000))
+    return lease
 
 
 def take_over(session: Session, task_id: str, ttl_s: float, reason: str | None) -> Lease:
     """Take the lease from its holder. All users of the session get a notice with the reason."""
     lease, loser = session.leases.take_over(task_id, ttl_s, _now())
+    session.activity.record(
+        "lock", **caller(task_id), fence=lease.fence, ttl_ms=round(ttl_s * 1000), forced=True, taken_from=loser, reason=reason
+    )
     if loser is not None:
         why = f": {reason}" if reason else "; no reason was given"
         session.notices.post(f"taken over: task {task_id} took the lock from task {loser}{why}")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.pty import PtyReply
 from ptyctl.api.session import LeftProcess
+from ptyctl.session.activity import caller
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 
@@ -75,7 +76,8 @@ async def close(session: Session, force: bool, task_id: str | None) -> list[Left
     """
     if session.state != "closed" and not force:
         check_may_end(session, task_id)
-    await session.close(force=force, why="on request" if task_id is None else f"by {task_id}")
+    why = "on request" if task_id is None else f"by {task_id}"
+    await session.close(force=force, why=why, by=caller(task_id))
     session.check_closed()
     left = session.channel.left_running if session.channel is not None else ()
     return [LeftProcess(pid=process.pid, command=process.command) for process in left] or None

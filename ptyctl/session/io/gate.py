@@ -70,6 +70,7 @@ class Gate:
         raw_size: Callable[[], int] = lambda: 0,
         on_input: Callable[[Writer, bytes, bool], None] = lambda writer, data, secret: None,
         on_secret: Callable[[bytes], None] = lambda data: None,
+        check_recorded: Callable[[], None] = lambda: None,
     ) -> None:
         """Create the gate.
 
@@ -81,6 +82,7 @@ class Gate:
             raw_size: returns the size of the output so far.
             on_input: called with the writer, the bytes and whether they are secret, after the channel took them.
             on_secret: called with secret bytes before they are sent, so that their echo can be masked.
+            check_recorded: raises PtyctlError while a console takes no input because it cannot be recorded.
         """
         self.bytes_sent = 0
         #: Typing rate of a line that loses faster input, or None.
@@ -95,6 +97,7 @@ class Gate:
         self._raw_size = raw_size
         self._on_input = on_input
         self._on_secret = on_secret
+        self._check_recorded = check_recorded
         self._now = asyncio.get_running_loop().time
         self._order = asyncio.Lock()
         self._front: _Outgoing | None = None
@@ -105,11 +108,12 @@ class Gate:
         """Return the fencing token of the writer's lease, or None if it needs no lease.
 
         Raises:
-            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED.
+            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED; IO_ERROR if the input cannot be recorded.
         """
         self._channel()
         if writer.system or not (self._console or self._leases.any):
             return None
+        self._check_recorded()
         return self._leases.check(writer.task_id, self._console, self._now())
 
     async def type(self, text: str, writer: Writer) -> int:

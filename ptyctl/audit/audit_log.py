@@ -1,0 +1,120 @@
+"""Writes the audit log from a thread, so that no caller waits for the disk."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import Any, Literal
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+
+from .audit_files import AuditFiles
+
+#: Rows that may wait for a disk that does not take them; with more, new ones are lost, and counted.
+MAX_WAITING = 10_000
+#: Rows are collected for this time before they are written together (seconds).
+BATCH_S = 0.05
+#: How long after a failure the next attempt is made (seconds).
+_RETRY_S = 1.0
+
+OnFailure = Literal["deny", "allow"]
+
+
+class AuditLog:
+    """Records rows in order.
+
+    Attributes:
+        failure: why the last rows could not be written; None if they could.
+    """
+
+    def __init__(self, files: AuditFiles, on_failure: OnFailure = "deny") -> None:
+        """Create the log. `on_failure`: whether consoles take input while rows cannot be written."""
+        self.failure: str | None = None
+        self._files = files
+        self._on_failure = on_failure
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._lost = 0
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._is_idle = True
+        self._thread: threading.Thread | None = None
+
+    def record(self, event: str, **fields: object) -> None:
+        """Add a row with the time, the event, and those fields that are not None."""
+        row = {"ts": int(time.time() * 1000), "event": event}
+        row.update((name, value) for name, value in fields.items() if value is not None)
+        with self._changed:
+            if len(self._waiting) >= MAX_WAITING:
+                self._lost += 1
+                return
+            self._waiting.append(row)
+            if self._is_idle:  # otherwise the thread looks again by itself
+                self._start_thread()
+                self._changed.notify()
+
+    def check(self) -> None:
+        """Check that input may be sent to a console.
+
+        Raises:
+            PtyctlError: IO_ERROR if rows cannot be written, and input is denied then.
+        """
+        if self.failure is not None and self._on_failure == "deny":
+            raise PtyctlError(
+                ErrorCode.IO_ERROR,
+                f"the audit log cannot be written: {self.failure}; nothing is typed on consoles until it can",
+                {"folder": str(self._files.folder)},
+                hint="make room there; reading goes on",
+            )
+
+    def close(self) -> None:
+        """Write the rows that wait, if the disk takes them, and end."""
+        self._closing.set()
+        with self._changed:
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start_thread(self) -> None:
+        """Start the thread with the first row; if the system starts no more threads, the next row tries again."""
+        if self._thread is None and not self._closing.is_set():
+            thread = threading.Thread(target=self._run, name="audit", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self.failure = str(error)
+            else:
+                self._thread = thread
+
+    def _run(self) -> None:
+        while self._wait_for_rows():
+            is_last = self._closing.wait(BATCH_S)
+            with self._changed:
+                rows, lost = list(self._waiting), self._lost
+            if self._write(rows, lost):
+                with self._changed:
+                    for _ in rows:
+                        self._waiting.popleft()
+                    self._lost -= lost
+            elif is_last:
+                return
+            else:
+                self._closing.wait(_RETRY_S)
+
+    def _wait_for_rows(self) -> bool:
+        """Wait until there are rows. Returns False if the log is closed and all are written."""
+        with self._changed:
+            self._is_idle = True
+            self._changed.wait_for(lambda: self._waiting or self._closing.is_set())
+            self._is_idle = False
+            return bool(self._waiting)
+
+    def _write(self, rows: list[dict[str, Any]], lost: int) -> bool:
+        note = [{"ts": int(time.time() * 1000), "event": "rows_lost", "rows": lost}] if lost else []
+        try:
+            self._files.append([*rows, *note], time.strftime("%Y-%m", time.gmtime()))
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+            return False
+        self.failure = None
+        return True

@@ -1,0 +1,125 @@
+"""Rows of the audit log, each with the hash of the row before it, so that a changed, removed or inserted row is found.
+
+A row is one line of JSON; its hash is the SHA-256 of that line without the line break. The head names the number of rows and
+the hash of the last one. Whoever can write the files can also write a new chain: compare the head with a copy that is kept
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json, to_json
+
+#: The `prev` of the first row.
+FIRST = "0" * 64
+
+
+class Head(NamedTuple):
+    """The end of the chain.
+
+    Attributes:
+        rows: number of rows.
+        hash: SHA-256 of the last row, in hexadecimal digits.
+    """
+
+    rows: int = 0
+    hash: str = FIRST
+
+
+class Fault(NamedTuple):
+    """The first row that does not fit.
+
+    Attributes:
+        file: the file's name.
+        line: the row's line in it, from 1; one more than there are if rows are missing at the end.
+        why: what does not fit.
+    """
+
+    file: str
+    line: int
+    why: str
+
+
+class Verdict(NamedTuple):
+    """The result of a verification.
+
+    Attributes:
+        head: the end of the chain as far as it fits.
+        fault: the first row that does not fit; None if all do.
+    """
+
+    head: Head
+    fault: Fault | None = None
+
+
+def append(rows: Iterable[dict[str, Any]], head: Head) -> tuple[bytes, Head]:
+    """Return the lines of new rows behind `head`, and the new head."""
+    lines = bytearray()
+    for row in rows:
+        line = to_json({**row, "prev": head.hash})
+        lines += line + b"\n"
+        head = Head(head.rows + 1, _hash(line))
+    return bytes(lines), head
+
+
+def verify(files: Iterable[tuple[str, Iterable[bytes]]], head: Head | None) -> Verdict:
+    """Verify the chain.
+
+    Args:
+        files: names and lines of all files, in order of time.
+        head: the recorded head; None if there is none.
+    """
+    at, recorded = Head(), head or Head()
+    file, number = "", 0
+    for file, lines in files:
+        number = 0
+        for line in lines:
+            number += 1
+            why = _misfit(line, at)
+            if why is None and head is not None and at.rows >= recorded.rows:
+                why = "the recorded head is before this row: the row was added, or the server was killed as it wrote it"
+            if why is not None:
+                return Verdict(at, Fault(file, number, why))
+            at = Head(at.rows + 1, _hash(line.removesuffix(b"\n")))
+            if at.rows == recorded.rows and at.hash != recorded.hash:
+                return Verdict(at, Fault(file, number, "its hash is not that of the recorded head"))
+    if head is None and at.rows:
+        return Verdict(at, Fault(file, number + 1, "the head is missing"))
+    if at.rows < recorded.rows:
+        return Verdict(at, Fault(file, number + 1, f"{recorded.rows - at.rows} rows are missing at the end"))
+    return Verdict(at)
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """Return a row; None if the line is none."""
+    try:
+        row = from_json(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def extend(head: Head, lines: Iterable[bytes]) -> tuple[Head, int]:
+    """Return the head behind the lines that continue the chain, and the size of these lines in bytes."""
+    size = 0
+    for line in lines:
+        if _misfit(line, head) is not None:
+            break
+        head, size = Head(head.rows + 1, _hash(line.removesuffix(b"\n"))), size + len(line)
+    return head, size
+
+
+def _misfit(line: bytes, at: Head) -> str | None:
+    row = parse(line)
+    if row is None or not line.endswith(b"\n"):
+        return "it is no complete row"
+    if row.get("prev") != at.hash:
+        return "its prev is not the hash of the row before it"
+    return None
+
+
+def _hash(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()

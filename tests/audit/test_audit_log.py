@@ -1,0 +1,95 @@
+"""The writer of the audit log: no caller waits for the disk, and no row is lost while the disk takes none."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.audit import audit_log
+from ptyctl.audit.audit_files import AuditFiles
+from ptyctl.audit.audit_log import AuditLog
+
+
+class UnreliableFiles(AuditFiles):
+    """Files on a disk that takes rows only while `works` is set."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.works = threading.Event()
+        self.attempted = threading.Event()
+
+    def append(self, rows: Iterable[dict[str, Any]], month: str) -> None:
+        if not self.works.is_set():
+            self.attempted.set()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().append(rows, month)
+
+
+def test_rows_are_written_in_order_with_time_and_event(tmp_path: Path) -> None:
+    files = AuditFiles(tmp_path / "audit")
+    log = AuditLog(files)
+    for number in range(300):
+        log.record("text", number=number, session_id=None)
+    log.close()
+    rows = list(files.rows())
+    assert [row["number"] for row in rows] == list(range(300))
+    assert all("session_id" not in row and row["ts"] > 0 for row in rows)
+    assert files.verify().fault is None
+
+
+def test_closed_log_without_rows_leaves_no_folder(tmp_path: Path) -> None:
+    AuditLog(AuditFiles(tmp_path / "audit")).close()
+    assert not (tmp_path / "audit").exists()
+
+
+def test_full_disk_denies_input_until_the_rows_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "_RETRY_S", 0.01)
+    files = UnreliableFiles(tmp_path / "audit")
+    log = AuditLog(files)
+    log.record("a")
+    assert files.attempted.wait(30)
+    log.record("b")
+    with pytest.raises(PtyctlError, match="No space left") as raised:
+        _wait_for_failure(log, files)
+    assert raised.value.code is ErrorCode.IO_ERROR
+    files.works.set()
+    log.close()
+    log.check()
+    assert [row["event"] for row in files.rows()] == ["a", "b"]
+
+
+def _wait_for_failure(log: AuditLog, files: UnreliableFiles) -> None:
+    """The failure is set after the attempt that reports it: the next attempt comes after it."""
+    files.attempted.clear()
+    assert files.attempted.wait(30)
+    log.check()
+
+
+def test_full_disk_allows_input_if_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "_RETRY_S", 0.01)
+    files = UnreliableFiles(tmp_path / "audit")
+    log = AuditLog(files, "allow")
+    log.record("a")
+    _wait_for_failure(log, files)
+    assert log.failure == "No space left on device"
+    log.close()
+
+
+def test_rows_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "_RETRY_S", 0.01)
+    monkeypatch.setattr(audit_log, "MAX_WAITING", 3)
+    files = UnreliableFiles(tmp_path / "audit")
+    log = AuditLog(files, "allow")
+    for _ in range(5):
+        log.record("a")
+    files.works.set()
+    log.close()
+    rows = list(files.rows())
+    assert [row["event"] for row in rows] == ["a", "a", "a", "rows_lost"]
+    assert rows[-1]["rows"] == 2

@@ -1,0 +1,139 @@
+"""The audit log of a controller: who opened, locked, typed and closed, and what happens if it cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptyctl.api import Controller, ErrorCode
+from ptyctl.api.handle import SessionHandle
+from ptyctl.api.operator import AuditReply, AuditRequest
+from ptyctl.controller.local import LocalController
+from ptyctl.session.clients import user
+from tests.controller.session_calls import MakeController, Open, execute, read, refused, session, write
+
+USER = user().name
+
+
+@pytest.fixture
+def log_of(servers: dict[Controller, LocalController]) -> Any:
+    """Return the audit log's rows, after those that wait were written."""
+
+    async def rows(controller: Controller, **fields: object) -> list[dict[str, Any]]:
+        await asyncio.to_thread(servers[controller].audit_log.close)
+        return (await audit(controller, **fields)).rows
+
+    return rows
+
+
+async def audit(controller: Controller, **fields: object) -> AuditReply:
+    return await controller.audit(AuditRequest.of(fields))
+
+
+def selected(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.get(name) for name in names) for row in rows]
+
+
+@pytest.mark.also_remote("rows and their fields")
+async def test_life_of_a_session_is_recorded(controller: Controller, open_session: Open, log_of: Any) -> None:
+    handle = await open_session()
+    lock = {"session_id": handle.session_id, "task_id": "deploy"}
+    await session(controller, "lock", **lock)
+    await execute(handle, cmd="echo hi", task_id="deploy")
+    await session(controller, "unlock", **lock)
+    await session(controller, "close", session_id=handle.session_id, task_id="deploy")
+    rows = await log_of(controller, session_id=handle.session_id)
+    assert selected(rows, "event", "principal", "task", "text") == [
+        ("open", USER, None, None),
+        ("lock", USER, "deploy", None),
+        ("text", USER, "deploy", "echo hi"),
+        ("lock_ended", None, "deploy", None),
+        ("close", USER, "deploy", None),
+    ]
+    reply = await audit(controller, action="verify")
+    assert reply.first_bad is None
+    assert reply.verified is not None
+    assert reply.verified >= len(rows)
+
+
+async def test_written_text_is_recorded_by_lines_and_tasks(controller: Controller, open_session: Open, log_of: Any) -> None:
+    handle = await open_session(command=("cat",))
+    await write(handle, "a", data="one ")
+    await write(handle, "a", data="two\nthree\n")
+    await write(handle, "a", data="four")
+    await write(handle, "b", data="five\n")
+    rows = await log_of(controller, event="text")
+    assert selected(rows, "task", "text") == [("a", "one two\r"), ("a", "three\r"), ("a", "four"), ("b", "five\r")]
+
+
+async def test_secret_is_recorded_by_its_length(controller: Controller, open_session: Open, log_of: Any) -> None:
+    handle = await open_session(command=("cat",))
+    await write(handle, data="hunter2\n", sensitive=True)
+    rows = await log_of(controller, event="text")
+    assert selected(rows, "text", "secret_bytes") == [(None, 8)]
+    assert "hunter2" not in str(await log_of(controller))
+
+
+async def test_forced_lock_names_task_and_reason(controller: Controller, open_session: Open, log_of: Any) -> None:
+    handle = await open_session()
+    await session(controller, "lock", session_id=handle.session_id, task_id="a")
+    await session(controller, "lock", session_id=handle.session_id, task_id="b", force=True, reason="outage")
+    rows = await log_of(controller, session_id=handle.session_id)
+    assert selected(rows[1:], "event", "task", "taken_from", "reason", "by") == [
+        ("lock", "a", None, None, None),
+        ("lock_ended", "a", None, None, "b"),
+        ("lock", "b", "a", "outage", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [
+        ({"limit": 1}, 1),
+        ({"since": 1}, 3),
+        ({"until": 1}, 0),
+        ({"principal": "nobody"}, 0),
+        ({"event": "open"}, 1),
+        ({"device": "x*"}, 0),
+    ],
+)
+async def test_rows_are_selected_by_the_fields_of_the_request(
+    controller: Controller, open_session: Open, log_of: Any, fields: dict[str, object], count: int
+) -> None:
+    handle = await open_session()
+    await execute(handle, cmd="true")
+    await handle.close(force=True)
+    assert len(await log_of(controller, **fields)) == count
+
+
+async def test_changed_row_is_found(controller: Controller, open_session: Open, log_of: Any, tmp_path: Path) -> None:
+    handle = await open_session()
+    await execute(handle, cmd="echo hi")
+    await log_of(controller)
+    (file,) = (tmp_path / "state" / "audit").glob("*.jsonl")
+    file.write_bytes(file.read_bytes().replace(b"echo hi", b"echo ho"))
+    reply = await audit(controller, action="verify")
+    assert reply.first_bad is not None
+    assert (reply.first_bad.file, reply.first_bad.line) == (file.name, 2)
+
+
+async def test_console_takes_no_input_while_the_log_cannot_be_written(
+    make_controller: MakeController, tmp_path: Path, servers: dict[Controller, LocalController]
+) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "audit").write_text("no folder")
+    controller = await make_controller()
+    console, shell = await _open(controller, session_type="console", device_id="sw1"), await _open(controller)
+    await session(controller, "lock", session_id=console.session_id, task_id="a")
+    await asyncio.to_thread(servers[controller].audit_log.close)
+    with refused(ErrorCode.IO_ERROR, "audit log"):
+        await write(console, "a", data="reload\n")
+    await write(shell, "a", data="true\n")
+    assert "reload" not in ((await read(console, mode="tail")).chunk or "")
+
+
+async def _open(controller: Controller, **fields: Any) -> SessionHandle:
+    return await SessionHandle.open(controller, protocol="local", command=("cat",), **fields)
