@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transports.telnet.parser import MAX_SUBNEGOTIATION, Subnegotiation, TelnetCommand, TelnetEvent, TelnetParser
+from transports.telnet.parser import MAX_COMMANDS, MAX_SUBNEGOTIATION, Subnegotiation, TelnetCommand, TelnetEvent, TelnetParser
 
 IAC, SB, SE, NOP = b"\xff", b"\xfa", b"\xf0", b"\xf1"
 DO, WILL, TTYPE, NAWS = b"\xfd", b"\xfb", b"\x18", b"\x1f"
@@ -115,6 +115,15 @@ def test_parser_overlong_subnegotiation_split_anywhere_ends(end: bytes) -> None:
     stream = IAC + SB + b"x" * 3 * MAX_SUBNEGOTIATION + IAC + IAC + end
     for cut in range(len(stream) - len(end) - 3, len(stream) + 1):
         assert scan([stream[:cut], stream[cut:]]) == [b"text"]
+
+
+def test_parser_flood_of_commands_gives_bounded_number_of_events() -> None:
+    parser = TelnetParser()
+    for flood in (IAC + WILL + TTYPE, b"a" + IAC + WILL + TTYPE, b"a" + IAC + NOP, IAC + SB + TTYPE + IAC + SE):
+        events = parser.feed(flood * 10_000)
+        assert len(events) <= 2 * MAX_COMMANDS + 1
+        assert b"".join(event for event in events if isinstance(event, bytes)) == b"a" * flood.count(b"a") * 10_000
+    assert parser.feed(IAC + DO + TTYPE) == [TelnetCommand(DO, TTYPE)]
 
 
 def test_parser_endless_subnegotiation_uses_bounded_memory() -> None:

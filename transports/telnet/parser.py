@@ -10,6 +10,9 @@ IAC = b"\xff"
 #: Maximum size of a subnegotiation, bytes on the wire; bounds the memory. The longest useful one is a list of environment
 #: variables, some hundred bytes.
 MAX_SUBNEGOTIATION = 8192
+#: Maximum number of commands in one feed; more are dropped. A login has tens; a peer that floods the client with them would
+#: block the event loop.
+MAX_COMMANDS = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +59,27 @@ class TelnetParser:
         self._overlong = False
 
     def feed(self, data: bytes) -> list[TelnetEvent]:
-        """Return the events that `data` completes, in order; IAC IAC in data is unescaped, irrelevant commands are dropped."""
+        """Return the events that `data` completes, in order; IAC IAC in data is unescaped, irrelevant commands are dropped.
+
+        Data is one event up to the next command.
+        """
         if not self._pending and not self._overlong and IAC not in data:
             return [data] if data else []
         data = self._pending + data
         position = self._skip(data) if self._overlong else 0
         events: list[TelnetEvent] = []
+        text: list[bytes] = []
+        commands = 0
         while token := _TOKEN.match(data, position):
             position = token.end()
-            event = _event(token)
-            if event is not None:
-                events.append(event)
+            if token.lastgroup == "data":
+                text.append(token["data"])
+            elif commands < MAX_COMMANDS and (command := _command(token)) is not None:
+                commands += 1
+                events += _data(text)
+                events.append(command)
         self._keep(data[position:])
-        return events
+        return events + _data(text)
 
     def _skip(self, data: bytes) -> int:
         """Return the number of bytes that belong to the current overlong subnegotiation."""
@@ -86,9 +97,14 @@ class TelnetParser:
         self._pending = rest[2 + self._skip(rest[2:]) :]
 
 
-def _event(token: re.Match[bytes]) -> TelnetEvent | None:
-    if (data := token["data"]) is not None:
-        return data.replace(IAC + IAC, IAC)
+def _data(text: list[bytes]) -> list[bytes]:
+    """Return the data of an event, if there is any, and clear the list."""
+    data = b"".join(text).replace(IAC + IAC, IAC)
+    text.clear()
+    return [data] if data else []
+
+
+def _command(token: re.Match[bytes]) -> TelnetCommand | Subnegotiation | None:
     if (verb := token["verb"]) is not None:
         return TelnetCommand(verb, token["option"])
     payload = token["payload"]
