@@ -18,8 +18,9 @@ from .query_responder import QueryResponder
 #: are not kept in memory.
 COLLECT_S = 0.002
 FLOOD_BYTES = 16 * 1024
-#: After a flood, this many bytes of its end are searched: programs that asked earlier no longer wait.
-FLOOD_TAIL_BYTES = 1 << 18
+#: After a flood, this many bytes of its end are searched, which takes less than 20 ms: programs that asked earlier no longer
+#: wait.
+FLOOD_TAIL_BYTES = 1 << 16
 
 
 class QueryListener:
