@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 _SLACK_BYTES = 256 * 1024
 #: Length of the longest UTF-8 character (RFC 3629).
 UTF8_MAX_BYTES = 4
+#: Text up to this size is searched line by line.
+_SCANNED_BYTES = 4096
 
 
 class SpoolWindow:
@@ -59,6 +61,23 @@ class SpoolWindow:
         """Free the memory; `start` becomes `end`."""
         self._base = self.end
         self._bytes = bytearray()
+
+
+def last_lines(text: bytes, count: int) -> int:
+    """Return where the last `count` lines begin. Binary search: there may be millions of lines."""
+    begin, end, newlines = 0, len(text), count + text.endswith(b"\n")
+    while end - begin > _SCANNED_BYTES:
+        middle = (begin + end) // 2
+        behind = text.count(b"\n", middle, end)
+        if behind >= newlines:
+            begin = middle
+        else:
+            end, newlines = middle, newlines - behind
+    for _ in range(newlines):
+        end = text.rfind(b"\n", begin, end)
+        if end < 0:
+            return 0
+    return end + 1
 
 
 def whole_characters(text: bytes) -> int:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.core.search import MATCH_LIMIT_BYTES, Search, compile_pattern
-from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, SpoolWindow, whole_characters
+from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, SpoolWindow, last_lines, whole_characters
+from tests.cost import lines_of
 
 pieces = st.lists(st.binary(max_size=40), max_size=30)
 
@@ -164,3 +165,13 @@ def test_empty_match_is_before_hidden_range(pattern: str) -> None:
     span = Search(compile_pattern(f"ab{pattern}", "pattern"), 0, lambda begin, end: [(2, 4)]).search(window)
     assert span is not None
     assert (span.start, span.end) == (0, 2)
+
+
+@given(st.lists(st.sampled_from([b"\n", b"a\n", b"b" * 3_000 + b"\n", b"c"]), max_size=50).map(b"".join), st.integers(1, 60))
+def test_last_lines_begin_as_in_list_of_lines(text: bytes, count: int) -> None:
+    assert text[last_lines(text, count) :] == b"".join(text.splitlines(keepends=True)[-count:])
+
+
+@pytest.mark.parametrize("count", [1, 500_000, 2_000_000])
+def test_last_lines_of_many_take_few_steps(count: int) -> None:
+    assert lines_of(lambda: last_lines(b"\n" * 1_000_000, count)) < 20_000

@@ -6,7 +6,7 @@ Both are taken from the spool, piece by piece, so that the size of the output do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +24,10 @@ from .read import parse_cursor
 #: The spool is searched in pieces of about this size, yielding to the event loop between them.
 _PIECE_BYTES = 1 << 20
 _SEPARATOR = "--\n"
+#: Number of matching lines after which other tasks get a turn.
+_YIELD_LINES = 128
+#: The context of a line is first searched for in this many bytes.
+_CONTEXT_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ async def select_output(run: Run, stream: OutputStream, request: ExecRequest) ->
     if request.grep is None:
         text, omitted = _shortened(stream, begin, end, request.max_output_bytes)
         return SelectedOutput(text, omitted, max(following, end))
-    found = _Lines(stream, begin, end, request.max_output_bytes)
+    found = MatchingLines(stream, begin, end, request.max_output_bytes)
     await found.search(request.grep)
-    text = found.text(request.grep_context)
+    text = await found.text(request.grep_context)
     return SelectedOutput(text, found.omitted_bytes, max(following, end), found.count)
 
 
@@ -82,7 +86,7 @@ def _shortened(stream: OutputStream, begin: int, end: int, limit: int) -> tuple[
     return head.decode("utf-8", "replace") + gap + tail.decode("utf-8", "replace"), omitted
 
 
-class _Lines:
+class MatchingLines:
     """The lines between two spool offsets that match a pattern.
 
     Attributes:
@@ -110,9 +114,12 @@ class _Lines:
                 break
             if at + len(piece) < self._end:
                 piece = piece[: piece.rfind(b"\n") + 1] or piece
-            for first, last in await search_with(
+            found = await search_with(
                 self._stream.search_turn, pattern, len(piece) * LINE_STEPS, partial(_matching_lines, piece)
-            ):
+            )
+            for number, (first, last) in enumerate(found):
+                if number % _YIELD_LINES == 0:
+                    await asyncio.sleep(0)
                 self._add(at + first, at + last)
             at += len(piece)
             await asyncio.sleep(0)
@@ -125,47 +132,60 @@ class _Lines:
         self._size += end - begin
         self._lines.append((begin, min(end, begin + self._limit)))
 
-    def text(self, context: int) -> str:
+    async def text(self, context: int) -> str:
         """Return the lines with `context` lines before and after each; `--` separates groups that are not adjacent."""
         pieces: list[str] = []
         size = 0
-        for begin, end in self._groups(context):
-            group = self._stream.read(begin, end).decode("utf-8", "replace")
+        async for begin, end in self._groups(context):
             size += end - begin
             if size > self._limit and pieces:
                 self.omitted_bytes += end - begin
                 continue
+            group = self._stream.read(begin, end).decode("utf-8", "replace")
             pieces.append(group if group.endswith("\n") else f"{group}\n")
         return (_SEPARATOR if context else "").join(pieces)
 
-    def _groups(self, context: int) -> Iterator[tuple[int, int]]:
-        last: tuple[int, int] | None = None
-        for begin, end in self._lines:
-            group = self._lines_before(begin, context), self._lines_after(end, context)
-            if last is not None and group[0] <= last[1]:
-                last = last[0], group[1]
-                continue
-            if last is not None:
-                yield last
-            last = group
-        if last is not None:
-            yield last
+    async def _groups(self, context: int) -> AsyncIterator[tuple[int, int]]:
+        """Yield the ranges of the lines with their context. Only text between two lines is read, and that once."""
+        ends = [begin for begin, _ in self._lines[1:]]
+        begin = self._lines_before(self._begin, self._lines[0][0], context) if self._lines else 0
+        for number, (_, end) in enumerate(self._lines):
+            if number % _YIELD_LINES == 0:
+                await asyncio.sleep(0)
+            last = number == len(ends)
+            after = self._lines_after(end, self._end if last else ends[number], context)
+            before = after if last else self._lines_before(after, ends[number], context)
+            if last or before > after:
+                yield begin, after
+                begin = before
 
-    def _lines_before(self, begin: int, count: int) -> int:
-        before = self._stream.read(max(self._begin, begin - self._limit), begin)
-        at = len(before)
-        for _ in range(count):
-            if at:
-                at = before.rfind(b"\n", 0, at - 1) + 1
-        return begin - len(before) + at
+    def _lines_before(self, begin: int, end: int, count: int) -> int:
+        """Return where the last `count` lines between two offsets begin."""
+        size = _CONTEXT_BYTES
+        while True:
+            text = self._stream.read(max(begin, end - size), end)
+            at = len(text)
+            for _ in range(count):
+                if not at:
+                    break
+                at = text.rfind(b"\n", 0, at - 1) + 1
+            if at or len(text) < size or size >= self._limit:
+                return end - len(text) + at
+            size *= 2
 
-    def _lines_after(self, end: int, count: int) -> int:
-        after = self._stream.read(end, min(self._end, end + self._limit))
-        at = 0
-        for _ in range(count):
-            newline = after.find(b"\n", at)
-            at = len(after) if newline < 0 else newline + 1
-        return end + at
+    def _lines_after(self, begin: int, end: int, count: int) -> int:
+        """Return where the first `count` lines between two offsets end."""
+        size = _CONTEXT_BYTES
+        while True:
+            text = self._stream.read(begin, min(end, begin + size))
+            at = 0
+            for _ in range(count):
+                if at == len(text):
+                    break
+                at = text.find(b"\n", at) + 1 or len(text)
+            if at < len(text) or len(text) < size or size >= self._limit:
+                return begin + at
+            size *= 2
 
 
 def _matching_lines(text: bytes, pattern: Any) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import DEFAULT_READ_BYTES, DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.search import AnyPattern, compile_all, compile_pattern
-from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, whole_characters
+from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, last_lines, whole_characters
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
 
@@ -152,12 +152,8 @@ def _tail_begin(stream: OutputStream, request: IoRequest) -> int:
     if request.max_lines is None:
         return begin
     seen = HiddenRanges(stream.read(begin, stream.spool_end), begin, stream.prompts.within(begin, stream.spool_end))
-    at = len(seen.text)
-    for _ in range(request.max_lines + (seen.text.endswith(b"\n"))):
-        at = seen.text.rfind(b"\n", 0, at)
-        if at < 0:
-            return begin
-    return seen.offset(at + 1)
+    at = last_lines(seen.text, request.max_lines)
+    return seen.offset(at) if at else begin
 
 
 def _visible(stream: OutputStream, chunk: bytes, begin: int) -> bytes:
