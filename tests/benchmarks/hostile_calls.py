@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
@@ -15,17 +16,19 @@ from ptyctl.api.operator import GcRequest, LogRequest, NotifyRequest
 HostileCall = Callable[[SessionHandle], Awaitable[Any]]
 
 _MAX_BYTES = 4 * 1024 * 1024
-_WAIT_MS = 2_000
+_WAIT_MS = 1_000
 #: Patterns that a search can evaluate only with its slowest method.
 _COUNTED = r"(?s)a[ab\n]{900}z"
 _NESTED = r"(?s)(\w+[\s\S]{0,80}){1,10}zzz"
 _ALTERNATIVES = "|".join(f"(x*){{{n}}}[^{n}]*q" for n in range(1, 40))
-#: 2 MB of text in two commands, and many small commands.
-_OUTPUT = "python3 -c \"import random; print('\\n'.join(''.join(random.choices('ab', k=70)) for _ in range(14000)))\""
+#: Prints about 1 MB of text.
+_LINE = "".join(random.Random(1).choices("ab", k=70))
+_OUTPUT = f"yes {_LINE} | head -n 14000"
+_MUCH_OUTPUT = f"yes {_LINE} | head -n 56000"
 
 
 async def prepare(handle: SessionHandle) -> None:
-    """Fill the session with output."""
+    """Fill the session with 2 MB of output in two commands, and some short ones."""
     for command in (_OUTPUT, _OUTPUT, "for i in 1 2 3; do echo switchport trunk allowed vlan $i; done"):
         await handle.exec(command, timeout_ms=50_000, max_output_bytes=256)
 
@@ -116,7 +119,7 @@ CALLS: dict[str, HostileCall] = {
     "tail of a million lines": _io(action="read", mode="tail", max_lines=1_000_000, max_bytes=_MAX_BYTES),
     "input hints": _read(input_hints={"wait_for_regexes": [f"{_NESTED}{number}" for number in range(100)]}),
     "write of 1 MB": _io(action="write", data="# " + "x" * 1_000_000 + "\x03"),
-    "exec with 4 MB of output": _exec(cmd=_OUTPUT * 2, max_output_bytes=_MAX_BYTES),
+    "exec with 4 MB of output": _exec(cmd=_MUCH_OUTPUT, max_output_bytes=_MAX_BYTES),
     "exec with grep and context": _exec(cmd=_OUTPUT, grep=".", grep_context=100, max_output_bytes=_MAX_BYTES),
     "exec with an expensive grep": _exec(cmd=_OUTPUT, grep=_NESTED),
     "exec with 200 responses": _exec(
