@@ -14,9 +14,9 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.cli.command_line import PROGRAM, ptyctl
 
 
-@pytest.fixture
-def printed(runtime_dir: RuntimeDir) -> Iterator[str]:
-    """Output of a running `demo --switch`; Ctrl-C ends it with exit code 0."""
+@pytest.fixture(scope="module")
+def printed() -> Iterator[str]:
+    """Output of a running `demo --switch`, which uses no daemon; Ctrl-C ends it with exit code 0."""
     with subprocess.Popen([*PROGRAM, "demo", "--switch"], stdout=subprocess.PIPE, text=True) as switch:
         assert switch.stdout is not None
         yield "".join(_until_last_line(switch.stdout))
@@ -25,7 +25,7 @@ def printed(runtime_dir: RuntimeDir) -> Iterator[str]:
 
 
 @pytest.fixture
-def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def devices(runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "devices.toml"
     monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(path))
     return path

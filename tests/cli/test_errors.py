@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from ptyctl.cli.errors import EXIT_BROKEN_PIPE, EXIT_FAILED, report_error
 from ptyctl.daemon.connection import hello_line, open_connection
 from ptyctl.daemon.control import start as start_daemon
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
+from tests.cli.command_line import is_one_line, open_local, ptyctl
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -124,11 +123,11 @@ def test_every_command_is_documented() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script_is_printed(shell: str) -> None:
-    environment = {**os.environ, "_PTYCTL_COMPLETE": f"source_{shell}"}
-    done = subprocess.run(PROGRAM, env=environment, capture_output=True, text=True, check=False)
-    assert "_PTYCTL_COMPLETE" in done.stdout
-    assert done.stderr == ""
+def test_completion_script_is_printed(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_PTYCTL_COMPLETE", f"source_{shell}")
+    result = ptyctl()
+    assert "_PTYCTL_COMPLETE" in result.out
+    assert result.err == ""
 
 
 def test_help_lists_commands() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from ptyctl.api import Controller
 from ptyctl.api.methods import PTY_REQUESTS
 
-PATIENCE_MS = 20_000
+PATIENCE_MS = 50_000
 #: The required fields of each tool, without the address.
 LEAST: dict[str, dict[str, Any]] = {
     "pty_wait_for": {"match": "x", "from_cursor": 0, "timeout_ms": 0},

@@ -27,7 +27,7 @@ from ptyctl.api import (
 from ptyctl.api.handle import SessionHandle
 
 #: Limit of a wait. Only a failing test reaches it.
-PATIENCE_MS = 20_000
+PATIENCE_MS = 50_000
 BASH = ("bash", "--norc", "--noprofile")
 _SCRIPTED_PROGRAM = (sys.executable, "-I", "-S", str(Path(__file__).with_name("scripted_program.py")))
 

@@ -20,7 +20,6 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.session.clients import user
 
 PATIENCE_S = 60
-CLIENT_MODES = ["legacy", "auto"]
 #: Options of `ptyctl mcp`: sessions in its own process, or in the daemon.
 OPTIONS = [["--standalone"], []]
 
@@ -48,8 +47,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return {**result.structured_content, "is_error": bool(result.is_error)}
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["standalone", "daemon"])
-@pytest.mark.parametrize("mode", CLIENT_MODES)
+@pytest.mark.parametrize(("mode", "options"), [("legacy", ["--standalone"]), ("auto", [])], ids=["standalone", "daemon"])
 async def test_local_shell_workflow_succeeds(tmp_path: Path, runtime: Path, options: list[str], mode: str) -> None:
     async with client(tmp_path / "state", runtime, options, mode) as agent:
         opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=["bash", "--norc"], task_id="t1")

@@ -12,7 +12,7 @@ from fixtures.servers.telnetd import running_telnetd
 from ptyctl import LocalController, SessionHandle
 from tests.integration.test_ssh_exec import target
 
-PATIENCE_MS = 20_000
+PATIENCE_MS = 50_000
 SIZE = {"cols": 50, "rows": 10}
 #: Clears the screen, requests the cursor position (DSR 6), and prints the reply.
 QUERY_CURSOR = r"""clear; printf 'xy\033[6n'; IFS=';' read -rs -t 20 -d R row col; echo; echo "at ${row#*[} $col" """

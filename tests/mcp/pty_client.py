@@ -16,7 +16,7 @@ from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
 
 #: Timeout of waits that must succeed.
-PATIENCE_MS = 20_000
+PATIENCE_MS = 50_000
 GUESS = str(Path(__file__).parents[2] / "fixtures" / "programs" / "guess.py")
 T = TypeVar("T")
 SHELLS = ["bash", "zsh", "fish"]

@@ -18,7 +18,7 @@ from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits, Spec
 from transports.channel import Channel
 
-PATIENCE_MS = 20_000
+PATIENCE_MS = 50_000
 
 
 class Console(MemoryChannel):

@@ -7,11 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from ptyctl.api.controller import Controller
 from ptyctl.controller.local import LocalController
+from ptyctl.controller.settings import Settings
 
 _MAX_CONCURRENT = 12
 
 
-async def run_concurrently(cases: Mapping[str, Callable[[Controller], Awaitable[None]]]) -> None:
+async def run_concurrently(
+    cases: Mapping[str, Callable[[Controller], Awaitable[None]]], settings: Settings | None = None
+) -> None:
     """Run all cases on one controller. Raises the errors of the failed ones, each with the name of its case."""
     slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
@@ -23,7 +26,7 @@ async def run_concurrently(cases: Mapping[str, Callable[[Controller], Awaitable[
                 error.add_note(f"case: {name}")
                 raise
 
-    async with LocalController() as controller:
+    async with LocalController(settings) as controller:
         outcomes = await asyncio.gather(*map(run_case, cases), return_exceptions=True)
     if failed := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
         raise BaseExceptionGroup(f"{len(failed)} of {len(cases)} cases failed", failed)

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ from ptyctl.api import ErrorCode
 from ptyctl.api.blocks import BlocksRead
 from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.simulator import Quirks, SimulatedSwitch
 from ptyctl.simulator.pager import PAGER_STYLES
 from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, write
+from tests.integration.devices.concurrent_runs import run_concurrently
 from tests.simulator.console_user import ACCOUNT, LOGIN, ConsoleUser, command_output
 
 #: Values of the quirks that are not boolean.
@@ -70,16 +71,15 @@ def remove_noise(quirks: Quirks, text: str) -> str:
 
 
 @pytest.fixture
-async def controller(tmp_path: Path) -> AsyncIterator[LocalController]:
-    """Controller with platform `tall`: IOS with an optional line above the prompt."""
+def tall(tmp_path: Path) -> Settings:
+    """Settings with platform `tall`: IOS with an optional line above the prompt."""
     folder = tmp_path / "platforms"
     folder.mkdir()
     ios = (resources.files("ptyctl.platforms") / "cisco_ios.toml").read_text()
     above = "above = { pattern = '^(?:\\{master:\\d\\}|\\[edit\\])$', required = false }"
     mode = re.compile(r"(?m)^\[modes\.(?:user|privileged|config)\]$")
     (folder / "tall.toml").write_text(mode.sub(lambda found: f"{found[0]}\n{above}", ios))
-    async with LocalController(Settings(state_dir=tmp_path / "state", platforms_dir=folder)) as local:
-        yield local
+    return Settings(platforms_dir=folder)
 
 
 @asynccontextmanager
@@ -123,8 +123,7 @@ async def assert_exact_output(handle: SessionHandle, quirks: Quirks, commands: t
         assert (reply.pages or 0) >= paged
 
 
-@pytest.mark.parametrize("quirk", QUIRKS)
-async def test_exec_with_quirk_returns_exact_output(controller: Controller, quirk: str) -> None:
+async def exec_with_quirk(controller: Controller, quirk: str) -> None:
     quirks = Quirks(**{quirk: VALUES.get(quirk, True)})
     more = {"platform": "auto"} if quirk in OTHER_FAMILIES else {"platform": "tall"} if quirk == "two_line_prompt" else {}
     answers = (*quirks.console_server.split(":"), *LOGIN_ANSWERS) if quirks.console_server else ()
@@ -132,12 +131,20 @@ async def test_exec_with_quirk_returns_exact_output(controller: Controller, quir
         await assert_exact_output(handle, quirks)
 
 
-@pytest.mark.parametrize("family", PAGER_STYLES)
-async def test_exec_with_family_pager_returns_exact_output(controller: Controller, family: str) -> None:
-    """Pages are requested with the key of the platform, and the pager prompt is removed however it is erased."""
+async def exec_with_pager(controller: Controller, family: str) -> None:
     quirks, prompt = Quirks(pager=family), {"prompt_regex": r"^sw1(?:\(.*\))?[>#] ?$"}
     async with logged_in(controller, quirks, *LOGIN_ANSWERS, platform=family, expect=prompt) as handle:
         await assert_exact_output(handle, quirks, (PAGED, PAGED))
+
+
+@pytest.mark.parametrize("half", [0, 1])
+async def test_exec_with_each_quirk_returns_exact_output(tall: Settings, half: int) -> None:
+    await run_concurrently({quirk: partial(exec_with_quirk, quirk=quirk) for quirk in QUIRKS[half::2]}, tall)
+
+
+async def test_exec_with_pager_of_each_family_returns_exact_output() -> None:
+    """Pages are requested with the key of the platform, and the pager prompt is removed however it is erased."""
+    await run_concurrently({family: partial(exec_with_pager, family=family) for family in PAGER_STYLES})
 
 
 async def test_exec_on_dropped_line_fails_with_partial_output(controller: Controller) -> None:

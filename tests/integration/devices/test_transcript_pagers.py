@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.core.renderer import render
 from tests.controller.session_calls import PATIENCE_MS, execute, read, write
+from tests.integration.devices.concurrent_runs import run_concurrently
 from tests.integration.devices.test_transcript_tours import answer_to
 
 PAGED = [name for name in transcript_names() if load_transcript(name).pager is not None]
@@ -63,9 +65,7 @@ def printed(transcript: Transcript, step: TourStep) -> str:
     return text[:-1] if two_lines and f"\n{text}".endswith("\n\n") else text
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("name", PAGED)
-async def test_exec_on_paged_device_returns_exact_output(controller: Controller, name: str, seed: int) -> None:
+async def execute_tour(controller: Controller, name: str, seed: int) -> None:
     transcript, pages = load_transcript(name), 0
     async with logged_in(controller, name, seed) as handle:
         for step in transcript.steps():
@@ -78,3 +78,8 @@ async def test_exec_on_paged_device_returns_exact_output(controller: Controller,
             if not step.questions:
                 assert reply.stdout == printed(transcript, step), step.line
     assert pages
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_exec_on_each_paged_device_returns_exact_output(seed: int) -> None:
+    await run_concurrently({name: partial(execute_tour, name=name, seed=seed) for name in PAGED})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -126,14 +126,10 @@ async def refuse_login(controller: Controller, name: str, seed: int) -> None:
     assert "Wr0ng" not in caught.value.message
 
 
-SCENARIOS = {"tour": run_tour, "family": detect_platform, "wrong password": refuse_login}
-SEEDS = {"tour": (1, 2), "family": (3,), "wrong password": (4,)}
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-async def test_session_on_each_transcript_device(scenario: str) -> None:
-    run = SCENARIOS[scenario]
-    cases = {
-        f"{name}, seed {seed}": partial(run, name=name, seed=seed) for name in transcript_names() for seed in SEEDS[scenario]
-    }
-    await run_concurrently(cases)
+@pytest.mark.parametrize(
+    ("scenario", "seed"),
+    [(run_tour, 1), (run_tour, 2), (detect_platform, 3), (refuse_login, 4)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+async def test_session_on_each_transcript_device(scenario: Callable[..., Awaitable[None]], seed: int) -> None:
+    await run_concurrently({name: partial(scenario, name=name, seed=seed) for name in transcript_names()})
