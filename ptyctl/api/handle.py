@@ -105,7 +105,7 @@ async def until_open(controller: Controller, opened: SessionReply) -> SessionRep
         if status.state != "opening":
             break
         await asyncio.sleep(_OPENING_POLL_S)
-    lock = {"lock_holder": status.lock_holder, "lock_expires_at": status.lock_expires_at, "fence": status.fence}
+    lock = {name: getattr(status, name) for name in ("lock_holder", "lock_principal", "lock_expires_at", "fence")}
     return opened.model_copy(update={"state": status.state, "message": None, **lock})
 
 

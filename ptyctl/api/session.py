@@ -233,6 +233,7 @@ class SessionEntry(Reply):
     mode: Mode | None = None
     pty: PtyOptions | None = None
     lock_holder: str | None = None
+    lock_principal: str | None = None
     lock_expires_at: int | None = None
     observers: int
     created_at: int
@@ -284,6 +285,7 @@ class SessionReply(Reply):
     sessions: list[SessionEntry] | None = None
     capabilities: Capabilities | None = None
     lock_holder: str | None = None
+    lock_principal: str | None = None
     lock_expires_at: int | None = None
     fence: int | None = None
     queue_position: int | None = None
@@ -331,15 +333,17 @@ class LockReply(ActionReply):
 
     session_id: str
     lock_holder: str
+    lock_principal: str | None = None
     lock_expires_at: int
     fence: int
 
 
 class LockStateReply(ActionReply):
-    """Base of the replies that report the lock if there is one; without a lock its three fields are None."""
+    """Base of the replies that report the lock if there is one; without a lock its fields are None."""
 
     session_id: str
     lock_holder: str | None = None
+    lock_principal: str | None = None
     lock_expires_at: int | None = None
     fence: int | None = None
 

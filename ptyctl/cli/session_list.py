@@ -8,7 +8,7 @@ from typing import Any
 from .output import format_age, format_size, print_json, print_table, replace_controls
 
 #: Fields of meta.json that a row of the list does not have, or that have no meaning after the session's end.
-_FIELDS_OF_OPEN_SESSIONS = ("spec", "fence", "lock_holder", "lock_expires_at", "mode", "observers")
+_FIELDS_OF_OPEN_SESSIONS = ("spec", "fence", "lock_holder", "lock_principal", "lock_expires_at", "mode", "observers")
 _HEADS = ("session", "target", "state", "size", "lock", "viewers", "used", "disk")
 
 

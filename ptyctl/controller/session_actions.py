@@ -82,7 +82,7 @@ class SessionActions:
         reply = _lock_reply(session, request, session.lease())
         reply.state, reply.mode, reply.observers = self._registry.state(session), session.mode, session.observers()
         reply.exit_code = session.terminal.exit_code()
-        reply.queue = session.leases.queue.waiting(asyncio.get_running_loop().time())
+        reply.queue = [owner.task_id for owner in session.leases.queue.waiting(asyncio.get_running_loop().time())]
         reply.limits = [use for use in session.limits_in_use() if use.in_use] or None
         if session.reconnect is not None:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
@@ -261,7 +261,8 @@ def _lock_reply(session: Session, request: SessionRequest, lease: Lease | None) 
     """Return a reply with the holder, the expiry and the fence of the lock."""
     reply = _reply(session, request)
     if lease is not None:
-        reply.lock_holder, reply.lock_expires_at, reply.fence = lease.holder, epoch_ms(lease.expires_at), lease.fence
+        reply.lock_holder, reply.lock_principal = lease.holder.task_id, lease.holder.principal
+        reply.lock_expires_at, reply.fence = epoch_ms(lease.expires_at), lease.fence
     return reply
 
 

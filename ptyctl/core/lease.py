@@ -17,28 +17,41 @@ GRACE_S = 2.0
 _MAX_ENDS = 256
 
 
+class Owner(NamedTuple):
+    """Who holds a lease or waits for it: a task of a principal. Two principals' tasks with one name are two owners."""
+
+    principal: str
+    task_id: str
+
+    def describe(self, to: Owner | None) -> str:
+        """Return its name for a message to another owner: with the principal if the tasks have the same name."""
+        same_name = to is not None and to.task_id == self.task_id
+        return f"task {self.task_id} of {self.principal}" if same_name else f"task {self.task_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """An exclusive right to write. `expires_at` is in seconds of the clock; `fence` grows with each new lease."""
 
-    holder: str
+    holder: Owner
     expires_at: float
     fence: int
 
 
 class LeaseEnd(NamedTuple):
-    """How the last lease of a task ended, and when. `by`: the task that took it over. `not_held`: there was none."""
+    """How the last lease of the owner `of` ended, and when. `by`: who took it over. `not_held`: there was none."""
 
     reason: Literal["expired", "taken_over", "released", "not_held"]
     at: float = 0.0
-    by: str | None = None
+    by: Owner | None = None
+    of: Owner | None = None
 
     def describe(self, now: float) -> str:
         """Return the end as the predicate of a sentence about the lock."""
         ago = f"{max(0, round((now - self.at) * 1000))} ms ago"
         match self.reason:
             case "taken_over":
-                return f"was taken over by task {self.by} {ago}"
+                return f"was taken over by {self.by.describe(self.of) if self.by else 'another task'} {ago}"
             case "expired" | "released":
                 return f"{'was ' if self.reason == 'released' else ''}{self.reason} {ago}"
         return "was not held"
@@ -64,7 +77,7 @@ class Leases:
         #: The fence of the newest lease, active or not.
         self.fence = 0
         self._lease: Lease | None = None
-        self._ends: dict[str, LeaseEnd] = {}
+        self._ends: dict[Owner, LeaseEnd] = {}
 
     def restore(self, lease: Lease | None, fence: int) -> None:
         """Take over the state of an earlier process; fences continue from `fence`."""
@@ -81,52 +94,52 @@ class Leases:
         """Whether there is a lease, active or expired."""
         return self._lease is not None
 
-    def end_of(self, task_id: str | None, now: float) -> LeaseEnd:
-        """Return how the task's last lease ended."""
+    def end_of(self, owner: Owner, now: float) -> LeaseEnd:
+        """Return how the owner's last lease ended."""
         self.current(now)
-        return self._ends.get(task_id or "", LeaseEnd("not_held"))
+        return self._ends.get(owner, LeaseEnd("not_held"))
 
-    def _end(self, reason: Literal["expired", "taken_over", "released"], at: float, by: str | None = None) -> None:
+    def _end(self, reason: Literal["expired", "taken_over", "released"], at: float, by: Owner | None = None) -> None:
         lease, self._lease = self._lease, None
         if lease is None:
             return
-        end = LeaseEnd(reason, at, by)
+        end = LeaseEnd(reason, at, by, lease.holder)
         self._ends.pop(lease.holder, None)
         self._ends[lease.holder] = end
         if len(self._ends) > _MAX_ENDS:
             del self._ends[next(iter(self._ends))]
         self._on_end(lease, end)
 
-    def acquire(self, task_id: str, ttl_s: float, now: float) -> Lease:
+    def acquire(self, owner: Owner, ttl_s: float, now: float) -> Lease:
         """Acquire the lease, or extend the caller's own lease, which keeps its fence.
 
         Raises:
             PtyctlError: LOCKED, naming the holder or the first task in the queue.
         """
         lease = self.current(now)
-        if lease is not None and lease.holder == task_id:
-            self._lease = self._stored(Lease(task_id, now + ttl_s, lease.fence))
+        if lease is not None and lease.holder == owner:
+            self._lease = self._stored(Lease(owner, now + ttl_s, lease.fence))
             return self._lease
         if lease is not None:
-            raise _locked(lease, now)
+            raise _locked(lease, owner, now)
         waiting = self.queue.waiting(now)
-        if waiting and waiting[0] != task_id:
-            raise _reserved(waiting[0])
-        return self._grant(task_id, ttl_s, now)
+        if waiting and waiting[0] != owner:
+            raise _reserved(waiting[0], owner)
+        return self._grant(owner, ttl_s, now)
 
-    def take_over(self, task_id: str, ttl_s: float, now: float) -> tuple[Lease, str | None]:
-        """Acquire the lease regardless of holder and queue. Also returns the previous holder, if it is another task."""
+    def take_over(self, owner: Owner, ttl_s: float, now: float) -> tuple[Lease, Owner | None]:
+        """Acquire the lease regardless of holder and queue. Also returns the previous holder, if it is another one."""
         lease = self.current(now)
-        if lease is not None and lease.holder == task_id:
-            return self.acquire(task_id, ttl_s, now), None
-        granted = self._grant(task_id, ttl_s, now)
+        if lease is not None and lease.holder == owner:
+            return self.acquire(owner, ttl_s, now), None
+        granted = self._grant(owner, ttl_s, now)
         return granted, lease.holder if lease is not None else None
 
-    def _grant(self, task_id: str, ttl_s: float, now: float) -> Lease:
-        lease = self._stored(Lease(task_id, now + ttl_s, self.fence + 1))
-        self._end("taken_over", now, task_id)
+    def _grant(self, owner: Owner, ttl_s: float, now: float) -> Lease:
+        lease = self._stored(Lease(owner, now + ttl_s, self.fence + 1))
+        self._end("taken_over", now, owner)
         self.fence, self._lease = lease.fence, lease
-        self.queue.leave(task_id)
+        self.queue.leave(owner)
         return lease
 
     def _stored(self, lease: Lease) -> Lease:
@@ -134,7 +147,7 @@ class Leases:
             self._store(lease)
         return lease
 
-    def heartbeat(self, task_id: str, ttl_s: float, now: float) -> Lease:
+    def heartbeat(self, owner: Owner, ttl_s: float, now: float) -> Lease:
         """Extend the caller's lease without storing it: after a crash it may expire earlier, but never later.
 
         Raises:
@@ -142,35 +155,35 @@ class Leases:
         """
         lease = self.current(now)
         if lease is None:
-            end = self.end_of(task_id, now)
-            message = f"task {task_id} does not hold the lock of this session: it {end.describe(now)}"
+            end = self.end_of(owner, now)
+            message = f"task {owner.task_id} does not hold the lock of this session: it {end.describe(now)}"
             raise PtyctlError(ErrorCode.LOCK_LOST, message, {"reason": end.reason}, hint=NextStep.TAKE_LOCK)
-        if lease.holder != task_id:
-            raise _locked(lease, now)
-        self._lease = Lease(task_id, now + ttl_s, lease.fence)
+        if lease.holder != owner:
+            raise _locked(lease, owner, now)
+        self._lease = Lease(owner, now + ttl_s, lease.fence)
         return self._lease
 
-    def release(self, task_id: str, now: float) -> None:
+    def release(self, owner: Owner, now: float) -> None:
         """Release the lease. Without an active lease, do nothing.
 
         Raises:
             PtyctlError: LOCKED if another task holds it.
         """
         lease = self.current(now)
-        if lease is not None and lease.holder != task_id:
-            raise _locked(lease, now)
+        if lease is not None and lease.holder != owner:
+            raise _locked(lease, owner, now)
         self._end("released", now)
 
-    def check(self, task_id: str | None, required: bool, now: float) -> int | None:
-        """Check that `task_id` may write. Returns the fence of its lease, or None if no lease is active or needed.
+    def check(self, owner: Owner, required: bool, now: float) -> int | None:
+        """Check that `owner` may write. Returns the fence of its lease, or None if no lease is active or needed.
 
         Raises:
             PtyctlError: LOCKED if another task holds the lease; LOCK_REQUIRED if a lease is required and none is active.
         """
         lease = self.current(now)
         if lease is not None:
-            if lease.holder != task_id:
-                raise _locked(lease, now)
+            if lease.holder != owner:
+                raise _locked(lease, owner, now)
             return lease.fence
         if required:
             raise PtyctlError(
@@ -197,34 +210,34 @@ class LeaseQueue:
     """
 
     def __init__(self) -> None:
-        self._places: dict[str, _Place] = {}  # in order of arrival
+        self._places: dict[Owner, _Place] = {}  # in order of arrival
 
-    def join(self, task_id: str, now: float) -> None:
-        """Add a waiting call, at the task's place or at the end."""
+    def join(self, owner: Owner, now: float) -> None:
+        """Add a waiting call, at the owner's place or at the end."""
         self._expire(now)
-        self._places.setdefault(task_id, _Place()).calls += 1
+        self._places.setdefault(owner, _Place()).calls += 1
 
-    def pause(self, task_id: str, now: float) -> None:
+    def pause(self, owner: Owner, now: float) -> None:
         """End a call without the lease; keep the place for `GRACE_S`."""
-        place = self._places.get(task_id)
+        place = self._places.get(owner)
         if place is not None:
             place.calls -= 1
             place.kept_until = now + GRACE_S
 
-    def withdraw(self, task_id: str) -> None:
-        """Cancel a call; the task leaves unless other calls of it wait."""
-        place = self._places.get(task_id)
+    def withdraw(self, owner: Owner) -> None:
+        """Cancel a call; the owner leaves unless other calls of it wait."""
+        place = self._places.get(owner)
         if place is not None:
             place.calls -= 1
             if place.calls <= 0:
-                self.leave(task_id)
+                self.leave(owner)
 
-    def leave(self, task_id: str) -> None:
-        """Remove the task with all its calls."""
-        self._places.pop(task_id, None)
+    def leave(self, owner: Owner) -> None:
+        """Remove the owner with all its calls."""
+        self._places.pop(owner, None)
 
-    def waiting(self, now: float) -> list[str]:
-        """Return the tasks in order; the first is the next holder."""
+    def waiting(self, now: float) -> list[Owner]:
+        """Return the owners in order; the first is the next holder."""
         self._expire(now)
         return list(self._places)
 
@@ -234,23 +247,23 @@ class LeaseQueue:
         return None if first is None or first.calls else first.kept_until
 
     def _expire(self, now: float) -> None:
-        self._places = {task: place for task, place in self._places.items() if place.calls > 0 or now < place.kept_until}
+        self._places = {owner: place for owner, place in self._places.items() if place.calls > 0 or now < place.kept_until}
 
 
-def _locked(lease: Lease, now: float) -> PtyctlError:
+def _locked(lease: Lease, to: Owner, now: float) -> PtyctlError:
     remaining_ms = max(0, round((lease.expires_at - now) * 1000))
     return PtyctlError(
         ErrorCode.LOCKED,
-        f"Session locked by task {lease.holder} for another {remaining_ms} ms at most",
-        {"lock_holder": lease.holder, "expires_in_ms": remaining_ms},
+        f"Session locked by {lease.holder.describe(to)} for another {remaining_ms} ms at most",
+        {"lock_holder": lease.holder.task_id, "lock_principal": lease.holder.principal, "expires_in_ms": remaining_ms},
         hint=NextStep.WAIT_FOR_LOCK,
     )
 
 
-def _reserved(task_id: str) -> PtyctlError:
+def _reserved(first: Owner, to: Owner) -> PtyctlError:
     return PtyctlError(
         ErrorCode.LOCKED,
-        f"the lock is free, but task {task_id} is first in its queue",
-        {"lock_holder": None, "next_in_line": task_id},
+        f"the lock is free, but {first.describe(to)} is first in its queue",
+        {"lock_holder": None, "next_in_line": first.task_id},
         hint=NextStep.WAIT_FOR_LOCK,
     )

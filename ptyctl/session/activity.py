@@ -75,7 +75,7 @@ class Activity:
         """Record what a caller typed, line by line; of a secret the length. `raw` is the offset of the output."""
         if writer.command or self._recorder is None:
             return
-        if self._writer is None or self._writer.task_id != writer.task_id:
+        if self._writer is None or self._writer.owner != writer.owner:
             self.flush(raw)
         self._writer = writer
         if secret:
@@ -89,7 +89,7 @@ class Activity:
         """Record what was typed since the last line end."""
         if self._writer is None or not (self._text or self._secret_bytes):
             return
-        who = caller(self._writer.task_id)
+        who = {"principal": self._writer.principal, "task": self._writer.task_id}
         text = self._text.decode("utf-8", "backslashreplace") or None
         self.record("text", **who, via="write", text=text, secret_bytes=self._secret_bytes or None, raw_offset=raw)
         self._text.clear()

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from functools import cache
 from weakref import WeakSet
 
+from ptyctl.core.lease import Owner
 from ptyctl.core.limits import Limit, UseCounter
 from ptyctl.core.principal import Kind, Principal, Role
 
@@ -68,6 +69,11 @@ def user() -> Principal:
 def user_agent() -> Principal:
     """Return the principal of the user's MCP clients that need no token."""
     return Principal(f"{user().name}/mcp", Kind.AGENT, Role.OPERATOR)
+
+
+def lock_owner(task_id: str | None) -> Owner:
+    """Return the owner of locks that a call of the running task acts for. Without a task name it owns none."""
+    return Owner(current_principal().name, task_id or "")
 
 
 def login_name(uid: int) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from ptyctl.core.lease import Owner
+
+from .clients import lock_owner
+
 #: Number of notices kept; older ones are dropped unread.
 _MAX_NOTICES = 32
 #: Number of tasks remembered. A forgotten task receives old notices again.
@@ -13,7 +17,7 @@ class Notices:
 
     def __init__(self) -> None:
         self._first = 0
-        self._positions: dict[str, int] = {}
+        self._positions: dict[Owner, int] = {}
         self._notices: list[str] = []
 
     def post(self, notice: str) -> None:
@@ -25,7 +29,7 @@ class Notices:
 
     def take(self, task_id: str | None) -> list[str] | None:
         """Return the task's unread notices, or None. All calls without a task_id count as one task."""
-        key = task_id or ""
+        key = lock_owner(task_id)
         position = self._positions.pop(key, 0)
         end = self._first + len(self._notices)
         self._positions[key] = end

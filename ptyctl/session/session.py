@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.session import Expect, LimitUse, Pace, SessionEntry
-from ptyctl.core.lease import Lease, LeaseEnd, Leases
+from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import WidthHistory
 from ptyctl.core.states import SessionState, StateEvent, TerminalMode, next_state
@@ -40,6 +40,7 @@ from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
 from .activity import Activity
+from .clients import user
 from .clock import BOOT_ID, epoch_ms, stored_deadline
 from .notices import Notices
 from .spec import SPECS, Limits, Spec
@@ -461,17 +462,19 @@ class Session:
         self._check_stored("the lock")
 
     def _lease_ended(self, lease: Lease, end: LeaseEnd) -> None:
-        self.activity.record("lock_ended", task=lease.holder, fence=lease.fence, why=end.reason, by=end.by)
+        holder, by = lease.holder, end.by.task_id if end.by is not None else None
+        who = {"principal": holder.principal, "task": holder.task_id}
+        self.activity.record("lock_ended", **who, fence=lease.fence, why=end.reason, by=by)
 
     def observers(self) -> list[str]:
         """Return the tasks that read; see `Usage.observers`."""
         lease = self.lease()
-        return self.usage.observers(lease.holder if lease else None)
+        return self.usage.observers(lease.holder.task_id if lease else None)
 
     def limits_in_use(self) -> list[LimitUse]:
         """Return the session's limits with what is in use."""
         lease, now = self.lease(), asyncio.get_running_loop().time()
-        return self.usage.limits_in_use(lease.holder if lease else None, len(self.leases.queue.waiting(now)))
+        return self.usage.limits_in_use(lease.holder.task_id if lease else None, len(self.leases.queue.waiting(now)))
 
     def post_message(self, message: str, sender: str | None) -> None:
         """Give a person's message to all users."""
@@ -532,6 +535,7 @@ class Session:
     def restore(self, meta: dict[str, Any], *, still_running: bool) -> None:
         """Apply the meta.json of an earlier process. A lock that it granted stays in force until it expires.
 
+        A lock that was stored without its principal is the user's.
         The session was closed, or it is lost with that process, unless its program is `still_running`.
         """
         self.created_at, self.usage.last_activity_at = meta["created_at"], meta["last_activity_at"]
@@ -540,7 +544,7 @@ class Session:
         lease = None
         if "lock_holder" in meta:
             expires_at = stored_deadline(float(meta["lock_until"]), meta["lock_clock"], meta["lock_expires_at"])
-            lease = Lease(meta["lock_holder"], expires_at, meta["fence"])
+            lease = Lease(Owner(meta.get("lock_principal", user().name), meta["lock_holder"]), expires_at, meta["fence"])
         self.leases.restore(lease, meta["fence"])
         if still_running:
             return
@@ -624,7 +628,8 @@ class Session:
             state=self.state,
             mode=self.mode,
             pty=spec.pty.model_copy(update={"cols": self.cols, "rows": self.rows}),
-            lock_holder=lease.holder if lease else None,
+            lock_holder=lease.holder.task_id if lease else None,
+            lock_principal=lease.holder.principal if lease else None,
             lock_expires_at=epoch_ms(lease.expires_at) if lease else None,
             observers=len(self.observers()),
             created_at=self.created_at,

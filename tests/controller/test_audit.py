@@ -50,7 +50,7 @@ async def test_life_of_a_session_is_recorded(controller: Controller, open_sessio
         ("open", USER, None, None),
         ("lock", USER, "deploy", None),
         ("text", USER, "deploy", "echo hi"),
-        ("lock_ended", None, "deploy", None),
+        ("lock_ended", USER, "deploy", None),
         ("close", USER, "deploy", None),
     ]
     reply = await audit(controller, action="verify")

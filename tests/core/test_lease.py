@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.lease import GRACE_S, Lease, LeaseQueue, Leases
+from ptyctl.core.lease import GRACE_S, Lease, LeaseQueue, Leases, Owner
 
-tasks = st.sampled_from(["one", "two", "three"])
+ONE, TWO, THREE = (Owner("alice", task) for task in ("one", "two", "three"))
+#: The same task name as ONE, of another principal.
+OTHER_ONE = Owner("ci", "one")
+NO_TASK = Owner("alice", "")
+
+owners = st.sampled_from([ONE, TWO, THREE, OTHER_ONE])
 seconds = st.sampled_from([0.5, 1.0, 2.0, 60.0])
 
 
@@ -25,12 +30,12 @@ class LeaseMachine(RuleBasedStateMachine):
         super().__init__()
         self.leases = Leases()
         self.now = 0.0
-        self.holder: str | None = None
+        self.holder: Owner | None = None
         self.expires_at = 0.0
         self.fence = 0
 
     @property
-    def held_by(self) -> str | None:
+    def held_by(self) -> Owner | None:
         return self.holder if self.now < self.expires_at else None
 
     def refused(self, code: ErrorCode) -> pytest.RaisesExc[PtyctlError]:
@@ -40,49 +45,50 @@ class LeaseMachine(RuleBasedStateMachine):
     def time_passes(self, after: float) -> None:
         self.now += after
 
-    @rule(task=tasks, ttl=seconds)
-    def acquire(self, task: str, ttl: float) -> None:
-        if self.held_by not in (None, task):
+    @rule(owner=owners, ttl=seconds)
+    def acquire(self, owner: Owner, ttl: float) -> None:
+        if self.held_by not in (None, owner):
             with self.refused(ErrorCode.LOCKED):
-                self.leases.acquire(task, ttl, self.now)
+                self.leases.acquire(owner, ttl, self.now)
             return
         if self.held_by is None:
             self.fence += 1
-        self.holder, self.expires_at = task, self.now + ttl
-        assert self.leases.acquire(task, ttl, self.now) == Lease(task, self.expires_at, self.fence)
+        self.holder, self.expires_at = owner, self.now + ttl
+        assert self.leases.acquire(owner, ttl, self.now) == Lease(owner, self.expires_at, self.fence)
 
-    @rule(task=tasks, ttl=seconds)
-    def heartbeat(self, task: str, ttl: float) -> None:
-        if self.held_by != task:
+    @rule(owner=owners, ttl=seconds)
+    def heartbeat(self, owner: Owner, ttl: float) -> None:
+        if self.held_by != owner:
             with self.refused(self.CODES[self.held_by is not None]):
-                self.leases.heartbeat(task, ttl, self.now)
+                self.leases.heartbeat(owner, ttl, self.now)
             return
         self.expires_at = self.now + ttl
-        assert self.leases.heartbeat(task, ttl, self.now) == Lease(task, self.expires_at, self.fence)
+        assert self.leases.heartbeat(owner, ttl, self.now) == Lease(owner, self.expires_at, self.fence)
 
-    @rule(task=tasks)
-    def release(self, task: str) -> None:
-        if self.held_by not in (None, task):
+    @rule(owner=owners)
+    def release(self, owner: Owner) -> None:
+        if self.held_by not in (None, owner):
             with self.refused(ErrorCode.LOCKED):
-                self.leases.release(task, self.now)
+                self.leases.release(owner, self.now)
             return
-        self.leases.release(task, self.now)
+        self.leases.release(owner, self.now)
         self.holder = None
 
-    @rule(task=st.one_of(st.none(), tasks), required=st.booleans())
-    def check(self, task: str | None, required: bool) -> None:
+    @rule(owner=st.one_of(st.just(NO_TASK), owners), required=st.booleans())
+    def check(self, owner: Owner, required: bool) -> None:
         if self.held_by is None and required:
             with self.refused(ErrorCode.LOCK_REQUIRED):
-                self.leases.check(task, required, self.now)
+                self.leases.check(owner, required, self.now)
         elif self.held_by is None:
-            assert self.leases.check(task, required, self.now) is None
-        elif self.held_by == task:
-            assert self.leases.check(task, required, self.now) == self.fence
+            assert self.leases.check(owner, required, self.now) is None
+        elif self.held_by == owner:
+            assert self.leases.check(owner, required, self.now) == self.fence
         else:
             with self.refused(ErrorCode.LOCKED) as caught:
-                self.leases.check(task, required, self.now)
-            assert f"Session locked by task {self.held_by}" in caught.value.message
-            assert caught.value.details["lock_holder"] == self.held_by
+                self.leases.check(owner, required, self.now)
+            assert self.held_by is not None
+            assert f"Session locked by {self.held_by.describe(owner)} for" in caught.value.message
+            assert (caught.value.details["lock_principal"], caught.value.details["lock_holder"]) == self.held_by
             assert caught.value.details["expires_in_ms"] == round((self.expires_at - self.now) * 1000)
 
     @invariant()
@@ -97,93 +103,101 @@ TestLeases = LeaseMachine.TestCase
 
 def test_lease_expires_exactly_at_expiry_time() -> None:
     leases = Leases()
-    leases.acquire("one", 1.0, 10.0)
+    leases.acquire(ONE, 1.0, 10.0)
     assert leases.current(10.999) is not None
     assert leases.current(11.0) is None
-    assert leases.acquire("two", 1.0, 11.0).fence == 2
+    assert leases.acquire(TWO, 1.0, 11.0).fence == 2
+
+
+def test_owner_of_another_principal_with_the_same_task_name_is_named_with_its_principal() -> None:
+    leases = Leases()
+    leases.acquire(ONE, 10.0, 0.0)
+    with pytest.raises(PtyctlError, match="locked by task one of alice for"):
+        leases.check(OTHER_ONE, required=False, now=1.0)
+    leases.take_over(OTHER_ONE, 10.0, 1.0)
+    assert leases.end_of(ONE, 1.5).describe(1.5) == "was taken over by task one of ci 500 ms ago"
+    with pytest.raises(PtyctlError, match="locked by task one for"):
+        leases.check(TWO, required=False, now=2.0)
 
 
 def test_acquire_after_expiry_grants_new_fence() -> None:
     leases = Leases()
-    assert leases.acquire("one", 1.0, 0.0).fence == 1
-    assert leases.acquire("one", 1.0, 0.5).fence == 1
-    assert leases.acquire("one", 1.0, 5.0).fence == 2
-
-
-queue_tasks = st.sampled_from(["one", "two", "three", "four"])
+    assert leases.acquire(ONE, 1.0, 0.0).fence == 1
+    assert leases.acquire(ONE, 1.0, 0.5).fence == 1
+    assert leases.acquire(ONE, 1.0, 5.0).fence == 2
 
 
 def test_queue_orders_tasks_by_arrival() -> None:
     queue = LeaseQueue()
-    for task in ("one", "two", "three"):
-        queue.join(task, 0.0)
-    queue.leave("one")
-    assert queue.waiting(0.0) == ["two", "three"]
-    queue.join("one", 0.0)
-    assert queue.waiting(0.0) == ["two", "three", "one"]
+    for owner in (ONE, TWO, THREE):
+        queue.join(owner, 0.0)
+    queue.leave(ONE)
+    assert queue.waiting(0.0) == [TWO, THREE]
+    queue.join(ONE, 0.0)
+    assert queue.waiting(0.0) == [TWO, THREE, ONE]
 
 
 def test_queue_keeps_place_during_grace_period() -> None:
     queue = LeaseQueue()
-    queue.join("one", 0.0)
-    queue.join("two", 0.0)
-    queue.pause("one", 1.0)
+    queue.join(ONE, 0.0)
+    queue.join(TWO, 0.0)
+    queue.pause(ONE, 1.0)
     assert queue.next_change() == 1.0 + GRACE_S
-    assert queue.waiting(1.0 + GRACE_S - 0.01) == ["one", "two"]
-    queue.join("one", 1.0 + GRACE_S - 0.01)
-    assert queue.waiting(1e6) == ["one", "two"]
-    queue.pause("one", 1e6)
-    assert queue.waiting(1e6 + GRACE_S) == ["two"]
+    assert queue.waiting(1.0 + GRACE_S - 0.01) == [ONE, TWO]
+    queue.join(ONE, 1.0 + GRACE_S - 0.01)
+    assert queue.waiting(1e6) == [ONE, TWO]
+    queue.pause(ONE, 1e6)
+    assert queue.waiting(1e6 + GRACE_S) == [TWO]
 
 
 def test_queue_two_calls_of_one_task_share_a_place() -> None:
     queue = LeaseQueue()
-    queue.join("one", 0.0)
-    queue.join("one", 0.0)
-    queue.pause("one", 0.0)
-    assert queue.waiting(1e6) == ["one"]
+    queue.join(ONE, 0.0)
+    queue.join(ONE, 0.0)
+    queue.pause(ONE, 0.0)
+    assert queue.waiting(1e6) == [ONE]
     assert queue.next_change() is None
 
 
 def test_acquire_without_waiting_is_locked_while_others_wait() -> None:
     leases = Leases()
-    leases.acquire("one", 10.0, 0.0)
-    leases.queue.join("two", 0.0)
+    leases.acquire(ONE, 10.0, 0.0)
+    leases.queue.join(TWO, 0.0)
     with pytest.raises(PtyctlError, match="task two is first in its queue") as caught:
-        leases.acquire("three", 10.0, 10.0)
+        leases.acquire(THREE, 10.0, 10.0)
     assert (caught.value.code, caught.value.details["next_in_line"]) == (ErrorCode.LOCKED, "two")
-    assert leases.acquire("two", 10.0, 10.0) == Lease("two", 20.0, 2)
+    assert leases.acquire(TWO, 10.0, 10.0) == Lease(TWO, 20.0, 2)
     assert leases.queue.waiting(10.0) == []
 
 
 def test_take_over_bypasses_queue_and_grants_new_fence() -> None:
     leases = Leases()
-    leases.acquire("one", 10.0, 0.0)
-    leases.queue.join("two", 0.0)
-    assert leases.take_over("three", 10.0, 1.0) == (Lease("three", 11.0, 2), "one")
-    assert leases.take_over("three", 10.0, 2.0) == (Lease("three", 12.0, 2), None)
-    assert leases.queue.waiting(2.0) == ["two"]
+    leases.acquire(ONE, 10.0, 0.0)
+    leases.queue.join(TWO, 0.0)
+    assert leases.take_over(THREE, 10.0, 1.0) == (Lease(THREE, 11.0, 2), ONE)
+    assert leases.take_over(THREE, 10.0, 2.0) == (Lease(THREE, 12.0, 2), None)
+    assert leases.queue.waiting(2.0) == [TWO]
 
 
 def test_restore_continues_lease_of_earlier_process() -> None:
     leases = Leases()
-    leases.restore(Lease("one", 5.0, 7), 7)
+    leases.restore(Lease(ONE, 5.0, 7), 7)
     with pytest.raises(PtyctlError, match="locked by task one"):
-        leases.acquire("two", 1.0, 4.0)
-    assert leases.acquire("two", 1.0, 5.0).fence == 8
+        leases.acquire(TWO, 1.0, 4.0)
+    assert leases.acquire(TWO, 1.0, 5.0).fence == 8
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Compare leases and queue with a list of names; every call of a waiting task lasts until it is served."""
+    """Compare leases and queue with a list of names; every call of a waiting owner lasts until it is served."""
 
     def __init__(self) -> None:
         super().__init__()
         self.leases = Leases()
         self.now = 0.0
-        self.line: list[str] = []
+        self.line: list[Owner] = []
         self.fences = [0]
 
-    def holder(self) -> str | None:
+    def holder(self) -> Owner | None:
         lease = self.leases.current(self.now)
         return lease.holder if lease else None
 
@@ -191,34 +205,34 @@ class QueueMachine(RuleBasedStateMachine):
     def time_passes(self, after: float) -> None:
         self.now += after
 
-    @rule(task=queue_tasks)
-    def ask(self, task: str) -> None:
+    @rule(owner=owners)
+    def ask(self, owner: Owner) -> None:
         try:
-            lease = self.leases.acquire(task, 10.0, self.now)
+            lease = self.leases.acquire(owner, 10.0, self.now)
         except PtyctlError:
-            assert self.holder() not in (None, task) or self.line[0] != task
-            if task not in self.line:
-                self.leases.queue.join(task, self.now)
-                self.line.append(task)
+            assert self.holder() not in (None, owner) or self.line[0] != owner
+            if owner not in self.line:
+                self.leases.queue.join(owner, self.now)
+                self.line.append(owner)
         else:
-            assert lease.holder == task
+            assert lease.holder == owner
             self.fences.append(lease.fence)
-            self.line = [name for name in self.line if name != task]
+            self.line = [name for name in self.line if name != owner]
 
-    @rule(task=queue_tasks)
-    def take_over(self, task: str) -> None:
-        self.fences.append(self.leases.take_over(task, 10.0, self.now)[0].fence)
-        self.line = [name for name in self.line if name != task]
+    @rule(owner=owners)
+    def take_over(self, owner: Owner) -> None:
+        self.fences.append(self.leases.take_over(owner, 10.0, self.now)[0].fence)
+        self.line = [name for name in self.line if name != owner]
 
     @rule()
     def release(self) -> None:
         if (holder := self.holder()) is not None:
             self.leases.release(holder, self.now)
 
-    @rule(task=queue_tasks)
-    def leave(self, task: str) -> None:
-        self.leases.queue.leave(task)
-        self.line = [name for name in self.line if name != task]
+    @rule(owner=owners)
+    def leave(self, owner: Owner) -> None:
+        self.leases.queue.leave(owner)
+        self.line = [name for name in self.line if name != owner]
 
     @invariant()
     def order_is_order_of_arrival(self) -> None:

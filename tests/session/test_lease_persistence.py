@@ -16,6 +16,7 @@ import pytest
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.session.calls import lock
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.session import Session
 from ptyctl.session.transcript import meta_file
 from tests.session.conftest import Connect
@@ -71,7 +72,7 @@ async def test_lock_change_other_than_heartbeat_is_stored_when_call_returns(conn
         assert "lock_holder" not in stored(session)
         return
     meta = stored(session)
-    assert (meta["lock_holder"], meta["lock_until"], meta["fence"]) == (lease.holder, lease.expires_at, lease.fence)
+    assert (meta["lock_holder"], meta["lock_until"], meta["fence"]) == (lease.holder.task_id, lease.expires_at, lease.fence)
 
 
 @pytest.mark.parametrize(("granted_s", "extended_s"), [(1.0, 60.0), (60.0, 30.0)], ids=["about to expire", "shortened"])
@@ -92,9 +93,9 @@ async def test_lease_after_crash_following_heartbeat_is_as_granted(connect: Conn
     recovered = await restore(await simulate_crash(session, tmp_path))
     lease = recovered.lease()
     assert lease is not None
-    assert (lease.holder, lease.fence, recovered.leases.fence) == ("one", granted.fence, granted.fence)
+    assert (lease.holder.task_id, lease.fence, recovered.leases.fence) == ("one", granted.fence, granted.fence)
     assert granted.expires_at <= lease.expires_at <= extended.expires_at
-    assert recovered.leases.take_over("two", 60.0, lease.expires_at - 1)[0].fence == granted.fence + 1
+    assert recovered.leases.take_over(lock_owner("two"), 60.0, lease.expires_at - 1)[0].fence == granted.fence + 1
     await recovered.close()
 
 
@@ -137,7 +138,7 @@ async def test_lock_that_cannot_be_stored_is_not_granted(
     restored = await restore(await simulate_crash(session, tmp_path))
     lease = restored.lease()
     assert lease is not None
-    assert (lease.holder, lease.fence) == ("holder", holder.fence)
+    assert (lease.holder.task_id, lease.fence) == ("holder", holder.fence)
     assert lock.take_over(restored, "next", 60.0, None).fence > holder.fence
 
 
@@ -145,7 +146,7 @@ async def test_waiting_lock_that_cannot_be_stored_fails(connect: Connect, monkey
     session = await connect(MemoryChannel())
     await lock.lock(session, "one", 60.0)
     waiting = asyncio.create_task(lock.lock(session, "two", 60.0, wait_s=50.0))
-    await wait_until(lambda: session.leases.queue.waiting(asyncio.get_running_loop().time()) == ["two"])
+    await wait_until(lambda: session.leases.queue.waiting(asyncio.get_running_loop().time()) == [lock_owner("two")])
     monkeypatch.setattr(Path, "write_text", full_disk)
     lock.unlock(session, "one")
     with pytest.raises(PtyctlError, match="No space left"):

@@ -9,8 +9,10 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
+from ptyctl.core.lease import Owner
 from ptyctl.core.search import compile_pattern, line_pattern
 from ptyctl.platforms.device_profile import QUESTION, DeviceProfile
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
 from ptyctl.session.runs.prompt_strategy import unanswered_line
@@ -113,18 +115,24 @@ class _RunWait:
         if self._conditions is not None and self._stream.ended is None:
             await self._stream.wait(until, coalesce=True)
         else:
-            await self._session.runs.changed.wait(until)  # output alone changes nothing for this caller
+            await self._session.runs.changed.wait(until)  # output alone changes nothing for this lock_owner
         if self._progress is not None:
             self._progress.report()
 
-    async def _lock_lost(self, holder: str | None) -> PtyctlError:
-        now = f"task {holder} holds it now" if holder else "no task holds it now"
-        end = self._session.leases.end_of(self._request.task_id, self._loop.time())
+    async def _lock_lost(self, holder: Owner | None) -> PtyctlError:
+        owner = lock_owner(self._request.task_id)
+        now = f"{holder.describe(owner)} holds it now" if holder else "no task holds it now"
+        end = self._session.leases.end_of(owner, self._loop.time())
         details = (await _reply(self._session, self._run, self._request, "timeout")).payload()
         return PtyctlError(
             ErrorCode.LOCK_LOST,
             f"the lock {end.describe(self._loop.time())}, while block {self._run.block_id} ran ({now}); the command continues",
-            {**details, "lock_holder": holder, "reason": end.reason},
+            {
+                **details,
+                "lock_holder": holder.task_id if holder else None,
+                "lock_principal": holder.principal if holder else None,
+                "reason": end.reason,
+            },
             hint="wait for the command by its block_id; extend a lock when half of its TTL has passed",
         )
 

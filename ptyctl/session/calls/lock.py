@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.lease import Lease
+from ptyctl.core.lease import Lease, Owner
 from ptyctl.session.activity import caller
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.session import Session
 
 #: A waiting call checks the queue at least this often (seconds).
@@ -20,14 +21,14 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
         PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the task's place, which is kept for a short time.
             IO_ERROR if the lease cannot be stored; LIMIT_EXCEEDED if the queue is full.
     """
-    fence = session.leases.fence
+    owner, fence = lock_owner(task_id), session.leases.fence
     try:
-        lease = session.leases.acquire(task_id, ttl_s, _now())
+        lease = session.leases.acquire(owner, ttl_s, _now())
         session.lock_changed()
     except PtyctlError as error:
         if wait_s <= 0 or error.code is not ErrorCode.LOCKED:
             raise
-        lease = await _wait(session, task_id, ttl_s, _now() + wait_s)
+        lease = await _wait(session, owner, ttl_s, _now() + wait_s)
     if lease.fence > fence:
         session.activity.record("lock", **caller(task_id), fence=lease.fence, ttl_ms=round(ttl_s * 1000))
     return lease
@@ -35,14 +36,21 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
 
 def take_over(session: Session, task_id: str, ttl_s: float, reason: str | None) -> Lease:
     """Take the lease from its holder. All users of the session get a notice with the reason."""
-    lease, loser = session.leases.take_over(task_id, ttl_s, _now())
+    owner = lock_owner(task_id)
+    lease, loser = session.leases.take_over(owner, ttl_s, _now())
     session.activity.record(
-        "lock", **caller(task_id), fence=lease.fence, ttl_ms=round(ttl_s * 1000), forced=True, taken_from=loser, reason=reason
+        "lock",
+        **caller(task_id),
+        fence=lease.fence,
+        ttl_ms=round(ttl_s * 1000),
+        forced=True,
+        taken_from=loser.task_id if loser else None,
+        reason=reason,
     )
     if loser is not None:
         why = f": {reason}" if reason else "; no reason was given"
-        session.notices.post(f"taken over: task {task_id} took the lock from task {loser}{why}")
-        session.events.note("lock_taken_over", task_id=task_id, from_task_id=loser, reason=reason)
+        session.notices.post(f"taken over: {owner.describe(loser)} took the lock from {loser.describe(owner)}{why}")
+        session.events.note("lock_taken_over", task_id=task_id, from_task_id=loser.task_id, reason=reason)
     session.lock_changed()
     return lease
 
@@ -53,13 +61,13 @@ def unlock(session: Session, task_id: str) -> None:
     Raises:
         PtyctlError: LOCKED if another task holds the lease and this one does not wait for it.
     """
-    now = _now()
+    now, owner = _now(), lock_owner(task_id)
     queue = session.leases.queue
-    waited = task_id in queue.waiting(now)
-    queue.leave(task_id)
+    waited = owner in queue.waiting(now)
+    queue.leave(owner)
     lease = session.leases.current(now)
-    if not (waited and lease is not None and lease.holder != task_id):
-        session.leases.release(task_id, now)
+    if not (waited and lease is not None and lease.holder != owner):
+        session.leases.release(owner, now)
     session.lock_released()
 
 
@@ -69,32 +77,32 @@ def heartbeat(session: Session, task_id: str, ttl_s: float) -> Lease:
     Raises:
         PtyctlError: LOCKED; LOCK_LOST if the task holds no lease.
     """
-    lease = session.leases.heartbeat(task_id, ttl_s, _now())
+    lease = session.leases.heartbeat(lock_owner(task_id), ttl_s, _now())
     session.lease_extended()
     return lease
 
 
-async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -> Lease:
+async def _wait(session: Session, owner: Owner, ttl_s: float, deadline: float) -> Lease:
     leases, queue = session.leases, session.leases.queue
     waiting = queue.waiting(_now())
-    if task_id not in waiting:
+    if owner not in waiting:
         session.limits["max_session_queue"].check(len(waiting))
-    queue.join(task_id, _now())
+    queue.join(owner, _now())
     while True:
         try:
             if session.state == "closed":
                 raise session.already_closed()
-            lease = leases.acquire(task_id, ttl_s, _now())
+            lease = leases.acquire(owner, ttl_s, _now())
         except PtyctlError as error:
             if error.code is not ErrorCode.LOCKED:
-                queue.leave(task_id)
+                queue.leave(owner)
                 raise
-            if task_id not in queue.waiting(_now()):
+            if owner not in queue.waiting(_now()):
                 raise  # another call of the task gave up its place
             if _now() >= deadline:
-                queue.pause(task_id, _now())
+                queue.pause(owner, _now())
                 session.lock_changed()
-                position = queue.waiting(_now()).index(task_id) + 1
+                position = queue.waiting(_now()).index(owner) + 1
                 raise PtyctlError(
                     error.code,
                     f"{error.message}; you are number {position} in the queue",
@@ -107,7 +115,7 @@ async def _wait(session: Session, task_id: str, ttl_s: float, deadline: float) -
         try:
             await session.signal.wait(min(deadline, _next_check(session)))
         except asyncio.CancelledError:
-            queue.withdraw(task_id)
+            queue.withdraw(owner)
             session.lock_changed()
             raise
 

@@ -10,6 +10,7 @@ from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.api.pty import PtyReply
 from ptyctl.api.session import LeftProcess
 from ptyctl.session.activity import caller
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 
@@ -63,7 +64,7 @@ def check_may_end(session: Session, task_id: str | None) -> None:
     Raises:
         PtyctlError: LOCKED.
     """
-    session.leases.check(task_id, required=False, now=asyncio.get_running_loop().time())
+    session.leases.check(lock_owner(task_id), required=False, now=asyncio.get_running_loop().time())
 
 
 async def close(session: Session, force: bool, task_id: str | None) -> list[LeftProcess] | None:

@@ -80,7 +80,7 @@ class _Watcher:
             "rows": session.rows,
             "state": session.state,
             "mode": session.mode,
-            "lock_holder": lease.holder if lease else None,
+            "lock_holder": lease.holder.task_id if lease else None,
             "lock_expires_at": epoch_ms(lease.expires_at) if lease else None,
         }
 

@@ -6,13 +6,14 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.session import Pace
-from ptyctl.core.lease import Leases
+from ptyctl.core.lease import Leases, Owner
 from ptyctl.core.unfinished_line import UnfinishedLine
+from ptyctl.session.clients import current_principal
 from transports.channel import Channel
 from transports.errors import ChannelError
 
@@ -40,6 +41,7 @@ class Writer:
     """Who types: a caller's task, or the session itself (login, pager keys), which needs no lease.
 
     Attributes:
+        principal: that of the caller.
         command: it types the command of a run, which must begin in an empty line.
         sensitive: record only the length of what is typed.
         deadline: on the loop's clock; input that the far end has not accepted by then is dropped.
@@ -50,6 +52,12 @@ class Writer:
     command: bool = False
     sensitive: bool = False
     deadline: float | None = None
+    principal: str = field(default_factory=lambda: current_principal().name)
+
+    @property
+    def owner(self) -> Owner:
+        """The owner of locks that it acts for."""
+        return Owner(self.principal, self.task_id or "")
 
 
 SYSTEM = Writer(system=True)
@@ -114,7 +122,7 @@ class Gate:
         if writer.system or not (self._console or self._leases.any):
             return None
         self._check_recorded()
-        return self._leases.check(writer.task_id, self._console, self._now())
+        return self._leases.check(writer.owner, self._console, self._now())
 
     async def type(self, text: str, writer: Writer) -> int:
         """Type text, each newline of any kind as one Enter. Return how many bytes of its UTF-8 were sent."""
@@ -256,7 +264,7 @@ class Gate:
             self._on_input(writer, rest[:taken], secret)
 
     def _lock_lost(self, writer: Writer) -> PtyctlError:
-        end = self._leases.end_of(writer.task_id, self._now())
+        end = self._leases.end_of(writer.owner, self._now())
         message = f"the lock {end.describe(self._now())}, during the write"
         return PtyctlError(ErrorCode.LOCK_LOST, message, {"reason": end.reason}, hint=NextStep.READ_STATE)
 

@@ -12,6 +12,7 @@ import pytest
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.session import Session
 from tests.session.scripted_session import PATIENCE_MS, connect_session, read_from, write_to
 from transports.channel import ExitStatus
@@ -35,8 +36,10 @@ class SlowConsole(MemoryChannel):
         lease = self.session.lease()
         taken = super().write(data[: self._chance.randrange(0, 40)])
         wrote = {chr(byte) for byte in data[:taken]} - {"<", ">"}
-        if wrote and lease is not None and wrote != {lease.holder}:  # the lock may have expired since the gate checked it
-            self.violations.append((lease.holder, data[:taken]))
+        if (
+            wrote and lease is not None and wrote != {lease.holder.task_id}
+        ):  # the lock may have expired since the gate checked it
+            self.violations.append((lease.holder.task_id, data[:taken]))
         return taken
 
     async def drain(self) -> None:
@@ -72,7 +75,7 @@ class Contender:
 
     def _unlock(self) -> None:
         try:
-            self.session.leases.release(self.name, asyncio.get_running_loop().time())
+            self.session.leases.release(lock_owner(self.name), asyncio.get_running_loop().time())
         except PtyctlError as error:
             self.refusals.append(error)
 
@@ -80,7 +83,7 @@ class Contender:
         while True:
             try:
                 ttl = self._chance.choice([0.0005, 0.002, 0.02])
-                self.session.leases.acquire(self.name, ttl, asyncio.get_running_loop().time())
+                self.session.leases.acquire(lock_owner(self.name), ttl, asyncio.get_running_loop().time())
             except PtyctlError as error:
                 self.refusals.append(error)
                 await asyncio.sleep(self._chance.random() * 0.01)

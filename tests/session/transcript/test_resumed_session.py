@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.controller.recovery import adopt_session
 from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
@@ -119,7 +120,7 @@ async def test_lock_after_wall_clock_jump_keeps_its_expiry(
 ) -> None:
     session = await connect_session(tmp_path, MemoryChannel())
     now = asyncio.get_running_loop().time()
-    session.leases.acquire("one", 600.0, now)
+    session.leases.acquire(lock_owner("one"), 600.0, now)
     session.write_meta()
     there = time.time
     sessions = await simulate_crash(session, tmp_path)
