@@ -4,6 +4,7 @@ import pytest
 
 from ptyctl.core.principal import ROLES, Kind, Operation, Principal, Role, needed_role
 
+ADMINISTRATION = {Operation.CLOSE, Operation.REMOVE, Operation.AUDIT}
 READING = {Operation.LIST, Operation.STATUS, Operation.READ, Operation.WATCH}
 
 
@@ -16,7 +17,7 @@ def principal(role: Role = Role.OPERATOR, *devices: str) -> Principal:
     [
         (Role.VIEWER, READING),
         (Role.APPROVER, READING),
-        (Role.OPERATOR, set(Operation) - {Operation.CLOSE, Operation.REMOVE}),
+        (Role.OPERATOR, set(Operation) - ADMINISTRATION),
         (Role.ADMIN, set(Operation)),
     ],
 )
