@@ -147,21 +147,21 @@ class MatchingLines:
 
     async def _groups(self, context: int) -> AsyncIterator[tuple[int, int]]:
         """Yield the ranges of the lines with their context. Only text between two lines is read, and that once."""
-        ends = [begin for begin, _ in self._lines[1:]]
+        next_begins = [begin for begin, _ in self._lines[1:]]
         begin = self._lines_before(self._begin, self._lines[0][0], context) if self._lines else 0
         for number, (_, end) in enumerate(self._lines):
             if number % _YIELD_LINES == 0:
                 await asyncio.sleep(0)
-            last = number == len(ends)
-            after = self._lines_after(end, self._end if last else ends[number], context)
-            before = after if last else self._lines_before(after, ends[number], context)
+            last = number == len(next_begins)
+            after = self._lines_after(end, self._end if last else next_begins[number], context)
+            before = after if last else self._lines_before(after, next_begins[number], context)
             if last or before > after:
                 yield begin, after
                 begin = before
 
     def _lines_before(self, begin: int, end: int, count: int) -> int:
         """Return where the last `count` lines between two offsets begin."""
-        size = _CONTEXT_BYTES
+        size = min(_CONTEXT_BYTES, self._limit)
         while True:
             text = self._stream.read(max(begin, end - size), end)
             at = len(text)
@@ -175,7 +175,7 @@ class MatchingLines:
 
     def _lines_after(self, begin: int, end: int, count: int) -> int:
         """Return where the first `count` lines between two offsets end."""
-        size = _CONTEXT_BYTES
+        size = min(_CONTEXT_BYTES, self._limit)
         while True:
             text = self._stream.read(begin, min(end, begin + size))
             at = 0
