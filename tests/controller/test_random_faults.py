@@ -20,7 +20,7 @@ import pytest
 
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.controller.local import LocalController
-from ptyctl.controller.settings import Settings
+from ptyctl.controller.settings import AuditSettings, Settings
 from tests.controller.acknowledged_calls import Acknowledged, ConsoleClient, FarEnd, Record, check_files, devices
 from tests.session.file_faults import STEPS, CrashPoints, FileFaults, intercept
 
@@ -72,7 +72,9 @@ class Rig:
         records: list[Record] = [(Acknowledged(device_id), b"") for device_id in CONSOLES]
         while self.faults < count:
             far_ends = {seen.device_id: FarEnd(text) for seen, text in records}
-            async with LocalController(Settings(state_dir=state), devices(far_ends)) as controller:
+            # An audit log that cannot be written is tested in test_audit.py; it refuses input for up to a second after a fault.
+            settings = Settings(state_dir=state, audit=AuditSettings(on_failure="allow"))
+            async with LocalController(settings, devices(far_ends)) as controller:
                 clients = [ConsoleClient(controller, copy.deepcopy(seen), far_ends[seen.device_id]) for seen, _ in records]
                 await asyncio.gather(*(client.verify() for client in clients))
                 killed = await self._until_killed(controller, clients, state, count)
