@@ -64,8 +64,9 @@ class ScreenReplay:
         started = time.perf_counter()
         try:
             while True:
-                if self._drawing is None:
-                    self._apply_steps(steps)
+                if self._drawing is None and self.step < len(steps) and steps[self.step].raw <= self.raw:
+                    self._drawing = self._apply(steps[self.step])
+                elif self._drawing is None:
                     self._drop_early_replies(replies_from)
                     if self.raw >= end:
                         return True
@@ -126,14 +127,13 @@ class ScreenReplay:
             source.lost += lost
             self.raw += lost
 
-    def _apply_steps(self, steps: Sequence[TimelineStep]) -> None:
-        while self.step < len(steps) and steps[self.step].raw <= self.raw:
-            size = steps[self.step].size
-            self.step += 1
-            if size is None:
-                self.model.feed(RESET)
-            else:
-                self.model.resize(*size)
+    def _apply(self, step: TimelineStep) -> Iterator[None]:
+        self.step += 1
+        if step.size is None:
+            yield from self.model.steps(RESET)
+        else:
+            yield from self.model.settle()
+            self.model.resize(*step.size)
 
 
 def cells_of(size: tuple[int, int]) -> int:
