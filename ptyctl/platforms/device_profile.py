@@ -36,6 +36,8 @@ POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?] {0,2}$")
 END_OF_LINE = "\x05"
 #: Last characters of prompts; text behind one of them was typed.
 _PROMPT_ENDS = ">#$%]"
+#: Prompts that are followed by text have at most this many characters: each place of such a line where one may end is searched.
+_PROMPT_CHARACTERS = 300
 
 
 def pager_pattern(text: str) -> PagerPattern:
@@ -190,7 +192,7 @@ class DeviceProfile:
 
 def _possible_prompts(line: str) -> Iterator[str]:
     """The beginnings of a line that may be a prompt, shortest first; with and without the blank that many prompts end in."""
-    for index, character in enumerate(line):
+    for index, character in enumerate(line[:_PROMPT_CHARACTERS]):
         if character in _PROMPT_ENDS:
             if line[index + 1 : index + 2] == " ":
                 yield line[: index + 2]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import ModeGraph, Platform, Platforms
 from ptyctl.platforms.platform import CliMode, ModeTransition
+from tests.cost import lines_of
 
 PLATFORMS = Platforms()
 NAMES = ["a", "b", "c", "d", "e"]
@@ -118,6 +119,13 @@ def test_prompt_before_text_splits_prompt_and_half_typed_command(family: str, li
 @pytest.mark.parametrize("line", ["", "sw1#", "sw1# ", "plain text", "#### banner"])
 def test_prompt_before_text_without_text_is_none(line: str) -> None:
     assert PLATFORMS.get("cisco_ios").profile.prompt_before_text([line]) is None
+
+
+@pytest.mark.parametrize("family", PLATFORMS.names())
+def test_prompt_before_text_in_a_long_line_costs_as_much_as_in_a_short_one(family: str) -> None:
+    profile = PLATFORMS.get(family).profile
+    short, long = "# " * 150, "# " * 2_000
+    assert lines_of(lambda: profile.prompt_before_text([long])) <= 2 * lines_of(lambda: profile.prompt_before_text([short]))
 
 
 @given(st.sampled_from(PLATFORMS.names()), st.lists(st.text(max_size=40), max_size=3))
