@@ -138,9 +138,13 @@ class AuditFault(Reply):
 
 
 class AuditReply(Reply):
-    """Rows, oldest first; or the result of a verification: `verified` rows fit, and `head` is the hash of the last one."""
+    """Rows, oldest first; or the result of a verification: `verified` rows fit, and `head` is the hash of the last one.
+
+    `truncated`: there are older rows that match, and the request's limit or the size of a reply (4 MiB) ended the list.
+    """
 
     rows: list[dict[str, Any]]
+    truncated: bool | None = None
     verified: int | None = None
     head: str | None = None
     first_bad: AuditFault | None = None

@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 
 from ptyctl.session.transcript.append_file import replace_file
 
-from .chain import Head, Verdict, append, extend, parse, verify
+from .chain import Head, Verdict, append, encode, extend, parse, verify
 
 _FILE = re.compile(r"\d{4}-\d{2}\.jsonl\Z")
 
@@ -33,8 +33,8 @@ class AuditFiles:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def append(self, rows: Iterable[dict[str, Any]], month: str) -> None:
-        """Append rows to the file of a month, such as "2026-11".
+    def append(self, rows: Iterable[bytes], month: str) -> None:
+        """Append encoded rows to the file of a month, such as "2026-11".
 
         Rows that a killed process has written behind the recorded head are kept and counted in a row `recovered`; an incomplete
         one is removed.
@@ -46,7 +46,7 @@ class AuditFiles:
         with self._locked():
             recorded = self._recorded() or _Recorded(Head(), "", 0)
             head, recovered = self._recover(recorded)
-            notes = [{"event": "recovered", "rows": recovered}] if recovered else []
+            notes = [encode({"event": "recovered", "rows": recovered})] if recovered else []
             name = max(f"{month}.jsonl", recorded.file)  # a clock that was set back does not change the order of the files
             lines, head = append([*notes, *rows], head)
             size = self._write(self.folder / name, lines)
@@ -60,7 +60,9 @@ class AuditFiles:
         """
         with self._locked(create=False):
             recorded = self._recorded()
-            return verify(((path.name, _lines(path)) for path in self._paths()), recorded.head if recorded else None)
+            files = [(path, path.stat().st_size) for path in self._paths()]
+        lines = ((path.name, _lines(path, size)) for path, size in files)
+        return verify(lines, recorded.head if recorded else None)
 
     def rows(self, first_month: str = "") -> Iterator[dict[str, Any]]:
         """Return the rows, oldest first, from the file of a month on; lines that are none are left out.
@@ -127,6 +129,10 @@ class AuditFiles:
             os.close(descriptor)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _lines(path: Path, size: int | None = None) -> Iterator[bytes]:
+    """Yield the lines of a file, or of its first bytes."""
     with path.open("rb") as file:
-        yield from file
+        for line in file:
+            if size is not None and (size := size - len(line)) < 0:
+                return
+            yield line

@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import Any, Literal
+from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 
 from .audit_files import AuditFiles
+from .chain import encode
 
-#: Rows that may wait for a disk that does not take them; with more, new ones are lost, and counted.
-MAX_WAITING = 10_000
+#: Size of the rows that may wait for a disk that does not take them; with more, new ones are lost, and counted.
+MAX_WAITING_BYTES = 16 * 1024 * 1024
 #: Rows are collected for this time before they are written together (seconds).
 BATCH_S = 0.05
 #: How long after a failure the next attempt is made (seconds).
@@ -33,7 +34,8 @@ class AuditLog:
         self.failure: str | None = None
         self._files = files
         self._on_failure = on_failure
-        self._waiting: deque[dict[str, Any]] = deque()
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
         self._lost = 0
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -42,13 +44,14 @@ class AuditLog:
 
     def record(self, event: str, **fields: object) -> None:
         """Add a row with the time, the event, and those fields that are not None."""
-        row = {"ts": int(time.time() * 1000), "event": event}
-        row.update((name, value) for name, value in fields.items() if value is not None)
+        given = {name: value for name, value in fields.items() if value is not None}
+        row = encode({"ts": int(time.time() * 1000), "event": event, **given})
         with self._changed:
-            if len(self._waiting) >= MAX_WAITING:
+            if self._waiting_bytes + len(row) > MAX_WAITING_BYTES:
                 self._lost += 1
                 return
             self._waiting.append(row)
+            self._waiting_bytes += len(row)
             if self._is_idle:  # otherwise the thread looks again by itself
                 self._start_thread()
                 self._changed.notify()
@@ -93,8 +96,9 @@ class AuditLog:
                 rows, lost = list(self._waiting), self._lost
             if self._write(rows, lost):
                 with self._changed:
-                    for _ in rows:
+                    for row in rows:
                         self._waiting.popleft()
+                        self._waiting_bytes -= len(row)
                     self._lost -= lost
             elif is_last:
                 return
@@ -109,8 +113,8 @@ class AuditLog:
             self._is_idle = False
             return bool(self._waiting)
 
-    def _write(self, rows: list[dict[str, Any]], lost: int) -> bool:
-        note = [{"ts": int(time.time() * 1000), "event": "rows_lost", "rows": lost}] if lost else []
+    def _write(self, rows: list[bytes], lost: int) -> bool:
+        note = [encode({"ts": int(time.time() * 1000), "event": "rows_lost", "rows": lost})] if lost else []
         try:
             self._files.append([*rows, *note], time.strftime("%Y-%m", time.gmtime()))
         except OSError as error:

@@ -8,7 +8,7 @@ elsewhere.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -55,11 +55,16 @@ class Verdict(NamedTuple):
     fault: Fault | None = None
 
 
-def append(rows: Iterable[dict[str, Any]], head: Head) -> tuple[bytes, Head]:
-    """Return the lines of new rows behind `head`, and the new head."""
+def encode(row: Mapping[str, object]) -> bytes:
+    """Return a row as JSON, still without `prev`."""
+    return to_json(row)
+
+
+def append(rows: Iterable[bytes], head: Head) -> tuple[bytes, Head]:
+    """Return the lines of new rows behind `head`, and the new head. The rows are encoded and not empty."""
     lines = bytearray()
     for row in rows:
-        line = to_json({**row, "prev": head.hash})
+        line = row[:-1] + f',"prev":"{head.hash}"}}'.encode()
         lines += line + b"\n"
         head = Head(head.rows + 1, _hash(line))
     return bytes(lines), head

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pydantic_core import to_json
+
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.model import MAX_REPLY_BYTES
 from ptyctl.api.operator import AuditFault, AuditReply, AuditRequest
 from ptyctl.audit.audit_files import AuditFiles
 
@@ -38,8 +41,17 @@ def _verify(files: AuditFiles, request: AuditRequest) -> AuditReply:
 
 def _list(files: AuditFiles, request: AuditRequest) -> AuditReply:
     first_month = time.strftime("%Y-%m", time.gmtime((request.since or 0) / 1000))
-    rows = (row for row in files.rows(first_month) if _matches(row, request))
-    return AuditReply(rows=list(deque(rows, request.limit)))
+    newest: deque[dict[str, Any]] = deque()
+    size, truncated = 0, False
+    for row in files.rows(first_month):
+        if not _matches(row, request):
+            continue
+        newest.append(row)
+        size += len(to_json(row))
+        while len(newest) > request.limit or (size > MAX_REPLY_BYTES and len(newest) > 1):
+            size -= len(to_json(newest.popleft()))
+            truncated = True
+    return AuditReply(rows=list(newest), truncated=truncated or None)
 
 
 def _matches(row: Mapping[str, Any], request: AuditRequest) -> bool:

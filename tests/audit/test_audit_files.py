@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptyctl.audit.audit_files import AuditFiles
+from ptyctl.audit.chain import encode
 
 
 def events(files: AuditFiles) -> list[object]:
@@ -18,8 +19,8 @@ def events(files: AuditFiles) -> list[object]:
 
 def test_rows_of_several_months_are_one_chain(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit")
-    files.append([{"event": "a"}], "2026-11")
-    files.append([{"event": "b"}, {"event": "c"}], "2026-12")
+    files.append([encode({"event": "a"})], "2026-11")
+    files.append([encode({"event": "b"}), encode({"event": "c"})], "2026-12")
     assert sorted(path.name for path in files.folder.glob("2*")) == ["2026-11.jsonl", "2026-12.jsonl"]
     assert events(files) == ["a", "b", "c"]
     assert files.verify().fault is None
@@ -27,15 +28,15 @@ def test_rows_of_several_months_are_one_chain(tmp_path: Path) -> None:
 
 def test_clock_that_was_set_back_keeps_the_order(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit")
-    files.append([{"event": "a"}], "2026-12")
-    files.append([{"event": "b"}], "2026-01")
+    files.append([encode({"event": "a"})], "2026-12")
+    files.append([encode({"event": "b"})], "2026-01")
     assert events(files) == ["a", "b"]
     assert files.verify().fault is None
 
 
 def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit")
-    files.append([{"event": "a"}], "2026-11")
+    files.append([encode({"event": "a"})], "2026-11")
     modes = [path.stat().st_mode & 0o777 for path in (files.folder, *files.folder.iterdir())]
     assert modes == [0o700, *[0o600] * (len(modes) - 1)]
 
@@ -43,32 +44,32 @@ def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 20, 200])
 def test_row_of_a_killed_process_is_removed_if_it_is_incomplete(tmp_path: Path, cut: int) -> None:
     files = AuditFiles(tmp_path / "audit")
-    files.append([{"event": "a"}], "2026-11")
+    files.append([encode({"event": "a"})], "2026-11")
     head = (files.folder / "head.json").read_bytes()
-    files.append([{"event": "b", "text": "x" * 300}], "2026-11")
+    files.append([encode({"event": "b", "text": "x" * 300})], "2026-11")
     path = files.folder / "2026-11.jsonl"
     os.truncate(path, path.read_bytes().index(b"\n") + 1 + cut)
     (files.folder / "head.json").write_bytes(head)
-    files.append([{"event": "c"}], "2026-11")
+    files.append([encode({"event": "c"})], "2026-11")
     assert events(files) == ["a", "c"]
     assert files.verify().fault is None
 
 
 def test_complete_row_of_a_killed_process_is_kept_and_reported(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit")
-    files.append([{"event": "a"}], "2026-11")
+    files.append([encode({"event": "a"})], "2026-11")
     head = (files.folder / "head.json").read_bytes()
-    files.append([{"event": "b"}], "2026-12")
+    files.append([encode({"event": "b"})], "2026-12")
     (files.folder / "head.json").write_bytes(head)
     assert files.verify().fault is not None
-    files.append([{"event": "c"}], "2026-12")
+    files.append([encode({"event": "c"})], "2026-12")
     assert events(files) == ["a", "b", "recovered", "c"]
     assert files.verify().fault is None
 
 
 def test_broken_head_is_reported(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit")
-    files.append([{"event": "a"}], "2026-11")
+    files.append([encode({"event": "a"})], "2026-11")
     (files.folder / "head.json").write_text("{")
     fault = files.verify().fault
     assert fault is not None
@@ -77,7 +78,7 @@ def test_broken_head_is_reported(tmp_path: Path) -> None:
 
 def _append_many(folder: Path) -> None:
     for number in range(50):
-        AuditFiles(folder).append([{"event": "row", "number": number}], "2026-11")
+        AuditFiles(folder).append([encode({"event": "row", "number": number})], "2026-11")
 
 
 def test_several_processes_append_to_one_chain(tmp_path: Path) -> None:

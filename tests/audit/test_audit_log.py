@@ -6,7 +6,6 @@ import errno
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ class UnreliableFiles(AuditFiles):
         self.works = threading.Event()
         self.attempted = threading.Event()
 
-    def append(self, rows: Iterable[dict[str, Any]], month: str) -> None:
+    def append(self, rows: Iterable[bytes], month: str) -> None:
         if not self.works.is_set():
             self.attempted.set()
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -83,7 +82,7 @@ def test_full_disk_allows_input_if_configured(tmp_path: Path, monkeypatch: pytes
 
 def test_rows_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "_RETRY_S", 0.01)
-    monkeypatch.setattr(audit_log, "MAX_WAITING", 3)
+    monkeypatch.setattr(audit_log, "MAX_WAITING_BYTES", 110)
     files = UnreliableFiles(tmp_path / "audit")
     log = AuditLog(files, "allow")
     for _ in range(5):

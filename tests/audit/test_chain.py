@@ -5,9 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.audit.chain import Fault, Head, append, verify
+from ptyctl.audit.chain import Fault, Head, append, encode, verify
 
-rows = st.lists(st.fixed_dictionaries({"event": st.text(max_size=5), "ts": st.integers(0, 9)}), min_size=1, max_size=8)
+rows = st.lists(
+    st.fixed_dictionaries({"event": st.text(max_size=5), "ts": st.integers(0, 9)}).map(encode), min_size=1, max_size=8
+)
 
 
 def split(data: bytes) -> list[bytes]:
@@ -19,21 +21,21 @@ def fault_in(lines: list[bytes], head: Head | None) -> Fault | None:
 
 
 @given(rows)
-def test_chain_as_written_fits(rows: list[dict[str, object]]) -> None:
+def test_chain_as_written_fits(rows: list[bytes]) -> None:
     data, head = append(rows, Head())
     assert verify([("2026-11.jsonl", split(data))], head).fault is None
     assert verify([("2026-11.jsonl", split(data))], head).head == head
 
 
 @given(rows, st.integers(0, 3))
-def test_chain_in_several_files_fits(rows: list[dict[str, object]], cut: int) -> None:
+def test_chain_in_several_files_fits(rows: list[bytes], cut: int) -> None:
     data, head = append(rows, Head())
     lines = split(data)
     assert verify([("2026-10.jsonl", lines[:cut]), ("2026-11.jsonl", lines[cut:])], head).fault is None
 
 
 @given(rows, st.data())
-def test_changed_byte_is_found(rows: list[dict[str, object]], data: st.DataObject) -> None:
+def test_changed_byte_is_found(rows: list[bytes], data: st.DataObject) -> None:
     written, head = append(rows, Head())
     place = data.draw(st.integers(0, len(written) - 1))
     byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != written[place]))
@@ -42,7 +44,7 @@ def test_changed_byte_is_found(rows: list[dict[str, object]], data: st.DataObjec
 
 
 @given(rows, st.data())
-def test_removed_row_is_found(rows: list[dict[str, object]], data: st.DataObject) -> None:
+def test_removed_row_is_found(rows: list[bytes], data: st.DataObject) -> None:
     written, head = append(rows, Head())
     lines = split(written)
     del lines[data.draw(st.integers(0, len(lines) - 1))]
@@ -50,19 +52,19 @@ def test_removed_row_is_found(rows: list[dict[str, object]], data: st.DataObject
 
 
 @given(rows, st.data())
-def test_inserted_row_is_found_even_if_it_fits_the_row_before(rows: list[dict[str, object]], data: st.DataObject) -> None:
+def test_inserted_row_is_found_even_if_it_fits_the_row_before(rows: list[bytes], data: st.DataObject) -> None:
     written, head = append(rows, Head())
     lines = split(written)
     place = data.draw(st.integers(0, len(lines)))
     _, before = append(rows[:place], Head())
-    forged, _ = append([{"event": "forged"}], before)
+    forged, _ = append([encode({"event": "forged"})], before)
     fault = fault_in([*lines[:place], forged, *lines[place:]], head)
     assert fault is not None
     assert fault.line in (place + 1, place + 2)
 
 
 @given(rows)
-def test_missing_head_is_found(rows: list[dict[str, object]]) -> None:
+def test_missing_head_is_found(rows: list[bytes]) -> None:
     written, _ = append(rows, Head())
     assert fault_in(split(written), None) is not None
 

@@ -115,7 +115,7 @@ class _RunWait:
         if self._conditions is not None and self._stream.ended is None:
             await self._stream.wait(until, coalesce=True)
         else:
-            await self._session.runs.changed.wait(until)  # output alone changes nothing for this lock_owner
+            await self._session.runs.changed.wait(until)  # output alone changes nothing for this caller
         if self._progress is not None:
             self._progress.report()
 
