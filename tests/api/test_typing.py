@@ -40,7 +40,7 @@ ALL_WRONG = {("wrong.py", line) for line in range(7, 20)}
 
 def run(module: str, *arguments: str) -> str:
     command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.stdout
 

@@ -19,7 +19,7 @@ from ptyctl.daemon.fd_store import FdStore
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import fd_store_pid
 
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 def until_ended(pidfd: int) -> None:

@@ -38,7 +38,7 @@ class Raw:
         return await self.hear()
 
     async def hear(self) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(await asyncio.wait_for(self.reader.readline(), 20))
+        answer: dict[str, Any] = json.loads(await asyncio.wait_for(self.reader.readline(), 120))
         return answer
 
     async def ask(self, **message: Any) -> dict[str, Any]:

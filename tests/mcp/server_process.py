@@ -19,7 +19,7 @@ from tests.mcp.serve_stub import serve
 ROOT = Path(__file__).parents[2]
 
 #: Timeout of each wait, so that a hang fails its own test only.
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def environment() -> dict[str, str]:

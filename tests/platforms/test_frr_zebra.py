@@ -19,7 +19,7 @@ FRR = PLATFORMS.get("frr")
 #: IAC commands and options (RFC 854); the NAWS subnegotiation (RFC 1073) sets 80 columns and 10 rows.
 _COMMAND = re.compile(rb"\xff(?:[\xfb-\xfe].|\xfa.*?\xff\xf0|[^\xfa-\xfe])", re.DOTALL)
 _WINDOW = b"\xff\xfb\x1f\xff\xfa\x1f\0\x50\0\x0a\xff\xf0"
-_LIMIT_S = 30.0
+_LIMIT_S = 120.0
 
 
 class Vty:

@@ -15,7 +15,7 @@ ECHO, SGA, TTYPE, NAWS = 1, 3, 24, 31
 GREETING = bytes([IAC, WILL, ECHO, IAC, WILL, SGA, IAC, DO, NAWS])
 NAWS_80_10 = bytes([IAC, SB, NAWS, 0, 80, 0, 10, IAC, SE])
 
-TIMEOUT_S = 20
+TIMEOUT_S = 120
 
 
 class RawTelnetClient:

@@ -38,7 +38,7 @@ class Shell:
     async def until(self, end: str) -> str:
         seen = b""
         while not seen.endswith(end.encode()):
-            piece = await asyncio.wait_for(self.process.stdout.read(65536), 20)
+            piece = await asyncio.wait_for(self.process.stdout.read(65536), 120)
             assert piece, f"the shell ended after {seen!r}"
             seen += piece
         return seen.decode()
@@ -53,7 +53,7 @@ async def read_until_lost(process: asyncssh.SSHClientProcess[bytes]) -> bytes:
     output = b""
     while True:
         try:
-            output += await asyncio.wait_for(process.stdout.readexactly(1), 20)
+            output += await asyncio.wait_for(process.stdout.readexactly(1), 120)
         except asyncssh.ConnectionLost:
             return output
 

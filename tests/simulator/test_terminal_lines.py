@@ -26,7 +26,7 @@ class Screen:
     async def until(self, wanted: str) -> None:
         while not self.text.endswith(wanted):
             self._arrived.clear()
-            await asyncio.wait_for(self._arrived.wait(), 20)
+            await asyncio.wait_for(self._arrived.wait(), 120)
 
     def write(self, data: bytes) -> None:
         self.pieces.append(data)

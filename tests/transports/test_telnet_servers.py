@@ -19,7 +19,7 @@ from transports.receiver import QueueReceiver
 from transports.telnet import TelnetChannel, TelnetConnectOptions
 
 #: Timeout of every wait, seconds; ample even on a busy machine.
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 
 
 class Terminal:
