@@ -221,7 +221,7 @@ class UnboundedScreen:
         if self._saved is not None:
             self._insert_lines = self.row is not None and not self._addressed
             self.y, self.x, self.pending = self._saved
-            self.y = min(self.y, len(self._lines) - 1)
+            self._lines += [""] * (self.y + 1 - len(self._lines))  # that ED has erased
             self.row, self._addressed = None, False
 
     def address(self, row: int, column: int) -> None:
@@ -297,10 +297,11 @@ class UnboundedScreen:
         size = 1 if character < "\u0300" else wcwidth(character)
         if self._join(line, character, size) or not 0 < size <= self.width:
             return
-        if size == 2 and not self.pending and self.column() == self.width - 1:  # it wraps as a whole
+        if size == 2 and self.column() == self.width - 1:
             if not self.autowrap:
                 return
-            self._put(line, _PAD)
+            if not self.pending:  # it wraps as a whole
+                self._put(line, _PAD)
         self._wrap()
         if self.inserting:
             self.insert(size)
