@@ -23,7 +23,7 @@ skipped lines are empty: it is unchanged.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import lru_cache
 
 import re2
@@ -37,6 +37,8 @@ _NOT_SGR = re.compile(rb"\x1b(?!\[[0-9;:]*m)")
 _SGR = re.compile(rb"\x1b\[[0-9;:]*m")
 _PARTIAL_SGR = re.compile(rb"\x1b(?:\[[0-9;:]*)?")
 _MAX_PARTIAL_BYTES = 64
+#: Sequences are searched backwards in pieces of this size.
+_PIECE_BYTES = 4096
 _STYLE_RESETS = (b"\x1b[m", b"\x1b[0m", b"\x1b[0;")
 
 #: The style of an unknown cell; `Interned` never assigns this character.
@@ -59,6 +61,7 @@ _ERASURE = rb"\x1b\[(?:[0-9;]*[KPX@]|[02]?J)"
 _COLUMN = rb"[ -~\x80-\xbf\xe0\xe1\xe3-\xf4]|[\xc2-\xdf][\x80-\xbf]|\xe2(?:[\x94-\x96\xa0-\xa3][\x80-\xbf]|[\x80-\xbf])"
 _FIRST_COLUMN = rb"\x1b\[[0-9]{0,4}(?:;1?)?H"
 _NOT_ADDRESS = rb"[^\n\x1b]|\x1b[^\[]|\x1b\[[0-9;:?]*[^0-9;:?H]"
+_MAX_ADDRESS_BYTES = 9
 _ROW_ADDRESS = re2.compile(rb"\x1b\[([0-9]*)(?:;1?)?H")
 _EMPTY_LINE = re.compile(rb"(?:\r|%s)*" % _UNDRAWN)
 _ERASED_DISPLAY = re.compile(rb"\x1b\[([02]?)J")
@@ -106,13 +109,14 @@ def scroll_cut(data: bytes, begin: int, end: int, line_feeds: int) -> int:
 def effective_sgr(data: bytes, begin: int, end: int) -> bytes:
     """Return the SGR sequences of this part of a run that still have an effect at its end."""
     found: list[bytes] = []
-    while (position := data.rfind(b"\x1b", begin, end)) >= 0:
-        sgr = _SGR.match(data, position)
-        if sgr is not None and sgr.end() - position <= MAX_SEQUENCE:  # the tokenizer ignores longer ones
-            found.append(sgr[0])
-            if sgr[0].startswith(_STYLE_RESETS):
-                break
-        end = position
+    while begin < end:
+        piece = max(data.rfind(b"\x1b", begin, max(begin, end - _PIECE_BYTES)), begin)
+        for sgr in reversed(_SGR.findall(data, piece, end)):
+            if len(sgr) <= MAX_SEQUENCE:  # the tokenizer ignores longer ones
+                found.append(sgr)
+                if sgr.startswith(_STYLE_RESETS):
+                    return b"".join(reversed(found))
+        end = piece
     return b"".join(reversed(found))
 
 
@@ -191,13 +195,18 @@ def restore_rows(grid: Grid, unknown: list[int]) -> None:
         del content[rows:]
 
 
-def last_change(data: bytes, begin: int, end: int, rows: list[int]) -> int:
-    """Return the end of the last part of frames that changes one of these rows, or `begin`."""
-    addresses = [*_ROW_ADDRESS.finditer(data, begin, end)]
-    for address in reversed(addresses):
-        if any(_changes(data[address.end() : end], max(int(address[1] or 1), 1) - 1, rows)):
-            return end
-        end = address.start()
+def last_change(data: bytes, begin: int, end: int, rows: list[int]) -> Generator[None, None, int]:
+    """Return the end of the last part of frames that changes one of these rows, or `begin`; in steps."""
+    stop = limit = end
+    while begin < stop:
+        piece = max(begin, stop - _PIECE_BYTES)
+        for address in reversed([*_ROW_ADDRESS.finditer(data, piece, min(stop + _MAX_ADDRESS_BYTES, limit))]):
+            if address.start() < stop:
+                if any(_changes(data[address.end() : end], max(int(address[1] or 1), 1) - 1, rows)):
+                    return end
+                end = address.start()
+        stop = piece
+        yield
     return begin
 
 

@@ -238,7 +238,7 @@ class ScreenModel:
             unknown = unknown_rows(other._emulator.grid) if other is not None else None
             changed = begin
             if unknown:
-                changed = start if emulator.alternate else last_change(data, begin, start, unknown)
+                changed = start if emulator.alternate else (yield from last_change(data, begin, start, unknown))
             if other is not None and unknown is not None and changed == begin:
                 restore_rows(other._emulator.grid, unknown)
                 self._emulator, self._tokenizer = other._emulator, other._tokenizer
@@ -251,7 +251,9 @@ class ScreenModel:
     def _draw_end(self, data: bytes, begin: int, start: int, end: int) -> Generator[None, None, ScreenModel | None]:
         """Draw a run from `start` on, on a copy with unknown cells. Return it, or None if that costs too much."""
         other = self.copy()
-        other._draw_all(effective_settings(data, begin, start))
+        settings = effective_settings(data, begin, start)
+        yield
+        yield from other._draw(settings, 0, len(settings))
         other._emulator.grid = unknown_grid(self._emulator.grid)
         limit = other.cost + _TRIAL_FACTOR * (end - start) * other._emulator.byte_cost
         for _ in other._draw(data, start, end):

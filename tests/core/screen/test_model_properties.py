@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ptyctl.core.screen import ScreenModel, ScreenSnapshot
+from ptyctl.core.screen import ScreenModel, ScreenSnapshot, fast_forward
 
 SIZES = st.tuples(st.sampled_from([1, 2, 3, 8, 20]), st.sampled_from([1, 2, 3, 6]))
 SCROLLBACKS = st.sampled_from([0, 1, 3, 50])
@@ -278,6 +279,22 @@ def test_skip_of_frames_on_main_screen_is_exact(
     expected = seen(run(ScreenModel(*size, scrollback), [data], 1))
     assert seen(run(ScreenModel(*size, scrollback), [data], 1 << 30)) == expected
     assert seen(run(ScreenModel(*size, scrollback), [data], cut)) == expected
+
+
+@pytest.mark.parametrize("shift", range(10))
+def test_last_change_with_an_address_at_any_offset_attributes_lines_to_their_rows(shift: int) -> None:
+    frames = b"\x1b[2;1Ha\r\nb" * 1000 + b"c" * shift
+    assert last_change(frames, [3]) == 0
+    assert last_change(b"\x1b[4Ha" + frames, [3]) == len(b"\x1b[4Ha")
+
+
+def last_change(data: bytes, rows: list[int]) -> int:
+    steps = fast_forward.last_change(data, 0, len(data), rows)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return int(done.value)
 
 
 @given(scripts(), STREAMS)
