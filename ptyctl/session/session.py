@@ -473,8 +473,7 @@ class Session:
 
     def limits_in_use(self) -> list[LimitUse]:
         """Return the session's limits with what is in use."""
-        lease, now = self.lease(), asyncio.get_running_loop().time()
-        return self.usage.limits_in_use(lease.holder.task_id if lease else None, len(self.leases.queue.waiting(now)))
+        return self.usage.limits_in_use(len(self.leases.queue.waiting(asyncio.get_running_loop().time())))
 
     def post_message(self, message: str, sender: str | None) -> None:
         """Give a person's message to all users."""

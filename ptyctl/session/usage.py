@@ -103,12 +103,12 @@ class Usage:
         if len(self._last_reads) > self._limits["max_session_observers"].maximum:
             del self._last_reads[next(iter(self._last_reads))]
 
-    def limits_in_use(self, holder: str | None, queued: int) -> list[LimitUse]:
+    def limits_in_use(self, queued: int) -> list[LimitUse]:
         """Return the session's limits with what is in use; `queued` is the length of the lock's queue."""
-        observers = len(self.observers(holder))
+        self._forget_old_reads()
         return [
             *(counter.limit.use(counter.in_use) for counter in (self._calls, self._watches)),
-            self._limits["max_session_observers"].use(observers),
+            self._limits["max_session_observers"].use(len(self._last_reads)),
             self._limits["max_session_queue"].use(queued),
         ]
 
@@ -136,9 +136,14 @@ class Usage:
 
         All calls without a task_id count as one task named "".
         """
-        now = asyncio.get_running_loop().time()
-        self._last_reads = {task: at for task, at in self._last_reads.items() if now - at < OBSERVER_S}
+        self._forget_old_reads()
         return [task for task in {**self._last_reads, **+self._reading} if task != holder]
+
+    def _forget_old_reads(self) -> None:
+        """Forget reads that ended more than `OBSERVER_S` seconds ago; they are in the order of their ends."""
+        latest = asyncio.get_running_loop().time() - OBSERVER_S
+        while self._last_reads and next(iter(self._last_reads.values())) <= latest:
+            del self._last_reads[next(iter(self._last_reads))]
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
