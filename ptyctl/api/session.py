@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from .model import HostName, Id, Reply, Request, RequestPart, SystemText, Unlisted, VariableName, check_fields
+from .model import HostName, Id, Reply, Request, RequestPart, SystemText, Text, Unlisted, VariableName, check_fields
 
 ProtocolName = Literal["local", "ssh", "telnet"]
 SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", "status"]
@@ -173,7 +173,7 @@ class SessionRequest(Request):
     client_id: Annotated[Id, Unlisted] = "default"
     force: bool | None = None
     wait_ms: int | None = Field(default=None, ge=0)
-    reason: str | None = None
+    reason: Text | None = None
 
     @model_validator(mode="after")
     def _check_action(self) -> Self:

@@ -14,9 +14,11 @@ from pydantic_core import from_json, to_json
 
 from ptyctl.session.transcript.append_file import replace_file
 
-from .chain import Head, Verdict, append, encode, extend, parse, verify
+from .chain import BROKEN, Head, Verdict, append, encode, end_of, extend, parse, verify
 
 _FILE = re.compile(r"\d{4}-\d{2}\.jsonl\Z")
+#: More than the longest row: an incomplete one is looked for in so much of a file's end.
+_MAX_ROW_BYTES = 32 * 1024 * 1024
 
 
 class _Recorded(NamedTuple):
@@ -37,20 +39,20 @@ class AuditFiles:
         """Append encoded rows to the file of a month, such as "2026-11".
 
         Rows that a killed process has written behind the recorded head are kept and counted in a row `recovered`; an incomplete
-        one is removed.
+        one is removed. Behind rows that do not fit the recorded head the chain goes on with a row `chain_broken`.
 
         Raises:
             OSError: no row was added.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         with self._locked():
-            recorded = self._recorded() or _Recorded(Head(), "", 0)
-            head, recovered = self._recover(recorded)
-            notes = [encode({"event": "recovered", "rows": recovered})] if recovered else []
-            name = max(f"{month}.jsonl", recorded.file)  # a clock that was set back does not change the order of the files
+            recorded = self._recorded()
+            head, notes = self._recover(recorded)
+            # a clock that was set back does not change the order of the files
+            name = max([f"{month}.jsonl", *(path.name for path in self._paths())])
             lines, head = append([*notes, *rows], head)
-            size = self._write(self.folder / name, lines)
-            replace_file(self.folder / "head.json", to_json({**head._asdict(), "file": name, "size": size}).decode())
+            self._write(self.folder / name, lines, head)
 
     def verify(self) -> Verdict:
         """Verify all rows against each other and the recorded head.
@@ -65,7 +67,7 @@ class AuditFiles:
         return verify(lines, recorded.head if recorded else None)
 
     def rows(self, first_month: str = "") -> Iterator[dict[str, Any]]:
-        """Return the rows, oldest first, from the file of a month on; lines that are none are left out.
+        """Return the rows, oldest first, from the file of a month on; other lines are left out.
 
         Raises:
             OSError: a file cannot be read.
@@ -80,28 +82,37 @@ class AuditFiles:
         return sorted(path for path in self.folder.glob("*.jsonl") if _FILE.match(path.name))
 
     def _recorded(self) -> _Recorded | None:
-        """Return what head.json says; None if it is missing or broken, which `verify` reports."""
+        """Return the content of head.json; None if it is missing or broken, which `verify` reports."""
         try:
             content = from_json((self.folder / "head.json").read_bytes())
             return _Recorded(Head(int(content["rows"]), str(content["hash"])), str(content["file"]), int(content["size"]))
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError):
             return None
 
-    def _recover(self, recorded: _Recorded) -> tuple[Head, int]:
-        """Return the head behind the rows that the recorded one does not count, and their number."""
-        head = recorded.head
-        for path in self._paths():
-            if path.name >= recorded.file:
-                begin = recorded.size if path.name == recorded.file else 0
-                with path.open("rb") as file:
-                    file.seek(begin)
-                    head, size = extend(head, file)
-                if path.stat().st_size > begin + size:
-                    os.truncate(path, begin + size)
-        return head, head.rows - recorded.head.rows
+    def _recover(self, recorded: _Recorded | None) -> tuple[Head, list[bytes]]:
+        """Return the head behind all rows, and a row about what was found: rows that the head does not count, or a fault."""
+        paths = self._paths()
+        if paths:
+            _cut_incomplete_line(paths[-1])
+        if recorded is None and paths:
+            return self._broken(paths, "head.json is missing or damaged")
+        head, file, size = recorded or _Recorded(Head(), "", 0)
+        for path in (path for path in paths if path.name >= file):
+            begin = size if path.name == file else 0
+            with path.open("rb") as opened:
+                opened.seek(begin)
+                head, added = extend(head, opened)
+            if begin + added != path.stat().st_size:
+                return self._broken(paths, f"rows of {path.name} do not fit head.json")
+        recovered = head.rows - (recorded.head.rows if recorded else 0)
+        return head, [encode({"event": "recovered", "rows": recovered})] if recovered else []
 
-    def _write(self, path: Path, lines: bytes) -> int:
-        """Append lines to a file, all or none. Returns its size."""
+    def _broken(self, paths: list[Path], why: str) -> tuple[Head, list[bytes]]:
+        head = end_of(line for path in paths for line in _lines(path))
+        return head, [encode({"event": BROKEN, "why": why})]
+
+    def _write(self, path: Path, lines: bytes, head: Head) -> None:
+        """Append lines to a file and replace the head, both or neither."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         try:
             begin = os.fstat(descriptor).st_size
@@ -109,10 +120,11 @@ class AuditFiles:
                 written = 0
                 while written < len(lines):
                     written += os.write(descriptor, lines[written:])
+                recorded = {**head._asdict(), "file": path.name, "size": begin + written}
+                replace_file(self.folder / "head.json", to_json(recorded).decode())
             except OSError:
                 os.ftruncate(descriptor, begin)
                 raise
-            return begin + written
         finally:
             os.close(descriptor)
 
@@ -136,3 +148,14 @@ def _lines(path: Path, size: int | None = None) -> Iterator[bytes]:
             if size is not None and (size := size - len(line)) < 0:
                 return
             yield line
+
+
+def _cut_incomplete_line(path: Path) -> None:
+    """Remove what follows the last line break."""
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        begin = max(0, end - _MAX_ROW_BYTES)
+        file.seek(begin)
+        tail = file.read()
+        if not tail.endswith(b"\n"):
+            file.truncate(begin + tail.rfind(b"\n") + 1)

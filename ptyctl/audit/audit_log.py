@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -12,26 +13,29 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from .audit_files import AuditFiles
 from .chain import encode
 
+_log = logging.getLogger(__name__)
+
 #: Size of the rows that may wait for a disk that does not take them; with more, new ones are lost, and counted.
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 #: Rows are collected for this time before they are written together (seconds).
 BATCH_S = 0.05
 #: How long after a failure the next attempt is made (seconds).
 _RETRY_S = 1.0
+#: Rows that wait for longer count as not writable: the disk hangs (seconds).
+_LATE_S = 5.0
+#: How long `close` waits for the last rows (seconds).
+_CLOSE_S = 5.0
 
 OnFailure = Literal["deny", "allow"]
 
 
 class AuditLog:
-    """Records rows in order.
-
-    Attributes:
-        failure: why the last rows could not be written; None if they could.
-    """
+    """Records rows in order. It never raises an error for a row, and never waits for the disk."""
 
     def __init__(self, files: AuditFiles, on_failure: OnFailure = "deny") -> None:
         """Create the log. `on_failure`: whether consoles take input while rows cannot be written."""
-        self.failure: str | None = None
+        self._failure: str | None = None
+        self._oldest_at = 0.0
         self._files = files
         self._on_failure = on_failure
         self._waiting: deque[bytes] = deque()
@@ -50,11 +54,21 @@ class AuditLog:
             if self._waiting_bytes + len(row) > MAX_WAITING_BYTES:
                 self._lost += 1
                 return
+            if not self._waiting:
+                self._oldest_at = time.monotonic()
             self._waiting.append(row)
             self._waiting_bytes += len(row)
-            if self._is_idle:  # otherwise the thread looks again by itself
+            if self._is_idle:  # otherwise the thread reads the queue after its current batch
                 self._start_thread()
                 self._changed.notify()
+
+    @property
+    def failure(self) -> str | None:
+        """Why rows cannot be written at present; None if they can."""
+        if self._failure is not None or not self._waiting:
+            return self._failure
+        is_late = time.monotonic() > self._oldest_at + _LATE_S
+        return f"the disk has not taken rows for {_LATE_S:.0f} s" if is_late else None
 
     def check(self) -> None:
         """Check that input may be sent to a console.
@@ -67,7 +81,7 @@ class AuditLog:
                 ErrorCode.IO_ERROR,
                 f"the audit log cannot be written: {self.failure}; nothing is typed on consoles until it can",
                 {"folder": str(self._files.folder)},
-                hint="make room there; reading goes on",
+                hint="make room there; output can still be read",
             )
 
     def close(self) -> None:
@@ -76,7 +90,9 @@ class AuditLog:
         with self._changed:
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_CLOSE_S)
+        if self._waiting:
+            _log.error("rows of the audit log were not written", extra={"rows": len(self._waiting), "why": self.failure})
 
     def _start_thread(self) -> None:
         """Start the thread with the first row; if the system starts no more threads, the next row tries again."""
@@ -85,7 +101,7 @@ class AuditLog:
             try:
                 thread.start()
             except RuntimeError as error:
-                self.failure = str(error)
+                self._failure = str(error)
             else:
                 self._thread = thread
 
@@ -99,6 +115,7 @@ class AuditLog:
                     for row in rows:
                         self._waiting.popleft()
                         self._waiting_bytes -= len(row)
+                    self._oldest_at = time.monotonic()
                     self._lost -= lost
             elif is_last:
                 return
@@ -117,8 +134,8 @@ class AuditLog:
         note = [encode({"ts": int(time.time() * 1000), "event": "rows_lost", "rows": lost})] if lost else []
         try:
             self._files.append([*rows, *note], time.strftime("%Y-%m", time.gmtime()))
-        except OSError as error:
-            self.failure = error.strerror or str(error)
+        except Exception as error:  # noqa: BLE001 - the thread must go on, and consoles must take no input meanwhile
+            self._failure = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             return False
-        self.failure = None
+        self._failure = None
         return True

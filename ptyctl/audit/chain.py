@@ -1,8 +1,8 @@
 """Rows of the audit log, each with the hash of the row before it, so that a changed, removed or inserted row is found.
 
 A row is one line of JSON; its hash is the SHA-256 of that line without the line break. The head names the number of rows and
-the hash of the last one. Whoever can write the files can also write a new chain: compare the head with a copy that is kept
-elsewhere.
+the hash of the last one. A process that can write the files can also write a new chain: compare the head with a copy that is
+kept elsewhere. Imports nothing of ptyctl.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pydantic_core import from_json, to_json
 
 #: The `prev` of the first row.
 FIRST = "0" * 64
+#: The event of a row behind rows that did not fit the recorded head, or whose head was missing.
+BROKEN = "chain_broken"
 
 
 class Head(NamedTuple):
@@ -56,8 +58,15 @@ class Verdict(NamedTuple):
 
 
 def encode(row: Mapping[str, object]) -> bytes:
-    """Return a row as JSON, still without `prev`."""
-    return to_json(row)
+    """Return a row as JSON, still without `prev`. Surrogates, which are no valid text, are escaped."""
+    try:
+        return to_json(row)
+    except ValueError:
+        return to_json({name: _without_surrogates(value) for name, value in row.items()})
+
+
+def _without_surrogates(value: object) -> object:
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else str(value)
 
 
 def append(rows: Iterable[bytes], head: Head) -> tuple[bytes, Head]:
@@ -99,12 +108,20 @@ def verify(files: Iterable[tuple[str, Iterable[bytes]]], head: Head | None) -> V
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """Return a row; None if the line is none."""
+    """Return the row of a line; None if it has none."""
     try:
         row = from_json(line)
     except ValueError:
         return None
     return row if isinstance(row, dict) else None
+
+
+def end_of(lines: Iterable[bytes]) -> Head:
+    """Return the head behind all lines, whether they fit or not."""
+    head = Head()
+    for line in lines:
+        head = Head(head.rows + 1, _hash(line.removesuffix(b"\n")))
+    return head
 
 
 def extend(head: Head, lines: Iterable[bytes]) -> tuple[Head, int]:
@@ -123,6 +140,8 @@ def _misfit(line: bytes, at: Head) -> str | None:
         return "it is no complete row"
     if row.get("prev") != at.hash:
         return "its prev is not the hash of the row before it"
+    if row.get("event") == BROKEN:
+        return "the rows before it did not fit the recorded head when it was written"
     return None
 
 

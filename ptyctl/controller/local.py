@@ -38,7 +38,7 @@ from ptyctl.session.calls.read import read
 from ptyctl.session.calls.screen_read import read_on_screen
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
-from ptyctl.session.clients import most_used
+from ptyctl.session.clients import current_principal, most_used
 from ptyctl.session.io.os_errors import reports_os_errors
 from ptyctl.session.spec import Spec
 
@@ -222,7 +222,11 @@ class LocalController:
     @reports_os_errors
     async def gc(self, request: GcRequest) -> GcReply:
         live = frozenset(session.session_id for session in self._registry.live() if session.held)
-        return await remove_old_sessions(self.settings, request, live, self._registry.forget)
+        reply = await remove_old_sessions(self.settings, request, live, self._registry.forget)
+        if reply.removed and not request.dry_run:
+            removed = [entry.session_id for entry in reply.removed]
+            self.audit_log.record("gc", principal=current_principal().name, sessions=removed)
+        return reply
 
     async def audit(self, request: AuditRequest) -> AuditReply:
         return await query_audit(self._audit_files, request)

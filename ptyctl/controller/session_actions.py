@@ -11,6 +11,7 @@ from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.api.session import DEFAULT_LOCK_TTL_MS, Capabilities, Pace, SessionReply, SessionRequest
 from ptyctl.core.lease import Lease
 from ptyctl.platforms import Platforms
+from ptyctl.session.activity import caller
 from ptyctl.session.calls import lock, termination
 from ptyctl.session.calls.mode_change import change_mode, mode_at, save
 from ptyctl.session.clock import epoch_ms
@@ -237,6 +238,7 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
         assert request.rows is not None
         termination.check_may_end(session, request.task_id)
         session.resize(request.cols, request.rows)
+        session.activity.record("resize", **caller(request.task_id), cols=request.cols, rows=request.rows)
     elif request.expect is not None:
         session.update_expect(request.expect)
     return ConfigReply(

@@ -128,7 +128,9 @@ class SessionFactory:
         Raises:
             PtyctlError: as `restart`.
         """
+        by = caller(destination.request.task_id) if destination is not None else {}
         await self._connect(session, destination or await self._find_destination(session))
+        session.activity.record("reconnect", **by, incarnation=session.incarnation, **_address(session.spec))
         session.notices.post(f"reconnected: incarnation {session.incarnation}; programs of the earlier connection are gone")
         session.events.note("session_reconnected", incarnation=session.incarnation)
 
@@ -174,8 +176,6 @@ class SessionFactory:
             if session.channel is not None:
                 await session.channel.close(force=True)
             raise
-        if session.incarnation > 1:
-            session.activity.record("reconnect", incarnation=session.incarnation, **_address(session.spec))
         session.usage.watch()
 
     def _notify_watchers(self, session: Session) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.session.clients import user
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +30,8 @@ DEFAULT = "default"
 TOKEN_BYTES = 32
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-#: Identifies a version of the file: st_mtime_ns, st_size, st_ino. The inode changes when the file is replaced.
-_Version = tuple[int, int, int] | None
+#: Fields of stat(2) that change with the file, its mode or its owner; () if it could not be read.
+_Version = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class TokenFile:
             status = self._path.stat()
         except FileNotFoundError:
             return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode, status.st_uid
 
     def load(self) -> dict[str, Token]:
         """Return the tokens by name, expired ones included.
@@ -167,6 +168,7 @@ class Tokens:
         self._own = () if own is None else (own,)
         self._named: tuple[Token, ...] = ()
         self._version: _Version = None
+        self._fault = ""
         if file is not None:
             self._version = file.version()
             self._named = tuple(file.load().values())
@@ -187,11 +189,13 @@ class Tokens:
             # The version is read first: if the file changes in between, it is read once more at the next request.
             if (version := self._file.version()) == self._version:
                 return
-            self._version, self._named = version, ()
             self._named = tuple(self._file.load().values())
-        except (OSError, PtyctlError) as error:
-            self._named = ()
-            _log.error("named tokens are rejected", extra={"why": str(error)})
+            self._version, self._fault = version, ""
+        except (OSError, PtyctlError) as error:  # it is read again at the next request
+            self._version, self._named = (), ()
+            if str(error) != self._fault:
+                self._fault = str(error)
+                _log.error("named tokens are rejected", extra={"why": self._fault})
 
 
 def make_token() -> str:
@@ -221,11 +225,15 @@ def _check_new(principal: Principal) -> None:
     name = principal.name
     if not _NAME.fullmatch(name) or name == DEFAULT:
         raise invalid(f"{name} is no name for a token", hint="use letters, digits, dot, hyphen and underline; not 'default'")
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        pass
-    else:
+    if name.isdigit() or name == user().name or _is_account(name):
         raise invalid(f"{name} is the name of a user of this machine, whose sessions and locks it would own")
     if principal.role is Role.APPROVER and principal.kind is Kind.AGENT:
         raise invalid("an agent cannot have the role approver", hint="create the token with the kind person")
+
+
+def _is_account(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True

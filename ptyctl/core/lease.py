@@ -63,16 +63,19 @@ class Leases:
     def __init__(
         self,
         store: Callable[[Lease], None] | None = None,
+        on_grant: Callable[[Lease, float], None] = lambda lease, ttl_s: None,
         on_end: Callable[[Lease, LeaseEnd], None] = lambda lease, end: None,
     ) -> None:
         """Create the leases.
 
         Args:
             store: makes a lease durable before it is granted; if it raises, nothing changes.
+            on_grant: called with each new lease and its TTL in seconds, not when it is extended.
             on_end: called when a lease has ended; for one that expired, at the next use.
         """
         self.queue = LeaseQueue()
         self._store = store
+        self._on_grant = on_grant
         self._on_end = on_end
         #: The fence of the newest lease, active or not.
         self.fence = 0
@@ -140,6 +143,7 @@ class Leases:
         self._end("taken_over", now, owner)
         self.fence, self._lease = lease.fence, lease
         self.queue.leave(owner)
+        self._on_grant(lease, ttl_s)
         return lease
 
     def _stored(self, lease: Lease) -> Lease:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from ptyctl.session.io.gate import Writer
@@ -11,17 +13,18 @@ from .clients import current_principal
 
 #: Typed text without a line end is recorded at this size, in bytes.
 _MAX_TEXT_BYTES = 4096
+#: Typed text without a line end is recorded after this time (seconds).
+_LONGEST_WAIT_S = 1.0
 _LINE_ENDS = (b"\r", b"\n")
 
 
 class Recorder(Protocol):
-    """The audit log; takes rows without waiting.
+    """The audit log; takes rows without waiting."""
 
-    Attributes:
-        failure: why rows cannot be stored at present, or None.
-    """
-
-    failure: str | None
+    @property
+    def failure(self) -> str | None:
+        """Why rows cannot be stored at present, or None."""
+        ...
 
     def record(self, event: str, **fields: object) -> None:
         """Add a row with the fields that are not None."""
@@ -40,13 +43,17 @@ def caller(task_id: str | None) -> dict[str, str | None]:
 class Activity:
     """Records what users do with one session; nothing before `set_recorder`."""
 
-    def __init__(self, session_id: str, device: str | None, *, console: bool) -> None:
+    def __init__(self, session_id: str, device: str | None, *, console: bool, raw_size: Callable[[], int]) -> None:
+        """Create it. `raw_size` returns the size of the session's output."""
         self._fields = {"session_id": session_id, "device": device}
         self._console = console
+        self._raw_size = raw_size
         self._recorder: Recorder | None = None
+        self._run: Run | None = None
         self._writer: Writer | None = None
         self._text = bytearray()
         self._secret_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     def set_recorder(self, recorder: Recorder) -> None:
         """Record from now on."""
@@ -58,7 +65,7 @@ class Activity:
         Raises:
             PtyctlError: IO_ERROR.
         """
-        if self._recorder is not None and self._recorder.failure is not None and self._console:
+        if self._console and self._recorder is not None and self._recorder.failure is not None:
             self._recorder.check()
 
     def record(self, event: str, **fields: object) -> None:
@@ -67,30 +74,51 @@ class Activity:
             self._recorder.record(event, **self._fields, **fields)
 
     def run_begun(self, run: Run) -> None:
-        """Record the command of a run that a caller began."""
-        if run.driven:
-            self.record("text", **caller(run.task_id), via="exec", block_id=run.block_id, text=run.submitted or run.command)
+        """A run begins. Its command is recorded when its first bytes are typed: until then it may be refused."""
+        self._run = run if run.driven else None
 
-    def typed(self, writer: Writer, data: bytes, secret: bool, raw: int) -> None:
-        """Record what a caller typed, line by line; of a secret the length. `raw` is the offset of the output."""
-        if writer.command or self._recorder is None:
+    def typed(self, writer: Writer, data: bytes, secret: bool) -> None:
+        """Record what a caller typed: a command whole, other text line by line; of a secret the length."""
+        if self._recorder is None:
+            return
+        if writer.command:
+            self._command_typed(writer, secret)
             return
         if self._writer is None or self._writer.owner != writer.owner:
-            self.flush(raw)
+            self.flush()
         self._writer = writer
         if secret:
             self._secret_bytes += len(data)
         else:
             self._text += data
         if data.endswith(_LINE_ENDS) or len(self._text) >= _MAX_TEXT_BYTES:
-            self.flush(raw)
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LONGEST_WAIT_S, self.flush)
 
-    def flush(self, raw: int) -> None:
+    def _command_typed(self, writer: Writer, secret: bool) -> None:
+        run, self._run = self._run, None
+        if run is None:
+            return
+        text = run.submitted or run.command
+        shown = {"secret_bytes": len(text.encode("utf-8", "surrogateescape"))} if secret else {"text": text, "cwd": run.cwd}
+        self.record("text", **writer_fields(writer), via="exec", block_id=run.block_id, **shown, raw_offset=self._raw_size())
+
+    def flush(self) -> None:
         """Record what was typed since the last line end."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._writer is None or not (self._text or self._secret_bytes):
             return
-        who = {"principal": self._writer.principal, "task": self._writer.task_id}
         text = self._text.decode("utf-8", "backslashreplace") or None
-        self.record("text", **who, via="write", text=text, secret_bytes=self._secret_bytes or None, raw_offset=raw)
+        secret_bytes = self._secret_bytes or None
+        raw = self._raw_size()
+        self.record("text", **writer_fields(self._writer), via="write", text=text, secret_bytes=secret_bytes, raw_offset=raw)
         self._text.clear()
         self._secret_bytes = 0
+
+
+def writer_fields(writer: Writer) -> dict[str, object]:
+    """Return the fields of a row that name who types."""
+    return {"principal": writer.principal, "task": writer.task_id}

@@ -141,14 +141,16 @@ class Session:
         self.reconnect: ReconnectStatus | None = None
         self.shell_nonce = new_nonce()
         self._nonce_file: Path | None = None
-        self.leases = Leases(self._store_lease, self._lease_ended)
+        self.leases = Leases(self._store_lease, self._lease_granted, self._lease_ended)
         self.signal = Signal()
         self.notices = Notices()
-        self.activity = Activity(session_id, spec.device or spec.device_id, console=spec.console)
         self._publisher = Publisher()
         self._meta_file = MetaFile(folder)
         self._closing: asyncio.Future[None] | None = None
         self.stream = OutputStream(folder, limits.window_bytes, limits.quota_bytes, transcript)
+        self.activity = Activity(
+            session_id, spec.device or spec.device_id, console=spec.console, raw_size=lambda: self.stream.raw_size
+        )
         self.stream.widths = WidthHistory(spec.pty.cols, transcript.resizes)
         self.input_log = InputLog(folder, log_bytes)
         self.gate = Gate(
@@ -462,9 +464,11 @@ class Session:
         self._check_stored("the lock")
 
     def _lease_ended(self, lease: Lease, end: LeaseEnd) -> None:
-        holder, by = lease.holder, end.by.task_id if end.by is not None else None
-        who = {"principal": holder.principal, "task": holder.task_id}
-        self.activity.record("lock_ended", **who, fence=lease.fence, why=end.reason, by=by)
+        by = {"by": end.by.task_id, "by_principal": end.by.principal} if end.by is not None else {}
+        self.activity.record("lock_ended", **_owner_fields(lease), why=end.reason, **by)
+
+    def _lease_granted(self, lease: Lease, ttl_s: float) -> None:
+        self.activity.record("lock", **_owner_fields(lease), ttl_ms=round(ttl_s * 1000))
 
     def observers(self) -> list[str]:
         """Return the tasks that read; see `Usage.observers`."""
@@ -492,7 +496,7 @@ class Session:
 
     def _begin_close(self, force: bool, why: str, by: Mapping[str, object] | None = None) -> asyncio.Future[None]:
         if self._closing is None:
-            self.activity.flush(self.stream.raw_size)
+            self.activity.flush()
             self.activity.record("close", **by or {}, why=why, force=force or None)
             self.reconnect = None
             self._enter("close")
@@ -512,6 +516,7 @@ class Session:
 
     def flush(self) -> None:
         """Write all buffered data to disk."""
+        self.activity.flush()
         self.stream.release_held()
         self.stream.flush()
         self.blocks.flush()
@@ -672,7 +677,7 @@ class Session:
     def _input_sent(self, writer: Writer, data: bytes, secret: bool) -> None:
         if not writer.system:
             self.runs.typing()
-            self.activity.typed(writer, data, secret, self.stream.raw_size)
+            self.activity.typed(writer, data, secret)
         self.input_log.record(writer, data, secret)
 
     def _gap_started(self, event: GapStarted) -> None:
@@ -680,3 +685,7 @@ class Session:
 
     def _close_as_idle(self) -> None:
         self._begin_close(False, "idle_timeout_ms passed without use")
+
+
+def _owner_fields(lease: Lease) -> dict[str, object]:
+    return {"principal": lease.holder.principal, "task": lease.holder.task_id, "fence": lease.fence}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ptyctl.audit import audit_files
 from ptyctl.audit.audit_files import AuditFiles
 from ptyctl.audit.chain import encode
 
@@ -67,13 +69,44 @@ def test_complete_row_of_a_killed_process_is_kept_and_reported(tmp_path: Path) -
     assert files.verify().fault is None
 
 
-def test_broken_head_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [None, "", "{", '{"rows": Infinity}'])
+def test_rows_without_a_head_are_kept_and_reported(tmp_path: Path, content: str | None) -> None:
+    files = AuditFiles(tmp_path / "audit")
+    files.append([encode({"event": "a"})], "2026-10")
+    files.append([encode({"event": "b"})], "2026-11")
+    head = files.folder / "head.json"
+    head.unlink() if content is None else head.write_text(content)
+    assert files.verify().fault is not None
+    files.append([encode({"event": "c"})], "2026-11")
+    assert events(files) == ["a", "b", "chain_broken", "c"]
+    assert files.verify().fault is not None
+
+
+def test_rows_behind_a_changed_row_are_kept_and_reported(tmp_path: Path) -> None:
+    files = AuditFiles(tmp_path / "audit")
+    files.append([encode({"event": event}) for event in "abc"], "2026-11")
+    path = files.folder / "2026-11.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"a"', b'"long"'))
+    files.append([encode({"event": "d"})], "2026-11")
+    assert events(files) == ["long", "b", "c", "chain_broken", "d"]
+    assert files.verify().fault is not None
+
+
+def test_rows_are_not_kept_if_the_head_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = AuditFiles(tmp_path / "audit")
     files.append([encode({"event": "a"})], "2026-11")
-    (files.folder / "head.json").write_text("{")
-    fault = files.verify().fault
-    assert fault is not None
-    assert "head is missing" in fault.why
+    with monkeypatch.context() as broken:
+        broken.setattr(audit_files, "replace_file", _no_room)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space"):
+                files.append([encode({"event": "b"})], "2026-11")
+    files.append([encode({"event": "b"})], "2026-11")
+    assert events(files) == ["a", "b"]
+    assert files.verify().fault is None
+
+
+def _no_room(path: Path, text: str) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def _append_many(folder: Path) -> None:

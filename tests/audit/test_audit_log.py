@@ -92,3 +92,21 @@ def test_rows_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.M
     rows = list(files.rows())
     assert [row["event"] for row in rows] == ["a", "a", "a", "rows_lost"]
     assert rows[-1]["rows"] == 2
+
+
+def test_text_that_is_no_unicode_is_recorded(tmp_path: Path) -> None:
+    files = AuditFiles(tmp_path / "audit")
+    log = AuditLog(files)
+    log.record("text", text="a\ud800b", rows=1)
+    log.close()
+    assert [row["text"] for row in files.rows()] == ["a\\ud800b"]
+
+
+def test_fault_of_any_kind_denies_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = UnreliableFiles(tmp_path / "audit")
+    monkeypatch.setattr(files, "append", lambda rows, month: 1 / 0)
+    log = AuditLog(files)
+    log.record("a")
+    log.close()
+    with pytest.raises(PtyctlError, match="ZeroDivisionError"):
+        log.check()

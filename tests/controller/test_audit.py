@@ -13,7 +13,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.api.operator import AuditReply, AuditRequest
 from ptyctl.controller.local import LocalController
 from ptyctl.session.clients import user
-from tests.controller.session_calls import MakeController, Open, execute, read, refused, session, write
+from tests.controller.session_calls import PATIENCE_MS, MakeController, Open, execute, read, refused, session, write
 
 USER = user().name
 
@@ -77,6 +77,30 @@ async def test_secret_is_recorded_by_its_length(controller: Controller, open_ses
     assert "hunter2" not in str(await log_of(controller))
 
 
+async def test_command_that_was_refused_is_not_recorded(controller: Controller, open_session: Open, log_of: Any) -> None:
+    handle = await open_session(command=("sh", "-c", "stty -echo; printf 'Password: '; read -r secret; exec cat"))
+    await read(handle, until_regex="Password: $", timeout_ms=PATIENCE_MS)
+    with refused(ErrorCode.BUSY):
+        await execute(handle, cmd="hunter2")
+    assert "hunter2" not in str(await log_of(controller))
+
+
+async def test_key_without_a_line_end_is_recorded_at_a_hand_over(
+    controller: Controller, open_session: Open, log_of: Any, servers: dict[Controller, LocalController]
+) -> None:
+    handle = await open_session(command=("cat",))
+    await write(handle, "a", data="y")
+    servers[controller].flush()
+    assert selected(await log_of(controller, event="text"), "task", "text") == [("a", "y")]
+
+
+async def test_resize_is_recorded(controller: Controller, open_session: Open, log_of: Any) -> None:
+    handle = await open_session()
+    await handle.resize(100, 30)
+    rows = await log_of(controller, event="resize")
+    assert selected(rows, "principal", "cols", "rows") == [(USER, 100, 30)]
+
+
 async def test_forced_lock_names_task_and_reason(controller: Controller, open_session: Open, log_of: Any) -> None:
     handle = await open_session()
     await session(controller, "lock", session_id=handle.session_id, task_id="a")
@@ -85,7 +109,8 @@ async def test_forced_lock_names_task_and_reason(controller: Controller, open_se
     assert selected(rows[1:], "event", "task", "taken_from", "reason", "by") == [
         ("lock", "a", None, None, None),
         ("lock_ended", "a", None, None, "b"),
-        ("lock", "b", "a", "outage", None),
+        ("lock", "b", None, None, None),
+        ("take_over", "b", "a", "outage", None),
     ]
 
 

@@ -13,8 +13,8 @@ from tests.controller.session_calls import refused
 #: Asks until the password is right, and records each attempt. PASSWORD_CHECK_S is the time that the check takes.
 LOGIN = r"""
 while :; do
-  printf 'host login: '; read -r user
-  stty -echo; printf 'Password: '; read -r password; stty echo; echo
+  printf 'host login: '; read -r user || exit
+  stty -echo; printf 'Password: '; read -r password || exit; stty echo; echo
   echo "$user:$password" >> {attempts}
   sleep {check_s}
   [ "$password" = right ] && break

@@ -21,32 +21,24 @@ async def lock(session: Session, task_id: str, ttl_s: float, wait_s: float = 0.0
         PtyctlError: LOCKED after `wait_s`; `details.queue_position` is the task's place, which is kept for a short time.
             IO_ERROR if the lease cannot be stored; LIMIT_EXCEEDED if the queue is full.
     """
-    owner, fence = lock_owner(task_id), session.leases.fence
+    owner = lock_owner(task_id)
     try:
         lease = session.leases.acquire(owner, ttl_s, _now())
-        session.lock_changed()
     except PtyctlError as error:
         if wait_s <= 0 or error.code is not ErrorCode.LOCKED:
             raise
-        lease = await _wait(session, owner, ttl_s, _now() + wait_s)
-    if lease.fence > fence:
-        session.activity.record("lock", **caller(task_id), fence=lease.fence, ttl_ms=round(ttl_s * 1000))
-    return lease
+    else:
+        session.lock_changed()
+        return lease
+    return await _wait(session, owner, ttl_s, _now() + wait_s)
 
 
 def take_over(session: Session, task_id: str, ttl_s: float, reason: str | None) -> Lease:
     """Take the lease from its holder. All users of the session get a notice with the reason."""
     owner = lock_owner(task_id)
     lease, loser = session.leases.take_over(owner, ttl_s, _now())
-    session.activity.record(
-        "lock",
-        **caller(task_id),
-        fence=lease.fence,
-        ttl_ms=round(ttl_s * 1000),
-        forced=True,
-        taken_from=loser.task_id if loser else None,
-        reason=reason,
-    )
+    taken_from = {"taken_from": loser.task_id, "taken_from_principal": loser.principal} if loser is not None else {}
+    session.activity.record("take_over", **caller(task_id), fence=lease.fence, **taken_from, reason=reason)
     if loser is not None:
         why = f": {reason}" if reason else "; no reason was given"
         session.notices.post(f"taken over: {owner.describe(loser)} took the lock from {loser.describe(owner)}{why}")

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ptyctl.api.errors import unsupported
+from ptyctl.session.activity import writer_fields
 from ptyctl.session.device import modes
 from ptyctl.session.device.device_cli import DeviceCli
 from ptyctl.session.io.gate import Writer
@@ -21,6 +22,8 @@ async def change_mode(session: Session, mode: str, writer: Writer) -> str:
     Raises:
         PtyctlError: LOCKED, LOCK_REQUIRED, BUSY; UNSUPPORTED without a platform; see `modes.walk`.
     """
+    session.gate.check(writer)
+    session.activity.record("mode", **writer_fields(writer), mode=mode)
     shown = await _reserved(session, writer, f"the change to mode {mode}", lambda cli, check: modes.walk(cli, mode, check))
     return shown.mode
 
@@ -31,6 +34,8 @@ async def save(session: Session, writer: Writer) -> tuple[str, str]:
     Raises:
         PtyctlError: as `change_mode`; see `modes.save`.
     """
+    session.gate.check(writer)
+    session.activity.record("save", **writer_fields(writer))
     shown, output = await _reserved(session, writer, "saving", modes.save)
     return shown.mode, output
 

@@ -50,6 +50,7 @@ async def end_session(session: Session, force: bool, task_id: str | None) -> Pty
             hint="answer it, end it with force, or reset the terminal",
         )
     session.gate.check(Writer(task_id))
+    session.activity.record("kill", **caller(task_id), block_id=run.block_id)
     if not session.open_channel().kill_foreground():
         raise unsupported("the foreground program cannot be killed from here", hint=NextStep.RESET_TERMINAL, **details)
     if not await until_idle(session, asyncio.get_running_loop().time() + INTERRUPT_GRACE_S):
@@ -93,6 +94,7 @@ async def restart(session: Session, connect: Callable[[Session], Awaitable[None]
     Raises:
         PtyctlError: why the new channel did not open; the session can be restarted again.
     """
+    session.activity.record("reset", **caller(None), why=why)
     await session.runs.abort("reset")
     if session.state == "open" and session.channel is not None:
         session.channel.kill_foreground()

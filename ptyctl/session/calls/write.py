@@ -13,6 +13,7 @@ from ptyctl.api.errors import invalid
 from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.control_sequences import DECCKM, ETX
 from ptyctl.core.keys import BREAK, INTERRUPTS, key_bytes, key_name
+from ptyctl.session.activity import writer_fields
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import WaitProgress
 from ptyctl.session.session import Session
@@ -46,6 +47,7 @@ async def press_key(session: Session, key: str, writer: Writer) -> int:
     name = key_name(key)
     if name == BREAK:
         await session.gate.send_break(writer)
+        session.activity.record("break", **writer_fields(writer))
         session.runs.interrupted()
         return 0
     data = key_bytes(name, session.open_channel().enter, DECCKM in session.stream.terminal_modes)

@@ -11,6 +11,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.mode_change import change_mode, mode_at, save
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.device.login import LoginAccount, LoginCredentials
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
@@ -127,7 +128,7 @@ async def test_mode_change_without_lock_finishes_current_command_only(connect: C
     session.credentials = LoginCredentials(enable_secret=SecretStr("En4ble-secret"))
     going = asyncio.create_task(change_mode(session, "config", ME))
     await typed(channel, b"enable\r")
-    session.leases.take_over("another", 60.0, session.terminal.now())
+    session.leases.take_over(lock_owner("another"), 60.0, session.terminal.now())
     channel.feed(b"enable\r\nPassword: ")
     await typed(channel, b"En4ble-secret\r")
     channel.feed(b"\r\nsw1#")

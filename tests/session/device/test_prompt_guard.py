@@ -21,6 +21,7 @@ from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.platforms import Platforms
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.mode_change import change_mode
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
@@ -49,7 +50,7 @@ async def console(device: OracleConsole, *, learned: bool = True) -> AsyncIterat
 
 
 async def take_lock(session: Session, task: str) -> None:
-    session.leases.take_over(task, 600.0, session.terminal.now())
+    session.leases.take_over(lock_owner(task), 600.0, session.terminal.now())
 
 
 async def type_as(session: Session, task: str, keys: str, cuts: list[int] | None = None) -> None:
