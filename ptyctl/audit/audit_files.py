@@ -44,8 +44,9 @@ class AuditFiles:
         Raises:
             OSError: no row was added.
         """
-        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        if not self.folder.is_dir():
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
         with self._locked():
             recorded = self._recorded()
             head, notes = self._recover(recorded)

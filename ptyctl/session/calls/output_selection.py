@@ -26,6 +26,8 @@ _PIECE_BYTES = 1 << 20
 _SEPARATOR = "--\n"
 #: Number of matching lines after which other tasks get a turn.
 _YIELD_LINES = 128
+#: Size of context after which other tasks get a turn.
+_YIELD_BYTES = 1024 * 1024
 #: The context of a line is first searched for in this many bytes.
 _CONTEXT_BYTES = 4096
 
@@ -149,12 +151,15 @@ class MatchingLines:
         """Yield the ranges of the lines with their context. Only text between two lines is read, and that once."""
         next_begins = [begin for begin, _ in self._lines[1:]]
         begin = self._lines_before(self._begin, self._lines[0][0], context) if self._lines else 0
+        read_bytes = 0
         for number, (_, end) in enumerate(self._lines):
-            if number % _YIELD_LINES == 0:
+            if number % _YIELD_LINES == 0 or read_bytes > _YIELD_BYTES:
                 await asyncio.sleep(0)
+                read_bytes = 0
             last = number == len(next_begins)
             after = self._lines_after(end, self._end if last else next_begins[number], context)
             before = after if last else self._lines_before(after, next_begins[number], context)
+            read_bytes += (after - end) + (0 if last else next_begins[number] - before) + 2 * _CONTEXT_BYTES
             if last or before > after:
                 yield begin, after
                 begin = before
@@ -171,7 +176,7 @@ class MatchingLines:
                 at = text.rfind(b"\n", 0, at - 1) + 1
             if at or len(text) < size or size >= self._limit:
                 return end - len(text) + at
-            size *= 2
+            size = min(size * 2, self._limit)
 
     def _lines_after(self, begin: int, end: int, count: int) -> int:
         """Return where the first `count` lines between two offsets end."""
@@ -185,7 +190,7 @@ class MatchingLines:
                 at = text.find(b"\n", at) + 1 or len(text)
             if at < len(text) or len(text) < size or size >= self._limit:
                 return begin + at
-            size *= 2
+            size = min(size * 2, self._limit)
 
 
 def _matching_lines(text: bytes, pattern: Any) -> list[tuple[int, int]]:

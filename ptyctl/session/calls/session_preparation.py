@@ -61,10 +61,11 @@ def _login_platform(session: Session, platforms: Platforms) -> Platform:
 
 
 async def _detect_platform(session: Session, platforms: Platforms) -> str:
-    """Detect the platform at the prompt, or by the banner alone if no prompt is shown; the notice about it."""
+    """Detect the platform at the prompt, or by the banner alone without one, or at a menu's; the notice about it."""
     terminal = session.terminal
     verdict = detect_by_banner(terminal, platforms)
-    if await wait_for_prompt(terminal, session.profile(), terminal.now() + FIRST_PROMPT_WAIT_S, SYSTEM):
+    is_menu = terminal.last_line().rstrip().endswith(":")
+    if not is_menu and await wait_for_prompt(terminal, session.profile(), terminal.now() + FIRST_PROMPT_WAIT_S, SYSTEM):
         verdict = await detect(terminal, platforms, DeviceCli(terminal, platforms.get(COMMON)))
     name = verdict.family if verdict.family is not None and verdict.sure else COMMON
     platform = platforms.get(name)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ptyctl.api.errors import ErrorCode
 from ptyctl.platforms import ModeGraph, Platform, QuestionAnswer, SecretName
-from ptyctl.platforms.pattern import any_matches
+from ptyctl.platforms.pattern import Pattern, any_matches
 
 from .output_end import classify
 
@@ -61,6 +61,8 @@ class LoginAction:
     prompt: str = ""
 
 
+#: The prompt of a menu.
+_MENU = Pattern.of(r"(?i)^[^:\n]*\b(?:menu|select|selection|choose|choice|option|command)\b[^:\n]*:\s*$")
 _WAIT = LoginAction("wait", enter=False)
 _ENTER = LoginAction("enter")
 
@@ -325,13 +327,14 @@ class LoginDialog:
         return _key("interrupt", self._platform.keys.interrupt)
 
     def _may_be_prompt(self, lines: list[str]) -> bool:
-        """Whether the last line is a prompt of an unknown form ("Menu [1-9]: "), if nothing follows it.
+        """Whether the last line is the prompt of a menu ("Menu [1-9]: "), if nothing follows it.
 
-        It ends in a colon, is no question, and follows the device's password, or is shown again after Enter.
+        It has a word of menus, is no question, and follows the device's password, or is shown again after Enter. Any other line
+        that ends in a colon may ask for a credential: a command would be a failed attempt.
         """
         line = lines[-1].rstrip()
         return (
-            line.endswith(":")
+            _MENU.matches(line)
             and not self._platform.describes_prompts
             and (self.credentials.password_sent or (self._enters > 0 and line == self._line))
             and not self._platform.profile.asks(line)

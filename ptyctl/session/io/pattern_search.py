@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -56,9 +57,11 @@ async def search_with(
                     turns.callback(each.release)
         except TimeoutError:
             raise _too_many_searches() from None
+        is_dropped = threading.Event()  # a search that no thread could be started for stays in the queue
         try:
-            work = _threads.submit(lambda: search(TimedPattern(pattern, time.thread_time, SEARCH_S)))
+            work = _threads.submit(_search_unless, is_dropped, search, pattern)
         except RuntimeError as error:  # the system starts no more threads
+            is_dropped.set()
             raise _no_thread() from error
         taken = turns.pop_all()
 
@@ -84,6 +87,13 @@ async def find_next(turn: asyncio.Lock, search: Search, window: SpoolWindow, dea
         return search.search(window)
     part = search.unsearched(window)
     return await search_with(turn, search.pattern, LOOP_STEPS + 1, lambda pattern: search.search(part, pattern), deadline)
+
+
+def _search_unless(is_dropped: threading.Event, search: Callable[[Any], Result], pattern: Any) -> Result:
+    """Search, in a thread, unless the call has failed."""
+    if is_dropped.is_set():
+        raise _no_thread()
+    return search(TimedPattern(pattern, time.thread_time, SEARCH_S))
 
 
 def _too_many_searches() -> PtyctlError:

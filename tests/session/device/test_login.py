@@ -134,7 +134,7 @@ def test_slow_password_check_is_awaited_without_input(answer: bytes) -> None:
     assert len(done["typed"]) == 2
 
 
-@pytest.mark.parametrize("prompt", ["Menu [1-9]: ", "Select: ", "ftp-like:"])
+@pytest.mark.parametrize("prompt", ["Menu [1-9]: ", "Select: ", "Command (m for help):"])
 @pytest.mark.parametrize("pause_s", [0, 10])
 def test_prompt_that_ends_in_a_colon_ends_the_login_of_an_unknown_device(prompt: str, pause_s: float) -> None:
     async def script(console: Console) -> None:
@@ -147,7 +147,20 @@ def test_prompt_that_ends_in_a_colon_ends_the_login_of_an_unknown_device(prompt:
     assert pause_s <= done["took"] < pause_s + 3
 
 
-@pytest.mark.parametrize("refusal", [b"% Login invalid\r\nTry again: ", b"Enter PIN: ", b"Accept the terms? [yes/no]: "])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        b"% Login invalid\r\nTry again: ",
+        b"Enter PIN: ",
+        b"Accept the terms? [yes/no]: ",
+        b"Verification code: ",
+        b"OTP: ",
+        b"Token: ",
+        b"Challenge: ",
+        b"Domain: ",
+        b"Contacting AAA servers:",
+    ],
+)
 def test_question_after_the_password_of_an_unknown_device_is_no_prompt(refusal: bytes) -> None:
     async def script(console: Console) -> None:
         await usual(console, b"\r\n" + refusal)
@@ -163,6 +176,17 @@ def test_colon_prompt_that_enter_shows_again_ends_the_login() -> None:
             await console.expect_input(b"\r", b"\r\nSelect: ")
 
     assert log_in(script, family="generic")["refusal"] is None
+
+
+@pytest.mark.parametrize("question", [b"Benutzer: ", b"Kennwort: ", b"Account: ", b"Logon: "])
+def test_question_that_enter_shows_again_is_no_prompt(question: bytes) -> None:
+    async def script(console: Console) -> None:
+        console.feed(question)
+        await console.expect_input(b"\x15", b"")
+        for _ in range(3):
+            await console.expect_input(b"\r", b"\r\n" + question)
+
+    assert log_in(script, family="generic")["refusal"] is not None
 
 
 def test_device_that_waits_for_another_enter_gets_one_before_the_time_limit() -> None:

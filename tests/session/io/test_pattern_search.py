@@ -118,13 +118,14 @@ async def test_search_without_a_thread_fails_and_ends_its_turn(monkeypatch: pyte
     def start(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    pattern, turn = compile_pattern("a", "pattern"), asyncio.Lock()
+    pattern, turn, searched = compile_pattern("a", "pattern"), asyncio.Lock(), list[str]()
     monkeypatch.setattr(pattern_search, "_threads", ThreadPoolExecutor(1))
     with monkeypatch.context() as system, serving(Client(user())):
         system.setattr(threading.Thread, "start", start)
         for _ in range(CLIENT_SEARCHES + 1):
             with pytest.raises(PtyctlError, match="cannot start a thread") as caught:
-                await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: True)
+                await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: searched.append("dropped"))
             assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
             assert not turn.locked()
-    assert await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: True)
+    await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: searched.append("later"))
+    assert searched == ["later"]
