@@ -17,7 +17,7 @@ from ptyctl.session.transcript.append_file import replace_file
 from .chain import BROKEN, Head, Verdict, append, encode, end_of, extend, parse, verify
 
 _FILE = re.compile(r"\d{4}-\d{2}\.jsonl\Z")
-#: More than the longest row: an incomplete one is looked for in so much of a file's end.
+#: More than the longest row: an incomplete one is in this part of a file's end.
 _MAX_ROW_BYTES = 32 * 1024 * 1024
 
 
@@ -155,8 +155,9 @@ def _cut_incomplete_line(path: Path) -> None:
     """Remove what follows the last line break."""
     with path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        if file.read() == b"\n":  # always, unless a process was killed as it wrote
+            return
         begin = max(0, end - _MAX_ROW_BYTES)
         file.seek(begin)
-        tail = file.read()
-        if not tail.endswith(b"\n"):
-            file.truncate(begin + tail.rfind(b"\n") + 1)
+        file.truncate(begin + file.read().rfind(b"\n") + 1)

@@ -24,7 +24,7 @@ OUTPUT_QUIET_S = 0.1
 PROMPT_STAYS_S = 0.3
 #: A far end that asks again after a password must stay so this long before the login has failed: it may repaint its prompt.
 REFUSAL_STAYS_S = 1.0
-#: So must a line of which only the colon at its end says that it is a prompt.
+#: A line that is taken for the prompt of a menu must stay this long.
 COLON_STAYS_S = 1.0
 #: Successive silences after which something is typed to wake the console; after the last one the login fails.
 SILENCES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
