@@ -82,11 +82,15 @@ class ModeTransition(Value):
 
 
 class CliMode(Value):
-    """A command mode. `prompt` is its last line. In a `config` mode commands change the device, so a login leaves it."""
+    """A command mode. `prompt` is its last line. In a `config` mode commands change the device, so a login leaves it.
+
+    In a `shell` mode the far end is a POSIX shell.
+    """
 
     prompt: Pattern = Field(default_factory=lambda: Pattern.of(DEFAULT_PROMPT))
     above: LineAbove | None = None
     config: bool = False
+    shell: bool = False
     to: dict[str, ModeTransition] = Field(default_factory=dict)
 
 
@@ -126,6 +130,29 @@ class Keys(Value):
 
     clear_line: str = Field("\x15", min_length=1)
     interrupt: str = Field("\x03", min_length=1)
+
+
+class CommandLine(Value):
+    """How the device reads a typed line. The defaults find the most commands in a text; a policy judges each of them.
+
+    `exec_prefixes`: words before a command of another mode (`do`). `negations`: words that undo the command behind them.
+    `separators`: between two commands in a line. `filters`: before a program or file that takes the output.
+    `comments`: the beginnings of lines that run nothing. `quotes`: whether quoted separators and filters are text.
+    `expansions`: characters that the device replaces, so that their word is not known.
+    `contexts`: whether words of a command may be typed in lines of their own, or as a path (`/system/reboot`).
+    `shells`: commands whose arguments a POSIX shell runs. `may_be_shell`: whether a shell may read every line as well.
+    """
+
+    exec_prefixes: tuple[str, ...] = ("do", "run")
+    negations: tuple[str, ...] = ("no", "undo", "delete", "unset")
+    separators: tuple[str, ...] = (";",)
+    filters: tuple[str, ...] = ("|", ">")
+    comments: tuple[str, ...] = ()
+    quotes: bool = False
+    expansions: str = ""
+    contexts: bool = False
+    shells: tuple[str, ...] = ()
+    may_be_shell: bool = False
 
 
 class Sign(Value):
@@ -171,6 +198,7 @@ class Platform(Value):
     pagers: tuple[PagerPattern, ...] = tuple(pager_pattern(text) for text in DEFAULT_PAGERS)
     terminal: TerminalSettings = TerminalSettings()
     keys: Keys = Keys()
+    command_line: CommandLine = CommandLine()
     errors: ErrorPatterns = ErrorPatterns()
     login: LoginPatterns = LoginPatterns()
     confirmations: tuple[Pattern, ...] = ()

@@ -1,0 +1,180 @@
+"""The commands in a line for a device's command line, as its platform describes it.
+
+A device accepts abbreviations, and its commands are not all known: `evaluate.py` compares a word with the words of rules, and
+nothing is expanded here. Words are in lower case. What the device may read in another way makes a word unknown (None), or the
+text opaque.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ptyctl.platforms.platform import CommandLine
+
+#: A word in lower case, or None if it is not known.
+Word = str | None
+#: Keys that edit or complete a line, so that the line is not the text: all control characters.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_BLANKS = " \t"
+_LINE_END = re.compile(r"[\r\n]+")
+_QUOTED = r'"(?:[^"\\]|\\.)*"|\'[^\']*\''
+_TOKEN = re.compile(rf"(?:{_QUOTED})(?![^ ])|[^ ]+")
+#: Only characters without a meaning on any device: no quote, backslash, or help key (?).
+_PLAIN = re.compile(r"[ !#-&(->@-\[\]-~]*")
+_PATH = re.compile(r"[:/]\S*|[A-Za-z.-]+(?:/[A-Za-z.-]+)+")
+
+
+class Reading(NamedTuple):
+    """One way in which the device may read a command.
+
+    Attributes:
+        other_mode: whether the command runs in another mode, for a word such as `do`.
+        negated: whether a negation was removed.
+    """
+
+    words: tuple[Word, ...]
+    other_mode: bool = False
+    negated: bool = False
+
+
+class DeviceCommand(NamedTuple):
+    """A command.
+
+    Attributes:
+        readings: all ways to read it; the first has the words as they are.
+        sure: the reading for rules that allow it.
+        is_filter: whether it takes the output of the command before; its first word is then `|` or `>`.
+        shell: the text that a POSIX shell runs, if the command has one.
+    """
+
+    readings: tuple[Reading, ...]
+    sure: Reading
+    is_filter: bool = False
+    shell: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The words, with `?` for unknown ones."""
+        return " ".join("?" if word is None else word for word in self.readings[0].words)
+
+
+class DeviceText(NamedTuple):
+    """The commands of a text. If it is opaque, the device may read any command."""
+
+    commands: tuple[DeviceCommand, ...]
+    text: str
+    opaque: bool = False
+
+
+class DeviceGrammar:
+    """Finds the commands of a text for one platform."""
+
+    def __init__(self, rules: CommandLine) -> None:
+        self._rules = rules
+        self._operators = (*rules.separators, *rules.filters)
+        self._prefixes = [tuple(prefix.split()) for prefix in rules.exec_prefixes]
+        self._shells = sorted((tuple(shell.split()) for shell in rules.shells), key=len, reverse=True)
+        #: The first words that may have another reading, abbreviated ones included.
+        names = [*rules.negations, *(words[0] for words in (*self._prefixes, *self._shells))]
+        self._starts = {name[:end] for name in names for end in range(1, len(name) + 1)} | {None}
+
+    def read(self, text: str) -> DeviceText:
+        """Return the commands of one or several lines."""
+        lines = [line.strip(_BLANKS) for line in _LINE_END.split(text)]
+        if any(_CONTROL.search(line) for line in lines):
+            return DeviceText((), _CONTROL.sub("?", "\n".join(lines)), opaque=True)
+        commands: list[DeviceCommand] = []
+        canonical: list[str] = []
+        for line in filter(None, lines):
+            for operator, part, rest in self._parts(line):
+                words = self._words(part)
+                is_filter = operator in self._rules.filters
+                if is_filter:
+                    words = (operator, *words)
+                elif not words or part.startswith(self._rules.comments):
+                    continue
+                command = self._command(words, is_filter, rest)
+                commands.append(command)
+                if is_filter and canonical:
+                    canonical[-1] += " " + command.text
+                else:
+                    canonical.append(command.text)
+        return DeviceText(tuple(commands), "\n".join(canonical))
+
+    def _parts(self, line: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the parts of a line between operators: the operator before the part, the part, and the rest of the line."""
+        if not any(operator in line for operator in self._operators):
+            yield "", line, line
+            return
+        operator, begin = "", 0
+        for match in self._operator.finditer(line):
+            if match.lastgroup == "operator":
+                yield operator, line[begin : match.start()].strip(), line[begin:].strip()
+                operator, begin = match.group(), match.end()
+        yield operator, line[begin:].strip(), line[begin:].strip()
+
+    @cached_property
+    def _operator(self) -> Any:
+        quoted = f"{_QUOTED}|" if self._rules.quotes else ""
+        return re.compile(f"{quoted}(?P<operator>{'|'.join(map(re.escape, self._operators))})")
+
+    def _words(self, part: str) -> tuple[Word, ...]:
+        if _PLAIN.fullmatch(part) and not self._rules.contexts and not self._rules.expansions:
+            return tuple(part.lower().split())
+        words: list[Word] = []
+        for token in _TOKEN.findall(part):
+            word = self._word(token)
+            if word is not None and self._rules.contexts and _PATH.fullmatch(word):
+                words += [name for name in re.split(r"[/:]", word) if name not in ("", ".", "..")]
+            elif word != "":
+                words.append(word)
+        return tuple(words)
+
+    def _word(self, token: str) -> Word:
+        """Return a word without its quotes and without `?`, which shows help and is not part of the line."""
+        if len(token) > 1 and token[0] == token[-1] and token[0] in "\"'":
+            token = token[1:-1] or " "
+        word = token.replace("?", "").lower()
+        if not word:
+            return ""
+        if not _PLAIN.fullmatch(word) or any(character in word for character in self._rules.expansions):
+            return None
+        return word
+
+    def _command(self, words: tuple[Word, ...], is_filter: bool, rest: str) -> DeviceCommand:
+        plain = Reading(words)
+        if words[0] not in self._starts:
+            return DeviceCommand((plain,), plain, is_filter)
+        readings, sure = [plain], plain
+        for prefix in self._prefixes:
+            if len(words) > len(prefix) and all(map(_may_be, words, prefix)):
+                behind = Reading(words[len(prefix) :], other_mode=True)
+                readings.append(behind)
+                if words[0] == prefix[0]:
+                    sure = behind
+        shell = self._shell_text(words, readings, rest) if self._shells else None
+        for reading in tuple(readings):
+            if len(reading.words) > 1 and any(_may_be(reading.words[0], negation) for negation in self._rules.negations):
+                readings.append(Reading(reading.words[1:], reading.other_mode, negated=True))
+        return DeviceCommand(tuple(readings), sure, is_filter, shell)
+
+    def _shell_text(self, words: tuple[Word, ...], readings: list[Reading], rest: str) -> str | None:
+        """Return what follows the longest name in `shells` at the beginning of a reading."""
+        for shell in self._shells:
+            for reading in readings:
+                if len(reading.words) > len(shell) and all(map(_may_be, reading.words, shell)):
+                    before = len(words) - len(reading.words) + len(shell)
+                    return _unquoted(rest.split(None, before)[-1])
+        return None
+
+
+def _may_be(word: Word, name: str) -> bool:
+    """Whether a word may be an abbreviation of a name. `*` is any name."""
+    return word is None or name == "*" or (word != "" and name.startswith(word))
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

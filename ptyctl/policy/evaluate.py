@@ -1,0 +1,411 @@
+"""The verdict of a policy on a request.
+
+How a rule's `command` matches:
+
+- Its words are compared with the first words of a command; a command may have more. `*` in a word matches any text, the word
+  `**` any number of words. Case does not matter on devices.
+- For `warn`, `ask` and `deny`, a word matches every abbreviation of it, and an unknown word of the text matches all. The rule
+  also matches behind a word such as `do`, and behind a negation (`no`, `undo`) unless it has `negated = false`. Where the
+  device accepts the words of a command in several lines, the rule's first words may be absent.
+- For `allow`, every compared word must be known, and an abbreviation must not be one of a word that a stricter rule has there.
+- A filter (`| include x`, `> file`) is a command of its own, whose first word is `|` or `>`.
+- In a POSIX shell, the name of the command must match the first word and any arguments the others, in any order; for `allow`,
+  the words in order. There are no abbreviations.
+
+`regex` is searched in the canonical text, in which each command line is a line and `?` stands for an unknown word; for `allow`,
+in each command.
+
+A text with several commands gets the strictest of their verdicts. The mode behind its first command is not known: there, rules
+that name a mode match if they do not allow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from functools import lru_cache
+from typing import Protocol
+
+from ptyctl.platforms import Platform
+from ptyctl.platforms.pattern import encode
+
+from .device_command import DeviceGrammar, Word
+from .rules import SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Request, Rule, RuleWord, Verdict, Where, strictest
+
+#: Number of verdicts, and of groups of requests to which the same rules apply, that are kept.
+_VERDICTS = 2048
+_SCOPES = 256
+
+
+class ShellCommand(Protocol):
+    """A simple command of a POSIX shell."""
+
+    @property
+    def words(self) -> tuple[str | None, ...]: ...
+
+    @property
+    def text(self) -> str: ...
+
+    def could_be(self, pattern: tuple[tuple[str, ...], ...], /) -> bool:
+        """Whether the command may match the words."""
+        ...
+
+    def surely_is(self, pattern: tuple[tuple[str, ...], ...], /) -> bool:
+        """Whether the command is known and matches the words."""
+        ...
+
+
+class ShellText(Protocol):
+    """The commands of a shell's text. `unparsed` is why they are not known for certain, or empty."""
+
+    @property
+    def commands(self) -> Sequence[ShellCommand]: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def unparsed(self) -> str: ...
+
+
+ReadShell = Callable[[str], ShellText]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """The decisions where no rule decides.
+
+    Attributes:
+        default: for commands that no rule matches.
+        programs: the same in programs that are no command line.
+        unparsed: for a shell's text whose commands are not known for certain.
+        unreadable: for a line that cannot be read for certain.
+    """
+
+    default: Decision = Decision.ALLOW
+    programs: Decision = Decision.ALLOW
+    unparsed: Decision = Decision.ASK
+    unreadable: Decision = Decision.ASK
+
+
+class Evaluator:
+    """Judges requests by the rules of one policy."""
+
+    def __init__(
+        self, rules: Iterable[Rule], settings: PolicySettings, platforms: Mapping[str, Platform], read_shell: ReadShell
+    ) -> None:
+        self._rules = tuple(rules)
+        self._settings = settings
+        self._platforms = platforms
+        self._read_shell = read_shell
+        self._grammars = {name: DeviceGrammar(platform.command_line) for name, platform in platforms.items()}
+        self._scopes_of = lru_cache(_SCOPES)(self._find_scopes)
+        self._judge = lru_cache(_VERDICTS)(self._verdict)
+
+    def verdict(self, request: Request) -> Verdict:
+        """Return the verdict on a request. Equal requests get the same one."""
+        return self._judge(request)
+
+    def _verdict(self, request: Request) -> Verdict:
+        name = request.platform if request.platform and request.platform in self._platforms else UNKNOWN_PLATFORM
+        scopes = self._scopes(request, name, request.mode)
+        if request.where == "program":
+            return self._of_program(request, scopes)
+        if scopes.is_shell:
+            return self._of_shell(request, scopes, self._settings)
+        verdict = self._of_device(request, name, scopes)
+        if self._platforms[name].command_line.may_be_shell:
+            shell = self._in_shell(
+                request, request.text, replace(self._settings, default=Decision.ALLOW, unparsed=Decision.ALLOW)
+            )
+            return _stricter(verdict, shell)
+        return verdict
+
+    def _of_program(self, request: Request, scopes: _Scopes) -> Verdict:
+        findings = _Findings()
+        findings.add_text(scopes.here.matching(request.text))
+        findings.add_command((), scopes.here.allowing(request.text))
+        return findings.verdict(request, request.text, self._settings.programs)
+
+    def _in_shell(self, request: Request, text: str, settings: PolicySettings) -> Verdict:
+        """Return the verdict on a text that a POSIX shell runs, in place of the command line."""
+        return self._of_shell(replace(request, text=text), self._scopes(request, SHELL_PLATFORM, None), settings)
+
+    def _of_shell(self, request: Request, scopes: _Scopes, settings: PolicySettings) -> Verdict:
+        form, scope = self._read_shell(request.text), scopes.here
+        findings = _Findings()
+        findings.add_text(scope.matching(form.text))
+        for command in form.commands:
+            name = command.words[0]
+            strict = [pattern.rule for pattern in scope.strict_commands.named(name) if command.could_be(pattern.raw)]
+            allow = next((p.rule for p in scope.allow_commands.named(name) if command.surely_is(p.raw)), None)
+            findings.add_command(strict, allow or scope.allowing(command.text))
+        if form.unparsed:
+            findings.add_decision(settings.unparsed, form.unparsed)
+        return findings.verdict(request, form.text, settings.default)
+
+    def _of_device(self, request: Request, name: str, scopes: _Scopes) -> Verdict:
+        form = self._grammars[name].read(request.text)
+        findings = _Findings()
+        if form.opaque:
+            decisions = [self._settings.unreadable, *(rule.decision for rule in scopes.anywhere.strict)]
+            findings.add_decision(strictest(decisions), "the text has control characters, so the command is not known")
+            return findings.verdict(request, form.text, self._settings.default)
+        starts = sum(not command.is_filter for command in form.commands)
+        findings.add_text((scopes.here if starts == 1 else scopes.anywhere).matching(form.text))
+        # The rules for the next command: one that a rule allows is not expected to change the mode. A filter does not.
+        strict_scope = allow_scope = strict_next = allow_next = scopes.here
+        for command in form.commands:
+            if not command.is_filter:
+                strict_scope, allow_scope = strict_next, allow_next
+            strict = [
+                pattern.rule
+                for reading in command.readings
+                for pattern in (scopes.anywhere if reading.other_mode else strict_scope).strict_commands.candidates(
+                    reading.words[0]
+                )
+                if (pattern.rule.negated or not reading.negated) and pattern.may_match(reading.words)
+            ]
+            scope = scopes.home if command.sure.other_mode else allow_scope
+            allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text)
+            findings.add_command(strict, allow)
+            if command.shell is not None:
+                findings.add_verdict(self._in_shell(request, command.shell, self._settings))
+            if not command.is_filter:
+                strict_next, allow_next = scopes.anywhere, allow_scope if allow else scopes.anywhere
+        return findings.verdict(request, form.text, self._settings.default)
+
+    def _scopes(self, request: Request, name: str, mode: str | None) -> _Scopes:
+        """Return the rules for requests that differ in their text only."""
+        key = (name, mode, request.protocol, request.device, request.kind, request.principal, request.task, request.where)
+        return self._scopes_of(key)
+
+    def _find_scopes(
+        self, key: tuple[str, str | None, str | None, str | None, str | None, str | None, str | None, Where]
+    ) -> _Scopes:
+        name, mode_name, protocol, device, kind, principal, task, where = key
+        request = Request("", name, protocol, device, mode_name, kind, principal, task, where)
+        platform = self._platforms[name]
+        mode = platform.modes.get(request.mode or "")
+        is_shell = platform.posix_shell or (mode is not None and mode.shell)
+        names = (SHELL_PLATFORM, name) if is_shell else (name,)
+        here, anywhere, home = (
+            self._find_scope(replace(request, mode=each), names, contexts=platform.command_line.contexts)
+            for each in (request.mode, None, platform.home[0])
+        )
+        return _Scopes(is_shell, here, anywhere, home)
+
+    def _find_scope(self, request: Request, names: tuple[str, ...], *, contexts: bool) -> _Scope:
+        """Find the rules that apply. In the shell of a device, only those for shells allow."""
+        strict = [r for r in self._rules if r.decision is not Decision.ALLOW and r.when.applies(request, names, unknown=True)]
+        allow = [r for r in self._rules if r.decision is Decision.ALLOW and r.when.applies(request, names[:1], unknown=False)]
+        return _Scope(strict, allow, contexts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scopes:
+    """The rules for requests that differ in their text only.
+
+    Attributes:
+        is_shell: whether the text is for a POSIX shell.
+        here: the rules in the mode of the request.
+        anywhere: those in a mode that is not known.
+        home: those in the platform's mode for running commands.
+    """
+
+    is_shell: bool
+    here: _Scope
+    anywhere: _Scope
+    home: _Scope
+
+
+class _Scope:
+    """The rules that apply to a group of requests, by the first word of a command."""
+
+    def __init__(self, strict: Sequence[Rule], allow: Sequence[Rule], contexts: bool) -> None:
+        self.strict = strict
+        self._strict_regexes = [rule for rule in strict if rule.regex is not None]
+        self._allow_regexes = [rule for rule in allow if rule.regex is not None]
+        self.strict_commands = _Index(
+            _Pattern(rule, rule.command[begin:])
+            for rule in strict
+            if rule.command is not None
+            for begin in (range(len(rule.command)) if contexts else (0,))
+        )
+        self.allow_commands = _Index(_Pattern(rule, rule.command) for rule in allow if rule.command is not None)
+
+    def matching(self, text: str) -> list[Rule]:
+        """Return the rules that do not allow and whose regular expressions match the text."""
+        if not self._strict_regexes:
+            return []
+        encoded = encode(text)
+        return [rule for rule in self._strict_regexes if rule.finds(encoded)]
+
+    def allowing(self, text: str) -> Rule | None:
+        """Return a rule that allows the text by a regular expression."""
+        encoded = encode(text) if self._allow_regexes else b""
+        return next((rule for rule in self._allow_regexes if rule.finds(encoded)), None)
+
+
+class _Index:
+    """Patterns by the abbreviations of their first word."""
+
+    def __init__(self, patterns: Iterable[_Pattern]) -> None:
+        self.all = tuple(patterns)
+        self._others: list[_Pattern] = []
+        self._by_word: dict[str, list[_Pattern]] = defaultdict(list)
+        self._by_name: dict[str, list[_Pattern]] = defaultdict(list)
+        for pattern in self.all:
+            first = pattern.words[0]
+            if first is None or first.globs:
+                self._others.append(pattern)
+            else:
+                for word in first.abbreviations:
+                    self._by_word[word].append(pattern)
+                for name in pattern.raw[0]:
+                    self._by_name[name].append(pattern)
+
+    def candidates(self, word: Word) -> Iterable[_Pattern]:
+        """Return the patterns whose first word may be an abbreviated word."""
+        if word is None:
+            return self.all
+        found = self._by_word.get(word)
+        return [*found, *self._others] if found else self._others
+
+    def named(self, name: Word) -> Iterable[_Pattern]:
+        """Return the patterns whose first word may be the name of a shell's command. A subclass of str is a glob."""
+        return [*self._by_name.get(name, ()), *self._others] if type(name) is str else self.all
+
+
+class _PatternWord:
+    """The alternatives of a word, and their abbreviations. Those of a glob are abbreviations of its beginning."""
+
+    __slots__ = ("abbreviations", "exact", "globs")
+
+    def __init__(self, alternatives: RuleWord) -> None:
+        lowered = [word.lower() for word in alternatives]
+        self.exact = frozenset(word for word in lowered if "*" not in word)
+        beginnings = [word.partition("*")[0] for word in lowered]
+        self.abbreviations = frozenset(word[:end] for word in beginnings for end in range(1, len(word) + 1))
+        self.globs = [re.compile(translate(word)) for word in lowered if "*" in word]
+
+    def may_match(self, word: Word) -> bool:
+        return word is None or word in self.abbreviations or any(glob.match(word) for glob in self.globs)
+
+    def means_only(self, word: str) -> bool:
+        """Whether the word is not an abbreviation of a glob's beginning."""
+        return word in self.exact or any(glob.match(word) for glob in self.globs)
+
+
+class _Pattern:
+    """The words of a rule, or the last ones of them. None in `words` stands for any number of words."""
+
+    __slots__ = ("raw", "rule", "words")
+
+    def __init__(self, rule: Rule, raw: tuple[RuleWord, ...]) -> None:
+        self.rule = rule
+        self.raw = raw
+        self.words = tuple(None if word == ("**",) else _PatternWord(word) for word in raw)
+
+    def may_match(self, words: tuple[Word, ...], at: int = 0, begin: int = 0) -> bool:
+        """Whether the words from `at` on may match the pattern's from `begin` on."""
+        for number in range(begin, len(self.words)):
+            expected = self.words[number]
+            if expected is None:
+                return any(self.may_match(words, later, number + 1) for later in range(at, len(words) + 1))
+            if at >= len(words) or not expected.may_match(words[at]):
+                return False
+            at += 1
+        return True
+
+    def may_mean(self, words: tuple[Word, ...], number: int, allowed: _PatternWord) -> bool:
+        """Whether the word of that number may be an abbreviation of the pattern's word there, which `allowed` does not have."""
+        if number >= len(self.words) or None in self.words[: number + 1]:
+            return False
+        expected, word = self.words[number], words[number]
+        if expected is None or word is None or word not in expected.abbreviations:
+            return False
+        names = {name for name in expected.exact if name.startswith(word)}
+        return not names <= allowed.exact and all(
+            part is not None and part.may_match(words[place]) for place, part in enumerate(self.words[:number])
+        )
+
+
+class _Findings:
+    """The rules that match a request, and the decisions of other origin."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, Rule] = {}
+        self._others: list[tuple[Decision, str]] = []
+        self._other_rules: list[str] = []
+        self._commands = self._undecided = 0
+        self._text_decides = False
+
+    def add_text(self, rules: Sequence[Rule]) -> None:
+        """Add rules that match the whole text."""
+        self._rules.update((rule.id, rule) for rule in rules)
+        self._text_decides = any(_decides(rule) for rule in rules)
+
+    def add_command(self, strict: Sequence[Rule], allow: Rule | None) -> None:
+        """Add the rules that match one command."""
+        self._rules.update((rule.id, rule) for rule in strict)
+        if allow is not None:
+            self._rules[allow.id] = allow
+        self._commands += 1
+        self._undecided += allow is None and not any(_decides(rule) for rule in strict)
+
+    def add_decision(self, decision: Decision, reason: str) -> None:
+        """Add a decision that no rule made."""
+        self._others.append((decision, reason))
+
+    def add_verdict(self, verdict: Verdict) -> None:
+        """Add the verdict on a part of the text."""
+        self._others.append((verdict.decision, verdict.reason))
+        self._other_rules += verdict.rules
+
+    def verdict(self, request: Request, canonical: str, default: Decision) -> Verdict:
+        """Return the strictest decision. The default counts for each command that no rule allows, asks for or denies."""
+        decisions = [(rule.decision, rule.reason) for rule in self._rules.values()] + self._others
+        if self._undecided and not (self._text_decides and self._commands == 1):
+            decisions.append((default, f"no rule matches, and the default is {default}"))
+        strict = strictest(decision for decision, _ in decisions)
+        reason = next((reason for decision, reason in decisions if decision is strict), "the text runs nothing")
+        return Verdict(strict, tuple(dict.fromkeys((*self._rules, *self._other_rules))), reason, canonical, request.mode)
+
+
+def _decides(rule: Rule) -> bool:
+    """Whether the default does not count for what the rule matches: a warning permits nothing."""
+    return rule.decision is not Decision.WARN
+
+
+def _allowing_rule(words: tuple[Word, ...], scope: _Scope) -> Rule | None:
+    for pattern in scope.allow_commands.candidates(words[0]):
+        if pattern.may_match(words) and _means_only(pattern, words, scope):
+            return pattern.rule
+    return None
+
+
+def _means_only(pattern: _Pattern, words: tuple[Word, ...], scope: _Scope) -> bool:
+    """Whether the words are known, and no abbreviation among them may be a word of a stricter rule."""
+    if None in pattern.words:
+        return None not in words
+    for number, expected in enumerate(pattern.words):
+        word = words[number]
+        if word is None:
+            return False
+        if (
+            expected is not None
+            and not expected.means_only(word)
+            and any(other.may_mean(words, number, expected) for other in scope.strict_commands.all)
+        ):
+            return False
+    return True
+
+
+def _stricter(first: Verdict, second: Verdict) -> Verdict:
+    """Return the stricter verdict, with the rules of both."""
+    chosen = second if strictest((first.decision, second.decision)) is not first.decision else first
+    return replace(chosen, rules=tuple(dict.fromkeys((*first.rules, *second.rules))))
