@@ -7,7 +7,7 @@ How a rule's `command` matches:
 - For `warn`, `ask` and `deny`, a word matches every abbreviation of it, and an unknown word of the text matches all. The rule
   also matches behind a word such as `do`, and behind a negation (`no`, `undo`) unless it has `negated = false`. Where the
   device accepts the words of a command in several lines, the rule's first words may be absent.
-- For `allow`, every compared word must be known, and an abbreviation must not be one of a word that a stricter rule has there.
+- For `allow`, every compared word must be known, and an abbreviation must not be one of a word that another rule has there.
 - A filter (`| include x`, `> file`) is a command of its own, whose first word is `|` or `>`.
 - In a POSIX shell, the name of the command must match the first word and any arguments the others, in any order; for `allow`,
   the words in order. There are no abbreviations.
@@ -33,7 +33,7 @@ from ptyctl.platforms import Platform
 from ptyctl.platforms.pattern import encode
 
 from .device_command import DeviceGrammar, Word
-from .rules import SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Request, Rule, RuleWord, Verdict, Where, strictest
+from .rules import ANY_WORDS, SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Request, Rule, RuleWord, Verdict, Where, strictest
 
 #: Number of verdicts, and of groups of requests to which the same rules apply, that are kept.
 _VERDICTS = 2048
@@ -234,6 +234,7 @@ class _Scope:
             for rule in strict
             if rule.command is not None
             for begin in (range(len(rule.command)) if contexts else (0,))
+            if begin == 0 or rule.command[begin] != ANY_WORDS
         )
         self.allow_commands = _Index(_Pattern(rule, rule.command) for rule in allow if rule.command is not None)
 
@@ -308,7 +309,7 @@ class _Pattern:
     def __init__(self, rule: Rule, raw: tuple[RuleWord, ...]) -> None:
         self.rule = rule
         self.raw = raw
-        self.words = tuple(None if word == ("**",) else _PatternWord(word) for word in raw)
+        self.words = tuple(None if word == ANY_WORDS else _PatternWord(word) for word in raw)
 
     def may_match(self, words: tuple[Word, ...], at: int = 0, begin: int = 0) -> bool:
         """Whether the words from `at` on may match the pattern's from `begin` on."""
@@ -389,7 +390,7 @@ def _allowing_rule(words: tuple[Word, ...], scope: _Scope) -> Rule | None:
 
 
 def _means_only(pattern: _Pattern, words: tuple[Word, ...], scope: _Scope) -> bool:
-    """Whether the words are known, and no abbreviation among them may be a word of a stricter rule."""
+    """Whether the words are known, and no abbreviation among them may be a word that another rule has in its place."""
     if None in pattern.words:
         return None not in words
     for number, expected in enumerate(pattern.words):
@@ -399,7 +400,9 @@ def _means_only(pattern: _Pattern, words: tuple[Word, ...], scope: _Scope) -> bo
         if (
             expected is not None
             and not expected.means_only(word)
-            and any(other.may_mean(words, number, expected) for other in scope.strict_commands.all)
+            and any(
+                other.may_mean(words, number, expected) for other in (*scope.strict_commands.all, *scope.allow_commands.all)
+            )
         ):
             return False
     return True

@@ -54,6 +54,8 @@ Globs = Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=
 RuleWord = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 #: An RE2 expression; `^` and `$` are the ends of a line of the canonical text.
 Regex = Annotated[str, Field(min_length=1), AfterValidator(_check_regex)]
+#: The word of a rule that stands for any number of words.
+ANY_WORDS: RuleWord = ("**",)
 Where = Literal["prompt", "program"]
 
 
@@ -143,7 +145,7 @@ class Rule(Value):
                     raise ValueError(f"{word!r} is not one word: write each word as its own item")
                 if word == "**" and len(alternatives) > 1:
                     raise ValueError("'**' has no alternatives: write it as a word of its own")
-        if command and all(alternatives == ("**",) for alternatives in command):
+        if command and all(alternatives == ANY_WORDS for alternatives in command):
             raise ValueError("needs a word other than '**'; ['*'] matches every command")
         return command
 

@@ -1,0 +1,88 @@
+"""The presets, loaded with the built-in platforms."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptyctl.platforms import Platforms
+from ptyctl.policy.policy_file import Policy, load_policy, read_policy_file
+
+PLATFORMS = Platforms().all()
+HAS_SHELL_FORM = find_spec("ptyctl.policy.shell_command") is not None
+needs_shell_form = pytest.mark.skipif(not HAS_SHELL_FORM, reason="the canonical form of shell commands is not there")
+
+
+def skip_without_shell_form(platform: str, mode: str) -> None:
+    """Skip a test whose lines are read by a shell, if the canonical form of shell commands is not there."""
+    family = PLATFORMS[platform]
+    by_shell = family.posix_shell or family.modes[mode].shell or family.command_line.may_be_shell or family.command_line.shells
+    if by_shell and not HAS_SHELL_FORM:
+        pytest.skip("the canonical form of shell commands is not there")
+
+
+@dataclass(frozen=True)
+class StubCommand:
+    """A shell command whose words are compared literally."""
+
+    words: tuple[str | None, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(map(str, self.words))
+
+    def could_be(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
+        name, *others = pattern
+        return self.words[0] in name and all(any(word in self.words[1:] for word in other) for other in others)
+
+    def surely_is(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
+        return len(self.words) >= len(pattern) and all(map(lambda word, other: word in other, self.words, pattern))
+
+
+@dataclass(frozen=True)
+class StubText:
+    commands: tuple[StubCommand, ...]
+    text: str
+    unparsed: str = ""
+
+
+def stub_shell(text: str) -> StubText:
+    """One command, without operators and substitutions; anything else is unparsed."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        return StubText((), text, str(error))
+    return StubText((StubCommand(words),) if words else (), " ".join(words), "`$" if set("`$;&|<>") & set(text) else "")
+
+
+def read_shell() -> Callable[[str], Any]:
+    if not HAS_SHELL_FORM:
+        return stub_shell
+    return import_module("ptyctl.policy.shell_command").canonical_shell  # type: ignore[no-any-return]
+
+
+def no_file(name: str) -> str:
+    raise AssertionError(f"reads {name}")
+
+
+@cache
+def preset(name: str) -> Policy:
+    return load_policy(name, read=no_file, platforms=PLATFORMS, read_shell=read_shell())
+
+
+def load_text(text: str, files: dict[str, str] | None = None, *, name: str = "policy.toml") -> Policy:
+    """Load a policy from a text, and those that it extends from `files`."""
+    texts = {name: text, **(files or {})}
+    return load_policy(name, read=texts.__getitem__, platforms=PLATFORMS, read_shell=stub_shell)
+
+
+def load_file(path: Path) -> Policy:
+    return load_policy(path.name, read=read_policy_file(path.parent), platforms=PLATFORMS, read_shell=stub_shell)

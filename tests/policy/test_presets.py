@@ -1,0 +1,100 @@
+"""The presets: their examples, usual commands, defaults, and the table for the documentation."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ptyctl.policy.evaluate import PolicySettings
+from ptyctl.policy.examples import allowed_examples, render_table
+from ptyctl.policy.policy_file import PRESETS, load_policy
+from ptyctl.policy.rules import Decision, Request
+
+from .presets import PLATFORMS, needs_shell_form, no_file, preset, read_shell, skip_without_shell_form
+
+TASKS = tomllib.loads((Path(__file__).parent / "tasks.toml").read_text())
+
+
+#: Among the configuration commands, those that only show or leave a mode.
+SHOWING = ("show | compare", "compare", "run show interfaces", "info", "exit all", "exit")
+
+
+def decisions(policy: str, platform: str, kind: str) -> dict[str, str]:
+    """The decisions of a preset for the usual commands of a platform."""
+    table = TASKS[platform]
+    mode = table[f"{kind}_mode"]
+    skip_without_shell_form(platform, mode)
+    evaluator = preset(policy).evaluator
+    return {text: str(evaluator.verdict(Request(text, platform, mode=mode)).decision) for text in table[kind]}
+
+
+@needs_shell_form
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset_examples_hold(name: str) -> None:
+    load_policy(name, read=no_file, platforms=PLATFORMS, read_shell=read_shell(), check_presets=True)
+
+
+@pytest.mark.parametrize("name", ["guarded", "readonly"])
+def test_preset_rules_have_examples_of_both_kinds(name: str) -> None:
+    assert [placed.place for placed in preset(name).rules if not (placed.rule.matches and placed.rule.passes)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("off", PolicySettings(Decision.ALLOW, Decision.ALLOW, Decision.ALLOW, Decision.ALLOW)),
+        ("guarded", PolicySettings(Decision.ALLOW, Decision.ALLOW, Decision.WARN, Decision.ASK)),
+        ("readonly", PolicySettings(Decision.DENY, Decision.DENY, Decision.ASK, Decision.DENY)),
+    ],
+)
+def test_preset_settings(name: str, settings: PolicySettings) -> None:
+    assert preset(name).settings == settings
+
+
+def test_tasks_cover_every_platform_with_ten_of_each_kind() -> None:
+    assert set(TASKS) == set(PLATFORMS)
+    assert all(len(table["show"]) >= 10 <= len(table["config"]) for table in TASKS.values())
+
+
+@pytest.mark.parametrize("platform", TASKS)
+def test_usual_commands_need_no_approval_with_guarded(platform: str) -> None:
+    found = decisions("guarded", platform, "show") | decisions("guarded", platform, "config")
+    assert {text: decision for text, decision in found.items() if decision != "allow"} == {}
+
+
+@pytest.mark.parametrize("platform", TASKS)
+def test_usual_show_commands_pass_readonly(platform: str) -> None:
+    found = decisions("readonly", platform, "show")
+    assert {text: decision for text, decision in found.items() if decision != "allow"} == {}
+
+
+@pytest.mark.parametrize("platform", TASKS)
+def test_usual_configuration_commands_are_denied_by_readonly(platform: str) -> None:
+    found = decisions("readonly", platform, "config")
+    assert {text: decision for text, decision in found.items() if decision != "deny" and text not in SHOWING} == {}
+
+
+def test_readonly_allows_no_show_command_in_an_unknown_mode() -> None:
+    verdict = preset("readonly").evaluator.verdict(Request("show version", "cisco_ios"))
+    assert (verdict.decision, verdict.rules) == (Decision.DENY, ())
+
+
+def test_table_has_a_row_with_commands_for_every_platform() -> None:
+    rules = [placed.rule for placed in preset("readonly").rules]
+    table = render_table(rules, PLATFORMS)
+    rows = table.splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == list(PLATFORMS)
+    assert all(row.count("`") >= 2 + 2 * 10 for row in rows if "generic" not in row), table
+    assert "show version" in allowed_examples(rules, "cisco_ios")
+    assert "\\|" in render_table(rules, {"juniper_junos": PLATFORMS["juniper_junos"]})
+
+
+@pytest.mark.parametrize("platform", sorted(PLATFORMS))
+def test_commands_of_the_table_pass_readonly(platform: str) -> None:
+    mode = TASKS[platform]["show_mode"]
+    skip_without_shell_form(platform, mode)
+    for text in allowed_examples((placed.rule for placed in preset("readonly").rules), platform):
+        verdict = preset("readonly").evaluator.verdict(Request(text, platform, mode=mode))
+        assert verdict.decision is Decision.ALLOW, verdict
