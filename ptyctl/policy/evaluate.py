@@ -7,7 +7,8 @@ How a rule's `command` matches:
 - For `warn`, `ask` and `deny`, a word matches every abbreviation of it, and an unknown word of the text matches all. The rule
   also matches behind a word such as `do`, and behind a negation (`no`, `undo`) unless it has `negated = false`. Where the
   device accepts the words of a command in several lines, the rule's first words may be absent.
-- For `allow`, every compared word must be known, and an abbreviation must not be one of a word that another rule has there.
+- For `allow`, every compared word must be known, and an abbreviation must not be one of a word that another rule, or a rule of
+  the preset `guarded`, has in its place.
 - A filter (`| include x`, `> file`) is a command of its own, whose first word is `|` or `>`.
 - In a POSIX shell, the name of the command must match the first word and any arguments the others, in any order; for `allow`,
   the words in order. There are no abbreviations.
@@ -95,9 +96,17 @@ class Evaluator:
     """Judges requests by the rules of one policy."""
 
     def __init__(
-        self, rules: Iterable[Rule], settings: PolicySettings, platforms: Mapping[str, Platform], read_shell: ReadShell
+        self,
+        rules: Iterable[Rule],
+        settings: PolicySettings,
+        platforms: Mapping[str, Platform],
+        read_shell: ReadShell,
+        *,
+        known: Iterable[Rule] = (),
     ) -> None:
+        """`known` are rules that do not count, but whose words an allowed abbreviation must not mean."""
         self._rules = tuple(rules)
+        self._known = tuple(rule for rule in known if rule.decision is not Decision.ALLOW)
         self._settings = settings
         self._platforms = platforms
         self._read_shell = read_shell
@@ -202,7 +211,8 @@ class Evaluator:
         """Find the rules that apply. In the shell of a device, only those for shells allow."""
         strict = [r for r in self._rules if r.decision is not Decision.ALLOW and r.when.applies(request, names, unknown=True)]
         allow = [r for r in self._rules if r.decision is Decision.ALLOW and r.when.applies(request, names[:1], unknown=False)]
-        return _Scope(strict, allow, contexts)
+        known = [r for r in self._known if r.when.applies(request, names, unknown=True)]
+        return _Scope(strict, allow, known, contexts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +235,7 @@ class _Scopes:
 class _Scope:
     """The rules that apply to a group of requests, by the first word of a command."""
 
-    def __init__(self, strict: Sequence[Rule], allow: Sequence[Rule], contexts: bool) -> None:
+    def __init__(self, strict: Sequence[Rule], allow: Sequence[Rule], known: Sequence[Rule], contexts: bool) -> None:
         self.strict = strict
         self._strict_regexes = [rule for rule in strict if rule.regex is not None]
         self._allow_regexes = [rule for rule in allow if rule.regex is not None]
@@ -237,6 +247,11 @@ class _Scope:
             if begin == 0 or rule.command[begin] != ANY_WORDS
         )
         self.allow_commands = _Index(_Pattern(rule, rule.command) for rule in allow if rule.command is not None)
+        self.known_commands = (
+            *self.strict_commands.all,
+            *self.allow_commands.all,
+            *(_Pattern(rule, rule.command) for rule in known if rule.command is not None),
+        )
 
     def matching(self, text: str) -> list[Rule]:
         """Return the rules that do not allow and whose regular expressions match the text."""
@@ -400,9 +415,7 @@ def _means_only(pattern: _Pattern, words: tuple[Word, ...], scope: _Scope) -> bo
         if (
             expected is not None
             and not expected.means_only(word)
-            and any(
-                other.may_mean(words, number, expected) for other in (*scope.strict_commands.all, *scope.allow_commands.all)
-            )
+            and any(other.may_mean(words, number, expected) for other in scope.known_commands)
         ):
             return False
     return True

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,8 +28,11 @@ from .rules import UNKNOWN_PLATFORM, Decision, Request, Rule, glob_matches, stri
 #: The policies of the package, from the weakest to the strictest.
 PRESETS = ("off", "guarded", "readonly")
 DEFAULT_PRESET = "guarded"
-_RULE_HEADER = re.compile(r"^\s*\[\[\s*rules\s*\]\]", re.M)
+_RULE_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*rules[ \t]*\]\]", re.M)
 _HINT = "docs/policy.md explains the fields"
+
+#: The settings under which the examples of a rule are judged.
+_ALONE = PolicySettings(unparsed=Decision.ALLOW, unreadable=Decision.ALLOW)
 
 #: Returns the text of a policy by the name in `extends`.
 ReadPolicy = Callable[[str], str]
@@ -93,7 +97,10 @@ def load_policy(
         if check_presets or placed.source not in PRESETS:
             _check_names(placed, platforms)
             _check_examples(placed, platforms, read_shell)
-    return Policy(name, settings, rules, Evaluator((placed.rule for placed in rules), settings, platforms, read_shell))
+    evaluator = Evaluator(
+        (placed.rule for placed in rules), settings, platforms, read_shell, known=_preset_tables(DEFAULT_PRESET).rules
+    )
+    return Policy(name, settings, rules, evaluator)
 
 
 def read_policy_file(folder: Path) -> ReadPolicy:
@@ -130,7 +137,7 @@ class _Loader:
             raise invalid(f"{extending[-1]}: extends leads back to itself: {chain}", hint="remove one of them from extends")
         if name not in self._loaded:
             text = _preset(name) if name in PRESETS else self._read(name)
-            tables = _parse(name, text)
+            tables = _preset_tables(name) if name in PRESETS else _parse(name, text)
             extended = [self.load(other, (*extending, name)) for other in tables.extends]
             for rule, line in zip(tables.rules, _rule_lines(text, tables.rules), strict=True):
                 self._add(PlacedRule(rule, name, line))
@@ -146,6 +153,11 @@ class _Loader:
 
 def _preset(name: str) -> str:
     return (resources.files(__package__) / "presets" / f"{name}.toml").read_text("utf-8")
+
+
+@cache
+def _preset_tables(name: str) -> PolicyTables:
+    return _parse(name, _preset(name))
 
 
 def _parse(name: str, text: str) -> PolicyTables:
@@ -174,7 +186,7 @@ def _problem(location: tuple[int | str, ...], message: str, tables: dict[str, An
         field = _field(location[2:])
         return f"{_place(name, line)}: {rule_name}: {f'{field}: ' if field else ''}{message}"
     field = _field(location)
-    key = re.search(rf"^\s*{re.escape(str(location[0]))}\s*=", text, re.M) if location else None
+    key = re.search(rf"^[ \t]*{re.escape(str(location[0]))}[ \t]*=", text, re.M) if location else None
     line = None if key is None else text.count("\n", 0, key.start()) + 1
     return f"{_place(name, line)}: {field}: {message}"
 
@@ -264,7 +276,7 @@ def _check_examples(placed: PlacedRule, platforms: Mapping[str, Platform], read_
     if not rule.matches and not rule.passes:
         return
     when = rule.when.model_copy(update=dict.fromkeys(("protocol", "device", "kind", "principal", "task")))
-    evaluator = Evaluator((rule.model_copy(update={"when": when}),), replace(_ALONE), platforms, read_shell)
+    evaluator = Evaluator((rule.model_copy(update={"when": when}),), _ALONE, platforms, read_shell)
     for expected, texts in ((True, rule.matches), (False, rule.passes)):
         for text in texts:
             for request in example_requests(rule, text, platforms):
@@ -274,6 +286,3 @@ def _check_examples(placed: PlacedRule, platforms: Mapping[str, Platform], read_
                     problem += f"{'does not match' if expected else 'matches'} on {request.platform}"
                     problem += f" in mode {request.mode}; its canonical form is {verdict.canonical!r}"
                     raise _faulty(placed, problem, "correct the rule or the example")
-
-
-_ALONE = PolicySettings(unparsed=Decision.ALLOW, unreadable=Decision.ALLOW)

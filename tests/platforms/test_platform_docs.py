@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from ptyctl.platforms import Platform, Platforms
 from ptyctl.platforms.pattern import PagerPattern
-from ptyctl.platforms.platform import CliMode, ErrorPatterns, Keys, LoginPatterns, Signs, TerminalSettings
+from ptyctl.platforms.platform import CliMode, CommandLine, ErrorPatterns, Keys, LoginPatterns, Signs, TerminalSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "platforms.md").read_text()
 
@@ -31,7 +31,7 @@ def test_docs_explain_every_field() -> None:
     told = dict(rows)
     parts: dict[str, type[BaseModel]] = {
         "`login`": LoginPatterns, "`errors`": ErrorPatterns, "`keys`": Keys, "`terminal`": TerminalSettings, "`detect`": Signs,
-        "`pagers`": PagerPattern,
+        "`pagers`": PagerPattern, "`command_line`": CommandLine,
     }  # fmt: skip
     for field, model in parts.items():
         assert [name for name in model.model_fields if f"`{name}`" not in told[field]] == []
