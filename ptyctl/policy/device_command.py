@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from ptyctl.platforms.platform import CommandLine
 
+#: Longest line that is read, in characters. Devices read up to 4,000.
+MAX_LINE = 4096
 #: A word in lower case, or None if it is not known.
 Word = str | None
 #: Keys that edit or complete a line, so that the line is not the text: all control characters.
@@ -84,7 +86,7 @@ class DeviceGrammar:
     def read(self, text: str) -> DeviceText:
         """Return the commands of one or several lines."""
         lines = [line.strip(_BLANKS) for line in _LINE_END.split(text)]
-        if any(_CONTROL.search(line) for line in lines):
+        if any(_CONTROL.search(line) or len(line) > MAX_LINE for line in lines):
             return DeviceText((), _CONTROL.sub("?", "\n".join(lines)), opaque=True)
         commands: list[DeviceCommand] = []
         canonical: list[str] = []
@@ -109,17 +111,25 @@ class DeviceGrammar:
         if not any(operator in line for operator in self._operators):
             yield "", line, line
             return
-        operator, begin = "", 0
-        for match in self._operator.finditer(line):
+        operator, begin, place, pattern = "", 0, 0, self._quoted_or_operator
+        while match := pattern.search(line, place):
+            place = match.end()
             if match.lastgroup == "operator":
                 yield operator, line[begin : match.start()].strip(), line[begin:].strip()
-                operator, begin = match.group(), match.end()
+                operator, begin = match.group(), place
+            elif match.lastgroup == "unclosed":
+                # Not every device knows quotes: behind one that is not closed, they are no quotes.
+                pattern = self._operator
         yield operator, line[begin:].strip(), line[begin:].strip()
 
     @cached_property
     def _operator(self) -> Any:
-        quoted = f"{_QUOTED}|" if self._rules.quotes else ""
-        return re.compile(f"{quoted}(?P<operator>{'|'.join(map(re.escape, self._operators))})")
+        return re.compile(f"(?P<operator>{'|'.join(map(re.escape, self._operators))})")
+
+    @cached_property
+    def _quoted_or_operator(self) -> Any:
+        quoted = rf"{_QUOTED}|(?P<unclosed>[\"'])|" if self._rules.quotes else ""
+        return re.compile(quoted + self._operator.pattern)
 
     def _words(self, part: str) -> tuple[Word, ...]:
         if _PLAIN.fullmatch(part) and not self._rules.contexts and not self._rules.expansions:

@@ -39,6 +39,8 @@ from .rules import ANY_WORDS, SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Reques
 #: Number of verdicts, and of groups of requests to which the same rules apply, that are kept.
 _VERDICTS = 2048
 _SCOPES = 256
+#: Longest text whose verdict is kept, in characters.
+_CACHED_TEXT = 1000
 
 
 class ShellCommand(Protocol):
@@ -116,7 +118,7 @@ class Evaluator:
 
     def verdict(self, request: Request) -> Verdict:
         """Return the verdict on a request. Equal requests get the same one."""
-        return self._judge(request)
+        return self._judge(request) if len(request.text) <= _CACHED_TEXT else self._verdict(request)
 
     def _verdict(self, request: Request) -> Verdict:
         name = request.platform if request.platform and request.platform in self._platforms else UNKNOWN_PLATFORM

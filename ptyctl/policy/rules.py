@@ -147,6 +147,8 @@ class Rule(Value):
                     raise ValueError("'**' has no alternatives: write it as a word of its own")
         if command and all(alternatives == ANY_WORDS for alternatives in command):
             raise ValueError("needs a word other than '**'; ['*'] matches every command")
+        if command and command.count(ANY_WORDS) > 1:
+            raise ValueError("'**' may be in it once")
         return command
 
     @model_validator(mode="after")

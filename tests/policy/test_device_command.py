@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.platforms.platform import CommandLine
-from ptyctl.policy.device_command import DeviceGrammar, DeviceText
+from ptyctl.policy.device_command import MAX_LINE, DeviceGrammar, DeviceText
 
 from .presets import PLATFORMS
 
@@ -41,6 +41,7 @@ def words(platform: str, text: str) -> list[tuple[str | None, ...]]:
         ("cisco_nxos", "! a ; reload", [("reload",)]),
         ("juniper_junos", 'set x "a; b | c"', [("set", "x", "a; b | c")]),
         ("juniper_junos", 'set x "a; b', [("set", "x", None), ("b",)]),
+        ("juniper_junos", 'set x "a" ; "b ; c', [("set", "x", "a"), (None,), ("c",)]),
         ("mikrotik_routeros", "/system/reboot", [("system", "reboot")]),
         ("mikrotik_routeros", ":put [/system reboot]", [("put",), ("system", "reboot"), ]),
         ("mikrotik_routeros", "/ip address add address=192.0.2.1/24", [("ip", "address", "add", "address=192.0.2.1/24")]),
@@ -105,3 +106,8 @@ def test_control_character_in_a_line_makes_it_opaque(character: str, platform: s
 @given(st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=4), st.sampled_from(["\n", ";", " ; ", "\r\n"]))
 def test_every_separator_of_the_defaults_separates(names: list[str], separator: str) -> None:
     assert [command.text for command in DEFAULT.read(separator.join(names)).commands] == names
+
+
+def test_line_longer_than_a_device_reads_is_opaque() -> None:
+    assert GRAMMARS["cisco_ios"].read("show " + "x" * MAX_LINE).opaque
+    assert not GRAMMARS["cisco_ios"].read("show x\n" * MAX_LINE).opaque
