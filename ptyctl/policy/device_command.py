@@ -49,7 +49,7 @@ class DeviceCommand(NamedTuple):
         readings: all ways to read it; the first has the words as they are.
         sure: the reading for rules that allow it.
         is_filter: whether it takes the output of the command before; its first word is then `|` or `>`.
-        shell: the text that a POSIX shell runs, if the command has one.
+        shell: the text that a POSIX shell runs; "" if the command opens a shell, None if it is for no shell.
     """
 
     readings: tuple[Reading, ...]
@@ -175,9 +175,9 @@ class DeviceGrammar:
         """Return what follows the longest name in `shells` at the beginning of a reading."""
         for shell in self._shells:
             for reading in readings:
-                if len(reading.words) > len(shell) and all(map(_may_be, reading.words, shell)):
+                if len(reading.words) >= len(shell) and all(map(_may_be, reading.words, shell)):
                     before = len(words) - len(reading.words) + len(shell)
-                    return _unquoted(rest.split(None, before)[-1])
+                    return _unquoted("".join(rest.split(None, before)[before:]))
         return None
 
 

@@ -14,7 +14,8 @@ How a rule's `command` matches:
   the words in order. There are no abbreviations.
 
 `regex` is searched in the canonical text, in which each command line is a line and `?` stands for an unknown word; for `allow`,
-in each command.
+in each command. It knows no abbreviations. On devices, the canonical text is in lower case, and the case of the expression does
+not matter.
 
 A text with several commands gets the strictest of their verdicts. The mode behind its first command is not known: there, rules
 that name a mode match if they do not allow.
@@ -127,13 +128,7 @@ class Evaluator:
             return self._of_program(request, scopes)
         if scopes.is_shell:
             return self._of_shell(request, scopes, self._settings)
-        verdict = self._of_device(request, name, scopes)
-        if self._platforms[name].command_line.may_be_shell:
-            shell = self._in_shell(
-                request, request.text, replace(self._settings, default=Decision.ALLOW, unparsed=Decision.ALLOW)
-            )
-            return _stricter(verdict, shell)
-        return verdict
+        return self._of_device(request, name, scopes)
 
     def _of_program(self, request: Request, scopes: _Scopes) -> Verdict:
         findings = _Findings()
@@ -163,10 +158,12 @@ class Evaluator:
         findings = _Findings()
         if form.opaque:
             decisions = [self._settings.unreadable, *(rule.decision for rule in scopes.anywhere.strict)]
-            findings.add_decision(strictest(decisions), "the text has control characters, so the command is not known")
+            findings.add_decision(
+                strictest(decisions), "a line is too long or has control characters, so its command is not known"
+            )
             return findings.verdict(request, form.text, self._settings.default)
         starts = sum(not command.is_filter for command in form.commands)
-        findings.add_text((scopes.here if starts == 1 else scopes.anywhere).matching(form.text))
+        findings.add_text((scopes.here if starts == 1 else scopes.anywhere).matching(form.text, any_case=True))
         # The rules for the next command: one that a rule allows is not expected to change the mode. A filter does not.
         strict_scope = allow_scope = strict_next = allow_next = scopes.here
         for command in form.commands:
@@ -181,12 +178,16 @@ class Evaluator:
                 if (pattern.rule.negated or not reading.negated) and pattern.may_match(reading.words)
             ]
             scope = scopes.home if command.sure.other_mode else allow_scope
-            allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text)
+            allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text, any_case=True)
             findings.add_command(strict, allow)
-            if command.shell is not None:
+            if command.shell:
                 findings.add_verdict(self._in_shell(request, command.shell, self._settings))
             if not command.is_filter:
                 strict_next, allow_next = scopes.anywhere, allow_scope if allow else scopes.anywhere
+        if scopes.may_be_shell or any(command.shell is not None for command in form.commands[:-1]):
+            # Text that is no shell command is no reason to ask.
+            settings = replace(self._settings, default=Decision.ALLOW, unparsed=Decision.ALLOW)
+            findings.add_verdict(self._in_shell(request, request.text, settings))
         return findings.verdict(request, form.text, self._settings.default)
 
     def _scopes(self, request: Request, name: str, mode: str | None) -> _Scopes:
@@ -204,17 +205,18 @@ class Evaluator:
         is_shell = platform.posix_shell or (mode is not None and mode.shell)
         names = (SHELL_PLATFORM, name) if is_shell else (name,)
         here, anywhere, home = (
-            self._find_scope(replace(request, mode=each), names, contexts=platform.command_line.contexts)
-            for each in (request.mode, None, platform.home[0])
+            self._find_scope(replace(request, mode=each), names, platform) for each in (request.mode, None, platform.home[0])
         )
-        return _Scopes(is_shell, here, anywhere, home)
+        has_shell_mode = any(mode.shell for mode in platform.modes.values())
+        may_be_shell = platform.command_line.may_be_shell or (has_shell_mode and request.mode is None)
+        return _Scopes(is_shell, may_be_shell, here, anywhere, home)
 
-    def _find_scope(self, request: Request, names: tuple[str, ...], *, contexts: bool) -> _Scope:
+    def _find_scope(self, request: Request, names: tuple[str, ...], platform: Platform) -> _Scope:
         """Find the rules that apply. In the shell of a device, only those for shells allow."""
         strict = [r for r in self._rules if r.decision is not Decision.ALLOW and r.when.applies(request, names, unknown=True)]
         allow = [r for r in self._rules if r.decision is Decision.ALLOW and r.when.applies(request, names[:1], unknown=False)]
         known = [r for r in self._known if r.when.applies(request, names, unknown=True)]
-        return _Scope(strict, allow, known, contexts)
+        return _Scope(strict, allow, known, platform.command_line.contexts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +225,14 @@ class _Scopes:
 
     Attributes:
         is_shell: whether the text is for a POSIX shell.
+        may_be_shell: whether it may be for one.
         here: the rules in the mode of the request.
         anywhere: those in a mode that is not known.
         home: those in the platform's mode for running commands.
     """
 
     is_shell: bool
+    may_be_shell: bool
     here: _Scope
     anywhere: _Scope
     home: _Scope
@@ -255,17 +259,17 @@ class _Scope:
             *(_Pattern(rule, rule.command) for rule in known if rule.command is not None),
         )
 
-    def matching(self, text: str) -> list[Rule]:
+    def matching(self, text: str, *, any_case: bool = False) -> list[Rule]:
         """Return the rules that do not allow and whose regular expressions match the text."""
         if not self._strict_regexes:
             return []
         encoded = encode(text)
-        return [rule for rule in self._strict_regexes if rule.finds(encoded)]
+        return [rule for rule in self._strict_regexes if rule.finds(encoded, any_case=any_case)]
 
-    def allowing(self, text: str) -> Rule | None:
+    def allowing(self, text: str, *, any_case: bool = False) -> Rule | None:
         """Return a rule that allows the text by a regular expression."""
         encoded = encode(text) if self._allow_regexes else b""
-        return next((rule for rule in self._allow_regexes if rule.finds(encoded)), None)
+        return next((rule for rule in self._allow_regexes if rule.finds(encoded, any_case=any_case)), None)
 
 
 class _Index:
@@ -421,9 +425,3 @@ def _means_only(pattern: _Pattern, words: tuple[Word, ...], scope: _Scope) -> bo
         ):
             return False
     return True
-
-
-def _stricter(first: Verdict, second: Verdict) -> Verdict:
-    """Return the stricter verdict, with the rules of both."""
-    chosen = second if strictest((first.decision, second.decision)) is not first.decision else first
-    return replace(chosen, rules=tuple(dict.fromkeys((*first.rules, *second.rules))))

@@ -159,13 +159,18 @@ class Rule(Value):
             raise ValueError("command is for prompts; in programs use regex")
         return self
 
-    def finds(self, text: bytes) -> bool:
+    def finds(self, text: bytes, *, any_case: bool) -> bool:
         """Whether the regular expression matches encoded text."""
-        return self._search is not None and self._search(text) is not None
+        search = self._search_any_case if any_case else self._search
+        return search is not None and search(text) is not None
 
     @cached_property
     def _search(self) -> Callable[[bytes], Any] | None:
         return None if self.regex is None else line_pattern(self.regex, "regex").search
+
+    @cached_property
+    def _search_any_case(self) -> Callable[[bytes], Any] | None:
+        return None if self.regex is None else line_pattern(f"(?i){self.regex}", "regex").search
 
 
 @dataclass(frozen=True, slots=True)

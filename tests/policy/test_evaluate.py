@@ -89,6 +89,7 @@ def test_default_counts_for_each_command_of_a_text() -> None:
         ('command = ["|", "redirect"]', "show run | include redirect", "allow"),
         ('command = ["ROUTER"]', "Router", "ask"),
         ("regex = '^show run$'", "show  RUN", "ask"),
+        ("regex = '^interface Vlan1$'", "interface Vlan1", "ask"),
         ("regex = '^b$'", "a\nb\nc", "ask"),
         ("regex = '^a b$'", "a\nb", "allow"),
         ('command = ["reload"]', 're"load"', "ask"),
@@ -187,6 +188,15 @@ def test_shell_of_a_device_is_judged_by_rules_for_shells() -> None:
     found = {text: decision(text, rules, "arista_eos", "bash") for text in ("rm x", "reload", "show", "ls")}
     assert found == {"rm x": "ask", "reload": "deny", "show": "ask", "ls": "allow"}
     assert decision("bash rm x", policy('a deny: command = ["rm"]\nwhen = { platform = "linux" }'), "arista_eos") == "deny"
+
+
+def test_lines_behind_a_command_that_may_open_a_shell_are_judged_as_shell_commands() -> None:
+    rules = policy('a ask: command = ["rm", "-x"]\nwhen = { platform = "linux" }', 'b deny: command = ["show", "clock"]')
+    assert decision("rm y -x", rules, "arista_eos") == "allow"
+    assert decision("rm y -x", rules, "arista_eos", None) == "ask"
+    assert decision("show x\nrm y -x", rules, "arista_eos") == "allow"
+    assert decision("bash\nls", rules, "arista_eos") == "allow"
+    assert decision("show clock\nbash", rules, "arista_eos") == "deny"
 
 
 def test_text_that_a_shell_cannot_parse_gets_the_decision_for_it() -> None:
