@@ -140,7 +140,8 @@ class CommandLine(Value):
     `comments`: the beginnings of lines that run nothing. `quotes`: whether quoted separators and filters are text.
     `expansions`: characters that the device replaces, so that their word is not known.
     `contexts`: whether words of a command may be typed in lines of their own, or as a path (`/system/reboot`).
-    `shells`: commands that open a POSIX shell, or pass it their arguments. `may_be_shell`: whether a shell may read every line as well.
+    `shells`: commands that open a POSIX shell, or pass it their arguments.
+    `may_be_shell`: whether a POSIX shell may read every line as well.
     """
 
     exec_prefixes: tuple[str, ...] = ("do", "run")

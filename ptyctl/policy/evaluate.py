@@ -40,6 +40,8 @@ from .rules import ANY_WORDS, SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Reques
 #: Number of verdicts, and of groups of requests to which the same rules apply, that are kept.
 _VERDICTS = 2048
 _SCOPES = 256
+#: Characters of a word that is not compared literally, on a device or in a shell.
+_GLOB = frozenset("*?[")
 #: Longest text whose verdict is kept, in characters.
 _CACHED_TEXT = 1000
 
@@ -282,7 +284,7 @@ class _Index:
         self._by_name: dict[str, list[_Pattern]] = defaultdict(list)
         for pattern in self.all:
             first = pattern.words[0]
-            if first is None or first.globs:
+            if first is None or _GLOB.intersection("".join(pattern.raw[0])):
                 self._others.append(pattern)
             else:
                 for word in first.abbreviations:
@@ -412,8 +414,6 @@ def _allowing_rule(words: tuple[Word, ...], scope: _Scope) -> Rule | None:
 
 def _means_only(pattern: _Pattern, words: tuple[Word, ...], scope: _Scope) -> bool:
     """Whether the words are known, and no abbreviation among them may be a word that another rule has in its place."""
-    if None in pattern.words:
-        return None not in words
     for number, expected in enumerate(pattern.words):
         word = words[number]
         if word is None:

@@ -50,7 +50,7 @@ def _check_regex(text: str) -> str:
 
 #: A glob or a list of them. A list needs at least one.
 Globs = Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
-#: A word of a rule: its alternatives. `*` in one matches any text, the word `**` any number of words.
+#: A word of a rule: its alternatives. `*` in one matches any text, the word `**` any number of words (not to allow).
 RuleWord = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 #: An RE2 expression; `^` and `$` are the ends of a line of the canonical text.
 Regex = Annotated[str, Field(min_length=1), AfterValidator(_check_regex)]
@@ -155,6 +155,8 @@ class Rule(Value):
     def _check_one(self) -> Self:
         if (self.command is None) == (self.regex is None):
             raise ValueError("needs command or regex, and not both")
+        if self.decision is Decision.ALLOW and self.command is not None and ANY_WORDS in self.command:
+            raise ValueError("'**' is for rules that do not allow; use regex")
         if self.command is not None and self.when.where is not None and not glob_matches(self.when.where, "prompt"):
             raise ValueError("command is for prompts; in programs use regex")
         return self

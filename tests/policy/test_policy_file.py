@@ -59,6 +59,7 @@ def test_example_of_the_documentation_loads_and_decides() -> None:
         (rule('command = ["write erase"]'), r"'write erase' is not one word"),
         (rule('command = ["**"]'), r"needs a word other than"),
         (rule('command = ["a", "**", "b", "**"]'), r"may be in it once"),
+        (rule('command = ["**", "b"]').replace('"ask"', '"allow"'), r"is for rules that do not allow"),
         (rule('command = [["**", "x"]]'), r"has no alternatives"),
         (rule("regex = '(?=x)'"), r"policy.toml:1: rule 'r1': regex: .*RE2 has no lookahead"),
         (rule("regex = '('"), r"rule 'r1': regex: .*is not a valid pattern"),
