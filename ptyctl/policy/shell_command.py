@@ -1,0 +1,350 @@
+"""The canonical form of a POSIX shell's command: every simple command that it runs, wherever it stands.
+
+The text is parsed with tree-sitter-bash. Lists, pipelines, substitutions, here-documents into a shell, and the commands in
+the arguments of sudo, xargs, bash -c and their like are entered. What cannot be known makes the text `unparsed`: syntax
+errors, an unknown command word, history expansion, control characters, programs in other languages.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from .shell_runners import SHELLS, inner_command
+from .shell_words import Glob, Word, could_be, normalised_path, resolve, source, surely_is
+
+#: Longest text that is parsed, in characters.
+MAX_TEXT = 65_536
+#: How deep commands may stand in arguments of others, such as `bash -c "bash -c ..."`.
+_MAX_DEPTH = 8
+_SYSTEM_DIRECTORIES = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/")
+#: Characters that a terminal's line editor interprets, so that the line is not the text.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
+#: History expansion (bash, zsh), outside single quotes; `!` before a blank, `=`, `(` or the end is none.
+_HISTORY = re.compile(r"(?<!\\)![^\s=(]|^\^")
+_SINGLE_QUOTED = re.compile(r"'[^']*'")
+_CONTINUATION = re.compile(r"\\\n")
+_COMMENT_LINE_CONTINUED = re.compile(r"#[^\n]*\\\n")
+#: What runs if a shell without comments, such as an interactive zsh, reads a comment as words.
+_ACTIVE = re.compile(r"[;&|<>$`(){}\n]")
+#: Variables that change which program a command runs, or that a shell runs as text.
+_HARMLESS_VARIABLE = re.compile(r"(?:LANG|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|[a-z_][a-z0-9_]*|DEBIAN_FRONTEND|CI)\Z")
+_RUNNING_VARIABLE = re.compile(
+    r"(?:PATH|PROMPT_COMMAND|PS[0-4]|BASH_ENV|ENV|ZDOTDIR|LD_\w+|\w*PAGER|\w*EDITOR|VISUAL|IFS|SHELLOPTS|BASHOPTS|\w+_COMMAND)\Z"
+)
+#: Builtins that evaluate subscripts in their arguments, substitutions included.
+_EVALUATES = frozenset(
+    ("let", "test", "[", "[[", "declare", "typeset", "local", "export", "readonly", "printf", "read", "unset")
+)
+#: Programs that run their input; a version may follow the name.
+_INPUT_INTERPRETERS = frozenset("python perl ruby node php lua tclsh expect osascript ed ex at batch parallel".split())  # noqa: SIM905
+_HARMLESS_TARGETS = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A simple command.
+
+    Attributes:
+        words: its name, without the directory of a system program, and its arguments. A redirection into a file is the
+            command `>`.
+        directory: the working directory, if the text itself changes into one.
+    """
+
+    words: tuple[Word, ...]
+    directory: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The words, with `?` for unknown ones."""
+        return " ".join("?" if word is None else word for word in self.words)
+
+    def could_be(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
+        """Whether the name may match the pattern's first word, and some argument each of the others, in any order.
+
+        A word of the pattern has alternatives, which are globs. Grouped options count as single ones too: `-rf` as `-r`
+        and `-f`.
+        """
+        name, *others = pattern
+        if not any(could_be(self.words[0], glob) for glob in name):
+            return False
+        arguments = list(self._argument_forms()) if others else []
+        return all(any(could_be(word, glob) for word in arguments for glob in alternatives) for alternatives in others)
+
+    def surely_is(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
+        """Whether all words are known, and the first ones match the pattern's in order."""
+        if any(word is None for word in self.words) or len(self.words) < len(pattern):
+            return False
+        return all(
+            any(surely_is(word, glob) for glob in alternatives) for word, alternatives in zip(self.words, pattern, strict=False)
+        )
+
+    def _argument_forms(self) -> list[Word]:
+        forms: list[Word] = []
+        for word in self.words[1:]:
+            forms.append(word)
+            if word is None:
+                continue
+            if re.fullmatch(r"-[A-Za-z]{2,}", word):
+                forms += [f"-{letter}" for letter in word[1:]]
+            elif word.startswith(("/", "~")):
+                forms.append(normalised_path(word))
+            elif set(word.split("/")) <= {"..", ".", ""} and ".." in word:
+                forms.append(Glob("/*"))
+            elif self.directory is not None and not word.startswith("-"):
+                path = f"{self.directory}/{word}"
+                forms.append(normalised_path(Glob(path) if isinstance(word, Glob) else path))
+            if not word.startswith("-") and "=" in word:
+                prefix, _, value = word.partition("=")
+                if value.startswith("/"):
+                    joined = f"{prefix}={normalised_path(value)}"
+                    forms.append(Glob(joined) if isinstance(word, Glob) else joined)
+        return forms
+
+
+@dataclass(frozen=True, slots=True)
+class ShellText:
+    """A text in canonical form.
+
+    Attributes:
+        commands: every simple command, also those in arguments and substitutions.
+        text: the pipelines and commands as one line each; for regular expressions.
+        unparsed: why the commands are not known for certain; "" if they are.
+    """
+
+    commands: tuple[Command, ...]
+    text: str
+    unparsed: str = ""
+
+
+def canonical_shell(text: str) -> ShellText:
+    """Return the canonical form of what is typed at a shell's prompt, one or several lines."""
+    walk = _Walk()
+    walk.read(text, 0)
+    return ShellText(tuple(walk.commands), "\n".join(walk.lines), walk.unparsed)
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+@dataclass
+class _Walk:
+    """Collects the commands of a syntax tree."""
+
+    commands: list[Command] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    unparsed: str = ""
+    directory: str | None = None
+
+    def read(self, text: str, depth: int) -> None:
+        """Parse a text and collect its commands."""
+        if depth > _MAX_DEPTH or len(text) > MAX_TEXT:
+            self._cannot("the text is too long, or nested too deeply")
+            return
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self._check_characters(text)
+        tree = _parser().parse(_CONTINUATION.sub("", text).encode("utf-8", "replace"))
+        if tree.root_node.has_error:
+            self._cannot("the text is no complete command of a POSIX shell")
+        self._visit_all(tree.root_node, depth)
+
+    def _check_characters(self, text: str) -> None:
+        if _CONTROL.search(text):
+            self._cannot("the text has control characters")
+        if _HISTORY.search(_SINGLE_QUOTED.sub("''", text)):
+            self._cannot("the text has a history expansion")
+        if _COMMENT_LINE_CONTINUED.search(text):
+            self._cannot("a backslash may continue a line or end a comment")
+
+    def _cannot(self, reason: str) -> None:
+        self.unparsed = self.unparsed or reason
+
+    def _visit_all(self, root: Node, depth: int) -> None:
+        """Visit the nodes in order of the source, without recursion: the depth of a tree is not limited."""
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            self._visit(node, depth)
+            stack.extend(reversed(node.children))
+
+    def _visit(self, node: Node, depth: int) -> None:
+        match node.type:
+            case "pipeline":
+                self._pipeline(node)
+            case "command" | "declaration_command" | "unset_command" | "test_command":
+                self._command(node, depth)
+            case "variable_assignment":
+                self._assignment(node)
+            case "file_redirect":
+                self._redirect(node)
+            case "heredoc_redirect" | "herestring_redirect":
+                self._input_text(node, depth)
+            case "comment" if _ACTIVE.search(source(node)):
+                self._cannot("a shell without comments would run the comment")
+            case "extglob_pattern" if "(" in source(node):
+                self._cannot("a pattern may run commands")
+            case "word" if "\n" in source(node):
+                self._cannot("a word has a line break without quotes")
+            case "function_definition":
+                self._cannot("a function is defined")
+
+    def _command(self, node: Node, depth: int) -> None:
+        words = _words(node)
+        if not words:
+            return
+        if words[0] is None or isinstance(words[0], Glob) or words[0].startswith("="):
+            self._cannot("a command's name is not known")
+        if words[0] in _EVALUATES and any(word is None or "$(" in word or "`" in word for word in words[1:]):
+            self._cannot(f"{words[0]} may evaluate its arguments")
+        line = self._add(words, depth)
+        if node.parent is None or node.parent.type != "pipeline":
+            self.lines.append(line)
+
+    def _add(self, words: tuple[Word, ...], depth: int) -> str:
+        """Add a command and what it runs. Returns the text of the innermost command that reads its input."""
+        command = Command(words, self.directory)
+        self.commands.append(command)
+        self._change_directory(words)
+        inner = inner_command(words)
+        if inner.unknown:
+            self._cannot(inner.unknown)
+        if inner.script is not None:
+            self.read(inner.script, depth + 1)
+        if not inner.words:
+            return command.text
+        if depth >= _MAX_DEPTH:
+            self._cannot("the text is too long, or nested too deeply")
+            return command.text
+        if inner.words[0] is None or isinstance(inner.words[0], Glob):
+            self._cannot("a command's name is not known")
+        line = self._add(_named(inner.words), depth + 1)
+        if not inner.follows:
+            self.lines.append(line)
+        return line if inner.follows else command.text
+
+    def _change_directory(self, words: tuple[Word, ...]) -> None:
+        if words[0] in ("cd", "pushd"):
+            target = next((word for word in words[1:] if word is None or not word.startswith("-")), "~")
+            if target is None or isinstance(target, Glob):
+                self.directory = "*"
+            elif target.startswith(("/", "~")) or self.directory is not None:
+                self.directory = str(normalised_path(target if target[0] in "/~" else f"{self.directory}/{target}"))
+
+    def _pipeline(self, node: Node) -> None:
+        stages = [_stage(child) for child in node.named_children]
+        self.lines.append(" | ".join(" ".join("?" if word is None else word for word in _effective(words)) for words in stages))
+        is_fed = node.parent is not None and node.parent.type == "heredoc_redirect"
+        for words in stages if is_fed else stages[1:]:
+            effective = _effective(words)
+            if not effective or effective[0] is None or reads_program(effective):
+                self._cannot("a shell or an interpreter runs the output of another command")
+
+    def _assignment(self, node: Node) -> None:
+        name = source(node.child_by_field_name("name") or node)
+        is_prefix = node.parent is not None and node.parent.type == "command"
+        if _RUNNING_VARIABLE.match(name) or (is_prefix and not _HARMLESS_VARIABLE.match(name)):
+            self._cannot(f"the variable {name} may change what runs")
+
+    def _redirect(self, node: Node) -> None:
+        operator = next((child.type for child in node.children if not child.is_named), "")
+        target = node.child_by_field_name("destination")
+        word = resolve(target) if target is not None else None
+        is_input = operator == "<" and not could_be(word, "/dev/[tu]??/*")
+        is_copy = operator in (">&", "<&", ">&-", "<&-") and word is not None and re.fullmatch(r"\d*-?", word)
+        if not is_input and not is_copy and word not in _HARMLESS_TARGETS:
+            self.commands.append(Command((">", word), self.directory))
+            self.lines.append(self.commands[-1].text)
+
+    def _input_text(self, node: Node, depth: int) -> None:
+        """Text that a command reads: a shell runs it. In a list or pipeline, any of the commands may be the one."""
+        outer = [_effective(words) for words in _commands_in(node.parent)] if node.parent is not None else []
+        readers = [words for words in outer if reads_program(words)]
+        if not readers:
+            return
+        if node.type == "herestring_redirect":
+            word = resolve(node.named_children[-1]) if node.named_children else None
+        else:
+            body = next((child for child in node.named_children if child.type == "heredoc_body"), None)
+            word = source(body) if body is not None else ""
+        if word is None or isinstance(word, Glob) or any(words[0] not in SHELLS for words in readers):
+            self._cannot("a shell or an interpreter runs text that is not known")
+        else:
+            self.read(word, depth + 1)
+
+
+def _commands_in(root: Node) -> list[tuple[Word, ...]]:
+    """Return the words of all commands below a node, or of the node itself."""
+    found, stack = [], [root]
+    while stack:
+        node = stack.pop()
+        if node.type in ("command", "declaration_command"):
+            found.append(_words(node))
+        stack.extend(node.children)
+    return [words for words in found if words]
+
+
+def reads_program(words: tuple[Word, ...]) -> bool:
+    """Whether a command may run what it reads from its input as a program."""
+    name = words[0] if words else None
+    if name in SHELLS or name in ("source", "."):
+        operands = [word for word in words[1:] if word is None or (not word.startswith("-") and word != "/dev/stdin")]
+        return (name in SHELLS and (not operands or "-s" in words)) or "/dev/stdin" in words or "-" in words[1:]
+    if name is not None and name.rstrip("0123456789.") in _INPUT_INTERPRETERS:
+        return all(word is not None and word.startswith("-") for word in words[1:])
+    return False
+
+
+def _words(node: Node) -> tuple[Word, ...]:
+    """Return the words of a command's node: name and arguments, without assignments and redirections."""
+    if node.type in ("declaration_command", "unset_command"):
+        return tuple(_source_or_word(child) for child in node.children)
+    if node.type == "test_command":
+        return ("[", source(node))
+    name = node.child_by_field_name("name")
+    if name is None:
+        return ()
+    arguments = node.children_by_field_name("argument")
+    return _named((resolve(name.children[0]) if name.children else None, *(resolve(each) for each in arguments)))
+
+
+def _source_or_word(node: Node) -> Word:
+    if node.type == "variable_assignment":
+        text = source(node)
+        return text if "$" not in text and "`" not in text else None
+    return source(node) if node.child_count == 0 else resolve(node)
+
+
+def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words with the name of a system program without its directory."""
+    name = words[0]
+    if name is None or isinstance(name, Glob) or "/" not in name:
+        return words
+    path = normalised_path(name)
+    for directory in _SYSTEM_DIRECTORIES:
+        if path.startswith(directory) and "/" not in path[len(directory) :]:
+            return (path[len(directory) :], *words[1:])
+    return words
+
+
+def _stage(node: Node) -> tuple[Word, ...]:
+    """Return the words of a pipeline's stage."""
+    if node.type == "redirected_statement":
+        body = node.child_by_field_name("body")
+        return _stage(body) if body is not None else ()
+    return _words(node) if node.type in ("command", "declaration_command") else ()
+
+
+def _effective(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the command that runs in the end, in place of sudo and its like."""
+    for _ in range(_MAX_DEPTH):
+        inner = inner_command(words) if words else None
+        if inner is None or not inner.words or not inner.follows:
+            return words
+        words = _named(inner.words)
+    return words

@@ -1,0 +1,253 @@
+"""Commands that run the command in their arguments, such as sudo, xargs and bash -c, and how to find it there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .shell_words import Glob, Word, could_be
+
+
+class Inner(NamedTuple):
+    """What a command runs.
+
+    Attributes:
+        words: a command in words; empty if there is none.
+        script: text that a shell parses; None if there is none.
+        unknown: why what it runs cannot be known; "" if it is known.
+        follows: whether the command runs in place of the outer one, with the same input.
+    """
+
+    words: tuple[Word, ...] = ()
+    script: str | None = None
+    unknown: str = ""
+    follows: bool = True
+
+
+NOTHING = Inner()
+SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "yash", "fish", "rbash"))
+#: Interpreters, with the options after which they take a program's text, or that make them run a command.
+_PROGRAM_OPTIONS = {
+    "python": "-c",
+    "python2": "-c",
+    "python3": "-c",
+    "pypy3": "-c",
+    "perl": "-e -E -M",
+    "ruby": "-e",
+    "node": "-e -p --eval --print",
+    "nodejs": "-e -p",
+    "php": "-r",
+    "lua": "-e",
+    "tclsh": "",
+    "expect": "-c",
+    "osascript": "-e",
+    "gdb": "-ex --eval-command",
+    "vim": "-c +* --cmd",
+    "vi": "-c +*",
+    "ex": "-c +*",
+    "nvim": "-c +*",
+    "emacs": "--eval -f",
+    "tar": "--checkpoint-action* --to-command* -I --use-compress-program* -F",
+    "rsync": "-e --rsh* --rsync-path*",
+    "git": "-c --upload-pack* --exec*",
+    "man": "-P --pager*",
+    "scp": "-S -o",
+    "sftp": "-S -o -b",
+    "zip": "-TT --unzip-command*",
+    "split": "--filter*",
+    "sort": "--compress-program*",
+    "tcpdump": "-z",
+    "sqlite3": "-cmd",
+    "mysql": "-e --execute*",
+    "psql": "-c --command*",
+    "crontab": "-",
+    "bind": "-x",
+    "complete": "-C -F",
+    "mapfile": "-C",
+    "readarray": "-C",
+    "enable": "-f",
+    "hash": "-p",
+    "openssl": "-engine",
+    "capsh": "--",
+    "script": "-c --command*",
+    "tmux": "*",
+    "screen": "-X",
+    "xterm": "-e",
+    "make": "SHELL=* --eval*",
+}
+#: Options, by runner, that take the next word as their argument. Everything else that starts with a dash takes none.
+_OPTIONS_WITH_ARGUMENT = {
+    "sudo": "-u -g -h -p -C -r -t -T -U -D -R",
+    "doas": "-u -C",
+    "env": "-u -C --unset --chdir",
+    "nice": "-n --adjustment",
+    "ionice": "-c -n -p",
+    "timeout": "-k -s --kill-after --signal",
+    "stdbuf": "-i -o -e",
+    "xargs": "-a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-procs --replace",
+    "exec": "-a",
+    "time": "-f -o",
+    "watch": "-n --interval",
+    "flock": "-w -E --timeout",
+    "strace": "-e -o -p -s -u -E -a -P",
+    "ltrace": "-e -o -p -s -u",
+    "taskset": "",
+    "chrt": "",
+    "chroot": "",
+    "nsenter": "-t --target",
+    "systemd-run": "-p -u --unit --property -M --slice",
+    "runuser": "-u -g",
+    "setpriv": "",
+    "ssh": "-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B",
+}
+#: The number of words before the command, after the options.
+_WORDS_BEFORE_COMMAND = {"timeout": 1, "flock": 1, "taskset": 1, "chrt": 1, "chroot": 1, "repeat": 1, "ssh": 1}
+#: Words in front of a command that take no options.
+_WITHOUT_OPTIONS = frozenset("noglob nocorrect - and or not coproc builtin busybox toybox repeat then do".split())  # noqa: SIM905
+#: Runners none of whose options takes an argument.
+_ORDINARY = frozenset(
+    "nohup setsid command unshare proot fakeroot catchsegv unbuffer chronic faketime pkexec eatmydata".split()  # noqa: SIM905
+)
+#: Runners whose options are not known well enough to find the command behind them.
+_OPAQUE = frozenset("parallel su docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh".split())  # noqa: SIM905
+_OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
+
+
+def inner_command(words: tuple[Word, ...]) -> Inner:
+    """Return what a command runs; `words[0]` is its name without the directory."""
+    name = words[0]
+    if name is None:
+        return NOTHING
+    if name in SHELLS:
+        return _of_shell(words)
+    if name == "eval":
+        return _script(words[1:])
+    if name in ("alias", "trap"):
+        return _of_definition(words)
+    if name == "find":
+        return _of_find(words)
+    if name in _OPAQUE:
+        needed = _OPAQUE_WITHOUT.get(name, "*")
+        runs = any(could_be(word, needed) for word in words[1:])
+        return Inner(unknown=f"{name} runs another command") if runs else NOTHING
+    if name in _WITHOUT_OPTIONS or name in _ORDINARY or name in _OPTIONS_WITH_ARGUMENT:
+        return _of_runner(str(name), words)
+    return _of_interpreter(str(name), words)
+
+
+def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
+    rest = list(words[1:])
+    if name not in _WITHOUT_OPTIONS:
+        try:
+            _skip_options(name, rest)
+        except ValueError as error:
+            return Inner(unknown=str(error))
+    while name in ("env", "sudo", "doas") and rest and rest[0] is not None and "=" in rest[0]:
+        del rest[0]
+    del rest[: _WORDS_BEFORE_COMMAND.get(name, 0)]
+    if name in ("ssh", "watch") and rest:
+        return _script(tuple(rest))._replace(follows=False)
+    if name == "xargs" and rest:
+        rest.append(None)
+    return Inner(tuple(rest))
+
+
+def _skip_options(name: str, rest: list[Word]) -> None:
+    """Remove the options from the front. Raises ValueError if one may run a command itself, or is not known."""
+    takes = _OPTIONS_WITH_ARGUMENT.get(name, "").split()
+    while rest and (rest[0] is None or rest[0].startswith("-")) and rest[0] != "-":
+        option = rest.pop(0)
+        if option is None or isinstance(option, Glob):
+            raise ValueError(f"an option of {name} is not known")
+        if option == "--":
+            return
+        if name == "env" and (option.startswith(("-S", "--split-string")) or ("S" in option and option[1] != "-")):
+            raise ValueError("env -S splits text into a command")
+        if name == "ssh" and (option.startswith(("-o", "-F"))):
+            raise ValueError("an ssh option may run a command")
+        if name == "command" and option in ("-v", "-V"):
+            rest.clear()
+            return
+        if option in takes and rest:
+            del rest[0]
+
+
+def _of_shell(words: tuple[Word, ...]) -> Inner:
+    """A shell runs the text after -c, or a script; without either, its input."""
+    rest = list(words[1:])
+    has_script_option = False
+    while rest and (rest[0] is None or rest[0][:1] in ("-", "+")):
+        option = rest.pop(0)
+        if option is None or isinstance(option, Glob):
+            return Inner(unknown="an option of a shell is not known")
+        if option in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file", "--init-command", "-C") and rest:
+            if option in ("--rcfile", "--init-file", "--init-command", "-C"):
+                return Inner(unknown=f"{option} makes a shell run text")
+            del rest[0]
+        elif option == "--command" or option.startswith(("--command=", "--init-command")):
+            return Inner(unknown=f"{option} makes a shell run text")
+        elif not option.startswith("--") and "c" in option[1:]:
+            has_script_option = True
+    if has_script_option:
+        return _script(tuple(rest[:1])) if rest else NOTHING
+    if any(word is None for word in rest[:1]):
+        return Inner(unknown="the script of a shell is not known")
+    return NOTHING
+
+
+def _script(words: tuple[Word, ...]) -> Inner:
+    if any(word is None or isinstance(word, Glob) for word in words):
+        return Inner(unknown="the text that a shell is to run is not known")
+    return Inner(script=" ".join(word for word in words if word is not None))
+
+
+def _of_definition(words: tuple[Word, ...]) -> Inner:
+    """The text of aliases and traps runs later."""
+    if words[0] == "trap":
+        rest = [word for word in words[1:] if word != "--"]
+        return _script(tuple(rest[:1])) if len(rest) > 1 and rest[0] not in ("-l", "-p", "-") else NOTHING
+    texts = [word if word is None or isinstance(word, Glob) else word.partition("=")[2] for word in words[1:]]
+    if any(text is None or isinstance(text, Glob) for text in texts):
+        return Inner(unknown="the text of an alias is not known")
+    return Inner(script="\n".join(text for text in texts if text), follows=False)
+
+
+def _of_find(words: tuple[Word, ...]) -> Inner:
+    """Return the command of the first -exec; further ones are unknown."""
+    starts = [place for place, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
+    if any(word is None for word in words):
+        return Inner(unknown="an argument of find is not known")
+    if not starts:
+        return NOTHING
+    if len(starts) > 1:
+        return Inner(unknown="find runs several commands")
+    command = words[starts[0] + 1 :]
+    end = next((place for place, word in enumerate(command) if word in (";", "+")), len(command))
+    return Inner(tuple(None if word is not None and "{}" in word else word for word in command[:end]), follows=False)
+
+
+def _of_interpreter(name: str, words: tuple[Word, ...]) -> Inner:
+    """An interpreter runs a program in its arguments, in a language that is not parsed."""
+    if name.startswith("python3."):
+        name = "python3"
+    if name in ("awk", "gawk", "mawk", "nawk"):
+        program = any(word is None or any(part in word for part in ("system", "|", ">", "getline", "@")) for word in words[1:])
+        return Inner(unknown=f"{name} may run commands") if program else NOTHING
+    if name in ("sed", "gsed"):
+        scripts = any(word is None or _sed_may_run(word) for word in words[1:])
+        return Inner(unknown="sed may run commands or write files") if scripts else NOTHING
+    options = _PROGRAM_OPTIONS.get(name, "").split()
+    short = "".join(option[1] for option in options if len(option) == 2 and option[0] == "-")
+    for word in words[1:]:
+        is_group = word is not None and word[:1] == "-" and word[:2] != "--" and any(letter in word[1:] for letter in short)
+        if is_group or any(could_be(word, option) for option in options):
+            return Inner(unknown=f"{name} runs a program in its arguments")
+    return NOTHING
+
+
+def _sed_may_run(script: str) -> bool:
+    """GNU sed runs commands with the command and the flag `e`, and writes files with `w` and `W`."""
+    flags = script.rpartition(script[1])[2] if script[:1] == "s" and len(script) > 3 else ""
+    return any(letter in flags for letter in "ewW") or any(
+        part.strip().lstrip("0123456789,$!~+ ")[:1] in ("e", "w", "W", "r", "R")
+        for part in script.replace("\n", ";").split(";")
+    )

@@ -1,0 +1,166 @@
+"""Words of a shell command after quoting and expansion, as far as they are known from the text.
+
+A word is a str, a `Glob` (its text after expansion is anything that the pattern matches), or None: any number of unknown words.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from tree_sitter import Node
+
+#: A word of a command; see the module's docstring.
+Word = str | None
+
+
+class Glob(str):
+    """A word that the shell expands, or that is known in part; `*`, `?` and `[...]` stand for unknown text."""
+
+    __slots__ = ()
+
+
+_GLOB_CHARACTERS = re.compile(r"[*?\[]")
+#: Braces that the shell expands to several words.
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_STRING_ESCAPE = re.compile(r'\\([$`"\\])')
+_ANSI_C_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_ANSI_C_NAMES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_HOME = frozenset(("$HOME", "${HOME}"))
+
+
+def resolve(node: Node) -> Word:
+    """Return the word that a node of the syntax tree stands for."""
+    parts = [_part(child) for child in node.children] if node.type == "concatenation" else [_part(node)]
+    if any(part is None for part in parts):
+        return None
+    text = "".join(part for part in parts if part is not None)
+    if node.type in ("word", "concatenation") and _BRACES.search(source(node)):
+        return None
+    return Glob(text) if any(isinstance(part, Glob) for part in parts) else text
+
+
+def source(node: Node) -> str:
+    """Return the node's text in the source."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _part(node: Node) -> Word:
+    text = source(node)
+    match node.type:
+        case "word" | "number" | "extglob_pattern" | "regex" | "variable_name" | "test_operator" | "special_variable_name":
+            plain = _ESCAPE.sub("", text)
+            literal = _ESCAPE.sub(r"\1", text)
+            return Glob(literal) if _GLOB_CHARACTERS.search(plain) else literal
+        case "raw_string":
+            return text[1:-1]
+        case "ansi_c_string":
+            return _ANSI_C_ESCAPE.sub(_decode_ansi_c, text[2:-1])
+        case "string" | "translated_string":
+            return _string(node)
+        case "simple_expansion" | "expansion" if text in _HOME:
+            return "~"
+        case "concatenation":
+            return resolve(node)
+        case _ if node.child_count == 0:  # a token of a concatenation, such as a brace
+            return text
+    return None
+
+
+def _string(node: Node) -> str:
+    """Return the text of a double-quoted string; what it expands is unknown text within one word."""
+    pieces: list[str] = []
+    is_known, begin = True, node.start_byte
+    raw = node.text or b""
+    for child in node.children:
+        pieces.append(raw[begin - node.start_byte : child.start_byte - node.start_byte].decode("utf-8", "replace"))
+        begin = child.end_byte
+        kind = child.type
+        if kind == "string":  # the quoted part of $"..."
+            return _string(child)
+        if kind in ('"', '$"', "$"):
+            continue
+        if kind == "string_content":
+            pieces.append(_STRING_ESCAPE.sub(r"\1", source(child)))
+        elif source(child) in _HOME:
+            pieces.append("~")
+        else:
+            is_known = False
+            pieces.append("*")
+    text = "".join(pieces)
+    return text if is_known else Glob(text)
+
+
+def _decode_ansi_c(match: re.Match[str]) -> str:
+    code = match[1]
+    if code[0] in "xuU" and len(code) > 1:
+        return chr(min(int(code[1:], 16), 0x10FFFF))
+    if code[0] in "01234567":
+        return chr(int(code, 8) & 0xFF)
+    if code[0] == "c" and len(code) > 1:
+        return chr(ord(code[1]) & 0x1F)
+    return _ANSI_C_NAMES.get(code, code)
+
+
+def could_be(word: Word, pattern: str) -> bool:
+    """Whether the word, when it is known, may be a text that the glob `pattern` matches."""
+    if word is None:
+        return True
+    return _intersect(word if isinstance(word, Glob) else _as_literal(word), _tokens(pattern))
+
+
+def surely_is(word: Word, pattern: str) -> bool:
+    """Whether the word is known, and the glob `pattern` matches it."""
+    return word is not None and not isinstance(word, Glob) and could_be(word, pattern)
+
+
+def normalised_path(word: str) -> str:
+    """Return an absolute path without `.`, `..` and double slashes; the kind of word (`Glob` or not) is kept."""
+    path = posixpath.normpath(word)
+    path = "/" + path.lstrip("/") if path.startswith("//") else path
+    return Glob(path) if isinstance(word, Glob) else path
+
+
+# a token of a pattern is a character, or one of these
+_ANY_TEXT, _ANY_CHARACTER = "**", "??"
+
+
+def _as_literal(word: str) -> list[str]:
+    return list(word)
+
+
+def _tokens(pattern: str) -> list[str]:
+    """Return the pattern's tokens; a set of characters counts as any character, which can only match more."""
+    found = re.findall(r"\[[!^]?\]?[^\]]*\]|.", pattern, re.DOTALL)
+    names = {"*": _ANY_TEXT, "?": _ANY_CHARACTER}
+    return [names.get(token, token if len(token) == 1 else _ANY_CHARACTER) for token in found]
+
+
+def _intersect(left: str | list[str], right: list[str]) -> bool:
+    """Whether some text matches both patterns: follow the possible positions in `right` after each token of `left`."""
+    positions = _closure({0}, right)
+    for token in _tokens(left) if isinstance(left, str) else left:
+        if token == _ANY_TEXT:
+            positions = set(range(min(positions), len(right) + 1)) if positions else positions
+            continue
+        reached = set()
+        for position in positions:
+            if position < len(right):
+                other = right[position]
+                if other == _ANY_TEXT:
+                    reached.add(position)
+                elif other in (token, _ANY_CHARACTER) or token == _ANY_CHARACTER:
+                    reached.add(position + 1)
+        positions = _closure(reached, right)
+    return len(right) in positions
+
+
+def _closure(positions: set[int], tokens: list[str]) -> set[int]:
+    """Add the positions that are reached without consuming text."""
+    reached = set(positions)
+    for position in sorted(positions):
+        while position < len(tokens) and tokens[position] == _ANY_TEXT:
+            position += 1
+            reached.add(position)
+    return reached

@@ -1,0 +1,104 @@
+"""The canonical form of a shell's text finds each command that runs, or says that it cannot be known."""
+
+from __future__ import annotations
+
+import tomllib
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.policy.shell_command import MAX_TEXT, ShellText, canonical_shell
+from ptyctl.policy.shell_words import Glob, could_be
+
+CORPUS = tomllib.loads((Path(__file__).parent / "corpus_shell.toml").read_text())
+#: `rm -r` of the root, a home or a system folder.
+REMOVAL = (("rm",), ("-r", "-R", "--recursive"), ("/", "~", "~/", "/etc", "/usr", "/home"))
+
+
+def removes(form: ShellText) -> bool:
+    return any(command.could_be(REMOVAL) for command in form.commands)
+
+
+@pytest.mark.parametrize("text", CORPUS["removes"])
+def test_removal_is_found_however_it_is_written(text: str) -> None:
+    assert removes(canonical_shell(text))
+
+
+@pytest.mark.parametrize("text", CORPUS["unparsed"])
+def test_command_that_cannot_be_known_is_unparsed(text: str) -> None:
+    assert canonical_shell(text).unparsed
+
+
+@pytest.mark.parametrize("text", CORPUS["harmless"])
+def test_usual_command_is_known_and_removes_nothing(text: str) -> None:
+    form = canonical_shell(text)
+    assert form.unparsed == ""
+    assert not removes(form)
+
+
+@given(st.sampled_from(CORPUS["removes"]), st.sampled_from(CORPUS["harmless"]), st.sampled_from(["; ", " && ", " || ", "\n"]))
+def test_removal_behind_another_command_is_found(removal: str, harmless: str, separator: str) -> None:
+    form = canonical_shell(harmless.rstrip("\n") + (separator if "<<" not in harmless else "\n") + removal)
+    assert removes(form) or form.unparsed
+
+
+@given(st.sampled_from(CORPUS["removes"]))
+def test_removal_inside_a_shell_of_a_shell_is_found(removal: str) -> None:
+    quoted = removal.replace("'", "'\\''")
+    form = canonical_shell(f"sudo bash -c '{quoted}'")
+    assert removes(form) or form.unparsed
+
+
+@given(st.text(max_size=60))
+def test_any_text_has_a_form(text: str) -> None:
+    canonical_shell(text)
+
+
+@given(st.text(alphabet="rm /-f'\"\\$(){}`;|&<>#!*?[]=\n\t ", max_size=40))
+def test_text_of_special_characters_has_a_form(text: str) -> None:
+    canonical_shell(text)
+
+
+def test_text_that_is_too_long_or_too_deep_is_unparsed() -> None:
+    assert canonical_shell("a" * (MAX_TEXT + 1)).unparsed
+    nested = "ls"
+    for _ in range(12):
+        nested = f"eval {nested}"
+    assert canonical_shell(nested).unparsed
+    assert canonical_shell("(" * 20_000).unparsed
+
+
+def test_pipelines_are_lines_of_the_canonical_text() -> None:
+    assert canonical_shell("curl x | sudo -E nice bash; ls").text == "curl x | bash\nls"
+
+
+def test_redirection_into_a_file_is_a_command() -> None:
+    words = [command.words for command in canonical_shell("echo a > /dev/sda 2>&1").commands]
+    assert words == [("echo", "a"), (">", "/dev/sda")]
+
+
+@pytest.mark.parametrize(
+    ("word", "pattern", "expected"),
+    [
+        ("/etc", "/etc", True),
+        ("/etc", "/e*", True),
+        ("/etc", "/usr", False),
+        (Glob("/*"), "/", True),
+        (Glob("/*"), "/etc", True),
+        (Glob("/e?c"), "/etc", True),
+        (Glob("/e?c"), "/usr", False),
+        (Glob("*.txt"), "/etc", False),
+        (Glob("[ab]x"), "?x", True),
+        (None, "anything", True),
+    ],
+)
+def test_word_could_be_a_pattern(word: str | None, pattern: str, expected: bool) -> None:
+    assert could_be(word, pattern) is expected
+
+
+@given(st.text(alphabet="ab*?", max_size=8), st.text(alphabet="ab", max_size=8))
+def test_glob_could_be_each_text_that_it_matches(pattern: str, text: str) -> None:
+    assert could_be(Glob(pattern), text) == fnmatchcase(text, pattern) == could_be(text, pattern)

@@ -1,0 +1,179 @@
+"""The model of the typed line: cuts do not change what it submits, and a line that it knows is the line that a shell gets."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptyctl.policy.typed_line import LineKeys, Piece, TypedLine
+
+ENTER = b"\r"
+#: Keys that are frequent in what people and agents type, and bytes that begin something longer.
+KEYS = [
+    *(bytes((byte,)) for byte in b"ab -.;\\'\"/?[O2~\0\t\r\n\x7f\x08\x17\x15\x03\x16\x0f\x04\x1a\x01\x0b\x12\x1b"),
+    "é".encode(), "日".encode(), b"\r\n", b"\r\0", b"\x1b[A", b"\x1bOP", b"\x1b[3~", b"\x1bb", b"\x1b[200~", b"\x1b[201~",
+]  # fmt: skip
+key_sequences = st.lists(st.sampled_from(KEYS), max_size=30).map(b"".join)
+
+
+def pieces_of(*chunks: bytes, keys: LineKeys | None = None) -> list[Piece]:
+    model = TypedLine(keys) if keys is not None else TypedLine()
+    return [piece for chunk in chunks for piece in model.feed(chunk)]
+
+
+def lines(*chunks: bytes) -> list[str | None]:
+    return [piece.line for piece in pieces_of(*chunks) if piece.submits]
+
+
+@given(key_sequences, st.lists(st.integers(0, 120), max_size=6))
+def test_input_cut_anywhere_submits_the_same_lines(data: bytes, cuts: list[int]) -> None:
+    chunks = [data[begin:end] for begin, end in pairwise([0, *sorted(cuts), len(data)])]
+    whole = [piece for piece in pieces_of(data) if piece.submits]
+    assert [piece for piece in pieces_of(*chunks) if piece.submits] == whole
+
+
+@given(key_sequences)
+def test_pieces_joined_are_the_input(data: bytes) -> None:
+    assert b"".join(piece.data for piece in pieces_of(data)) == data
+
+
+@given(key_sequences)
+def test_each_line_end_is_judged_alone(data: bytes) -> None:
+    for piece in pieces_of(data):
+        assert piece.submits or not set(piece.data) & set(b"\r\n")
+        assert not piece.submits or len(piece.data) == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (b"reload\r", ["reload"]),
+        (b"rex\x7fload\r", ["reload"]),
+        (b"show\x15reload\r", ["reload"]),
+        (b"show\x17reload\r", ["reload"]),
+        (b"show a\x17reload\r", ["show reload"]),
+        (b"show\x03reload\r", ["reload"]),
+        (b"a\rb\nc\r\n", ["a", "b", "c", ""]),
+        (b"a\r\0b\r\0", ["a", "b"]),
+        ("é日\r".encode(), ["é日"]),
+        (b"\x1b[200~a\nb\x1b[201~\r", ["a", "a\nb"]),
+    ],
+)
+def test_line_of_known_keys_is_known(keys: bytes, expected: list[str]) -> None:
+    assert lines(keys) == expected
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(b"rel\toad", id="completion"),
+        pytest.param(b"\x1b[A", id="history"),
+        pytest.param(b"\x12rel", id="reverse-search"),
+        pytest.param(b"eload\x01r", id="cursor-to-begin"),
+        pytest.param(b"eload\x1b[Hr", id="home-key"),
+        pytest.param(b"rel\x16\x08oad", id="quoted-key"),
+        pytest.param(b"rel\0oad", id="nul"),
+        pytest.param("é\x7f".encode(), id="erased-composed-character"),
+        pytest.param(b"foo-bar\x17", id="word-that-editors-erase-differently"),
+        pytest.param(b"rel\x1b", id="escape"),
+        pytest.param(b"x\x19", id="yank"),
+        pytest.param(b"a" * 70_000, id="too-long"),
+    ],
+)
+def test_line_after_another_key_is_unknown(keys: bytes) -> None:
+    assert lines(keys + ENTER)[-1] is None
+
+
+@pytest.mark.parametrize("key", [b"\x7f", b"\x08", b"\x17", b"\x15", b"\x03"])
+def test_key_without_a_certain_effect_makes_the_line_unknown(key: bytes) -> None:
+    model = TypedLine(LineKeys(erase=frozenset()))
+    assert [piece.line for piece in model.feed(b"reload" + key + ENTER) if piece.submits] == [None]
+
+
+@pytest.mark.parametrize("key", [b"\x0f", b"\x04", b"\x1a", b"\x18", b"\x1ba"])
+def test_key_that_submits_at_some_far_ends_is_judged_with_the_line(key: bytes) -> None:
+    assert lines(b"reload" + key) == ["reload"]
+
+
+def test_quoted_return_leaves_the_line_unknown() -> None:
+    assert lines(b"echo a\x16\r; reload\r") == [None, None]
+
+
+def test_unknown_line_is_known_again_after_it_was_submitted_or_cleared() -> None:
+    model = TypedLine()
+    model.feed(b"a\t")
+    assert model.line is None
+    model.clear()
+    assert model.line == ""
+    assert lines(b"a\t\rb\r") == [None, "b"]
+
+
+def test_lines_since_the_last_prompt_are_given_with_the_next_one() -> None:
+    model = TypedLine()
+    model.feed(b"for a in 1\r")
+    last = model.feed(b"do reboot\r")[-1]
+    assert (last.continued, last.line) == ("for a in 1\n", "do reboot")
+    model.clear()
+    assert model.feed(b"x\r")[-1].continued == ""
+
+
+@contextmanager
+def line_reader(command: list[str]) -> Iterator[int]:
+    """A shell on a terminal that prints each line that its editor returns, in angle brackets."""
+    leader, follower = pty.openpty()
+    settings = termios.tcgetattr(follower)
+    settings[3] &= ~termios.ISIG
+    termios.tcsetattr(follower, termios.TCSANOW, settings)
+    shell = subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, env={"TERM": "xterm", "HOME": "/nonexistent"}
+    )
+    os.close(follower)
+    try:
+        yield leader
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(leader)
+
+
+def read_until(descriptor: int, end: bytes) -> bytes:
+    received = b""
+    while end not in received:
+        received += os.read(descriptor, 65536)
+    return received
+
+
+_BASH_READER = r'stty -echo; printf "READY"; while IFS= read -e -r line; do printf "\n<<%s>>\n" "$line"; done'
+editor_keys = st.lists(
+    st.sampled_from(
+        [*(bytes((byte,)) for byte in b"ab -./"), b"\x7f", b"\x08", b"\x17", b"\x15", b"\x01", b"\x1b[D", b"\x1bb", b"\t"]
+    ),
+    max_size=20,
+).map(b"".join)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_known_line_is_what_the_line_editor_of_bash_returns() -> None:
+    with line_reader(
+        ["bash", "--norc", "-c", "stty -echo; bind 'set enable-bracketed-paste off' 2>/dev/null; " + _BASH_READER]
+    ) as shell:
+        read_until(shell, b"READY")
+
+        @given(editor_keys)
+        def check(keys: bytes) -> None:
+            known = lines(keys + ENTER)[-1]
+            os.write(shell, keys + ENTER)
+            read = read_until(shell, b">>\r\n").rpartition(b"<<")[2].removesuffix(b">>\r\n").decode()
+            assert known in (None, read)
+
+        check()
