@@ -6,6 +6,8 @@ whose effect depends on the far end, the line is unknown until it is submitted, 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,11 +18,14 @@ MAX_LINE = 65_536
 #: How much of the lines before the pending one is kept, in bytes, because they may be the begin of the same command.
 _MAX_CONTINUED = 65_536
 _ENTER = frozenset(b"\r\n")
+#: Characters, or a key.
+_TOKEN = re.compile(rb"[\x20-\x7e\x80-\xff]+|[\x00-\x1f\x7f]")
 _PASTE_MARKS = (PASTE_BEGIN, PASTE_END)
 #: Keys that submit the line at some far ends: ^D (a terminal in canonical mode), ^O (bash), ^X ^E (bash), ^Z (Cisco IOS).
 _MAY_SUBMIT = frozenset(b"\x04\x0f\x18\x1a")
 #: The next byte is inserted as it is (bash, zsh, Cisco IOS), a CR too.
 _QUOTE = 0x16
+_ESCAPE = b"\x1b"
 
 
 class LineKeys(NamedTuple):
@@ -50,13 +55,11 @@ class Piece(NamedTuple):
         data: the bytes, to be sent as they are.
         submits: whether they submit the pending line, or may do so; then they are one key, and the line is to be judged first.
         line: the line that is submitted; None if it is unknown.
-        continued: the lines before it since the last prompt, joined, which may belong to the same command.
     """
 
     data: bytes
     submits: bool = False
     line: str | None = None
-    continued: str = ""
 
 
 @dataclass
@@ -77,22 +80,30 @@ class TypedLine:
         """The pending line; None if it is unknown."""
         return self._text() if self._is_known and not self._sequence else None
 
-    def feed(self, data: bytes) -> list[Piece]:
-        """Take input, and return it in pieces, in order; their `data` joined is the input."""
-        pieces: list[Piece] = []
-        plain = bytearray()
-        for byte in data:
-            piece = self._take(byte)
-            if piece is None:
-                plain.append(byte)
+    @property
+    def continued(self) -> str:
+        """The lines submitted since the last prompt, joined: they may be the begin of the same command."""
+        return self._continued.decode("utf-8", "surrogateescape")
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        """Take input, and yield it in pieces, in order; their `data` joined is the input.
+
+        A piece that submits is yielded before the model takes it: what the caller does not send is not to be taken either.
+        """
+        begin = 0
+        for token in _TOKEN.finditer(data):
+            if not self._sequence and token.end() - token.start() > 1:
+                self._insert(token[0])
                 continue
-            if plain:
-                pieces.append(Piece(bytes(plain)))
-                plain.clear()
-            pieces.append(piece)
-        if plain:
-            pieces.append(Piece(bytes(plain)))
-        return pieces
+            for place in range(token.start(), token.end()):
+                if self._may_submit(data[place]):
+                    if begin < place:
+                        yield Piece(data[begin:place])
+                    begin = place + 1
+                    yield Piece(data[place:begin], submits=True, line=self._submitted_by(data[place]))
+                self._take(data[place])
+        if begin < len(data):
+            yield Piece(data[begin:])
 
     def clear(self) -> None:
         """The line is empty, and belongs to no earlier one: a prompt was verified, or the terminal was replaced."""
@@ -109,85 +120,79 @@ class TypedLine:
         """The line is unknown: something else than the input may have changed it."""
         self._is_known = False
 
-    def _take(self, byte: int) -> Piece | None:
-        """Take one byte; return its piece if it submits the line."""
-        last, self._last = self._last, byte
-        if byte == 0 and last == 0x0D:  # NUL follows a CR on Telnet (RFC 854)
-            return None
+    def _may_submit(self, byte: int) -> bool:
         if byte in _ENTER:
-            return self._enter(byte, is_quoted=last == _QUOTE)
-        if self._sequence or byte == 0x1B:
-            return self._take_sequence(byte)
-        if self._is_pasting or (byte >= 0x20 and byte != 0x7F):
-            self._insert(byte)
-            return None
-        return self._take_key(byte)
+            return True
+        if self._sequence == _ESCAPE:  # a key with Alt: ESC a submits in zsh
+            return byte not in b"[O\x1b"
+        return byte in _MAY_SUBMIT and not self._is_pasting
 
-    def _take_sequence(self, byte: int) -> Piece | None:
-        """Take a byte of an escape sequence; all but the marks of a paste make the line unknown.
+    def _submitted_by(self, byte: int) -> str | None:
+        is_certain = self._is_known and not (byte in _ENTER and self._sequence)
+        return self._text() if is_certain else None
 
-        A key behind ESC may submit the line, as ESC a does in zsh.
-        """
+    def _take(self, byte: int) -> None:
+        last, self._last = self._last, byte
+        if byte in _ENTER:
+            self._enter(is_quoted=last == _QUOTE)
+        elif byte == 0 and last == 0x0D:
+            pass  # NUL follows a CR on Telnet (RFC 854)
+        elif byte == 0x1B or (self._sequence and byte >= 0x20):
+            self._take_sequence(byte)
+        elif self._sequence:  # a control character ends the sequence
+            self._take_unknown()
+        elif self._is_pasting or (byte >= 0x20 and byte != 0x7F):
+            self._insert(bytes((byte,)))
+        else:
+            self._take_key(byte)
+
+    def _take_sequence(self, byte: int) -> None:
+        """Take a byte of an escape sequence; all but the marks of a paste make the line unknown."""
         if byte == 0x1B and self._sequence:
-            self._is_known = False
-            self._sequence.clear()
+            self._take_unknown()
         self._sequence.append(byte)
         sequence = bytes(self._sequence)
         if sequence in _PASTE_MARKS:
             self._is_pasting = sequence == PASTE_BEGIN
             self._sequence.clear()
-            return None
-        if len(sequence) == 1 or any(mark.startswith(sequence) for mark in _PASTE_MARKS):
-            return None
-        if len(sequence) == 2 and byte not in b"[O":
-            return self._unknown_key(byte)
-        if len(sequence) > 2 and 0x40 <= byte <= 0x7E:
-            self._is_known = False
-            self._sequence.clear()
-        return None
+        elif len(sequence) == 1 or any(mark.startswith(sequence) for mark in _PASTE_MARKS):
+            return
+        elif (len(sequence) == 2 and byte not in b"[O") or (len(sequence) > 2 and byte >= 0x40):
+            self._take_unknown()
 
-    def _take_key(self, byte: int) -> Piece | None:
+    def _take_key(self, byte: int) -> None:
         if byte in self.keys.cancel or (byte in self.keys.kill and self._is_known):
             self._empty()
         elif byte in self.keys.erase:
             self._erase()
         elif byte in self.keys.erase_word:
             self._erase_word()
-        elif byte not in self.keys.kill:
-            return self._unknown_key(byte)
-        return None
+        else:
+            self._take_unknown()
 
-    def _unknown_key(self, byte: int) -> Piece | None:
-        """A key with an effect that depends on the far end: it may change the line, and some submit it."""
-        piece = None
-        if byte in _MAY_SUBMIT or self._sequence:
-            piece = Piece(bytes((byte,)), True, self._text() if self._is_known else None, self._continued_text())
+    def _take_unknown(self) -> None:
         self._is_known = False
         self._sequence.clear()
-        return piece
 
-    def _enter(self, byte: int, *, is_quoted: bool) -> Piece:
+    def _enter(self, *, is_quoted: bool) -> None:
         """Submit the line. Within a paste it may only be a line of a longer text: it stays pending too."""
-        self._is_known = self._is_known and not self._sequence
-        self._sequence.clear()
-        piece = Piece(bytes((byte,)), True, self.line, self._continued_text())
         if self._is_pasting:
-            self._insert(0x0A)
-            return piece
-        if self._is_known and self._line:
+            self._is_known = self._is_known and not self._sequence
+            self._sequence.clear()
+            self._insert(b"\n")
+            return
+        if self._is_known and self._line and not self._sequence:
             self.submitted(self._text())
         self._empty()
         self._is_known = not is_quoted
-        return piece
-
-    def _continued_text(self) -> str:
-        return self._continued.decode("utf-8", "surrogateescape")
 
     def _text(self) -> str:
         return self._line.decode("utf-8", "surrogateescape")
 
-    def _insert(self, byte: int) -> None:
-        self._line.append(byte)
+    def _insert(self, data: bytes) -> None:
+        self._last = data[-1]
+        if self._is_known:
+            self._line += data
         if len(self._line) > MAX_LINE:
             self._is_known = False
             self._line.clear()

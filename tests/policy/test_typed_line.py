@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import shutil
 import subprocess
 import termios
@@ -111,20 +112,28 @@ def test_quoted_return_leaves_the_line_unknown() -> None:
 
 def test_unknown_line_is_known_again_after_it_was_submitted_or_cleared() -> None:
     model = TypedLine()
-    model.feed(b"a\t")
+    list(model.feed(b"a\t"))
     assert model.line is None
     model.clear()
     assert model.line == ""
     assert lines(b"a\t\rb\r") == [None, "b"]
 
 
-def test_lines_since_the_last_prompt_are_given_with_the_next_one() -> None:
+def test_lines_since_the_last_prompt_are_kept_for_the_next_one() -> None:
     model = TypedLine()
-    model.feed(b"for a in 1\r")
-    last = model.feed(b"do reboot\r")[-1]
-    assert (last.continued, last.line) == ("for a in 1\n", "do reboot")
+    for piece in model.feed(b"for a in 1\rdo reboot\r"):
+        if piece.line == "do reboot":
+            assert model.continued == "for a in 1\n"
     model.clear()
-    assert model.feed(b"x\r")[-1].continued == ""
+    assert model.continued == ""
+
+
+def test_piece_that_is_not_sent_is_not_taken() -> None:
+    model = TypedLine()
+    for piece in model.feed(b"reload\rshow\r"):
+        if piece.submits:
+            break
+    assert model.line == "reload"
 
 
 @contextmanager
@@ -146,14 +155,16 @@ def line_reader(command: list[str]) -> Iterator[int]:
         os.close(leader)
 
 
-def read_until(descriptor: int, end: bytes) -> bytes:
+def read_until(descriptor: int, pattern: re.Pattern[bytes]) -> bytes:
+    """Read up to the pattern. Returns its last group."""
     received = b""
-    while end not in received:
+    while (found := pattern.search(received)) is None:
         received += os.read(descriptor, 65536)
-    return received
+    return found[pattern.groups]
 
 
 _BASH_READER = r'stty -echo; printf "READY"; while IFS= read -e -r line; do printf "\n<<%s>>\n" "$line"; done'
+_ZSH_READER = r"""printf READY; while true; do line=; vared line; printf '\n<<%s>>\n' "$line"; done"""
 editor_keys = st.lists(
     st.sampled_from(
         [*(bytes((byte,)) for byte in b"ab -./"), b"\x7f", b"\x08", b"\x17", b"\x15", b"\x01", b"\x1b[D", b"\x1bb", b"\t"]
@@ -162,18 +173,24 @@ editor_keys = st.lists(
 ).map(b"".join)
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_known_line_is_what_the_line_editor_of_bash_returns() -> None:
-    with line_reader(
-        ["bash", "--norc", "-c", "stty -echo; bind 'set enable-bracketed-paste off' 2>/dev/null; " + _BASH_READER]
-    ) as shell:
-        read_until(shell, b"READY")
+@pytest.mark.parametrize(
+    ("shell", "command"),
+    [
+        pytest.param("bash", ["bash", "--norc", "-c", _BASH_READER], id="bash"),
+        pytest.param("zsh", ["zsh", "-f", "-c", _ZSH_READER], id="zsh"),
+    ],
+)
+def test_known_line_is_what_the_line_editor_of_a_shell_returns(shell: str, command: list[str]) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    answer = re.compile(rb"<<(.*)>>\r\n")
+    with line_reader(command) as terminal:
+        read_until(terminal, re.compile(rb"READY"))
 
         @given(editor_keys)
         def check(keys: bytes) -> None:
             known = lines(keys + ENTER)[-1]
-            os.write(shell, keys + ENTER)
-            read = read_until(shell, b">>\r\n").rpartition(b"<<")[2].removesuffix(b">>\r\n").decode()
-            assert known in (None, read)
+            os.write(terminal, keys + ENTER)
+            assert known in (None, read_until(terminal, answer).decode())
 
         check()
