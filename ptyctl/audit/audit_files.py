@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from ptyctl.session.transcript.append_file import replace_file
+from ptyctl.files import replace_file
 
 from .chain import BROKEN, Head, Verdict, append, encode, end_of, extend, parse, verify
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.files import replace_file
 from ptyctl.session.clients import user
 
 _log = logging.getLogger(__name__)
@@ -134,19 +135,8 @@ class TokenFile:
             {**asdict(token.principal), "sha256": token.sha256, "created_at": token.created_at, "expires_at": token.expires_at}
             for token in tokens.values()
         ]
-        draft = self._path.with_suffix(".new")
         try:
-            draft.unlink(missing_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as opened:
-                json.dump({"tokens": rows}, opened, indent=1)
-                opened.flush()
-                os.fsync(opened.fileno())
-            draft.replace(self._path)
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            replace_file(self._path, json.dumps({"tokens": rows}, indent=1), sync=True)
         except OSError as error:
             raise PtyctlError(ErrorCode.IO_ERROR, f"{self._path} cannot be written: {error.strerror}") from None
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ptyctl.core.screen import ScreenModel, ScreenSnapshot
-from ptyctl.session.transcript.append_file import AppendFile, replace_file
+from ptyctl.files import replace_file
+from ptyctl.session.transcript.append_file import AppendFile
 
 from .screen_replay import ScreenReplay
 

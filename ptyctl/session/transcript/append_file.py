@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic_core import to_json
@@ -14,23 +13,6 @@ from .raw_log import read_range
 #: Appended data waits in memory up to this size, or until `flush`.
 BATCH_BYTES = 64 * 1024
 _FILE_MODE = 0o600
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Replace a file atomically.
-
-    Raises:
-        OSError: the old file stays.
-    """
-    draft = path.with_name(f"{path.name}.new")
-    try:
-        draft.touch(_FILE_MODE)
-        draft.write_text(text, "utf-8")
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
-        raise
 
 
 def json_line(row: Mapping[str, object]) -> bytes:

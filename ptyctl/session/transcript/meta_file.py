@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .append_file import replace_file
+from ptyctl.files import replace_file
 
 #: A postponed write starts this long after the first request for it.
 DELAY_S = 1.0
