@@ -97,6 +97,10 @@ class PolicySettings:
     unreadable: Decision = Decision.ASK
 
 
+#: Nothing is decided where no rule decides.
+_RULES_ALONE = PolicySettings(unparsed=Decision.ALLOW, unreadable=Decision.ALLOW)
+
+
 class Evaluator:
     """Judges requests by the rules of one policy."""
 
@@ -123,20 +127,28 @@ class Evaluator:
         """Return the verdict on a request. Equal requests get the same one."""
         return self._judge(request) if len(request.text) <= _CACHED_TEXT else self._verdict(request)
 
-    def _verdict(self, request: Request) -> Verdict:
+    def verdict_by_rules(self, request: Request) -> Verdict:
+        """Return the verdict of the rules alone: without the decisions for what no rule matches, or cannot be parsed or read.
+
+        For a line that is a part of a longer text, such as `do reload now` of a loop. The whole text is judged by `verdict`.
+        """
+        return self._verdict(request, _RULES_ALONE)
+
+    def _verdict(self, request: Request, settings: PolicySettings | None = None) -> Verdict:
+        settings = settings or self._settings
         name = request.platform if request.platform and request.platform in self._platforms else UNKNOWN_PLATFORM
         scopes = self._scopes(request, name, request.mode)
         if request.where == "program":
-            return self._of_program(request, scopes)
+            return self._of_program(request, scopes, settings)
         if scopes.is_shell:
-            return self._of_shell(request, scopes, self._settings)
-        return self._of_device(request, name, scopes)
+            return self._of_shell(request, scopes, settings)
+        return self._of_device(request, name, scopes, settings)
 
-    def _of_program(self, request: Request, scopes: _Scopes) -> Verdict:
+    def _of_program(self, request: Request, scopes: _Scopes, settings: PolicySettings) -> Verdict:
         findings = _Findings()
         findings.add_text(scopes.here.matching(request.text))
         findings.add_command((), scopes.here.allowing(request.text))
-        return findings.verdict(request, request.text, self._settings.programs)
+        return findings.verdict(request, request.text, settings.programs)
 
     def _in_shell(self, request: Request, text: str, settings: PolicySettings) -> Verdict:
         """Return the verdict on a text that a POSIX shell runs, in place of the command line."""
@@ -155,15 +167,15 @@ class Evaluator:
             findings.add_decision(settings.unparsed, form.unparsed)
         return findings.verdict(request, form.text, settings.default)
 
-    def _of_device(self, request: Request, name: str, scopes: _Scopes) -> Verdict:
+    def _of_device(self, request: Request, name: str, scopes: _Scopes, settings: PolicySettings) -> Verdict:
         form = self._grammars[name].read(request.text)
         findings = _Findings()
         if form.opaque:
-            decisions = [self._settings.unreadable, *(rule.decision for rule in scopes.anywhere.strict)]
+            decisions = [settings.unreadable, *(rule.decision for rule in scopes.anywhere.strict)]
             findings.add_decision(
                 strictest(decisions), "a line is too long or has control characters, so its command is not known"
             )
-            return findings.verdict(request, form.text, self._settings.default)
+            return findings.verdict(request, form.text, settings.default)
         starts = sum(not command.is_filter for command in form.commands)
         findings.add_text((scopes.here if starts == 1 else scopes.anywhere).matching(form.text, any_case=True))
         # The rules for the next command: one that a rule allows is not expected to change the mode. A filter does not.
@@ -183,14 +195,13 @@ class Evaluator:
             allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text, any_case=True)
             findings.add_command(strict, allow)
             if command.shell:
-                findings.add_verdict(self._in_shell(request, command.shell, self._settings))
+                findings.add_verdict(self._in_shell(request, command.shell, settings))
             if not command.is_filter:
                 strict_next, allow_next = scopes.anywhere, allow_scope if allow else scopes.anywhere
         if scopes.may_be_shell or any(command.shell is not None for command in form.commands[:-1]):
             # Text that is no shell command is no reason to ask.
-            settings = replace(self._settings, default=Decision.ALLOW, unparsed=Decision.ALLOW)
-            findings.add_verdict(self._in_shell(request, request.text, settings))
-        return findings.verdict(request, form.text, self._settings.default)
+            findings.add_verdict(self._in_shell(request, request.text, _RULES_ALONE))
+        return findings.verdict(request, form.text, settings.default)
 
     def _scopes(self, request: Request, name: str, mode: str | None) -> _Scopes:
         """Return the rules for requests that differ in their text only."""

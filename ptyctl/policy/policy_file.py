@@ -31,9 +31,6 @@ DEFAULT_PRESET = "guarded"
 _RULE_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*rules[ \t]*\]\]", re.M)
 _HINT = "docs/policy.md explains the fields"
 
-#: The settings under which the examples of a rule are judged.
-_ALONE = PolicySettings(unparsed=Decision.ALLOW, unreadable=Decision.ALLOW)
-
 #: Returns the text of a policy by the name in `extends`.
 ReadPolicy = Callable[[str], str]
 
@@ -276,7 +273,7 @@ def _check_examples(placed: PlacedRule, platforms: Mapping[str, Platform], read_
     if not rule.matches and not rule.passes:
         return
     when = rule.when.model_copy(update=dict.fromkeys(("protocol", "device", "kind", "principal", "task")))
-    evaluator = Evaluator((rule.model_copy(update={"when": when}),), _ALONE, platforms, read_shell)
+    evaluator = Evaluator((rule.model_copy(update={"when": when}),), PolicySettings(), platforms, read_shell)
     for expected, texts in ((True, rule.matches), (False, rule.passes)):
         for text in texts:
             for request in example_requests(rule, text, platforms):

@@ -101,8 +101,10 @@ _OPTIONS_WITH_ARGUMENT = {
 }
 #: The number of words before the command, after the options.
 _WORDS_BEFORE_COMMAND = {"timeout": 1, "flock": 1, "taskset": 1, "chrt": 1, "chroot": 1, "repeat": 1, "ssh": 1}
-#: Words in front of a command that take no options.
-_WITHOUT_OPTIONS = frozenset("noglob nocorrect - and or not coproc builtin busybox toybox repeat then do".split())  # noqa: SIM905
+#: Words in front of a command that take no options; a keyword is one in a line that is no complete command.
+_WITHOUT_OPTIONS = frozenset(
+    "noglob nocorrect - and or not coproc builtin busybox toybox repeat if elif then else while until do".split()  # noqa: SIM905
+)
 #: Runners none of whose options takes an argument.
 _ORDINARY = frozenset(
     "nohup setsid command unshare proot fakeroot catchsegv unbuffer chronic faketime pkexec eatmydata".split()  # noqa: SIM905

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ptyctl.policy.rules import Decision, Request, Rule, Verdict, strictest
 
-from .presets import PLATFORMS, load_text, preset
+from .presets import PLATFORMS, load_text, needs_shell_form, preset
 
 DECIDED = {"ask": Decision.ASK, "deny": Decision.DENY, "allow": Decision.ALLOW, "warn": Decision.WARN}
 
@@ -275,3 +275,44 @@ def test_any_text_gets_a_verdict(text: str, platform: str, name: str) -> None:
     verdict = preset(name).evaluator.verdict(Request(text, platform, mode=mode))
     assert verdict.reason
     assert verdict == preset(name).evaluator.verdict(Request(text, platform, mode=mode))
+
+
+@needs_shell_form
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("for f in *; do", "allow"),
+        ("do reboot", "ask"),
+        ("else rm -rf /", "ask"),
+        ("done; reboot", "ask"),
+        ("cat <<EOF", "allow"),
+        ("it's a line of a here-document", "allow"),
+        ("systemctl stop sshd |", "warn"),
+    ],
+)
+def test_part_of_a_text_is_judged_by_rules_alone(line: str, expected: str) -> None:
+    request = Request(line, "linux", mode="user")
+    assert preset("guarded").evaluator.verdict_by_rules(request).decision == expected
+
+
+@needs_shell_form
+def test_continued_text_is_judged_as_a_whole() -> None:
+    evaluator = preset("guarded").evaluator
+    texts = ["for f in a; do\nreboot\ndone", "bash <<EOF\nreboot\nEOF", 'echo "\n"; reboot', "rm -rf \\\n/"]
+    assert {str(evaluator.verdict(Request(text, "linux", mode="user")).decision) for text in texts} == {"ask"}
+    harmless = "cat > x <<EOF\nreboot\nEOF"
+    assert evaluator.verdict(Request(harmless, "linux", mode="user")).decision is Decision.ALLOW
+
+
+def test_rules_alone_give_no_default() -> None:
+    rules = policy('a ask: command = ["reload"]', 'b warn: regex = "x"', default="deny", unreadable="deny", programs="deny")
+    evaluator = load_text(rules).evaluator
+    for text, where, expected in [
+        ("show version", "prompt", "allow"),
+        ("reload", "prompt", "ask"),
+        ("a x", "program", "warn"),
+        ("a", "program", "allow"),
+        ("re\x16load", "prompt", "ask"),
+    ]:
+        request = Request(text, "cisco_ios", mode="privileged", where=where)
+        assert evaluator.verdict_by_rules(request).decision == expected
