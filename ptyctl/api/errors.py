@@ -27,6 +27,7 @@ class ErrorCode(StrEnum):
     FORBIDDEN = "FORBIDDEN"
     POLICY_DENIED = "POLICY_DENIED"
     DECLINED = "DECLINED"
+    APPROVAL_PENDING = "APPROVAL_PENDING"
     INTERNAL = "INTERNAL"
 
 
@@ -39,6 +40,7 @@ RETRYABLE = frozenset(
         ErrorCode.LOCKED,
         ErrorCode.BUSY,
         ErrorCode.LIMIT_EXCEEDED,
+        ErrorCode.APPROVAL_PENDING,
     }
 )
 

@@ -1,4 +1,4 @@
-"""State tables: the states of a session, the modes of its terminal and the states of a run (docs/sessions.md)."""
+"""State tables: the states of a session, the modes of its terminal, and the states of a run and of an approval request."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ StateEvent = Literal["opened", "ended", "broke", "reconnect", "close"]
 ModeEvent = Literal["begin_block", "begin_interactive", "end"]
 RunState = Literal["queued", "typing", "running", "asking", "ended"]
 RunEvent = Literal["type", "typed", "attach", "ask", "answer", "end"]
+ApprovalState = Literal["pending", "approved", "redeemed", "declined", "expired", "withdrawn", "stale"]
+ApprovalEvent = Literal["approve", "redeem", "decline", "expire", "withdraw", "set_stale"]
 
 _STATES: dict[SessionState, dict[StateEvent, SessionState]] = {
     "opening": {"opened": "open", "ended": "eof", "broke": "lost", "close": "closed"},
@@ -31,6 +33,28 @@ _RUN_STATES: dict[RunState, dict[RunEvent, RunState]] = {
     "running": {"type": "typing", "ask": "asking", "end": "ended"},
     "asking": {"type": "typing", "answer": "running", "end": "ended"},
     "ended": {},
+}
+#: An approval is used once, and one that is not used can still end otherwise: an approver may take it back (`decline`).
+_APPROVAL_STATES: dict[ApprovalState, dict[ApprovalEvent, ApprovalState]] = {
+    "pending": {
+        "approve": "approved",
+        "decline": "declined",
+        "expire": "expired",
+        "withdraw": "withdrawn",
+        "set_stale": "stale",
+    },
+    "approved": {
+        "redeem": "redeemed",
+        "decline": "declined",
+        "expire": "expired",
+        "withdraw": "withdrawn",
+        "set_stale": "stale",
+    },
+    "redeemed": {},
+    "declined": {},
+    "expired": {},
+    "withdrawn": {},
+    "stale": {},
 }
 
 
@@ -60,3 +84,11 @@ def next_run_state(state: RunState, event: RunEvent) -> RunState:
         return _RUN_STATES[state][event]
     except KeyError:
         raise InvalidTransition(f"a run in state {state} has no transition for {event}") from None
+
+
+def next_approval_state(state: ApprovalState, event: ApprovalEvent) -> ApprovalState:
+    """Return the next value; raises InvalidTransition for a pair that is not in the table."""
+    try:
+        return _APPROVAL_STATES[state][event]
+    except KeyError:
+        raise InvalidTransition(f"an approval request in state {state} has no transition for {event}") from None

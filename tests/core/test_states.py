@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from ptyctl.api import session as api
 from ptyctl.core.states import (
+    ApprovalEvent,
+    ApprovalState,
     InvalidTransition,
     ModeEvent,
     RunEvent,
@@ -18,6 +20,7 @@ from ptyctl.core.states import (
     SessionState,
     StateEvent,
     TerminalMode,
+    next_approval_state,
     next_mode,
     next_run_state,
     next_state,
@@ -52,6 +55,14 @@ RUN_STATES = {
     ("asking", "type"): "typing",
     ("asking", "answer"): "running",
     **{(state, "end"): "ended" for state in get_args(RunState) if state != "ended"},
+}
+APPROVAL_STATES = {
+    ("pending", "approve"): "approved",
+    ("approved", "redeem"): "redeemed",
+    **{(state, "decline"): "declined" for state in ("pending", "approved")},
+    **{(state, "expire"): "expired" for state in ("pending", "approved")},
+    **{(state, "withdraw"): "withdrawn" for state in ("pending", "approved")},
+    **{(state, "set_stale"): "stale" for state in ("pending", "approved")},
 }
 
 
@@ -105,3 +116,12 @@ def test_run_state_after_any_events_is_known_and_ended_is_terminal(events: list[
             assert state in get_args(RunState)
         ended = ended or event == "end"
         assert (state == "ended") is ended
+
+
+@pytest.mark.parametrize(("state", "event"), [*product(get_args(ApprovalState), get_args(ApprovalEvent))])
+def test_next_approval_state_every_pair_follows_table_or_raises(state: ApprovalState, event: ApprovalEvent) -> None:
+    if (state, event) in APPROVAL_STATES:
+        assert next_approval_state(state, event) == APPROVAL_STATES[state, event]
+    else:
+        with pytest.raises(InvalidTransition, match=f"{state}.*{event}"):
+            next_approval_state(state, event)

@@ -1,0 +1,569 @@
+"""Approval requests: texts that a policy holds back until a person answers. In memory; subscribers store and record them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.core.lease import Owner
+from ptyctl.core.principal import Kind, Principal
+from ptyctl.core.states import ApprovalEvent, ApprovalState, next_approval_state
+
+from .clock import epoch_ms
+from .io.publisher import Publisher, Unsubscribe
+from .io.signal import Signal
+
+#: Lifetime of a request (seconds); an approval must be used within the same time.
+TIMEOUT_S = 600.0
+#: Number of pending requests of one session and of one principal.
+MAX_SESSION_PENDING = 20
+MAX_PRINCIPAL_PENDING = 50
+#: Number of ended requests that are remembered.
+MAX_ENDED = 500
+#: Longest text that a person is asked to review, in characters.
+MAX_TEXT = 64 * 1024
+#: Size of the stored part of a screen.
+_MAX_SCREEN_ROWS, _MAX_SCREEN_COLS = 200, 500
+#: How long after the end of a watch its approver counts as connected (seconds): the next watch usually follows at once.
+_WATCH_GRACE_S = 5.0
+
+#: How an answer was given.
+Via = Literal["cli", "web", "elicitation", "library"]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldText:
+    """What a request asks for.
+
+    Attributes:
+        text: what would be typed, whole lines, without the final newline.
+        canonical: the form that the policy judged.
+        binding: hash of everything that must be unchanged when the text is typed.
+        screen: the rows of the screen at the time of the request.
+        block_id: of the run that waits for the answer.
+    """
+
+    session_id: str
+    device: str | None
+    platform: str | None
+    mode: str | None
+    owner: Owner
+    text: str
+    canonical: str
+    rules: tuple[str, ...]
+    reason: str
+    binding: str
+    screen: tuple[str, ...] = ()
+    block_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A standing approval until `deadline` on the loop's clock, which is `expires_at` in epoch ms.
+
+    Attributes:
+        kind: `same`: the same command in the same mode; `keys`: anything typed into the running program.
+        held: what was asked for; also names the session and the owner.
+    """
+
+    approval_id: str
+    kind: Literal["same", "keys"]
+    held: HeldText
+    deadline: float
+    expires_at: int
+
+    def covers(self, held: HeldText) -> bool:
+        """Whether a text is the same command: no further rule holds it back."""
+        ours = self.held
+        return (
+            self.kind == "same"
+            and (ours.session_id, ours.owner, ours.mode, ours.canonical)
+            == (held.session_id, held.owner, held.mode, held.canonical)
+            and set(held.rules) <= set(ours.rules)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalChanged:
+    """A request changed.
+
+    Attributes:
+        event: `ask`: it is new; `grant_end`: a standing approval ended.
+        by: name of the principal whose answer it is.
+    """
+
+    approval: Approval
+    event: ApprovalEvent | Literal["ask", "grant_end"]
+    by: str | None = None
+    via: Via | None = None
+    why: str | None = None
+
+
+class Approval:
+    """One request. Its state changes only by `Approvals` and by the methods below.
+
+    Attributes:
+        text: what is typed once it is approved: the approver's text if `edited`.
+        created_at, expires_at, decided_at: epoch ms, for display; the loop's clock decides.
+        comment: of the person who answered, or why it ended.
+        revision: grows with each change, over all requests.
+    """
+
+    def __init__(
+        self,
+        approval_id: str,
+        held: HeldText,
+        deadline: float,
+        publish: Callable[[ApprovalChanged], None],
+        is_answerable: Callable[[], bool],
+    ) -> None:
+        self.approval_id = approval_id
+        self.held = held
+        self.text = held.text
+        self.edited = False
+        self.comment: str | None = None
+        self.decided_by: str | None = None
+        self.decided_at: int | None = None
+        self.via: Via | None = None
+        self.created_at = epoch_ms(asyncio.get_running_loop().time())
+        self.expires_at = epoch_ms(deadline)
+        self.revision = 0
+        self._is_answerable = is_answerable
+        self._state: ApprovalState = "pending"
+        self._deadline = deadline
+        self._publish = publish
+        self._signal = Signal()
+        self._publisher = Publisher()
+
+    @property
+    def state(self) -> ApprovalState:
+        """The state; `approved` also once it was used (`redeemed`)."""
+        return "approved" if self._state == "redeemed" else self._state
+
+    @property
+    def redeemed(self) -> bool:
+        """Whether the approval was used."""
+        return self._state == "redeemed"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the state cannot change again."""
+        return self._state not in ("pending", "approved")
+
+    @property
+    def answerable(self) -> bool:
+        """Whether someone can answer soon."""
+        return self._is_answerable()
+
+    def subscribe(self, callback: Callable[[], None]) -> Unsubscribe:
+        """Call `callback` at each change of the state, except when the approval is used."""
+        return self._publisher.subscribe(ApprovalChanged, lambda changed: callback())
+
+    async def wait(self, deadline: float) -> None:
+        """Return when the request is no longer pending, or at a time of the loop's clock."""
+        loop = asyncio.get_running_loop()
+        while self._state == "pending" and loop.time() < deadline:
+            await self._signal.wait(deadline)
+
+    def redeem(self) -> str:
+        """Use the approval, and return the text to type.
+
+        Raises:
+            PtyctlError: APPROVAL_PENDING; DECLINED if it was not approved, or was used before.
+        """
+        self.expire_if_due()
+        if self._state == "pending":
+            raise self.pending_error()
+        if self._state != "approved":
+            raise self._declined_error()
+        self._change("redeem")
+        return self.text
+
+    def set_stale(self, why: str) -> None:
+        """End the request because what it is bound to has changed. Without effect on one that has ended."""
+        self._end("set_stale", why)
+
+    def withdraw(self, why: str) -> None:
+        """End the request because nobody waits for it any more. Without effect on one that has ended."""
+        self._end("withdraw", why)
+
+    def expire_if_due(self) -> None:
+        """End the request if its time is over."""
+        if asyncio.get_running_loop().time() >= self._deadline:
+            self._end("expire", "nobody answered in time" if self._state == "pending" else "the approval was not used in time")
+
+    def approve(self, by: Principal, via: Via, comment: str | None, text: str | None, deadline: float) -> None:
+        """Approve the request; only for `Approvals`, which checks who may."""
+        if text is not None and text != self.held.text:
+            self.text, self.edited = text, True
+        self._deadline, self.expires_at = deadline, epoch_ms(deadline)
+        self._change("approve", by, via, comment)
+
+    def decline(self, by: Principal, via: Via, comment: str | None) -> None:
+        """Decline the request, or take back an approval that was not used; only for `Approvals`."""
+        self._change("decline", by, via, comment)
+
+    def pending_error(self) -> PtyctlError:
+        """Return APPROVAL_PENDING for a call that waits no longer."""
+        held = self.held
+        details = {**self.info(), "answerable": self.answerable}
+        if held.block_id is not None:
+            details["block_id"] = held.block_id
+        hint = (
+            "repeat the call with the approval_id to wait for the answer"
+            if self.answerable
+            else "nobody who may answer is connected: report it to your user, then repeat the call with the approval_id"
+        )
+        message = f"a person must approve this first: {held.reason}; nothing was typed"
+        return PtyctlError(ErrorCode.APPROVAL_PENDING, message, details, hint=hint)
+
+    def info(self) -> dict[str, object]:
+        """Return the reply field `approval`."""
+        return {
+            "approval_id": self.approval_id,
+            "reason": self.held.reason,
+            "rules": list(self.held.rules),
+            "expires_at": self.expires_at,
+        }
+
+    def _declined_error(self) -> PtyctlError:
+        reason = "used" if self._state == "redeemed" else self._state
+        hint: str | None = "ask again if it is still needed"
+        match reason:
+            case "used":
+                message, hint = "the approval was used already", "an approval is valid once: ask again"
+            case "declined":
+                message, hint = f"{self.decided_by} declined it{f': {self.comment}' if self.comment else ''}", None
+            case "stale":
+                message, hint = f"the approval is no longer valid: {self.comment}", "read the screen, and ask again"
+            case "expired":
+                message = f"the request expired: {self.comment}"
+            case _:
+                message = f"the request was withdrawn: {self.comment}"
+        details = {"approval_id": self.approval_id, "reason": reason, "rules": list(self.held.rules)}
+        named = {"comment": self.comment, "decided_by": self.decided_by}
+        details |= {name: value for name, value in named.items() if value is not None}
+        return PtyctlError(ErrorCode.DECLINED, f"{message}; nothing was typed", details, hint=hint)
+
+    def _end(self, event: ApprovalEvent, why: str) -> None:
+        if not self.ended:
+            self._change(event, comment=why)
+
+    def _change(
+        self, event: ApprovalEvent, by: Principal | None = None, via: Via | None = None, comment: str | None = None
+    ) -> None:
+        """Change the state, wake waiters and report the change."""
+        self._state = next_approval_state(self._state, event)
+        if event != "redeem":
+            self.comment = comment
+        if by is not None:
+            self.decided_by, self.via = by.name, via
+            self.decided_at = epoch_ms(asyncio.get_running_loop().time())
+        changed = ApprovalChanged(self, event, by.name if by else None, via, comment)
+        self._publish(changed)
+        self._signal.notify()
+        if event != "redeem":
+            self._publisher.publish(changed)
+
+
+class Approvals:
+    """The requests and standing approvals of all sessions, and who may answer."""
+
+    def __init__(self, timeout_s: float = TIMEOUT_S, *, allow_self: bool = False, notifies: bool = False) -> None:
+        """Create it.
+
+        Args:
+            allow_self: whether a person may approve a request of the same name.
+            notifies: whether a program reports new requests to people.
+        """
+        self._timeout_s = timeout_s
+        self._allow_self = allow_self
+        self._notifies = notifies
+        self._check_edited: Callable[[HeldText, str], None] = lambda held, text: None
+        self._requests: dict[str, Approval] = {}  # in order of creation
+        self._grants: dict[tuple[str, str], Grant] = {}  # by approval_id and kind
+        self._timers: dict[object, asyncio.TimerHandle] = {}
+        self._publisher = Publisher()
+        self._watchers = 0
+        self._watched_at = float("-inf")
+        #: The revision of the newest change.
+        self.revision = 0
+
+    def set_check_edited(self, check: Callable[[HeldText, str], None]) -> None:
+        """Set what raises PtyctlError for an edited text that must not be typed."""
+        self._check_edited = check
+
+    def subscribe(self, callback: Callable[[ApprovalChanged], None]) -> Unsubscribe:
+        """Call `callback` at each change of a request."""
+        return self._publisher.subscribe(ApprovalChanged, callback)
+
+    # The requester's side
+
+    def ask(self, held: HeldText) -> Approval:
+        """Make a request. The same text that waits already, and that no run waits for, is the same request.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED; INVALID_ARGUMENT for a text that is too long to be reviewed.
+        """
+        if len(held.text) > MAX_TEXT:
+            message = f"a text that a person must approve has at most {MAX_TEXT} characters, and this one has {len(held.text)}"
+            raise invalid(message, hint="send it in smaller parts")
+        pending = [request for request in self._requests.values() if request.state == "pending"]
+        if held.block_id is None:
+            for request in pending:
+                if replace(request.held, screen=held.screen) == held:
+                    return request
+        of_session = sum(request.held.session_id == held.session_id for request in pending)
+        of_principal = sum(request.held.owner.principal == held.owner.principal for request in pending)
+        _check_number(of_session, MAX_SESSION_PENDING, "this session")
+        _check_number(of_principal, MAX_PRINCIPAL_PENDING, held.owner.principal)
+        held = replace(held, screen=tuple(row[:_MAX_SCREEN_COLS] for row in held.screen[:_MAX_SCREEN_ROWS]))
+        approval_id, deadline = f"ap-{secrets.token_hex(4)}", self._deadline(self._timeout_s)
+        request = Approval(approval_id, held, deadline, self._publish, lambda: self.answerable)
+        self._requests[request.approval_id] = request
+        self._set_timer(approval_id, deadline, request.expire_if_due)
+        self._publish(ApprovalChanged(request, "ask"))
+        self._forget_oldest()
+        return request
+
+    def find(self, approval_id: str, session_id: str, owner: Owner) -> Approval:
+        """Return a request of a session and a principal.
+
+        Raises:
+            PtyctlError: NOT_FOUND.
+        """
+        request = self._requests.get(approval_id)
+        if request is None or (request.held.session_id, request.held.owner.principal) != (session_id, owner.principal):
+            raise no_approval(approval_id)
+        request.expire_if_due()
+        return request
+
+    def covers(self, held: HeldText) -> bool:
+        """Whether a standing approval covers a text: the same command, session, mode and owner."""
+        return any(grant.covers(held) for grant in self._live_grants())
+
+    def keys_allowed(self, session_id: str, owner: Owner) -> bool:
+        """Whether a standing approval lets the owner type into the running program of a session."""
+        return any(
+            grant.kind == "keys" and (grant.held.session_id, grant.held.owner) == (session_id, owner)
+            for grant in self._live_grants()
+        )
+
+    def session_ended(self, session_id: str, why: str) -> None:
+        """Withdraw the requests of a session, and end its standing approvals."""
+        for request in [request for request in self._requests.values() if request.held.session_id == session_id]:
+            request.withdraw(why)
+        self._end_grants(lambda grant: grant.held.session_id == session_id, why)
+
+    def lock_ended(self, session_id: str, owner: Owner) -> None:
+        """End the standing approvals of a lock's owner."""
+        self._end_grants(lambda grant: (grant.held.session_id, grant.held.owner) == (session_id, owner), "the lock ended")
+
+    # The approver's side
+
+    def approve(
+        self,
+        approval_id: str,
+        by: Principal,
+        *,
+        via: Via = "library",
+        comment: str | None = None,
+        text: str | None = None,
+        same_s: float | None = None,
+        keys_s: float | None = None,
+    ) -> Approval:
+        """Approve a request.
+
+        Args:
+            text: typed instead of the text that was asked for.
+            same_s: also approve the same command for this time.
+            keys_s: also let the requester type into the running program for this time.
+
+        Raises:
+            PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED if it was answered or has ended; INVALID_ARGUMENT; the error
+                of the check of edited texts.
+        """
+        request = self._unanswered(approval_id, by)
+        held = request.held
+        if by.name == held.owner.principal and not self._allow_self:
+            message = f"{by.name} asked for this, and nobody approves their own request"
+            raise PtyctlError(ErrorCode.FORBIDDEN, message, {"approval_id": approval_id}, hint="another person must approve it")
+        if text is not None and text != held.text:
+            if same_s is not None:
+                raise invalid("an edited text cannot be approved for later calls too", hint="approve it once")
+            _check_text(text)
+            self._check_edited(held, text)
+        if same_s is not None:
+            self._grant(request, "same", same_s)
+        if keys_s is not None:
+            self._grant(request, "keys", keys_s)
+        self._set_timer(request.approval_id, deadline := self._deadline(self._timeout_s), request.expire_if_due)
+        request.approve(by, via, comment, text, deadline)
+        return request
+
+    def decline(self, approval_id: str, by: Principal, *, via: Via = "library", comment: str | None = None) -> Approval:
+        """Decline a request.
+
+        Raises:
+            PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED if it was answered or has ended.
+        """
+        request = self._unanswered(approval_id, by)
+        request.decline(by, via, comment)
+        return request
+
+    def revoke(self, approval_id: str, by: Principal, *, via: Via = "library", comment: str | None = None) -> Approval:
+        """Take back an approval that was not used, and end what else it approves.
+
+        Raises:
+            PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED if nothing is left to revoke.
+        """
+        request = self.get(approval_id)
+        _check_person(by)
+        grants = self.grants_of(approval_id)
+        if request.state != "approved" or (request.redeemed and not grants):
+            raise _answered(request)
+        if not request.redeemed:
+            request.decline(by, via, comment or "the approval was revoked")
+        self._end_grants(lambda grant: grant.approval_id == approval_id, comment or "it was revoked", by, via)
+        return request
+
+    def get(self, approval_id: str) -> Approval:
+        """Return a request.
+
+        Raises:
+            PtyctlError: NOT_FOUND.
+        """
+        request = self._requests.get(approval_id)
+        if request is None:
+            raise no_approval(approval_id)
+        request.expire_if_due()
+        return request
+
+    def all(self) -> list[Approval]:
+        """Return all remembered requests, oldest first."""
+        return list(self._requests.values())
+
+    def pending(self, session_id: str) -> int:
+        """Return the number of requests of a session that wait for an answer."""
+        return sum(request.held.session_id == session_id and request.state == "pending" for request in self._requests.values())
+
+    def grants_of(self, approval_id: str) -> list[Grant]:
+        """Return the standing approvals that a request's approval made and that are still valid."""
+        return [grant for grant in self._live_grants() if grant.approval_id == approval_id]
+
+    @property
+    def answerable(self) -> bool:
+        """Whether someone can answer soon: an approver watches, or a program reports new requests to people."""
+        since_s = asyncio.get_running_loop().time() - self._watched_at
+        return self._notifies or self._watchers > 0 or since_s < _WATCH_GRACE_S
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count an approver as connected."""
+        self._watchers += 1
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+            self._watched_at = asyncio.get_running_loop().time()
+
+    def close(self) -> None:
+        """Stop the timers."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _unanswered(self, approval_id: str, by: Principal) -> Approval:
+        request = self.get(approval_id)
+        _check_person(by)
+        if request.state != "pending":
+            raise _answered(request)
+        return request
+
+    def _deadline(self, seconds: float) -> float:
+        return asyncio.get_running_loop().time() + seconds
+
+    def _set_timer(self, key: object, deadline: float, callback: Callable[[], None]) -> None:
+        self._cancel_timer(key)
+        self._timers[key] = asyncio.get_running_loop().call_at(deadline, callback)
+
+    def _cancel_timer(self, key: object) -> None:
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
+
+    def _publish(self, changed: ApprovalChanged) -> None:
+        self.revision += 1
+        request = changed.approval
+        request.revision = self.revision
+        if request.ended:
+            self._cancel_timer(request.approval_id)
+        self._publisher.publish(changed)
+
+    def _grant(self, request: Approval, kind: Literal["same", "keys"], seconds: float) -> None:
+        deadline = self._deadline(seconds)
+        grant = Grant(request.approval_id, kind, request.held, deadline, epoch_ms(deadline))
+        key = (grant.approval_id, kind)
+        self._grants[key] = grant
+        self._set_timer(key, deadline, lambda: self._end_grants(lambda each: each is grant, "its time is over"))
+
+    def _live_grants(self) -> list[Grant]:
+        now = asyncio.get_running_loop().time()
+        return [grant for grant in self._grants.values() if now < grant.deadline]
+
+    def _end_grants(
+        self, chosen: Callable[[Grant], bool], why: str, by: Principal | None = None, via: Via | None = None
+    ) -> None:
+        for key, grant in list(self._grants.items()):
+            if chosen(grant):
+                del self._grants[key]
+                self._cancel_timer(key)
+                request = self._requests[grant.approval_id]
+                self._publish(ApprovalChanged(request, "grant_end", by.name if by else None, via, why))
+
+    def _forget_oldest(self) -> None:
+        """Forget the oldest requests that have ended and that no standing approval belongs to."""
+        granted = {approval_id for approval_id, _ in self._grants}
+        ended = [key for key, request in self._requests.items() if request.ended and key not in granted]
+        for key in ended[: max(len(ended) - MAX_ENDED, 0)]:
+            del self._requests[key]
+
+
+def no_approval(approval_id: str) -> PtyctlError:
+    """Return NOT_FOUND for a request that does not exist, or not for the caller."""
+    message = f"there is no approval request {approval_id!r}"
+    return PtyctlError(ErrorCode.NOT_FOUND, message, {"approval_id": approval_id}, hint="list the approval requests")
+
+
+def _check_number(number: int, maximum: int, whose: str) -> None:
+    if number >= maximum:
+        message = f"{number} requests of {whose} wait for an answer, and the limit is {maximum}"
+        raise PtyctlError(ErrorCode.LIMIT_EXCEEDED, message, {"pending": number}, hint="wait until some are answered")
+
+
+def _check_person(by: Principal) -> None:
+    if by.kind is Kind.AGENT:
+        message = f"{by.name} is an agent, and only people answer approval requests"
+        raise PtyctlError(ErrorCode.FORBIDDEN, message, {"kind": by.kind}, hint="ask your user")
+
+
+def _check_text(text: str) -> None:
+    if not text.strip() or len(text) > MAX_TEXT:
+        raise invalid(f"an edited text has 1 to {MAX_TEXT} characters", hint="decline the request to type nothing")
+    if text.endswith("\n") or any(not (letter.isprintable() or letter in "\t\n") for letter in text):
+        raise invalid("an edited text has no control characters, and no newline at its end")
+
+
+def _answered(request: Approval) -> PtyctlError:
+    """Return the error of a second answer."""
+    by = f" by {request.decided_by}" if request.decided_by else ""
+    state = "approved and used" if request.redeemed else request.state
+    details: dict[str, object] = {"approval_id": request.approval_id, "state": request.state}
+    if request.decided_by:
+        details["decided_by"] = request.decided_by
+    why = f": {request.comment}" if request.comment else ""
+    return PtyctlError(ErrorCode.ALREADY_CLOSED, f"this request was {state} before{by}{why}; nothing has changed", details)
