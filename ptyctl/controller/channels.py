@@ -60,7 +60,8 @@ def session_spec(destination: Destination) -> Spec:
     assert request.protocol is not None
     expect = request.expect or Expect()
     expect = expect if platform is None else merged_expect(expect, platform)
-    UNKNOWN_DEVICE.with_overrides(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
+    profile = UNKNOWN_DEVICE if platform is None else platform.profile
+    profile.with_overrides(expect.prompt_regex, expect.pager_regexes, expect.error_regexes)
     pty = request.pty or PtyOptions()
     if request.protocol == "local" and not pty.enabled:
         raise unsupported("a local session always has a terminal", field="pty.enabled", hint="leave out pty.enabled")

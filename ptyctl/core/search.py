@@ -8,7 +8,7 @@ n times `program_size` steps of about 10 ns. A search of more than LOOP_STEPS ru
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,10 +34,15 @@ MAX_PATTERN_BYTES = 2048
 #: A Unicode class such as `\pL`, which has hundreds of ranges, counts as so many bytes more.
 _CLASS_BYTES = 32
 _UNICODE_CLASS = re.compile(rb"\\[pP]")
-#: Largest number of instructions of a pattern. The prompts of all modes of a platform are one pattern of up to 11,000.
-#: RE2 stops compiling at about 33,000 with this limit of its memory.
-MAX_PROGRAM_SIZE = 30_000
-_PROGRAM_BYTES = 540 * 1024
+#: Largest number of instructions of a pattern, or of a list of patterns: compiling takes about 1 us for each, and the first
+#: search as much again. The prompts of all modes of a platform are one pattern of up to 11,000.
+MAX_PROGRAM_SIZE = 12_000
+#: With this limit of its memory RE2 stops compiling at a little more than that.
+_PROGRAM_BYTES = 22 * MAX_PROGRAM_SIZE
+#: Largest number of instructions of a character of a pattern, except for Unicode classes.
+_CHARACTER_INSTRUCTIONS = 12
+#: A repetition of a character, or of a class or group.
+_REPETITION = re.compile(rb"([)\]]?)\{(\d{1,4})(?:,(\d{0,4}))?\}")
 #: Number of steps after which a search outside the event loop looks at the time, and the largest size of its slices.
 _SLICE_STEPS = 100_000_000
 _SLICE_BYTES = 4 * 1024 * 1024
@@ -76,9 +81,12 @@ def compile_pattern(pattern: str, field: str) -> Any:
     if len(encoded) + _CLASS_BYTES * len(_UNICODE_CLASS.findall(encoded)) > MAX_PATTERN_BYTES:
         raise _too_complex(field, f"it has more than {MAX_PATTERN_BYTES} bytes; a Unicode class counts as {_CLASS_BYTES} more")
     try:
-        if re2.compile(encoded, _PROGRAM_OPTIONS).programsize > MAX_PROGRAM_SIZE:
+        if _may_be_too_large(encoded):
+            re2.compile(encoded, _PROGRAM_OPTIONS)
+        compiled = re2.compile(encoded, _OPTIONS)
+        if compiled.programsize > MAX_PROGRAM_SIZE:
             raise _too_complex(field)
-        return re2.compile(encoded, _OPTIONS)
+        return compiled
     except re2.error as error:
         reason = error.args[0] if error.args else b"?"
         fault = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
@@ -94,6 +102,15 @@ def compile_pattern(pattern: str, field: str) -> Any:
         raise invalid(message, hint="patterns use RE2 syntax", field=field) from None
 
 
+def _may_be_too_large(pattern: bytes) -> bool:
+    """Whether the program may exceed MAX_PROGRAM_SIZE: then it is compiled with limited memory first."""
+    size, factor = len(pattern), 1
+    for end, least, most in _REPETITION.findall(pattern):
+        count = int(most or least)
+        size, factor = (size, factor * max(count, 1)) if end else (size + count, factor)
+    return size * factor * _CHARACTER_INSTRUCTIONS > MAX_PROGRAM_SIZE or _UNICODE_CLASS.search(pattern) is not None
+
+
 def _too_complex(field: str, why: str = f"it compiles to more than {MAX_PROGRAM_SIZE} instructions") -> PtyctlError:
     return PtyctlError(
         ErrorCode.LIMIT_EXCEEDED,
@@ -105,13 +122,22 @@ def _too_complex(field: str, why: str = f"it compiles to more than {MAX_PROGRAM_
 
 def line_pattern(pattern: str, field: str) -> Any:
     """Compile a pattern in which `^` and `$` match at lines. An error shows the pattern as given; see `compile_pattern`."""
-    compile_pattern(pattern, field)
-    return compile_pattern(f"(?m){pattern}", field)
+    try:
+        return compile_pattern(f"(?m){pattern}", field)
+    except PtyctlError:
+        compile_pattern(pattern, field)
+        raise
 
 
-def compile_all(patterns: tuple[str, ...] | None, field: str) -> list[Any]:
-    """Compile a list of patterns; an error names the index in the field."""
-    return [compile_pattern(pattern, f"{field}[{number}]") for number, pattern in enumerate(patterns or ())]
+def compile_all(patterns: Iterable[str] | None, field: str) -> list[Any]:
+    """Compile a list of patterns; an error names the index in the field. MAX_PROGRAM_SIZE is the limit of their sum."""
+    compiled, size = [], 0
+    for number, pattern in enumerate(patterns or ()):
+        compiled.append(compile_pattern(pattern, f"{field}[{number}]"))
+        size += program_size(compiled[-1])
+        if size > MAX_PROGRAM_SIZE:
+            raise _too_complex(f"{field}[{number}]", f"the list compiles to more than {MAX_PROGRAM_SIZE} instructions")
+    return compiled
 
 
 def any_of(patterns: tuple[str, ...]) -> Callable[[bytes], bool]:

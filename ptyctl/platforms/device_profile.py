@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ptyctl.api.model import Value
-from ptyctl.core.search import any_of, compile_all, compile_pattern
+from ptyctl.core.search import any_of, compile_all
 
-from .pattern import PagerPattern, Pattern, any_matches, encode
+from .pattern import PagerPattern, Pattern, any_matches, encode, line_patterns
 
 #: Prompts of shells and device families. A percent sign behind a digit is a progress report, not a prompt.
 DEFAULT_PROMPT = r"^[^\s].{0,199}?(?:[>#$\]]|[^0-9\s]%) ?$|^[>#$%] ?$"
@@ -80,7 +80,7 @@ class DeviceProfile:
     `family_settle_s` that of the platform.
     """
 
-    prompt: Any
+    prompt: Pattern
     pagers: tuple[PagerPattern, ...]
     errors: tuple[Any, ...]
     has_error: Callable[[bytes], bool]
@@ -107,11 +107,11 @@ class DeviceProfile:
         """The profile with the `expect` patterns of a session or a call; None keeps a list, an empty tuple clears it.
 
         Raises:
-            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects, naming it.
+            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects, LIMIT_EXCEEDED for one that is too complex.
         """
         changed: dict[str, Any] = {"settle_s": (settle_ms or 0) / 1000}
-        if prompt:
-            changed["prompt"] = compile_pattern(prompt, "expect.prompt_regex")
+        if prompt and prompt != self.prompt.text:
+            changed["prompt"] = line_patterns((prompt,), "expect.prompt_regex")[0]
         if pagers is not None:
             changed["pagers"] = self._pagers_of(pagers)
         if errors is not None:
@@ -121,13 +121,15 @@ class DeviceProfile:
 
     def _pagers_of(self, texts: tuple[str, ...]) -> tuple[PagerPattern, ...]:
         """Return pagers for these patterns. A pattern already in the profile keeps its keys."""
-        compile_all(texts, "expect.pager_regexes")
         known = {pager.pattern.text: pager for pager in self.pagers}
-        return tuple(known[text] if text in known else pager_pattern(text) for text in texts)
+        return tuple(
+            known.get(pattern.text) or PagerPattern(pattern=pattern, erased_by="carriage_return")
+            for pattern in line_patterns(texts, "expect.pager_regexes")
+        )
 
     def is_prompt(self, line: str) -> bool:
         """Whether a line looks like the prompt of any mode."""
-        looks_so = bool(line.strip()) and self.prompt.search(encode(line)) is not None
+        looks_so = bool(line.strip()) and self.prompt.matches(line)
         return looks_so and not any_matches(self.look_alikes, line) and not self.asks(line)
 
     def shown_prompt(self, lines: Sequence[str]) -> ShownPrompt | None:
@@ -201,7 +203,7 @@ def _possible_prompts(line: str) -> Iterator[str]:
 
 #: The profile of an unknown program.
 UNKNOWN_DEVICE = DeviceProfile(
-    prompt=compile_pattern(DEFAULT_PROMPT, "prompt"),
+    prompt=Pattern.of(DEFAULT_PROMPT),
     pagers=tuple(pager_pattern(text) for text in DEFAULT_PAGERS),
     errors=tuple(compile_all(DEFAULT_ERRORS, "errors")),
     has_error=any_of(DEFAULT_ERRORS),

@@ -1,4 +1,4 @@
-"""A pattern of a platform file: an RE2 expression, compiled when the file is read."""
+"""A pattern that is matched on one line of output in the event loop: of a platform file, or of a caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from pydantic_core import CoreSchema, core_schema
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.model import Value
-from ptyctl.core.search import compile_pattern
+from ptyctl.core.search import LOOP_STEPS, compile_all, compile_pattern, program_size
+
+#: Largest number of steps of the searches for a pattern, or for a list of them, in one line.
+LINE_STEPS = LOOP_STEPS // 2
+#: Patterns of platform files examine at least this part of a line. Most begin with `^`, and take few of their steps.
+_MIN_REACH_BYTES = 512
 
 #: How a device removes the pager's line: CR and blanks; BS, blanks and BS; cursor left (CUB) and blanks; CR and EL; not at all.
 PagerErasure = Literal["carriage_return", "backspaces", "cursor_left", "erase_line", "none"]
@@ -19,22 +24,27 @@ PagerErasure = Literal["carriage_return", "backspaces", "cursor_left", "erase_li
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`text` is matched on one line as a terminal shows it; `^` and `$` are the ends of the line."""
+    """`text` is matched on one line as a terminal shows it; `^` and `$` are the ends of the line.
+
+    The match is in the last `reach` bytes of the line, so that a search takes at most LINE_STEPS.
+    """
 
     text: str
     _compiled: Any = field(compare=False, repr=False)
+    reach: int = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, text: str) -> Pattern:
         """Raises ValueError if RE2 rejects the text, so that model validation names the field."""
         try:
-            return cls(text, compile_pattern(text, "pattern"))
+            compiled = compile_pattern(text, "pattern")
         except PtyctlError as error:
             raise ValueError(error.message.removeprefix("pattern: ")) from None
+        return cls(text, compiled, max(LINE_STEPS // program_size(compiled), _MIN_REACH_BYTES))
 
     def search(self, line: bytes) -> Any:
         """The RE2 match in encoded text, or None."""
-        return self._compiled.search(line)
+        return self._compiled.search(line, max(len(line) - self.reach, 0))
 
     def find(self, line: str) -> str | None:
         """The matched text, or None."""
@@ -68,6 +78,18 @@ class PagerPattern(Value):
     key: str = Field(" ", min_length=1)
     quit: str = Field("q", min_length=1)
     erased_by: PagerErasure
+
+
+def line_patterns(texts: Iterable[str] | None, field: str) -> tuple[Pattern, ...]:
+    """Compile patterns of a caller. The searches for all of them take at most LINE_STEPS.
+
+    Raises:
+        PtyctlError: INVALID_ARGUMENT or LIMIT_EXCEEDED, naming the pattern.
+    """
+    texts = tuple(texts or ())
+    compiled = compile_all(texts, field)
+    reach = LINE_STEPS // max(sum(map(program_size, compiled)), 1)
+    return tuple(Pattern(text, each, reach) for text, each in zip(texts, compiled, strict=True))
 
 
 def encode(line: str) -> bytes:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from ptyctl.api.model import Value
 from ptyctl.api.session import Expect, Pace
-from ptyctl.core.search import any_of, compile_all, compile_pattern
+from ptyctl.core.search import any_of, compile_all
 
 from .device_profile import (
     DEFAULT_ERRORS,
@@ -255,7 +255,7 @@ class Platform(Value):
         prompt = expect.prompt_regex or DEFAULT_PROMPT
         return DeviceProfile(
             modes=tuple(ModePrompt(name, mode.prompt, mode.above) for name, mode in self.modes.items()),
-            prompt=UNKNOWN_DEVICE.prompt if self.posix_shell else compile_pattern(prompt, "prompt"),
+            prompt=UNKNOWN_DEVICE.prompt if self.posix_shell else Pattern.of(prompt),
             pagers=UNKNOWN_DEVICE.pagers if self.posix_shell else self.pagers,
             errors=tuple(compile_all(errors, "errors")),
             has_error=any_of(errors),

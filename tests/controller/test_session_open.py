@@ -98,6 +98,12 @@ async def test_invalid_open_request_is_refused(controller: Controller, fields: d
     assert (await session(controller, "list")).sessions == []
 
 
+async def test_open_with_too_complex_prompt_is_refused(controller: Controller) -> None:
+    with refused(ErrorCode.LIMIT_EXCEEDED, "expect.prompt_regex", "12000 instructions"):
+        await session(controller, "open", protocol="local", expect={"prompt_regex": "(?:.{0,1000}|a.{0,1000})#$"})
+    assert (await session(controller, "list")).sessions == []
+
+
 @pytest.mark.parametrize(
     ("fields", "part"),
     [

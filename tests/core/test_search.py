@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 import re
 import time
+from contextlib import suppress
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +25,7 @@ from ptyctl.core.search import (
     TimedPattern,
     compile_all,
     compile_pattern,
+    line_pattern,
     literal_pattern,
     program_size,
 )
@@ -271,3 +275,44 @@ def test_search_with_large_program_reads_few_bytes_at_a_time(size: int) -> None:
             break
     assert match == MatchRange(50_000, 50_003)
     assert pattern.searched[-1] * size < 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_limited"),
+    [
+        ("once [a-z]+ and again", False),
+        (r"(?:\d{1,3}\.){3}\d{1,3}", False),
+        ("x.{0,1000}y", True),
+        (r"\pL+", True),
+        ("(?:a.{0,300}){3}.{600}", True),
+        ("[^ab]{1000}", True),
+        ("[ÀÂÄÈÊËÎÏÔÖÛÜ]{900}" * 9, True),
+        (r"(?:\w{1,40}[^\n]{0,60}){1,25}", True),
+    ],
+)
+def test_only_pattern_that_may_be_too_large_is_compiled_with_limited_memory_first(
+    pattern: str, is_limited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory: list[int] = []
+
+    def record(text: bytes, options: Any) -> Any:
+        memory.append(options.max_mem)
+        return re2.compile(text, options)
+
+    monkeypatch.setattr("ptyctl.core.search.re2", SimpleNamespace(compile=record, error=re2.error))
+    compile_pattern.cache_clear()
+    with suppress(PtyctlError):
+        line_pattern(pattern, "grep")
+    assert (memory[0] < 1 << 20) is is_limited
+    assert is_limited or len(memory) == 1
+
+
+def test_list_of_patterns_with_too_large_programs_together_is_refused() -> None:
+    with pytest.raises(PtyctlError, match=r"until_any\[2\]: the pattern is too complex: the list compiles to more than 12000"):
+        compile_all([f"a.{{0,450}}{end}" for end in "xyz"], "until_any")
+
+
+def test_fault_of_a_line_pattern_shows_the_pattern_as_given() -> None:
+    with pytest.raises(PtyctlError, match="grep") as caught:
+        line_pattern("a(b", "grep")
+    assert "(?m)" not in caught.value.message

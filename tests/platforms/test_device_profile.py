@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from ptyctl.api.errors import PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.search import compile_pattern, program_size
 from ptyctl.platforms import UNKNOWN_DEVICE, Platforms
+from ptyctl.platforms.pattern import LINE_STEPS, line_patterns
 from ptyctl.session.device.output_end import classify_line
 from ptyctl.session.io.prompt import Prompt
 
@@ -84,3 +86,29 @@ def test_empty_override_clears_a_list() -> None:
 def test_override_that_re2_refuses_names_the_field(field: str, value: Any) -> None:
     with pytest.raises(PtyctlError, match=r"expect\."):
         UNKNOWN_DEVICE.with_overrides(**{field: value})
+
+
+@pytest.mark.parametrize("field", ["pagers", "errors"])
+def test_override_with_too_large_programs_together_names_the_pattern(field: str) -> None:
+    with pytest.raises(PtyctlError, match=r"expect\.\w+\[3\]: the pattern is too complex") as caught:
+        UNKNOWN_DEVICE.with_overrides(**{field: tuple(f"a.{{0,350}}{end}" for end in "wxyz")})
+    assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+
+
+def test_override_with_the_prompts_of_the_platform_keeps_their_reach() -> None:
+    profile = Platforms().get("juniper_junos").profile
+    assert profile.with_overrides(prompt=profile.prompt.text).prompt is profile.prompt
+
+
+@pytest.mark.parametrize("texts", [["a[ab]{400}z"], ["a[ab]{400}z", "b.{0,300}c", "more"], [r"^.{0,200}#$"]])
+def test_patterns_of_a_caller_take_a_limited_number_of_steps_on_a_line(texts: list[str]) -> None:
+    patterns = line_patterns(texts, "expect.pager_regexes")
+    assert sum(program_size(compile_pattern(text, "pattern")) * patterns[0].reach for text in texts) <= LINE_STEPS
+
+
+def test_pattern_with_a_large_program_examines_the_end_of_a_long_line() -> None:
+    pattern = line_patterns(["^a[ab]{400}z|y[xy]{400}w"], "expect.prompt_regex")[0]
+    begin, end = "a" * 401 + "z", "y" * 401 + "w"
+    assert [pattern.matches(line) for line in (begin, begin + "." * 900, "." * 900 + end, "." * 900 + begin)] == [
+        True, False, True, False
+    ]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ptyctl.core.search import compile_pattern
 from tests.platforms.families import PLATFORMS, profile_of
 
 #: By family and mode; a prompt of two lines contains a newline.
@@ -153,10 +152,10 @@ def test_shown_prompt_has_mode(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", PROMPTS)
-def test_expect_patterns_match_prompt(family: str) -> None:
-    pattern = compile_pattern(PLATFORMS.get(family).expect().prompt_regex or "", "expect.prompt_regex")
+def test_pattern_of_all_modes_matches_prompt(family: str) -> None:
+    pattern = profile_of(family).prompt
     last_lines = [prompt.split("\n")[-1] for prompts in PROMPTS[family].values() for prompt in prompts]
-    assert [line for line in last_lines if not pattern.search(line.encode())] == []
+    assert [line for line in last_lines if not pattern.matches(line)] == []
 
 
 @pytest.mark.parametrize("family", [name for name in PLATFORMS.names() if name != "generic"])

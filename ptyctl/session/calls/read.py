@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import base64
 from dataclasses import replace
-from typing import Any
 
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import invalid
 from ptyctl.api.io import DEFAULT_READ_BYTES, DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.search import AnyPattern, compile_all, compile_pattern
 from ptyctl.core.spool import UTF8_MAX_BYTES, HiddenRanges, last_lines, whole_characters
+from ptyctl.platforms.pattern import Pattern, line_patterns
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitEnd, WaitProgress
 
@@ -84,7 +84,7 @@ def _history(stream: OutputStream, request: IoRequest, cursor: int) -> IoReply:
     chunk = stream.read(begin, min(begin + size + UTF8_MAX_BYTES, stream.spool_end))
     whole = whole_characters(chunk[:size]) or whole_characters(chunk[:UTF8_MAX_BYTES])
     why: WaitEnd = "full" if begin + whole < stream.spool_end else "stopped"
-    return _reply(stream, request, begin, begin - cursor, why, _visible(stream, chunk[:whole], begin), begin + whole, [])
+    return _reply(stream, request, begin, begin - cursor, why, _visible(stream, chunk[:whole], begin), begin + whole, ())
 
 
 def wait_conditions(request: IoRequest) -> WaitConditions:
@@ -106,9 +106,9 @@ def wait_conditions(request: IoRequest) -> WaitConditions:
     return WaitConditions(deadline, pattern, None if idle_ms is None else idle_ms / 1000)
 
 
-def input_hints(request: IoRequest) -> list[Any]:
-    """Return the compiled patterns of questions. Raises PtyctlError INVALID_ARGUMENT."""
-    return compile_all(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
+def input_hints(request: IoRequest) -> tuple[Pattern, ...]:
+    """Return the compiled patterns of questions. Raises PtyctlError INVALID_ARGUMENT or LIMIT_EXCEEDED."""
+    return line_patterns(request.input_hints.wait_for_regexes if request.input_hints else None, "input_hints.wait_for_regexes")
 
 
 def parse_cursor(cursor: str, end: int, field: str) -> int:
@@ -192,7 +192,7 @@ def _reply(
     why: WaitEnd,
     shown: bytes,
     next_cursor: int,
-    hints: list[Any],
+    hints: tuple[Pattern, ...],
 ) -> IoReply:
     encoding = request.encoding or "utf-8"
     full = why == "full" and stream.spool_end >= begin + _max_bytes(request)
@@ -209,7 +209,7 @@ def _reply(
         timed_out=why == "timeout",
         eof=stream.ended is not None and next_cursor >= stream.spool_end,
         # only the last line counts: earlier questions have been answered
-        waiting_for_input=any(hint.search(shown, shown.rfind(b"\n") + 1) for hint in hints) if hints else None,
+        waiting_for_input=any(hint.search(shown[shown.rfind(b"\n") + 1 :]) for hint in hints) if hints else None,
         truncated=dropped > 0,
         dropped_bytes=dropped,
         buffered_bytes=stream.spool_end - stream.spool_start,

@@ -12,7 +12,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.control_sequences import ETX
-from ptyctl.core.search import Search, compile_pattern
+from ptyctl.core.search import Search, compile_all
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.io.pattern_search import find_next
 from ptyctl.session.io.terminal_state import TerminalState
@@ -31,9 +31,10 @@ def compile_responses(request: ExecRequest | None, writer: Writer) -> list[Respo
     """
     if request is None or not request.responses:
         return []
+    patterns = compile_all((item.match for item in request.responses), "responses.match")
     return [
-        (compile_pattern(item.match, "responses.match"), item.send, replace(writer, command=False, sensitive=item.sensitive))
-        for item in request.responses
+        (pattern, item.send, replace(writer, command=False, sensitive=item.sensitive))
+        for pattern, item in zip(patterns, request.responses, strict=True)
     ]
 
 
