@@ -44,8 +44,8 @@ class LineKeys(NamedTuple):
     cancel: frozenset[int] = frozenset()
 
 
-#: Keys of bash, zsh and fish, whose editors agree on them.
-SHELL_KEYS = LineKeys(frozenset(b"\x7f\x08"), frozenset(b"\x17"), frozenset(b"\x15"), frozenset(b"\x03"))
+#: Keys on which bash, zsh and fish agree with a terminal in canonical mode, which edits what is typed before their prompt.
+SHELL_KEYS = LineKeys(frozenset(b"\x7f"), frozenset(b"\x17"), frozenset(b"\x15"), frozenset(b"\x03"))
 
 
 class Piece(NamedTuple):
