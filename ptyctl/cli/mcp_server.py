@@ -93,15 +93,20 @@ def run(
     return 0
 
 
-def run_with_daemon(listen: str, toolsets: str, token_file: Path | None, *, full_text: bool | None = None) -> int:
-    """Run the daemon in this process and also serve its sessions over HTTP. Returns the exit code as `run` does."""
+def run_with_daemon(
+    listen: str, toolsets: str, token_file: Path | None, *, full_text: bool | None = None, system: bool = False
+) -> int:
+    """Run the daemon in this process and also serve its sessions over HTTP. Returns the exit code as `run` does.
+
+    For a system daemon no token is generated: its output is a log that others may read.
+    """
     from ptyctl.daemon.main import run as run_daemon
     from ptyctl.mcp.access import AccessError
     from ptyctl.mcp.http import serve_http
     from ptyctl.mcp.server import build_server
 
     try:
-        tools, http = _check_options(McpTransport.HTTP, listen, toolsets, token_file)
+        tools, http = _check_options(McpTransport.HTTP, listen, toolsets, token_file, generate=not system)
     except AccessError as error:
         return _refuse(str(error))
     except PtyctlError as error:
@@ -115,7 +120,7 @@ def run_with_daemon(listen: str, toolsets: str, token_file: Path | None, *, full
         await serve_http(server, http.listener, http.tokens)
 
     with http.listener:
-        return run_daemon(serve_clients)
+        return run_daemon(serve_clients, system=system)
 
 
 def _refuse(reason: str) -> int:
@@ -124,9 +129,9 @@ def _refuse(reason: str) -> int:
 
 
 def _check_options(
-    transport: McpTransport, listen: str, toolsets: str, token_file: Path | None
+    transport: McpTransport, listen: str, toolsets: str, token_file: Path | None, *, generate: bool = True
 ) -> tuple[Sequence[Tool], _HttpPlan | None]:
-    """Return the tools, and for HTTP the open listening socket.
+    """Return the tools, and for HTTP the open listening socket. Without a token, one is made if `generate` is set.
 
     Raises:
         AccessError: an option is invalid, or the port is in use.
@@ -149,7 +154,7 @@ def _check_options(
         return tools, None
     address, token = access.parse_listen(listen), access.find_token(token_file, environment_token)
     named = TokenFile(load_settings().state_dir)
-    generated = None if token is not None or named.load() else make_token()
+    generated = make_token() if generate and token is None and not named.load() else None
     tokens = Tokens(named, token or generated)
     listener = access.open_listener(address)
     url = f"http://{access.Address(address.host, listener.getsockname()[1])}/mcp"

@@ -108,13 +108,23 @@ def mcp(
 
 
 def serve(
-    listen: _Listen = DEFAULT_LISTEN,
+    listen: Annotated[
+        str | None, typer.Option(help=f"HOST:PORT of the HTTP server, on loopback. Default: {DEFAULT_LISTEN}.")
+    ] = None,
     toolsets: _Toolsets = "core",
     token_file: _TokenFile = None,
     full_text: _FullText = None,
+    system: Annotated[
+        bool, typer.Option("--system", help="Serve the users of [access] in the configuration; HTTP only with --listen.")
+    ] = False,
 ) -> None:
     """Run the daemon in the foreground, and serve its sessions to MCP clients over HTTP at /mcp."""
-    raise typer.Exit(mcp_server.run_with_daemon(listen, toolsets, token_file, full_text=full_text))
+    if system and listen is None:
+        from ptyctl.daemon.main import run as run_daemon
+
+        raise typer.Exit(run_daemon(system=True))
+    listen = listen or DEFAULT_LISTEN
+    raise typer.Exit(mcp_server.run_with_daemon(listen, toolsets, token_file, full_text=full_text, system=system))
 
 
 def _running(up: control.DaemonStatus) -> str:

@@ -28,7 +28,7 @@ from ptyctl.api.operator import (
     WatchItem,
     WatchRequest,
 )
-from ptyctl.api.session import SessionReply, SessionRequest
+from ptyctl.api.session import Auth, SessionReply, SessionRequest, SshOptions
 from ptyctl.core.principal import Operation, Principal, needed_role
 from ptyctl.session.clients import current_principal, user
 
@@ -98,8 +98,10 @@ class AccessController:
     A session outside the principal's devices does not exist for it. Implements `ptyctl.api.controller.Controller`.
     """
 
-    def __init__(self, controller: LocalController) -> None:
+    def __init__(self, controller: LocalController, *, local_sessions: bool = True) -> None:
+        """Serve requests. `local_sessions`: whether clients may use this machine as the server's user."""
         self._controller = controller
+        self._local_sessions = local_sessions
 
     async def session(self, request: SessionRequest) -> SessionReply:
         await self._admit(request)
@@ -163,6 +165,12 @@ class AccessController:
             PtyctlError: FORBIDDEN; NOT_FOUND for a session outside its devices.
         """
         principal, operation = current_principal(), operation_of(request)
+        if not self._local_sessions and _uses_server(request):
+            raise PtyctlError(
+                ErrorCode.FORBIDDEN,
+                "this server opens no local sessions, which would run as its user, and reads no files for its clients",
+                hint="the administrator of this server can allow it: local_sessions = true in [access]",
+            )
         if principal.may(operation) and not principal.devices:
             return
         least = Operation.CLOSE_OWN if operation is Operation.CLOSE else operation
@@ -227,6 +235,14 @@ def _forbid(principal: Principal, operation: Operation) -> NoReturn:
         {"role": principal.role, "needed_role": role},
         hint=f"this needs the role {role}; ask the administrator of this server",
     )
+
+
+def _uses_server(request: Request) -> bool:
+    """Whether a request is one on a local shell, or names a file of the server's machine. A device is always elsewhere."""
+    if not isinstance(request, SessionRequest) or request.action != "open":
+        return getattr(request, "conversation_id", None) is not None
+    auth, ssh = request.auth or Auth(), request.ssh_options or SshOptions()
+    return request.protocol == "local" or any((auth.private_key_path, ssh.known_hosts_path, ssh.config_path))
 
 
 def _names_device(request: Request) -> bool:

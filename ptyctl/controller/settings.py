@@ -17,6 +17,8 @@ from ptyctl.audit.audit_log import OnFailure
 from ptyctl.core.limits import LIMITS
 from ptyctl.session.spec import Limits
 
+from .system_users import AccessSettings
+
 _DEFAULT_LIMITS = Limits()
 _log = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class Settings(BaseSettings):
         reconnect_for_s: how long to try to reconnect a lost console; 0 disables reconnection.
         gc_max_age_days, gc_max_bytes: limits for the removal of old transcripts; 0 means no limit.
         audit: how the audit log behaves; as an environment variable a JSON object.
+        access: who may use a system daemon.
     """
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="forbid", frozen=True)
@@ -75,6 +78,7 @@ class Settings(BaseSettings):
     gc_max_age_days: float = Field(30, ge=0)
     gc_max_bytes: int = Field(10 << 30, ge=0)
     audit: AuditSettings = AuditSettings()
+    access: AccessSettings = AccessSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -142,6 +146,25 @@ def load_settings() -> Settings:
         raise invalid(
             f"the file that PTYCTL_CONFIG names cannot be read: {error}", hint="correct the file, or unset PTYCTL_CONFIG"
         ) from None
+
+
+def load_access() -> AccessSettings:
+    """Load who may use a system daemon.
+
+    Raises:
+        PtyctlError: POLICY_DENIED if another user can change the file; as `load_settings`.
+    """
+    file = _config_file()
+    if file is not None and file.exists():
+        status = file.stat()
+        if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+            raise PtyctlError(
+                ErrorCode.POLICY_DENIED,
+                f"{file} belongs to another user, or others can write it",
+                {"path": str(file)},
+                hint=f"run: chown root {file}; chmod 644 {file}",
+            )
+    return load_settings().access
 
 
 def _config_file() -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -77,6 +77,12 @@ class Principal:
     def sees(self, *names: str | None) -> bool:
         """Whether a device or session with one of these names exists for the principal. A local shell has no name."""
         return not self.devices or any(name and fnmatchcase(name, glob) for name in names for glob in self.devices)
+
+
+def agent_of(user: Principal) -> Principal:
+    """Return the principal of a user's MCP clients that need no token: an agent, at most an operator, with the same devices."""
+    role = {Role.ADMIN: Role.OPERATOR, Role.APPROVER: Role.VIEWER}.get(user.role, user.role)
+    return replace(user, name=f"{user.name}/mcp", kind=Kind.AGENT, role=role)
 
 
 def needed_role(operation: Operation) -> Role:

@@ -45,8 +45,9 @@ R = TypeVar("R", bound=Reply)
 
 
 async def _open_streams(runtime_dir: RuntimeDir, *, start: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    hello = hello_line("rpc", to_system=runtime_dir.is_system)
     try:
-        link = await asyncio.to_thread(open_connection, runtime_dir, hello_line("rpc"), start=start)
+        link = await asyncio.to_thread(open_connection, runtime_dir, hello, start=start)
         return await asyncio.open_unix_connection(sock=link, limit=MAX_REPLY_BYTES)
     except (DaemonError, OSError) as error:
         raise no_daemon(error) from None

@@ -6,18 +6,21 @@ The handshake is one JSON object per line in each direction. The chosen protocol
     -> {"speaks": "rpc", "version": "0.1.0", "cwd": "/home/me", "env": {...}, "umask": 18}
     <- {"ok": true, "version": "0.1.0", "pid": 4711}   or   {"ok": false, "message": "..."}
 
-A daemon that is at a limit adds `version` and `error` to its rejection.
+A system daemon gets no environment. A daemon that is at a limit, or does not serve the user, adds `version` and `error` to its
+rejection.
 """
 
 from __future__ import annotations
 
 import fcntl
+import grp
 import os
 import re
 import select
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 30.0
 #: How long a new daemon may take to listen. It waits until its predecessor has closed its sessions.
 START_TIMEOUT_S = 30.0
+#: How often to look for a system daemon that is being restarted (seconds).
+_RESTART_POLL_S = 0.1
 #: How often a connection is tried again if the daemon exits during the handshake.
 _HANDSHAKE_ATTEMPTS = 3
 #: Longest handshake line; leaves room for a large environment.
@@ -75,15 +80,25 @@ def open_connection(runtime_dir: RuntimeDir, hello: bytes, *, start: bool = True
         if answer is not None:
             if not answer["ok"]:
                 link.close()
-                error = answer.get("error")
-                raise DaemonError(answer["message"]) if error is None else ConnectionRejectedError(decode_error(error))
+                raise rejection(answer)
             return link
         link.close()
     raise DaemonError("the daemon exits as soon as a client connects", f"see {runtime_dir.log}")
 
 
-def hello_line(protocol: str, **fields: Any) -> bytes:
-    """Return the first line that this process sends: protocol (`mcp` or `rpc`), version and the caller's environment."""
+def rejection(answer: dict[str, Any]) -> DaemonError:
+    """Return the error that a daemon's answer reports."""
+    error = answer.get("error")
+    return DaemonError(answer["message"]) if error is None else ConnectionRejectedError(decode_error(error))
+
+
+def hello_line(protocol: str, *, to_system: bool = False, **fields: Any) -> bytes:
+    """Return the first line that this process sends: protocol (`mcp` or `rpc`), version and the caller's environment.
+
+    A system daemon, which runs as another user, does not get the environment.
+    """
+    if to_system:
+        return json_lines.encode({"speaks": protocol, "version": __version__, "cwd": "/", "env": {}, **fields})
     try:
         cwd = str(Path.cwd())
     except OSError:  # the working directory was removed
@@ -144,11 +159,12 @@ def exchange_hello(link: socket.socket, hello: bytes) -> dict[str, Any] | None:
     return answer
 
 
-def version_mismatch(client_version: str) -> str:
+def version_mismatch(client_version: str, *, own_daemon: bool) -> str:
     """Return the daemon's answer to a client of another version, which may not know a separate hint field."""
+    restart = "run: ptyctl daemon restart (local shells survive; SSH and Telnet sessions are closed)"
     return (
         f"the daemon is ptyctl {__version__} and this is ptyctl {client_version}; "
-        "run: ptyctl daemon restart (local shells survive; SSH and Telnet sessions are closed)"
+        f"{restart if own_daemon else 'install the same version'}"
     )
 
 
@@ -163,6 +179,8 @@ def connect(runtime_dir: RuntimeDir, *, start: bool = True) -> socket.socket:
         return link
     if not start:
         raise ConnectionRefusedError(f"no daemon is up in {runtime_dir.path}")
+    if runtime_dir.is_system:
+        return _await_system_daemon(runtime_dir)
     with _locked(runtime_dir.start_lock):
         link = _try_connect(runtime_dir)  # another process may have started it meanwhile
         if link is None:
@@ -177,13 +195,52 @@ def connect(runtime_dir: RuntimeDir, *, start: bool = True) -> socket.socket:
 
 
 def _try_connect(runtime_dir: RuntimeDir) -> socket.socket | None:
+    """Return a connection to the daemon, or None if none listens.
+
+    Raises:
+        DaemonError: it does not serve this user, or is not that of the directory's owner.
+    """
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         link.connect(str(runtime_dir.socket))
+        uid = peer_credentials(link).uid
+        if uid != runtime_dir.owner:
+            raise DaemonError(f"the process that listens at {runtime_dir.socket} belongs to user {uid}", "do not use it")
     except (FileNotFoundError, ConnectionRefusedError):
         link.close()
         return None
+    except PermissionError:
+        link.close()
+        hint = f"its users are the members of the group {_group_of(runtime_dir.path)}"
+        raise DaemonError(f"no permission to use {runtime_dir.socket}", hint) from None
+    except BaseException:
+        link.close()
+        raise
     return link
+
+
+def _group_of(path: Path) -> str:
+    number = path.stat().st_gid
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def _await_system_daemon(runtime_dir: RuntimeDir) -> socket.socket:
+    """Connect to a system daemon, which its service manager may be restarting: a regular shutdown removes the socket file.
+
+    Raises:
+        DaemonError: it is not up.
+    """
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while runtime_dir.has_socket and time.monotonic() < deadline:
+        time.sleep(_RESTART_POLL_S)
+        if (link := _try_connect(runtime_dir)) is not None:
+            return link
+    raise DaemonError(
+        f"the system daemon is not up in {runtime_dir.path}", "it is started by its administrator: systemctl start ptyctl"
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core import json_lines
 
-from .connection import connect, exchange_hello, hello_line, open_connection, peer_credentials
+from .connection import connect, exchange_hello, hello_line, open_connection, peer_credentials, rejection
 from .errors import DaemonConnectionLost, DaemonError, RequestError, decode_error, no_daemon
 from .runtime_dir import RuntimeDir
 
@@ -46,7 +46,7 @@ def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
     except ConnectionRefusedError:
         return None
     with closing(link):
-        answer = exchange_hello(link, hello_line("rpc", any_version=True, limits=True))
+        answer = exchange_hello(link, hello_line("rpc", to_system=runtime_dir.is_system, any_version=True, limits=True))
         peer = peer_credentials(link)  # the process that listens; a rejection does not contain its id
     if answer is None:
         return None
@@ -54,7 +54,7 @@ def find_daemon(runtime_dir: RuntimeDir) -> DaemonStatus | None:
         stalls = answer.get("loop_stalls", 0), answer.get("longest_stall_ms", 0)
         return DaemonStatus(answer["pid"], answer["version"], None, *stalls, answer.get("limits", ()))
     if "error" not in answer or peer.uid != os.geteuid():
-        raise DaemonError(answer["message"])
+        raise rejection(answer)
     return DaemonStatus(peer.pid, answer.get("version", "unknown"), answer["message"])
 
 
@@ -78,6 +78,8 @@ def hand_over(runtime_dir: RuntimeDir) -> DaemonStatus | None:
 
 def _signal_and_wait(runtime_dir: RuntimeDir, number: signal.Signals) -> DaemonStatus | None:
     """Raises DaemonError; RequestError if the daemon does not exit."""
+    if runtime_dir.is_system:
+        raise DaemonError("the system daemon is stopped and restarted by its administrator", "systemctl restart ptyctl")
     status = find_daemon(runtime_dir)
     if status is None:
         return None
@@ -101,7 +103,7 @@ def is_stopping(runtime_dir: RuntimeDir) -> bool:
     """Whether a daemon that no longer answers still holds its lock: it closes its sessions before it exits."""
     try:
         lock = os.open(runtime_dir.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # the latter: of a system daemon, which its service manager restarts
         return False
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -121,7 +123,7 @@ def request(runtime_dir: RuntimeDir, method: str, params: dict[str, Any], *, sta
         DaemonError; RequestError if the daemon answers with an error.
     """
     try:
-        link = open_connection(runtime_dir, hello_line("rpc"), start=start)
+        link = open_connection(runtime_dir, hello_line("rpc", to_system=runtime_dir.is_system), start=start)
     except ConnectionRefusedError:
         return None
     with closing(link), link.makefile("rwb") as stream:
@@ -148,7 +150,7 @@ class BlockingClient:
             PtyctlError: CONNECT_FAILED.
         """
         try:
-            self._link = open_connection(runtime_dir, hello_line("rpc"))
+            self._link = open_connection(runtime_dir, hello_line("rpc", to_system=runtime_dir.is_system))
         except (DaemonError, OSError) as error:
             raise no_daemon(error) from None
         self._replies = self._link.makefile("rb")

@@ -19,7 +19,7 @@ _LOCK_POLL_S = 0.05
 
 
 class ListenSocket:
-    """A listening socket with mode 0600, its file, and the daemon lock.
+    """A listening socket with mode 0600, or 0660 of a system daemon, its file, and the daemon lock.
 
     Attributes:
         listener: the socket.
@@ -56,7 +56,7 @@ class ListenSocket:
             OSError: the files cannot be created.
             DaemonError: the directory is now that of another user, or accessible to others.
         """
-        RuntimeDir(self._runtime_dir.path)  # creates and checks the directory
+        RuntimeDir(self._runtime_dir.path, serves_system=self._runtime_dir.is_system)  # creates and checks the directory
         if not _is_current(self._lock, self._runtime_dir):
             lock = _try_lock(self._runtime_dir)
             if lock is None:
@@ -85,7 +85,7 @@ class ListenSocket:
         os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
         self._runtime_dir.socket.unlink(missing_ok=True)
         listener = Listener(socket.AF_UNIX, socket.SOCK_STREAM, encode_refusal=encode_rejection)
-        umask = os.umask(0o177)
+        umask = os.umask(0o117 if self._runtime_dir.is_system else 0o177)
         try:
             listener.bind(str(self._runtime_dir.socket))
         except BaseException:

@@ -17,19 +17,21 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
-from ptyctl.controller.settings import load_settings
+from ptyctl.controller.settings import load_access, load_settings
+from ptyctl.controller.system_users import find_principal
+from ptyctl.core.principal import Principal
 from ptyctl.stderr_log import log_to_stderr
 from ptyctl.version import __version__
 from transports.process import forbid_dumps, forget_variables, raise_open_file_limit
 
-from .connection import ERROR_PREFIX
+from .connection import ERROR_PREFIX, PeerCredentials
 from .errors import DaemonError
 from .fd_store import FdStore
 from .listen_socket import ListenSocket, open_listen_socket
 from .log_file import rotate_log
 from .loop_watchdog import LoopWatchdog
 from .runtime_dir import RuntimeDir
-from .server import DaemonServer
+from .server import DaemonServer, admit_own_user
 
 EXIT_REFUSED = 2
 
@@ -45,8 +47,10 @@ _ENV_SECRET = re.compile(r"env:(\w+)", re.ASCII)
 ExtraService = Callable[[Controller], Coroutine[Any, Any, None]]
 
 
-def run(extra_service: ExtraService | None = None) -> int:
+def run(extra_service: ExtraService | None = None, *, system: bool = False) -> int:
     """Serve until SIGTERM or SIGINT, or until the daemon was idle for the configured time; return the exit code.
+
+    A system daemon serves the users of the table `access` in the configuration, and does not stop when it is idle.
 
     SIGHUP makes the process exit without closing its sessions, so that the next daemon can restore them. If the daemon cannot
     start, it prints the reason as one line to stderr.
@@ -55,7 +59,7 @@ def run(extra_service: ExtraService | None = None) -> int:
     raise_open_file_limit()
     forbid_dumps()
     try:
-        runtime_dir = RuntimeDir()
+        runtime_dir = RuntimeDir(serves_system=system)
         log_to_stderr(before_write=partial(rotate_log, runtime_dir))
         with open_listen_socket(runtime_dir) as listen_socket:
             watchdog = LoopWatchdog()
@@ -72,20 +76,23 @@ async def _serve(
     runtime_dir: RuntimeDir, listen_socket: ListenSocket, extra_service: ExtraService | None, watchdog: LoopWatchdog
 ) -> None:
     settings = load_settings()
+    if runtime_dir.is_system:
+        load_access()  # reports a file that others can write
     if extra_service is None:  # with one, this process's environment is also that of its clients
         _forget_environment(settings.devices_file)
     fd_store = FdStore(runtime_dir)
     async with LocalController(settings, fd_store=fd_store, persistent=True) as controller:
-        access = AccessController(controller)
+        access = AccessController(controller, local_sessions=not runtime_dir.is_system or settings.access.local_sessions)
         server = DaemonServer(
             access,
-            settings.daemon_idle_s,
+            0 if runtime_dir.is_system else settings.daemon_idle_s,
             controller.has_sessions,
             watchdog,
             fd_store.restore_socket,
             limits=settings.limits.use,
             limits_in_use=controller.limits_in_use,
             record=controller.audit_log.record,
+            admit=_admit_system_user if runtime_dir.is_system else admit_own_user,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -101,6 +108,11 @@ async def _serve(
         await asyncio.gather(serving, *extra, return_exceptions=True)
         for task in done:
             task.result()
+
+
+async def _admit_system_user(peer: PeerCredentials) -> Principal:
+    """Return the principal of a user that the configuration names at this moment. Raises PtyctlError."""
+    return await asyncio.to_thread(lambda: find_principal(load_access(), peer.uid, peer.gid))
 
 
 def _forget_environment(inventory: Path) -> None:

@@ -26,7 +26,7 @@ from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchRequest
 from ptyctl.core import json_lines
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.session.clients import Client, serving, serving_connection
+from ptyctl.session.clients import Client, serving, serving_connection, user
 
 from . import errors
 
@@ -181,11 +181,11 @@ class RpcConnection:
         """Return the context of a call, in which the client is the one that the call names, or this connection.
 
         Raises:
-            PtyctlError: FORBIDDEN unless this connection's principal may do everything; INVALID_ARGUMENT.
+            PtyctlError: FORBIDDEN unless the connection is that of the daemon's user; INVALID_ARGUMENT.
         """
         if "principal" not in message:
             return _NO_CHANGE
-        if self._principal.role is not Role.ADMIN or self._principal.devices:
+        if self._principal != user():
             raise PtyctlError(ErrorCode.FORBIDDEN, f"{self._principal.name} may make no calls for other principals")
         principal = decode_principal(message["principal"])
         return serving(self._represented.setdefault(principal, Client(principal)))

@@ -1,21 +1,30 @@
-"""The runtime directory of this user's daemon: $PTYCTL_RUNTIME_DIR, or a directory in /tmp."""
+"""The runtime directory of this user's daemon, $PTYCTL_RUNTIME_DIR or a directory in /tmp, or that of a system daemon."""
 
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 from .errors import DaemonError
 
+#: Names the user that a system daemon runs as. With it, clients use that daemon and start none.
+SYSTEM_USER = "PTYCTL_SYSTEM_USER"
+_SYSTEM_DIR = Path("/run/ptyctl")
 #: sockaddr_un.sun_path holds 108 bytes including the NUL on Linux (unix(7)), 104 on other systems.
 _MAX_SOCKET_PATH_BYTES = 103
 _OWN_DIRECTORY = "set PTYCTL_RUNTIME_DIR to a directory that you own, such as ~/.ptyctl-run"
 
 
 class RuntimeDir:
-    """The daemon's directory and the files in it. Creates the directory with mode 0700 if it does not exist.
+    """The daemon's directory and the files in it.
+
+    That of one user's daemon has mode 0700, and each process of the user creates it if it does not exist. That of a system
+    daemon belongs to the system user, and clients do not create it.
 
     Attributes:
+        owner: uid of the directory; clients trust only a daemon of this user in it.
+        is_system: it is that of a system daemon.
         socket: the control socket. A daemon that exits normally removes it.
         lock: locked by the daemon while it lives; holds its process id.
         start_lock: locked by the client that starts a daemon.
@@ -25,15 +34,20 @@ class RuntimeDir:
             long for a socket.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, serves_system: bool = False) -> None:
+        """Find the directory. `serves_system`: this process is the system daemon."""
+        user = None if serves_system else os.environ.get(SYSTEM_USER)
+        self.is_system = serves_system or bool(user)
+        self.owner = _uid_of(user) if user else os.geteuid()
         try:
-            self.path = path or _path_from_environment() or _default_path()
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path = path or _path_from_environment() or (_SYSTEM_DIR if self.is_system else _default_path())
+            if not user:
+                self.path.mkdir(mode=0o750 if serves_system else 0o700, parents=True, exist_ok=True)
             status = self.path.stat()
         except OSError as error:
             raise DaemonError(
                 f"cannot use {error.filename or 'the current directory'}: {error.strerror}",
-                _OWN_DIRECTORY,
+                "the system daemon is not up, or PTYCTL_RUNTIME_DIR names another directory" if user else _OWN_DIRECTORY,
             ) from None
         self.socket = self.path / "daemon.sock"
         self.fd_store_socket = self.path / "keeper.sock"
@@ -41,11 +55,13 @@ class RuntimeDir:
         self.start_lock = self.path / "start.lock"
         self.log = self.path / "daemon.log"
         self.previous_log = self.path / "daemon.log.1"
-        if status.st_uid != os.geteuid():
-            raise DaemonError(f"{self.path} belongs to user {status.st_uid}", _OWN_DIRECTORY)
-        if status.st_mode & 0o077:
+        if status.st_uid != self.owner:
+            hint = f"{SYSTEM_USER} must name the user of the system daemon" if user else _OWN_DIRECTORY
+            raise DaemonError(f"{self.path} belongs to user {status.st_uid}", hint)
+        if status.st_mode & (0o022 if self.is_system else 0o077):
             raise DaemonError(
-                f"{self.path} is accessible to other users, who could type on your terminals", f"run: chmod 700 {self.path}"
+                f"{self.path} is accessible to other users, who could type on your terminals",
+                f"run: chmod {'750' if self.is_system else '700'} {self.path}",
             )
         if len(os.fsencode(self.socket)) > _MAX_SOCKET_PATH_BYTES:
             raise DaemonError(f"{self.socket} is too long for a socket", "set PTYCTL_RUNTIME_DIR to a shorter path")
@@ -54,6 +70,16 @@ class RuntimeDir:
     def has_socket(self) -> bool:
         """Whether a daemon is up or was killed. In both cases there may be sessions to return to."""
         return self.socket.exists()
+
+
+def _uid_of(user: str) -> int:
+    """Return the uid of a user, given by name or number. Raises DaemonError."""
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        if user.isdecimal():
+            return int(user)
+    raise DaemonError(f"{SYSTEM_USER} names {user}, which is no user of this machine")
 
 
 def _path_from_environment() -> Path | None:

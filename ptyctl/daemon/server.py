@@ -12,17 +12,19 @@ from functools import partial
 from typing import Any
 
 from ptyctl.api.controller import Controller
-from ptyctl.api.errors import PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.audit.limited_rows import LimitedRows
 from ptyctl.core import json_lines
 from ptyctl.core.limits import LIMITS, Limit
+from ptyctl.core.principal import Principal, agent_of
 from ptyctl.mcp.toolsets import DEFAULT, choose
-from ptyctl.session.clients import user, user_agent
+from ptyctl.session.clients import user
 from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 from transports.process import share_of_descriptors
 
-from .connection import MAX_HELLO_BYTES, peer_credentials, version_mismatch
+from .connection import MAX_HELLO_BYTES, PeerCredentials, peer_credentials, version_mismatch
 from .errors import DaemonError, encode_rejection
 from .listen_socket import ListenSocket
 from .loop_watchdog import LoopWatchdog
@@ -35,6 +37,17 @@ HELLO_TIMEOUT_S = 10.0
 _IDLE_POLL_S = 5.0
 #: How often the daemon checks that its socket file exists.
 _REACHABLE_POLL_S = 1.0
+
+
+#: Returns the principal of the process at the other end. Raises PtyctlError if the daemon does not serve it.
+Admit = Callable[[PeerCredentials], Awaitable[Principal]]
+
+
+async def admit_own_user(peer: PeerCredentials) -> Principal:
+    """Serve the daemon's user only."""
+    if peer.uid != os.geteuid():
+        raise PtyctlError(ErrorCode.FORBIDDEN, "this daemon serves its own user only", {"uid": peer.uid})
+    return user()
 
 
 class DaemonServer:
@@ -54,6 +67,7 @@ class DaemonServer:
         limits: Mapping[str, Limit] = LIMITS,
         limits_in_use: Callable[[], dict[str, int]] = dict,
         record: Callable[..., None] = lambda event, **fields: None,
+        admit: Admit = admit_own_user,
     ) -> None:
         """Create the server.
 
@@ -62,6 +76,7 @@ class DaemonServer:
             limits: the named limits, of which those of connections are enforced here.
             limits_in_use: returns what is in use of the others.
             record: adds a row to the audit log.
+            admit: decides whom to serve, as which principal.
         """
         self._controller = controller
         self._idle_s = idle_s
@@ -75,6 +90,8 @@ class DaemonServer:
         self._limits = {**limits, self._limit.name: self._limit}
         self._limits_in_use = limits_in_use
         self._record = record
+        self._admit = admit
+        self._refusals = LimitedRows(record, "refused", via="socket")
         #: Number of connections by the process at the other end.
         self._processes: Counter[int] = Counter()
         self._last_used = asyncio.get_running_loop().time()
@@ -94,6 +111,7 @@ class DaemonServer:
             for connection in self._connections:
                 connection.cancel()
             await asyncio.gather(serving, *self._connections, return_exceptions=True)
+            self._refusals.flush()
 
     async def _accept_connections(self, listen_socket: ListenSocket) -> None:
         """Accept connections until cancelled. If the socket's file was deleted, for example at a logout, create it again."""
@@ -141,18 +159,18 @@ class DaemonServer:
             _LOG.error("a connection failed", exc_info=error)
 
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        process = peer_credentials(writer.get_extra_info("socket")).pid
+        peer = peer_credentials(writer.get_extra_info("socket"))
         try:
             self._limit.check(len(self._connections) - 1)
-            self._process_limit.check(self._processes[process])
+            self._process_limit.check(self._processes[peer.pid])
         except PtyctlError as error:
             writer.write(encode_rejection(error))
             return
-        self._processes[process] += 1
+        self._processes[peer.pid] += 1
         try:
-            await self._serve_client(reader, writer)
+            await self._serve_client(reader, writer, peer)
         finally:
-            self._processes[process] -= 1
+            self._processes[peer.pid] -= 1
             self._processes += Counter()  # removes those without a connection
 
     def _status(self) -> dict[str, Any]:
@@ -161,12 +179,21 @@ class DaemonServer:
         in_use[self._process_limit.name] = max(self._processes.values(), default=0)
         return {"limits": [limit.use(in_use.get(name, 0)).payload() for name, limit in self._limits.items()]}
 
-    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: PeerCredentials) -> None:
+        is_own_user = peer.uid == os.geteuid()
         try:
-            hello = await _read_hello(reader, writer)
-            serve_mcp = await asyncio.to_thread(self._prepare_mcp, hello) if hello["speaks"] == "mcp" else None
+            principal = await self._admitted(peer)
+            hello = await _read_hello(reader, is_own_user)
+            if hello["speaks"] == "mcp":
+                principal = agent_of(principal)
+                serve_mcp = await asyncio.to_thread(self._prepare_mcp, hello, principal)
+            else:
+                serve_mcp = None
         except _RejectedError as error:
             writer.write(json_lines.encode({"ok": False, "message": str(error)}))
+            return
+        except PtyctlError as error:
+            writer.write(encode_rejection(error))
             return
         except OSError as error:
             writer.write(encode_rejection(from_os_error(error)))
@@ -174,14 +201,20 @@ class DaemonServer:
         stalls = {"loop_stalls": self._watchdog.stalls, "longest_stall_ms": round(self._watchdog.longest_s * 1000)}
         status = self._status() if hello.get("limits") else {}
         writer.write(json_lines.encode({"ok": True, "version": __version__, "pid": os.getpid(), **stalls, **status}))
-        caller = Caller(hello["cwd"], hello["env"], hello.get("umask"))
-        principal = user() if serve_mcp is None else user_agent()
-        peer = peer_credentials(writer.get_extra_info("socket"))
+        # Programs of this daemon run as its user: another user does not choose their environment.
+        caller = Caller(hello["cwd"], hello["env"], hello.get("umask")) if is_own_user else None
         with on_behalf_of(caller), self._recorded(principal=principal.name, via=hello["speaks"], pid=peer.pid, uid=peer.uid):
             if serve_mcp is None:
                 await RpcConnection(self._controller, reader, writer, principal).run()
             else:
                 await serve_mcp(reader, writer)
+
+    async def _admitted(self, peer: PeerCredentials) -> Principal:
+        try:
+            return await self._admit(peer)
+        except PtyctlError as error:
+            self._refusals.record(pid=peer.pid, uid=peer.uid, why=error.message)
+            raise
 
     @contextmanager
     def _recorded(self, **fields: object) -> Iterator[None]:
@@ -192,7 +225,9 @@ class DaemonServer:
         finally:
             self._record("disconnect", **fields)
 
-    def _prepare_mcp(self, hello: dict[str, Any]) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    def _prepare_mcp(
+        self, hello: dict[str, Any], principal: Principal
+    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         """Return a function that serves an MCP client. Called in a thread.
 
         The first call imports the MCP SDK, which takes longer than the rest of the daemon's start, and defines the tools.
@@ -201,17 +236,15 @@ class DaemonServer:
         from ptyctl.mcp.server import build_server
 
         tools = choose(hello.get("toolsets", DEFAULT))
-        return partial(serve_streams, build_server(self._controller, tools, full_text=hello.get("full_text")))
+        return partial(serve_streams, build_server(self._controller, tools, full_text=hello.get("full_text")), principal)
 
 
 class _RejectedError(Exception):
     """The handshake is rejected; the message is sent to the client."""
 
 
-async def _read_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, Any]:
+async def _read_hello(reader: asyncio.StreamReader, is_own_user: bool) -> dict[str, Any]:
     """Return the client's handshake. Raises _RejectedError."""
-    if peer_credentials(writer.get_extra_info("socket")).uid != os.geteuid():
-        raise _RejectedError("this daemon serves its own user only")
     try:
         async with asyncio.timeout(HELLO_TIMEOUT_S):
             line = await reader.readline()
@@ -221,7 +254,7 @@ async def _read_hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     if not isinstance(hello, dict) or hello.get("speaks") not in ("mcp", "rpc"):
         raise _RejectedError('the first line must be {"speaks": "mcp" or "rpc", "version", "cwd", "env"}')
     if hello.get("version") != __version__ and not hello.get("any_version"):
-        raise _RejectedError(version_mismatch(str(hello.get("version"))))
+        raise _RejectedError(version_mismatch(str(hello.get("version")), own_daemon=is_own_user))
     if not _describes_caller(hello):
         raise _RejectedError(
             "the first line needs cwd (an absolute path), env (an object of strings) and umask (a number or null)"

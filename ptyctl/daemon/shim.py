@@ -43,7 +43,9 @@ _Id = int | str
 def run(toolsets: str, *, full_text: bool | None = None) -> int:
     """Relay messages until the client closes its side. Return the exit code: 2 without a daemon, 130 after a SIGINT, or 0."""
     try:
-        Shim(RuntimeDir(), hello_line("mcp", toolsets=toolsets, full_text=full_text)).run()
+        runtime_dir = RuntimeDir()
+        hello = hello_line("mcp", to_system=runtime_dir.is_system, toolsets=toolsets, full_text=full_text)
+        Shim(runtime_dir, hello).run()
     except DaemonError as error:
         print(f"ptyctl: {error}", file=sys.stderr, flush=True)
         return EXIT_REFUSED

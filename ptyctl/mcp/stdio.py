@@ -13,6 +13,7 @@ from typing import Any
 from mcp.server.lowlevel import Server
 
 from ptyctl.core import json_lines
+from ptyctl.session.clients import user_agent
 
 from .connection import serve_streams
 from .message_stream import Sink
@@ -21,7 +22,7 @@ from .message_stream import Sink
 async def serve_stdio(server: Server[Any]) -> None:
     """Serve the client until it closes stdin; calls that are still running are cancelled."""
     async with standard_streams() as (source, sink):
-        await serve_streams(server, source, sink)
+        await serve_streams(server, user_agent(), source, sink)
 
 
 @asynccontextmanager

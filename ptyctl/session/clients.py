@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from ptyctl.core.lease import Owner
 from ptyctl.core.limits import Limit, UseCounter
-from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.core.principal import Kind, Principal, Role, agent_of
 
 #: Number of searches in threads of one client at a time: four clients are needed to hold all threads.
 CLIENT_SEARCHES = 2
@@ -68,7 +68,7 @@ def user() -> Principal:
 @cache
 def user_agent() -> Principal:
     """Return the principal of the user's MCP clients that need no token."""
-    return Principal(f"{user().name}/mcp", Kind.AGENT, Role.OPERATOR)
+    return agent_of(user())
 
 
 def lock_owner(task_id: str | None) -> Owner:

@@ -22,6 +22,7 @@ from ptyctl.daemon.connection import exchange_hello, hello_line
 from ptyctl.daemon.errors import DaemonError
 from ptyctl.daemon.rpc import RpcConnection
 from ptyctl.daemon.runtime_dir import RuntimeDir
+from ptyctl.session.clients import user
 
 GOOD = {"speaks": "rpc", "version": __version__, "cwd": "/", "env": {}}
 
@@ -61,18 +62,18 @@ async def connection_of(principal: Principal) -> AsyncIterator[Raw]:
         await each.wait_closed()
 
 
-@pytest.mark.parametrize("role", [Role.ADMIN, Role.OPERATOR])
-async def test_call_for_another_principal_has_its_role_and_needs_an_administrator(role: Role) -> None:
+@pytest.mark.parametrize("principal", [user(), Principal("alice", Kind.PERSON, Role.ADMIN)])
+async def test_call_for_another_principal_has_its_role_and_needs_the_daemons_user(principal: Principal) -> None:
     viewer = {"name": "reader", "kind": "agent", "role": "viewer", "devices": []}
-    async with connection_of(Principal("server", Kind.PERSON, role)) as raw:
+    async with connection_of(principal) as raw:
         listed = await raw.ask(id=1, method="ptyctl_session", params={"action": "list"}, principal=viewer)
         opened = await raw.ask(id=2, method="ptyctl_session", params={"action": "open", "protocol": "local"}, principal=viewer)
         assert opened["error"]["data"]["error_code"] == "FORBIDDEN"
-        if role is Role.ADMIN:
+        if principal == user():
             assert listed["result"]["reply"]["sessions"] == []
             assert opened["error"]["message"].startswith("reader has the role viewer")
         else:
-            assert "server may make no calls for other principals" in listed["error"]["message"]
+            assert "alice may make no calls for other principals" in listed["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ async def test_call_for_another_principal_has_its_role_and_needs_an_administrato
     ],
 )
 async def test_call_for_an_invalid_principal_is_refused(principal: Any) -> None:
-    async with connection_of(Principal("server", Kind.PERSON, Role.ADMIN)) as raw:
+    async with connection_of(user()) as raw:
         answer = await raw.ask(id=1, method="ptyctl_session", params={"action": "list"}, principal=principal)
         assert answer["error"]["data"]["error_code"] == "INVALID_ARGUMENT"
 
