@@ -22,7 +22,8 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 
 # No deadline: on a busy machine one example can be slow. CI runs more examples, without a database, to find new failures.
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("default"), max_examples=200, print_blob=True, database=None)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=100, print_blob=True, database=None)
+settings.register_profile("long", settings.get_profile("ci"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
 
 #: Variables of the developer's environment that affect a test: agents, shell start-up files, prompts, state directories.
