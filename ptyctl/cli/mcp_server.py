@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.daemon.connection import TOKEN_VARIABLE
@@ -24,6 +24,7 @@ from .errors import EXIT_INTERRUPTED, EXIT_USAGE, format_error, print_message
 
 if TYPE_CHECKING:
     from ptyctl.api import Controller
+    from ptyctl.audit.audit_log import AuditLog
     from ptyctl.controller.tokens import Tokens
     from ptyctl.mcp.tool import Tool
 
@@ -43,12 +44,20 @@ class McpTransport(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _HttpPlan:
-    """Listening socket and tokens for HTTP clients; `generated` is a new token that has to be shown."""
+    """Listening socket, tokens and audit log for HTTP clients; `generated` is a new token that has to be shown."""
 
     listener: socket.socket
+    audit_log: AuditLog
     url: str
     tokens: Tokens
     generated: str | None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.listener.close()
+        self.audit_log.close()
 
 
 def run(
@@ -80,7 +89,7 @@ def run(
     raise_open_file_limit()
     try:
         tools, http = _check_options(transport, listen, toolsets, token_file)
-        with http.listener if http else nullcontext():
+        with http or nullcontext():
             default = _open_local_controller if standalone else _open_daemon_controller
             stdio = transport is not McpTransport.HTTP
             asyncio.run(_serve(tools, stdio, http, open_controller or default, full_text=full_text))
@@ -117,9 +126,9 @@ def run_with_daemon(
         _announce(http)
         # The daemon's socket is being served.
         server = await asyncio.to_thread(build_server, controller, tools, full_text=full_text)
-        await serve_http(server, http.listener, http.tokens)
+        await serve_http(server, http.listener, http.tokens, http.audit_log.record)
 
-    with http.listener:
+    with http:
         return run_daemon(serve_clients, system=system)
 
 
@@ -137,6 +146,8 @@ def _check_options(
         AccessError: an option is invalid, or the port is in use.
         PtyctlError: the settings or the file of tokens cannot be used.
     """
+    from ptyctl.audit.audit_files import AuditFiles
+    from ptyctl.audit.audit_log import AuditLog
     from ptyctl.controller.settings import load_settings
     from ptyctl.controller.tokens import TokenFile, Tokens, make_token
     from ptyctl.mcp import access
@@ -153,12 +164,13 @@ def _check_options(
     if transport is McpTransport.STDIO:
         return tools, None
     address, token = access.parse_listen(listen), access.find_token(token_file, environment_token)
-    named = TokenFile(load_settings().state_dir)
+    state_dir = load_settings().state_dir
+    named = TokenFile(state_dir)
     generated = make_token() if generate and token is None and not named.load() else None
     tokens = Tokens(named, token or generated)
     listener = access.open_listener(address)
     url = f"http://{access.Address(address.host, listener.getsockname()[1])}/mcp"
-    return tools, _HttpPlan(listener, url, tokens, generated)
+    return tools, _HttpPlan(listener, AuditLog(AuditFiles(state_dir / "audit")), url, tokens, generated)
 
 
 @asynccontextmanager
@@ -199,7 +211,7 @@ async def _serve(
                 from ptyctl.mcp.http import serve_http
 
                 _announce(http)
-                services.append(serve_http(server, http.listener, http.tokens))
+                services.append(serve_http(server, http.listener, http.tokens, http.audit_log.record))
             if stdio:
                 from ptyctl.mcp.stdio import serve_stdio
 

@@ -166,11 +166,20 @@ class Tokens:
     def find(self, text: str) -> Token | None:
         """Return the valid token with this text. The time that it takes does not depend on the text."""
         self._refresh()
+        found = self._match(text)
+        return found if found is not None and found.is_valid(time.time()) else None
+
+    def find_expired(self, text: str) -> Token | None:
+        """Return the token with this text that has expired."""
+        found = self._match(text)
+        return None if found is None or found.is_valid(time.time()) else found
+
+    def _match(self, text: str) -> Token | None:
         digest, found = _digest(text), None
         for token in (*self._own, *self._named):
             if hmac.compare_digest(digest, token.sha256):
                 found = token
-        return found if found is not None and found.is_valid(time.time()) else None
+        return found
 
     def _refresh(self) -> None:
         if self._file is None:

@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 #: How long a client may take to send the header of a request (seconds). Idle connections are closed after 5 s (uvicorn).
 HEADER_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 1024
+#: Key in the state of a request, whose value is of its connection: the names of the tokens that were used on it.
+SEEN = "ptyctl.tokens"
 
 
 class ConnectionLimits:
@@ -57,6 +59,7 @@ class LimitedProtocol(H11Protocol):
     def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limits = limits
+        self.app_state = {**self.app_state, SEEN: set()}
         self._header_timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

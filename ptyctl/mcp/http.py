@@ -28,7 +28,7 @@ from ptyctl.session.clients import Client, current_principal, serving, serving_c
 from .access import BACKLOG
 from .connection_limits import ConnectionLimits, LimitedProtocol
 from .event_store import RecentEvents
-from .guard import Guard, TokenUser
+from .guard import Guard, Record, TokenUser
 from .message_stream import InvalidMessageError, parse_message
 
 PATH = "/mcp"
@@ -41,8 +41,14 @@ SESSION_IDLE_S = 30 * 60
 MAX_SESSIONS = 1000
 
 
-async def serve_http(server: Server[Any], listener: socket.socket, tokens: Tokens) -> None:
-    """Serve on a listening socket until cancelled; then end open requests and close the socket."""
+async def serve_http(
+    server: Server[Any], listener: socket.socket, tokens: Tokens, record: Record = lambda event, **fields: None
+) -> None:
+    """Serve on a listening socket until cancelled; then end open requests and close the socket.
+
+    Args:
+        record: adds a row to the audit log.
+    """
     manager = _SessionManager(
         server,
         max_request_body_size=json_lines.MAX_LINE_BYTES,
@@ -51,8 +57,9 @@ async def serve_http(server: Server[Any], listener: socket.socket, tokens: Token
         max_sessions=MAX_SESSIONS,
     )
     endpoint = McpEndpoint(manager)
+    guard = Guard(endpoint, tokens, record)
     config = uvicorn.Config(
-        Guard(endpoint, tokens),
+        guard,
         http=partial(LimitedProtocol, limits=ConnectionLimits()),  # type: ignore[arg-type]  # called, never subclassed
         lifespan="off",
         ws="none",
@@ -74,6 +81,7 @@ async def serve_http(server: Server[Any], listener: socket.socket, tokens: Token
     finally:
         uvicorn_server.should_exit = True
         await serving
+        guard.close()
 
 
 class _SessionManager(StreamableHTTPSessionManager):

@@ -7,7 +7,9 @@ import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import httpx2
 import pytest
 
 from ptyctl import __version__
@@ -64,6 +66,17 @@ async def test_second_serve_exits_with_pid_and_next_step(runtime_dir: RuntimeDir
     assert second.returncode == 2
     assert b"one is up already" in said
     assert b"ptyctl daemon stop" in said
+
+
+async def test_refused_token_has_a_row_in_the_audit_log(runtime_dir: RuntimeDir) -> None:
+    server = await start()
+    said = await first_message(server)
+    async with httpx2.AsyncClient(headers={"Authorization": "Bearer guess"}, timeout=PATIENCE_S) as http:
+        assert (await http.get(said.decode().split()[-1])).status_code == 401
+    server.terminate()
+    assert await asyncio.wait_for(server.wait(), PATIENCE_S) == 0
+    files = (Path(os.environ["PTYCTL_STATE_DIR"]) / "audit").glob("*.jsonl")
+    assert any('"event":"refused","via":"http","why":"unknown token"' in file.read_text() for file in files)
 
 
 @pytest.fixture

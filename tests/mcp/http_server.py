@@ -14,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ptyctl.api import Controller
 from ptyctl.controller.tokens import Tokens
 from ptyctl.mcp.access import Address, open_listener
+from ptyctl.mcp.guard import Record
 from ptyctl.mcp.http import serve_http
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose
@@ -23,11 +24,14 @@ TOKEN = "correct-horse"
 
 
 @asynccontextmanager
-async def http_server(controller: Controller, tokens: Tokens | None = None) -> AsyncIterator[str]:
+async def http_server(
+    controller: Controller, tokens: Tokens | None = None, record: Record = lambda event, **fields: None
+) -> AsyncIterator[str]:
     """Yield the URL of the endpoint; cancel the server at the end, as a signal does."""
     listener = open_listener(Address("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    serving = asyncio.create_task(serve_http(build_server(controller, choose("core")), listener, tokens or Tokens(None, TOKEN)))
+    server = build_server(controller, choose("core"))
+    serving = asyncio.create_task(serve_http(server, listener, tokens or Tokens(None, TOKEN), record))
     try:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
