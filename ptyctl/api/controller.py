@@ -20,6 +20,7 @@ from .operator import (
     WatchItem,
     WatchRequest,
 )
+from .policy import PolicyReply, PolicyRequest
 from .pty import PtyReplyBase, PtyRequest
 from .session import SessionReply, SessionRequest
 
@@ -72,6 +73,10 @@ class Controller(Protocol):
 
     async def audit(self, request: AuditRequest) -> AuditReply:
         """Return rows of the audit log, or verify it."""
+        ...
+
+    async def policy(self, request: PolicyRequest) -> PolicyReply:
+        """Judge a text by the policy that is in force, show the policy, or load it again."""
         ...
 
     async def aclose(self) -> None:

@@ -13,11 +13,12 @@ from .exec import ExecRequest
 from .io import IoRequest
 from .model import Reply, Request
 from .operator import AuditRequest, GcRequest, LogRequest, NotifyRequest
+from .policy import PolicyRequest
 from .pty import PtyRequest
 from .session import SessionRequest
 
 #: Names of the methods that are not tools.
-NOTIFY, LOG, GC, AUDIT = "notify", "log", "gc", "audit"
+NOTIFY, LOG, GC, AUDIT, POLICY = "notify", "log", "gc", "audit", "policy"
 #: Performs a request of the method's type. The progress callback may be None.
 Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 
@@ -42,6 +43,7 @@ METHODS: dict[str, Method] = {
     LOG: Method(LogRequest, lambda controller, request, _: controller.log(request)),
     GC: Method(GcRequest, lambda controller, request, _: controller.gc(request)),
     AUDIT: Method(AuditRequest, lambda controller, request, _: controller.audit(request)),
+    POLICY: Method(PolicyRequest, lambda controller, request, _: controller.policy(request)),
     **{
         tool: Method(request, lambda controller, request, progress: controller.pty(request, progress))
         for tool, request in PTY_REQUESTS.items()

@@ -16,6 +16,7 @@ from . import (
     input_commands,
     lock_commands,
     open_command,
+    policy_commands,
     recording_commands,
     server_commands,
     session_commands,
@@ -69,6 +70,7 @@ app.command(rich_help_panel=_DEVICES)(device_commands.platforms)
 app.add_typer(server_commands.app, name="daemon", rich_help_panel=_SERVERS)
 app.command(rich_help_panel=_SERVERS)(server_commands.mcp)
 app.command(rich_help_panel=_SERVERS)(server_commands.serve)
+app.add_typer(policy_commands.app, name="policy", rich_help_panel=_SERVERS)
 app.add_typer(token_commands.app, name="token", rich_help_panel=_SERVERS)
 
 

@@ -28,6 +28,7 @@ from ptyctl.api.operator import (
     WatchItem,
     WatchRequest,
 )
+from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.session import Auth, SessionReply, SessionRequest, SshOptions
 from ptyctl.core.principal import Operation, Principal, needed_role
 from ptyctl.session.clients import current_principal, user
@@ -36,7 +37,7 @@ from .local import LocalController
 from .registry import no_session
 
 #: Requests that address a session.
-_OnSession = Addressed | SessionRequest | WatchRequest | LogRequest | NotifyRequest
+_OnSession = Addressed | SessionRequest | WatchRequest | LogRequest | NotifyRequest | PolicyRequest
 
 #: The operation of each request, by its type and `action`. A request that is not here is refused.
 OPERATIONS: Mapping[type[Request], Operation | Mapping[str, Operation]] = {
@@ -64,6 +65,7 @@ OPERATIONS: Mapping[type[Request], Operation | Mapping[str, Operation]] = {
     NotifyRequest: Operation.NOTIFY,
     GcRequest: Operation.REMOVE,
     AuditRequest: Operation.AUDIT,
+    PolicyRequest: {"check": Operation.POLICY, "show": Operation.POLICY, "reload": Operation.RELOAD},
     pty.PtyExecBlock: Operation.EXEC,
     pty.PtyExecInteractive: Operation.EXEC,
     pty.PtyExecInteractiveExpect: Operation.EXEC,
@@ -155,6 +157,12 @@ class AccessController:
         await self._admit(request)
         return await self._controller.audit(request)
 
+    async def policy(self, request: PolicyRequest) -> PolicyReply:
+        await self._admit(request)
+        if request.device is not None and not current_principal().sees(request.device):
+            raise _unknown_device(request.device)
+        return await self._controller.policy(request)
+
     async def aclose(self) -> None:
         await self._controller.aclose()
 
@@ -183,6 +191,8 @@ class AccessController:
                 {"devices": list(principal.devices)},
                 hint="open one of these devices by its name in the inventory",
             )
+        if isinstance(request, PolicyRequest) and request.session_id is None:
+            return
         if isinstance(request, _OnSession) and operation not in (Operation.LIST, Operation.OPEN):
             await self._admit_on_session(principal, operation, request)
 
@@ -200,7 +210,7 @@ class AccessController:
 
     async def _open_device(self, request: SessionRequest) -> SessionReply:
         """Open a device for a principal that does not see all of them: no error names another one."""
-        unknown = PtyctlError(ErrorCode.NOT_FOUND, f"no device {request.device!r} in the inventory", {"field": "device"})
+        unknown = _unknown_device(request.device)
         if not current_principal().sees(request.device):
             raise unknown
         try:
@@ -225,6 +235,10 @@ def operation_of(request: Request) -> Operation:
     if operation is None:
         raise PtyctlError(ErrorCode.FORBIDDEN, f"no role may make the request {type(request).__name__}")
     return operation
+
+
+def _unknown_device(name: str | None) -> PtyctlError:
+    return PtyctlError(ErrorCode.NOT_FOUND, f"no device {name!r} in the inventory", {"field": "device"})
 
 
 def _forbid(principal: Principal, operation: Operation) -> NoReturn:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Literal
 
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.session import Timeouts
 from ptyctl.inventory import Inventory, InventoryDevice
 from ptyctl.platforms import Platforms
@@ -27,12 +27,13 @@ from transports.ssh.endpoint import resolve
 
 from .channels import channel_factory, session_spec, ssh_options
 from .destinations import Destination, Destinations
+from .policies import PolicyStore
 from .settings import Settings
 
 #: How long to wait for a prompt after the login, or where there is no login.
 PROMPT_TIMEOUT_S = 10.0
 
-CheckName = Literal["storage", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
+CheckName = Literal["storage", "policy", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,14 @@ class Doctor:
         name: CheckName = "storage"
         try:
             yield Check(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
+            name, platforms = "policy", Platforms(self._settings.platforms_dir)
+            yield Check(name, True, await asyncio.to_thread(_check_policy, self._settings, platforms))
             name = "name"
             devices = await self._inventory.devices()
             if self._device not in devices:
                 await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
             yield Check(name, True, _address(devices[self._device]))
             name = "credentials"
-            platforms = Platforms(self._settings.platforms_dir)
             destinations = Destinations(self._inventory, platforms)
             destination = await destinations.resolve_device(self._device)
             yield Check(name, True, _credentials(destination))
@@ -113,6 +115,14 @@ def _check_storage(state_dir: Path) -> str:
             hint="free disk space or make the state directory writable",
         ) from None
     return f"{state_dir} can be written"
+
+
+def _check_policy(settings: Settings, platforms: Platforms) -> str:
+    """Load the policy that the settings name."""
+    store = PolicyStore(settings, platforms)
+    if store.problem is not None:
+        raise invalid(store.problem, hint="correct it: a running daemon keeps the policy that it has, a new one types nothing")
+    return f"{store.name}: {len(store.policy.rules)} rules, SHA-256 {store.sha256}"
 
 
 def _address(device: InventoryDevice) -> str:

@@ -25,6 +25,7 @@ from ptyctl.api.operator import (
     WatchItem,
     WatchRequest,
 )
+from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.audit.audit_files import AuditFiles
@@ -47,6 +48,8 @@ from .channels import ChannelFactory
 from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
+from .policies import PolicyStore
+from .policy_queries import PolicyQueries
 from .reconnect import ConsoleReconnector
 from .recovery import StoredSessions
 from .registry import SessionRegistry
@@ -82,7 +85,8 @@ class LocalController:
         """
         self.settings = settings or load_settings()
         platforms = Platforms(self.settings.platforms_dir)
-        destinations = Destinations(Inventory(self.settings.devices_file), platforms)
+        inventory = Inventory(self.settings.devices_file)
+        destinations = Destinations(inventory, platforms)
         self._persistent = persistent
         self._state_lock = StateLock(self.settings.state_dir / "server.lock")
         self._stored = StoredSessions(self.settings.state_dir / "sessions")
@@ -91,6 +95,9 @@ class LocalController:
         )
         self._audit_files = AuditFiles(self.settings.state_dir / "audit")
         self.audit_log = AuditLog(self._audit_files, self.settings.audit.on_failure)
+        self.policies = PolicyStore(self.settings, platforms, self.audit_log.record)
+        self._policy_queries = PolicyQueries(self.policies, inventory, platforms)
+        self._policy_watch: asyncio.Task[None] | None = None
         self._factory = SessionFactory(self.settings, self._registry, platforms, destinations, create_channel, self.audit_log)
         self._reconnector = ConsoleReconnector(self._registry, self._factory.reconnect, self.settings.reconnect_for_s)
         self._factory.watch(self._reconnector.watch)
@@ -108,6 +115,7 @@ class LocalController:
         """
         if self._persistent and self._has_state_dir():
             await self._state_lock.acquire()
+        self._policy_watch = asyncio.create_task(self.policies.watch(), name="policy files")
         if self._hand_off is not None:
             for session in await self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits):
                 self._factory.add(session)
@@ -128,6 +136,8 @@ class LocalController:
 
     async def aclose(self) -> None:
         """Close all sessions that this process holds. Their transcripts stay."""
+        if self._policy_watch is not None:
+            self._policy_watch.cancel()
         await self._reconnector.aclose()
         await self._registry.cancel_attempts()
         await self._registry.finish_loads()
@@ -158,7 +168,9 @@ class LocalController:
         return in_use
 
     @reports_os_errors
-    async def spec_of(self, request: Addressed | SessionRequest | WatchRequest | LogRequest | NotifyRequest) -> Spec:
+    async def spec_of(
+        self, request: Addressed | SessionRequest | WatchRequest | LogRequest | NotifyRequest | PolicyRequest
+    ) -> Spec:
         """Return what the session that a request addresses is, in any state.
 
         Raises:
@@ -230,6 +242,11 @@ class LocalController:
 
     async def audit(self, request: AuditRequest) -> AuditReply:
         return await query_audit(self._audit_files, request)
+
+    @reports_os_errors
+    async def policy(self, request: PolicyRequest) -> PolicyReply:
+        session = None if request.session_id is None else await self._registry.find(request.session_id)
+        return await self._policy_queries.answer(request, current_principal(), session)
 
     @reports_os_errors
     async def log(self, request: LogRequest) -> LogReply:

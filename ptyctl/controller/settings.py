@@ -49,6 +49,8 @@ class Settings(BaseSettings):
         quota_bytes: how much of each session is kept on disk; 0 means nothing.
         daemon_idle_s: time after which a daemon without sessions and connections stops; 0 means never.
         reconnect_for_s: how long to try to reconnect a lost console; 0 disables reconnection.
+        policy: a preset, or a policy file, whose relative path begins in `config_dir`. By default `policy.toml` there, or the
+            preset `guarded` if that file does not exist.
         gc_max_age_days, gc_max_bytes: limits for the removal of old transcripts; 0 means no limit.
         audit: how the audit log behaves; as an environment variable a JSON object.
         access: who may use a system daemon.
@@ -79,6 +81,7 @@ class Settings(BaseSettings):
     gc_max_bytes: int = Field(10 << 30, ge=0)
     audit: AuditSettings = AuditSettings()
     access: AccessSettings = AccessSettings()
+    policy: str | None = Field(None, min_length=1)
 
     @classmethod
     def settings_customise_sources(
@@ -97,6 +100,11 @@ class Settings(BaseSettings):
         numbers = {name: getattr(self, name) or self.max_sessions for name in LIMITS}
         use = {name: limit._replace(maximum=numbers[name]) for name, limit in LIMITS.items()}
         return Limits(self.window_bytes, self.quota_bytes, use)
+
+    def config_dir(self) -> Path:
+        """Return the folder of the file that PTYCTL_CONFIG names; without one, the user's folder for configuration."""
+        file = _config_file()
+        return file.absolute().parent if file is not None else Path(platformdirs.user_config_dir("ptyctl"))
 
     def sessions_dir(self) -> Path:
         """Return the folder of all transcripts. Creates it if necessary.

@@ -32,6 +32,8 @@ class Operation(StrEnum):
     CLOSE = "close or reset sessions that others opened"
     REMOVE = "remove transcripts"
     AUDIT = "read the audit log"
+    POLICY = "read the policy"
+    RELOAD = "load the policy again"
 
 
 class Role(StrEnum):
@@ -43,7 +45,7 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-_VIEW = frozenset({Operation.LIST, Operation.STATUS, Operation.READ, Operation.WATCH})
+_VIEW = frozenset({Operation.LIST, Operation.STATUS, Operation.READ, Operation.WATCH, Operation.POLICY})
 _OPERATE = _VIEW | {
     Operation.OPEN, Operation.LOCK, Operation.WRITE, Operation.EXEC, Operation.CONFIGURE, Operation.NOTIFY, Operation.CLOSE_OWN,
 }  # fmt: skip

@@ -14,7 +14,7 @@ from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.api.methods import AUDIT, GC, LOG, NOTIFY
+from ptyctl.api.methods import AUDIT, GC, LOG, NOTIFY, POLICY
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import (
     AuditReply,
@@ -28,6 +28,7 @@ from ptyctl.api.operator import (
     WatchItem,
     WatchRequest,
 )
+from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.pty import PtyReplyBase, PtyRequest
 from ptyctl.api.session import SessionReply, SessionRequest
 from ptyctl.core import json_lines
@@ -150,6 +151,9 @@ class RemoteController:
 
     async def audit(self, request: AuditRequest) -> AuditReply:
         return await self._call(AUDIT, request, AuditReply)
+
+    async def policy(self, request: PolicyRequest) -> PolicyReply:
+        return await self._call(POLICY, request, PolicyReply)
 
     async def aclose(self) -> None:
         """Close the connection."""

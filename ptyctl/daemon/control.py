@@ -19,6 +19,8 @@ from .runtime_dir import RuntimeDir
 
 #: How long a daemon may take to exit. Programs in its sessions get a grace period after their hang-up.
 STOP_TIMEOUT_S = 60.0
+#: Makes a daemon exit and leave its sessions to the next one. SIGHUP makes it load the policy again.
+HAND_OVER = signal.SIGUSR2
 
 
 class DaemonStatus(NamedTuple):
@@ -73,7 +75,7 @@ def stop(runtime_dir: RuntimeDir) -> DaemonStatus | None:
 
 def hand_over(runtime_dir: RuntimeDir) -> DaemonStatus | None:
     """Stop the daemon, but keep local shells alive for the next one. Returns the daemon that was stopped."""
-    return _signal_and_wait(runtime_dir, signal.SIGHUP)
+    return _signal_and_wait(runtime_dir, HAND_OVER)
 
 
 def _signal_and_wait(runtime_dir: RuntimeDir, number: signal.Signals) -> DaemonStatus | None:

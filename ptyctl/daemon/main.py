@@ -17,6 +17,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
+from ptyctl.controller.policies import PolicyStore
 from ptyctl.controller.settings import load_access, load_settings
 from ptyctl.controller.system_users import find_principal
 from ptyctl.core.principal import Principal
@@ -25,6 +26,7 @@ from ptyctl.version import __version__
 from transports.process import forbid_dumps, forget_variables, raise_open_file_limit
 
 from .connection import ERROR_PREFIX, PeerCredentials
+from .control import HAND_OVER
 from .errors import DaemonError
 from .fd_store import FdStore
 from .listen_socket import ListenSocket, open_listen_socket
@@ -52,8 +54,8 @@ def run(extra_service: ExtraService | None = None, *, system: bool = False) -> i
 
     A system daemon serves the users of the table `access` in the configuration, and does not stop when it is idle.
 
-    SIGHUP makes the process exit without closing its sessions, so that the next daemon can restore them. If the daemon cannot
-    start, it prints the reason as one line to stderr.
+    SIGUSR2, or the end of its terminal, makes the process exit without closing its sessions, so that the next daemon can
+    restore them. SIGHUP makes it load the policy again. If the daemon cannot start, it prints the reason as one line to stderr.
     """
     log_to_stderr()
     raise_open_file_limit()
@@ -97,7 +99,8 @@ async def _serve(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.stop)
-        loop.add_signal_handler(signal.SIGHUP, _hand_over, controller)
+        loop.add_signal_handler(HAND_OVER, _hand_over, controller)
+        loop.add_signal_handler(signal.SIGHUP, _hang_up, controller, _has_terminal())
         _report_ready()
         serving = asyncio.create_task(server.serve(listen_socket))
         extra = [asyncio.create_task(extra_service(access))] if extra_service is not None else []
@@ -130,6 +133,27 @@ def _hand_over(controller: LocalController) -> None:
     """Exit at once and close nothing: the next daemon restores the sessions."""
     controller.flush()
     os._exit(0)
+
+
+def _hang_up(controller: LocalController, had_terminal: bool) -> None:
+    """Load the policy again, or hand over if the signal means that the terminal of this process was closed."""
+    if had_terminal and not _has_terminal():
+        _hand_over(controller)
+    asyncio.get_running_loop().run_in_executor(None, _reload, controller.policies)
+
+
+def _reload(policies: PolicyStore) -> None:
+    with suppress(PtyctlError):  # the store reports it
+        policies.reload()
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a controlling terminal; it has none after a hang-up."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _report_ready() -> None:

@@ -51,16 +51,26 @@ class Inventory:
         """
         return (await self._load()).devices
 
-    async def resolve(self, name: str) -> Target:
-        """Return a device with its secrets, fetched now.
+    async def device(self, name: str) -> InventoryDevice:
+        """Return a device, merged with its groups and the defaults. Fetches no secret.
 
         Raises:
-            PtyctlError: as `devices`; NOT_FOUND for an unknown name; the errors of `secrets.fetch_secret`.
+            PtyctlError: as `devices`; NOT_FOUND for an unknown name.
         """
         contents = await self._load()
         if name not in contents.devices:
             raise self._unknown_device(name, contents)
-        return await TargetResolver(contents.document, self.path.parent).resolve(name, contents.devices[name])
+        return contents.devices[name]
+
+    async def resolve(self, name: str) -> Target:
+        """Return a device with its secrets, fetched now.
+
+        Raises:
+            PtyctlError: as `device`; the errors of `secrets.fetch_secret`.
+        """
+        device = await self.device(name)
+        contents = await self._load()
+        return await TargetResolver(contents.document, self.path.parent).resolve(name, device)
 
     async def _load(self) -> InventoryContents:
         version = await asyncio.to_thread(_file_version, self.path)

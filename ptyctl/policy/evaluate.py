@@ -28,7 +28,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 from ptyctl.platforms import Platform
@@ -119,7 +119,7 @@ class Evaluator:
         self._settings = settings
         self._platforms = platforms
         self._read_shell = read_shell
-        self._grammars = {name: DeviceGrammar(platform.command_line) for name, platform in platforms.items()}
+        self._grammar_of = cache(lambda name: DeviceGrammar(platforms[name].command_line))
         self._scopes_of = lru_cache(_SCOPES)(self._find_scopes)
         self._judge = lru_cache(_VERDICTS)(self._verdict)
 
@@ -168,7 +168,7 @@ class Evaluator:
         return findings.verdict(request, form.text, settings.default)
 
     def _of_device(self, request: Request, name: str, scopes: _Scopes, settings: PolicySettings) -> Verdict:
-        form = self._grammars[name].read(request.text)
+        form = self._grammar_of(name).read(request.text)
         findings = _Findings()
         if form.opaque:
             decisions = [settings.unreadable, *(rule.decision for rule in scopes.anywhere.strict)]

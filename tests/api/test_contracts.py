@@ -19,6 +19,7 @@ from ptyctl.api.io import IoReply
 from ptyctl.api.methods import METHODS, PTY_REQUESTS
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import AuditReply, GcReply, LogReply, NotifyReply, WatchItem, WatchRequest
+from ptyctl.api.policy import PolicyReply
 from ptyctl.api.pty import PtyReply, PtyRequest
 from ptyctl.api.screen import DeltasReply, RawReply, ScreenReply, ScreenStatusReply, ScrollbackReply
 from ptyctl.api.session import SessionReply
@@ -46,6 +47,7 @@ OTHER: dict[str, tuple[type[Request], type[Reply]]] = {
     "log": (METHODS["log"].request, LogReply),
     "gc": (METHODS["gc"].request, GcReply),
     "audit": (METHODS["audit"].request, AuditReply),
+    "policy": (METHODS["policy"].request, PolicyReply),
 }
 COMMON_REPLY = {"ok", "error", "message", "hint"}
 

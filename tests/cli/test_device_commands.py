@@ -80,10 +80,18 @@ def test_devices_invalid_inventory_reports_field(inventory: Path) -> None:
 def test_doctor_failed_step_exits_with_1() -> None:
     result = ptyctl("doctor", "edg")
     assert result.code == 1
-    assert [line.split()[:2] for line in result.out.splitlines()] == [["ok", "storage"], ["FAIL", "name"]]
+    assert [line.split()[:2] for line in result.out.splitlines()] == [["ok", "storage"], ["ok", "policy"], ["FAIL", "name"]]
     assert "edge" in result.out
     steps = ptyctl("doctor", "edg", "--json").json
-    assert [(step["step"], step["ok"]) for step in steps] == [("storage", True), ("name", False)]
+    assert [(step["step"], step["ok"]) for step in steps] == [("storage", True), ("policy", True), ("name", False)]
+
+
+def test_doctor_reports_a_faulty_policy(inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text("\nrules = 5")
+    monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "mine.toml"))
+    result = ptyctl("doctor", "edge")
+    assert (result.code, result.out.splitlines()[-1].split()[:2]) == (1, ["FAIL", "policy"])
+    assert "mine.toml:2: rules: " in result.out
 
 
 def test_platforms_lists_all_families() -> None:

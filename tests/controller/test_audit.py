@@ -118,7 +118,7 @@ async def test_forced_lock_names_task_and_reason(controller: Controller, open_se
     ("fields", "count"),
     [
         ({"limit": 1}, 1),
-        ({"since": 1}, 3),
+        ({"since": 1}, 4),
         ({"until": 1}, 0),
         ({"principal": "nobody"}, 0),
         ({"event": "open"}, 1),
@@ -142,7 +142,7 @@ async def test_changed_row_is_found(controller: Controller, open_session: Open, 
     file.write_bytes(file.read_bytes().replace(b"echo hi", b"echo ho"))
     reply = await audit(controller, action="verify")
     assert reply.first_bad is not None
-    assert (reply.first_bad.file, reply.first_bad.line) == (file.name, 2)
+    assert (reply.first_bad.file, reply.first_bad.line) == (file.name, 3)
 
 
 async def test_console_takes_no_input_while_the_log_cannot_be_written(

@@ -4,8 +4,8 @@ import pytest
 
 from ptyctl.core.principal import ROLES, Kind, Operation, Principal, Role, needed_role
 
-ADMINISTRATION = {Operation.CLOSE, Operation.REMOVE, Operation.AUDIT}
-READING = {Operation.LIST, Operation.STATUS, Operation.READ, Operation.WATCH}
+ADMINISTRATION = {Operation.CLOSE, Operation.REMOVE, Operation.AUDIT, Operation.RELOAD}
+READING = {Operation.LIST, Operation.STATUS, Operation.READ, Operation.WATCH, Operation.POLICY}
 
 
 def principal(role: Role = Role.OPERATOR, *devices: str) -> Principal:

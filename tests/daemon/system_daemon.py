@@ -148,7 +148,7 @@ class SystemDaemon:
             assert self.process.stdout.read(), (self.folder / "log").read_text()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End the daemon. After SIGHUP, the next one continues its sessions."""
+        """End the daemon. After SIGUSR2, the next one continues its sessions."""
         if self.process is not None:
             self.process.send_signal(number)
             self.process.wait()

@@ -15,6 +15,7 @@ from ptyctl.api import SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.api.session import SessionEntry
 from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.control import HAND_OVER
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
@@ -31,11 +32,11 @@ async def until_open(controller: RemoteController) -> SessionEntry:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, HAND_OVER])
 async def test_console_reconnects_in_next_daemon(
     runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    """SIGHUP is how `ptyctl daemon restart` hands over."""
+    """HAND_OVER is how `ptyctl daemon restart` hands over."""
     async with SimulatedSwitch(password=PASSWORD, enable_secret=ENABLE) as switch, Relay(switch.telnet_port) as relay:
         inventory = SwitchInventory(tmp_path, switch, relay)
         monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(inventory.devices))

@@ -23,6 +23,7 @@ from ptyctl.api.methods import PTY_REQUESTS
 from ptyctl.api.pty import PtyReply
 from ptyctl.api.session import SessionRequest
 from ptyctl.daemon.client import RemoteController
+from ptyctl.daemon.control import HAND_OVER
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.fd_store_processes import count_stored_terminals, fd_store_pid, fd_store_pids
 from tests.session.scripted_session import wait_until
@@ -60,7 +61,7 @@ async def life(runtime_dir: RuntimeDir) -> AsyncIterator[Life]:
         yield Life(runtime_dir, connections)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, HAND_OVER])
 async def test_shell_and_running_command_survive_daemon(life: Life, number: signal.Signals) -> None:
     shell = await life.open()
     pid = (await shell.exec("x=kept; echo $$")).stdout
@@ -211,7 +212,7 @@ async def test_idle_timeout_applies_in_next_daemon(life: Life) -> None:
 
 async def test_shell_inherits_no_descriptor_of_daemon(life: Life) -> None:
     other = await life.open()
-    for number in (signal.SIGKILL, signal.SIGHUP):
+    for number in (signal.SIGKILL, HAND_OVER):
         other = await life.again(other, number)
         shell = await SessionHandle.open(other.controller, protocol="local", command=BASH)
         folder = Path(f"/proc/{(await shell.exec('echo $$')).stdout.strip()}/fd")
@@ -270,7 +271,7 @@ async def test_secret_is_masked_in_next_daemon_and_not_on_disk(life: Life, tmp_p
         store = fd_store_pid(life.runtime_dir)
         os.kill(store, signal.SIGKILL)
         await wait_until(lambda: store not in fd_store_pids(life.runtime_dir) and count_stored_terminals(life.runtime_dir) == 1)
-    for number in (signal.SIGKILL, signal.SIGHUP):
+    for number in (signal.SIGKILL, HAND_OVER):
         shell = await life.again(shell, number)
         assert (await shell.exec('echo "$secret"')).stdout == f"{'*' * len(secret)}\n"
     await shell.close()

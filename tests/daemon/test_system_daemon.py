@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,7 +154,7 @@ async def test_connections_have_rows_with_the_user_in_the_audit_log() -> None:
 async def test_client_waits_for_a_daemon_that_is_restarted() -> None:
     with system_daemon(ACCESS) as daemon:
         await open_console(daemon, "sw-1")
-        daemon.stop(signal.SIGHUP)
+        daemon.stop(control.HAND_OVER)
         calling = asyncio.create_task(daemon.call(ALICE, LIST))
         await asyncio.to_thread(daemon.start)
         assert (await calling).refusal is None

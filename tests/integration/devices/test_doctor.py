@@ -13,7 +13,7 @@ from ptyctl.controller.doctor import Check, Doctor
 from ptyctl.simulator import SimulatedSwitch
 from tests.integration.devices.switch_inventory import ENABLE, PASSWORD, SwitchInventory
 
-ALL = ["storage", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
+ALL = ["storage", "policy", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
 
 
 def check_text(check: Check) -> str:

@@ -1,0 +1,216 @@
+"""The policy that is in force: loaded when the server starts, and again on request or when one of its files changes."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.platforms import Platform, Platforms
+from ptyctl.policy.policy_file import DEFAULT_PRESET, PRESETS, Policy, load_policy, preset_text, read_policy_file, run_examples
+from ptyctl.policy.rules import Request, Verdict
+from ptyctl.policy.shell_command import canonical_shell
+from ptyctl.version import __version__
+
+from .settings import Settings
+
+_log = logging.getLogger(__name__)
+
+#: Name of the policy file next to the configuration.
+POLICY_FILE = "policy.toml"
+#: How often the files are checked for changes (seconds).
+POLL_S = 1.0
+
+#: Fields of stat(2) that change with a file and with the access to it; the number of the error if there are none.
+_Version = tuple[int, ...] | int
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+#: Receives the name of an event and its fields.
+Record = Callable[..., None]
+
+
+class PolicyStore:
+    """Loads the policy and judges requests by it.
+
+    A load that fails leaves the policy that was in force. Without one, nothing may be typed.
+    """
+
+    def __init__(self, settings: Settings, platforms: Platforms, record: Record | None = None) -> None:
+        """Load the policy of the settings. If that fails, `problem` has the reason.
+
+        Args:
+            record: adds a row to the audit log. Without it, loads are not logged either.
+        """
+        self._setting = settings.policy
+        self._folder = settings.config_dir()
+        self._platforms = _PlatformsByName(platforms)
+        self._record = record
+        self._loading = threading.Lock()
+        self._policy: Policy | None = None
+        self._versions: Mapping[Path, _Version] = {}
+        #: Name and SHA-256 of what is in force: of the policy file and those that it extends, presets left out, or of a preset.
+        self.name, self.sha256 = self._find(), ""
+        self._fault: PtyctlError | None = None
+        with suppress(PtyctlError):
+            self._load(self.name)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the last load failed; None if it did not."""
+        return None if self._fault is None else self._fault.message
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that is in force.
+
+        Raises:
+            PtyctlError: POLICY_DENIED if none could be loaded yet.
+        """
+        if self._policy is None:
+            raise PtyctlError(
+                ErrorCode.POLICY_DENIED,
+                f"nothing may be typed, because the policy is faulty: {self.problem}",
+                {"policy": self.name},
+                hint=self._fault.hint if self._fault is not None else None,
+            )
+        return self._policy
+
+    def verdict(self, request: Request) -> Verdict:
+        """Return the verdict of the policy that is in force.
+
+        Raises:
+            PtyctlError: as `policy`.
+        """
+        return self.policy.evaluator.verdict(request)
+
+    def reload(self, by: str | None = None) -> None:
+        """Find and load the policy again, on behalf of a principal.
+
+        Raises:
+            PtyctlError: INVALID_ARGUMENT, naming file, line and rule; the policy that was in force stays.
+        """
+        with self._loading:
+            try:
+                self._load(self._find(), by)
+            except PtyctlError as error:
+                message = f"{error.message} ({self._in_force()})"
+                raise PtyctlError(error.code, message, error.details, hint=error.hint) from None
+
+    def refresh(self) -> None:
+        """Load the policy again if one of its files has changed. If its file was removed, it stays in force with a problem."""
+        with self._loading:
+            if self._has_changed():
+                with suppress(PtyctlError):
+                    self._load(self._find() if self.name in PRESETS else self.name)
+
+    async def watch(self) -> None:
+        """Notice changes of the files, until cancelled."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            if self._has_changed():
+                await asyncio.to_thread(self.refresh)
+
+    def run_examples(self, name: str | None = None) -> tuple[str, int, list[PtyctlError]]:
+        """Check the examples of a preset or file; by default those of the policy that the settings name.
+
+        Returns:
+            Its name, the number of examples, and the errors of those that fail.
+
+        Raises:
+            PtyctlError: INVALID_ARGUMENT for a file that is faulty otherwise.
+        """
+        name = self._find() if name is None else name
+        read = read_policy_file(self._folder_of(name))
+        return name, *run_examples(name, read=read, platforms=self._platforms, read_shell=canonical_shell)
+
+    def _find(self) -> str:
+        """Return a preset, or the path of a file."""
+        if self._setting is None:
+            file = self._folder / POLICY_FILE
+            return DEFAULT_PRESET if _version(file) in _ABSENT else str(file)
+        return self._setting if self._setting in PRESETS else str(self._folder / Path(self._setting).expanduser())
+
+    def _folder_of(self, name: str) -> Path:
+        return self._folder if name in PRESETS else Path(name).parent
+
+    def _has_changed(self) -> bool:
+        return any(_version(path) != version for path, version in self._versions.items())
+
+    def _load(self, name: str, by: str | None = None) -> None:
+        """Load a policy and put it in force; report the result in the log and the audit log."""
+        folder = self._folder_of(name)
+        read_file = read_policy_file(folder)
+        default = self._folder / POLICY_FILE
+        versions: dict[Path, _Version] = {default: _version(default)} if self._setting is None else {}
+        texts: dict[str, bytes] = {}
+
+        def read(file: str) -> str:
+            path = folder / Path(file).expanduser()
+            versions[path] = _version(path)  # before the text: a file that changes in between is loaded once more
+            text = read_file(file)
+            texts[str(path)] = text.encode()
+            return text
+
+        try:
+            policy = load_policy(name, read=read, platforms=self._platforms, read_shell=canonical_shell)
+        except PtyctlError as error:
+            self._versions, self._fault = versions, error
+            raise
+        else:
+            if name in PRESETS:
+                texts[name] = preset_text(name).encode()
+            self._policy, self._versions, self._fault = policy, versions, None
+            self.name, self.sha256 = name, _digest(b"".join(texts.values()))
+        finally:
+            self._report(name, {file: _digest(text) for file, text in texts.items()}, by)
+
+    def _report(self, name: str, files: Mapping[str, str], by: str | None) -> None:
+        """Report the result of a load in the log and the audit log."""
+        if self._record is None:
+            return
+        if self.problem is not None:
+            _log.error("the policy could not be loaded", extra={"why": self.problem, "result": self._in_force()})
+        result = "loaded" if self.problem is None else "failed"
+        self._record("policy", policy=name, result=result, why=self.problem, files=files, version=__version__, principal=by)
+
+    def _in_force(self) -> str:
+        return "nothing may be typed" if self._policy is None else f"{self.name} stays in force"
+
+
+class _PlatformsByName(Mapping[str, Platform]):
+    """The platforms by name. Each is loaded when it is first used, so that a policy does not need them all."""
+
+    def __init__(self, platforms: Platforms) -> None:
+        self._platforms = platforms
+        self._names = platforms.names()
+
+    def __getitem__(self, name: str) -> Platform:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._platforms.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _version(path: Path) -> _Version:
+    try:
+        status = path.stat()
+    except OSError as error:
+        return error.errno or 0
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
