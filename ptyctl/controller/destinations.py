@@ -9,7 +9,7 @@ from ptyctl.inventory import Inventory, Target, TargetHop
 from ptyctl.platforms import Platform, Platforms
 from ptyctl.platforms.loader import COMMON
 from ptyctl.session.device.login import LOGIN_LIMIT_S, NO_CREDENTIALS, LoginAccount, LoginCredentials
-from ptyctl.session.device.platform_detection import AUTO
+from ptyctl.session.device.platform_detection import AUTO, load_platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Destinations:
             `Target.request_for`.
         """
         if request.device is None:
-            platform = self._platform(request)
+            platform = await self._platform(request)
             pace = platform.pace if platform else None
             return Destination(request, platform, _request_accounts(request, platform), pace=pace)
         target = await self._inventory.resolve(request.device)
         resolved = target.request_for(request)
-        platform = self._platform(resolved)
+        platform = await self._platform(resolved)
         accounts = _target_accounts(target, _request_accounts(resolved, platform))
         pace = target.pace or (platform.pace if platform else None)
         return Destination(resolved, platform, accounts, target.hops, target.name, pace)
@@ -70,8 +70,8 @@ class Destinations:
         """
         return await self.resolve(SessionRequest(action="open", device=name))
 
-    def _platform(self, request: SessionRequest) -> Platform | None:
-        return None if request.platform in (None, AUTO) else self._platforms.get(request.platform)
+    async def _platform(self, request: SessionRequest) -> Platform | None:
+        return None if request.platform in (None, AUTO) else await load_platform(self._platforms, request.platform)
 
 
 def _request_accounts(request: SessionRequest, platform: Platform | None) -> LoginCredentials:

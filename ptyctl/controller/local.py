@@ -118,7 +118,7 @@ class LocalController:
         self._policy_watch = asyncio.create_task(self.policies.watch(), name="policy files")
         if self._hand_off is not None:
             for session in await self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits):
-                self._factory.add(session)
+                await self._factory.add(session)
                 session.usage.watch()
         if self._persistent:
             self._reconnector.restore_consoles(self._stored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import shutil
 import time
@@ -63,6 +64,7 @@ class SessionFactory:
         self._create_channel = create_channel or channel_factory()
         self._destination_of: WeakKeyDictionary[Session, Destination] = WeakKeyDictionary()
         self._watchers: list[SessionWatcher] = []
+        self._turn = asyncio.Lock()
 
     def watch(self, watcher: SessionWatcher) -> None:
         """Call `watcher` for every session from now on, after the watchers that were added before."""
@@ -76,6 +78,7 @@ class SessionFactory:
         """
         self._registry.reserve()
         try:
+            await self._wait_turn()
             folder = self._settings.sessions_dir()
             spec = replace(spec, opened_by=current_principal().name)
             session_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}"
@@ -95,6 +98,7 @@ class SessionFactory:
             try:
                 await self._connect(session, destination)
             except BaseException as error:  # a cancelled open, too, leaves no files
+                await self._wait_turn()
                 await session.close(force=True, why=f"it could not be opened: {error}")
                 if not opening.answered:
                     shutil.rmtree(folder / session_id, ignore_errors=True)
@@ -105,9 +109,10 @@ class SessionFactory:
             self._registry.release()
         return session
 
-    def add(self, session: Session) -> None:
+    async def add(self, session: Session) -> None:
         """Add an open session to the registry."""
         self._registry.add(session)
+        await restore_platform(session, self._platforms)
         self._notify_watchers(session)
 
     async def restore(self, session_id: str, hold: bool) -> Session | None:
@@ -116,6 +121,7 @@ class SessionFactory:
             return None
         session = await restore_session(self._settings.sessions_dir(), session_id, self._settings.limits, hold=hold)
         if session is not None:
+            await restore_platform(session, self._platforms)
             self._notify_watchers(session)
         return session
 
@@ -178,9 +184,13 @@ class SessionFactory:
             raise
         session.usage.watch()
 
+    async def _wait_turn(self) -> None:
+        """Wait until no other open creates or removes files in this iteration of the event loop: that takes 2 ms."""
+        async with self._turn:
+            await asyncio.sleep(0)
+
     def _notify_watchers(self, session: Session) -> None:
         session.activity.set_recorder(self._recorder)
-        restore_platform(session, self._platforms)
         for watcher in self._watchers:
             watcher(session)
 

@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from ptyctl.api.errors import PtyctlError
 from ptyctl.api.model import Value
 from ptyctl.api.session import Expect, Pace
 from ptyctl.core.search import any_of, compile_all
@@ -221,6 +222,14 @@ class Platform(Value):
         without = next((pattern for pattern in self.free_text if pattern.groups != 1), None)
         if without is not None:
             raise ValueError(f"free_text needs one group, which matches the terminator; {without.text!r} has {without.groups}")
+        return self
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        try:
+            assert self.profile
+        except PtyctlError as error:
+            raise ValueError(error.message) from None
         return self
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ptyctl.api import Controller, ErrorCode
-from ptyctl.platforms import Platforms
+from ptyctl.platforms import Platforms, common, loader
 from tests.controller.session_calls import MakeController, Open, config, refused, session
 
 MINE = "title = 'Mine'\nhome = ['cli']\n[modes.cli]\nprompt = '^mine> ?$'\n"
@@ -57,3 +59,21 @@ async def test_users_own_platform_is_used(make_controller: MakeController, open_
 async def test_unknown_platform_is_unsupported(open_session: Open, name: str) -> None:
     with refused(ErrorCode.UNSUPPORTED, "is not known; use one of: ", "cisco_ios"):
         await open_session(platform=name)
+
+
+@pytest.mark.parametrize("name", ["cisco_ios", "auto"])
+async def test_platform_is_loaded_outside_the_event_loop(
+    make_controller: MakeController, open_session: Open, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    common()
+    by_thread: dict[int, set[str]] = {}
+
+    def validated(file: Any, tables: dict[str, Any]) -> Any:
+        by_thread.setdefault(threading.get_ident(), set()).add(file.name)
+        return load(file, tables)
+
+    load = loader._validated
+    monkeypatch.setattr(loader, "_validated", validated)
+    await open_session(on=await make_controller(), platform=name, command=["sh", "-c", "printf 'sw1#'; cat"])
+    assert by_thread.pop(threading.get_ident(), set()) == set()
+    assert "cisco_ios.toml" in set.union(*by_thread.values())

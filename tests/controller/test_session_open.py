@@ -6,12 +6,14 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ptyctl.api import Controller, ErrorCode
-from ptyctl.api.errors import NextStep
+from ptyctl.api.errors import NextStep, PtyctlError
 from ptyctl.api.handle import SessionHandle
+from ptyctl.session.session import Session
 from tests.controller.session_calls import BASH, PATIENCE_MS, MakeController, Open, refused, session
 
 pytestmark = pytest.mark.also_remote("replies and errors of open")
@@ -170,3 +172,28 @@ async def test_session_files_are_private(bash: SessionHandle) -> None:
     assert {path.name for path in files} >= {"output.raw", "output.spool", "timeline.jsonl", "meta.json"}
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     assert {path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*")) if path.is_dir()} == {0o700}
+
+
+async def test_failing_opens_take_turns_to_create_and_remove_their_files(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iteration, steps = 0, []
+
+    async def count() -> None:
+        nonlocal iteration
+        while True:
+            await asyncio.sleep(0)
+            iteration += 1
+
+    def recorded(*args: Any, **fields: Any) -> Session:
+        steps.append(iteration)
+        return Session(*args, **fields)
+
+    monkeypatch.setattr("ptyctl.controller.session_factory.Session", recorded)
+    monkeypatch.setattr("ptyctl.controller.session_factory.shutil.rmtree", lambda *args, **fields: steps.append(iteration))
+    counter = asyncio.create_task(count())
+    opens = (session(controller, "open", protocol="local", command=["/nonexistent"]) for _ in range(20))
+    errors = await asyncio.gather(*opens, return_exceptions=True)
+    counter.cancel()
+    assert all(isinstance(error, PtyctlError) for error in errors)
+    assert len(set(steps)) == len(steps) == 40

@@ -156,6 +156,16 @@ def test_running_daemon_rotates_its_log(runtime_dir: RuntimeDir) -> None:
     assert (runtime_dir.log.stat().st_size < 200, runtime_dir.previous_log.stat().st_size > MAX_LOG_BYTES) == (True, True)
 
 
+def test_daemon_excludes_its_modules_from_garbage_collection(runtime_dir: RuntimeDir) -> None:
+    code = (
+        "import gc, sys; from ptyctl.daemon.main import run\n"
+        "async def service(controller): sys.exit(0 if gc.get_freeze_count() > 10_000 else 'not frozen')\n"
+        "run(service)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.usefixtures("new_interpreters")
 async def test_daemon_forgets_environment_of_its_first_client(
     runtime_dir: RuntimeDir, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

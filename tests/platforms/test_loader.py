@@ -126,3 +126,10 @@ def test_value_of_any_wrong_type_is_refused(tmp_path_factory: pytest.TempPathFac
         platforms = write(folder, f"{field} = {written}\ntitle = 'x'\n")
         with pytest.raises(PtyctlError, match=r"mine\.toml"):
             platforms.get("mine")
+
+
+def test_platform_with_too_complex_prompts_in_all_is_named(tmp_path: Path) -> None:
+    other = "[modes.other]\nprompt = '^.{0,900}# ?$'\n"
+    with pytest.raises(PtyctlError, match=r"mine\.toml: the pattern is too complex") as caught:
+        write(tmp_path, SMALL.replace("^mine", "^.{0,500}") + other).get("mine")
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT

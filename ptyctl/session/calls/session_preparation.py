@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 from ptyctl.api.errors import PtyctlError
@@ -10,7 +11,7 @@ from ptyctl.platforms import COMMON, CommandSequence, Platform, Platforms
 from ptyctl.session.device.device_cli import DeviceCli
 from ptyctl.session.device.login import log_in
 from ptyctl.session.device.modes import walk_home
-from ptyctl.session.device.platform_detection import AUTO, any_platform, detect, detect_by_banner, format_verdict
+from ptyctl.session.device.platform_detection import AUTO, any_platform, detect, detect_by_banner, format_verdict, load_platform
 from ptyctl.session.device.prompt_wait import FIRST_PROMPT_WAIT_S, wait_for_prompt
 from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.session import Session
@@ -22,14 +23,16 @@ async def prepare(session: Session, platforms: Platforms) -> None:
     Raises:
         PtyctlError: AUTH_FAILED, CONNECT_FAILED, CONNECT_TIMEOUT, REMOTE_CLOSED.
     """
-    restore_platform(session, platforms)
+    await restore_platform(session, platforms)
     has_login, detects = bool(session.credentials.layers), session.spec.platform == AUTO
     if not has_login and not detects:
         return
+    if detects:
+        await asyncio.to_thread(platforms.all)
     notices: list[str] = []
     async with session.runs.reserved("its login"):
         if has_login:
-            server = platforms.get(COMMON)
+            server = await load_platform(platforms, COMMON)
             platform = _login_platform(session, platforms) if detects else session.platform or server
             done = await log_in(session.terminal, platform, server, session.credentials)
             session.prompt.learn(session.terminal.last_line())
@@ -41,12 +44,12 @@ async def prepare(session: Session, platforms: Platforms) -> None:
     session.set_login_notice("; ".join(notices) or None)
 
 
-def restore_platform(session: Session, platforms: Platforms) -> None:
+async def restore_platform(session: Session, platforms: Platforms) -> None:
     """Load the platform of a session that an earlier process left. A faulty file is reported by the next open."""
     name = session.spec.platform
     if session.platform is None and name not in (None, AUTO):
         with suppress(PtyctlError):
-            session.set_platform(platforms.get(name))
+            session.set_platform(await load_platform(platforms, name))
 
 
 def merged_expect(given: Expect, platform: Platform) -> Expect:

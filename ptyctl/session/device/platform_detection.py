@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ptyctl.platforms import COMMON, Detection, Platform, Platforms, Verdict
 from ptyctl.session.io.terminal_state import TerminalState
 
@@ -11,6 +13,15 @@ from .exchange import lines_before, rendered
 AUTO = "auto"
 #: If two families look alike, the second one's command decides.
 _MAX_COMMANDS = 2
+
+
+async def load_platform(platforms: Platforms, name: str) -> Platform:
+    """The platform of this name. Its file is read in a thread: RE2 takes up to 40 ms for the patterns.
+
+    Raises:
+        PtyctlError: as `Platforms.get`.
+    """
+    return await asyncio.to_thread(platforms.get, name)
 
 
 def detect_by_banner(terminal: TerminalState, platforms: Platforms) -> Verdict:
