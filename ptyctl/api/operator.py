@@ -36,6 +36,7 @@ class WatchItem(Reply):
     state: State | None = None
     mode: Mode | None = None
     lock_holder: str | None = None
+    lock_principal: str | None = None
     lock_expires_at: int | None = None
     event: dict[str, Any] | None = None
 

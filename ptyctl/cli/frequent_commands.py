@@ -26,7 +26,7 @@ from .errors import (
     print_message,
     report_error,
 )
-from .names import MAX_CALL_MS, SESSION_ID, match_session, resolve_task
+from .names import MAX_CALL_MS, SESSION_ID, match_session, name_holder, resolve_task
 from .output import format_size, print_json, print_text, progress, replace_controls
 
 _MAX_OUTPUT_BYTES = 4 << 20
@@ -82,7 +82,7 @@ def print_holder(reply: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(reply)
         return
-    holder = reply.get("lock_holder")
+    holder = name_holder(reply.get("lock_holder"), reply.get("lock_principal"))
     print(f"locked by: {replace_controls(holder)}" if holder else "not locked")
 
 

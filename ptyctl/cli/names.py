@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable
 
+from ptyctl.accounts import login_name
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, invalid
 
 #: Timeout of one waiting call. A longer wait repeats the call; the lock queue keeps the task's place in between.
@@ -31,6 +32,11 @@ def match_session(sessions: Iterable[tuple[str | None, ...]], name: str) -> str:
     if not ids:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"no session {name} is open", {"session_id": name}, hint=NextStep.LIST_SESSIONS)
     return ids[0]
+
+
+def name_holder(task: str | None, principal: str | None) -> str:
+    """Return the task that holds a lock, with its principal if that is not the user; "" without a lock."""
+    return task or "" if task is None or principal in (None, login_name(os.geteuid())) else f"{task} ({principal})"
 
 
 def resolve_task(given: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .names import name_holder
 from .output import format_age, format_size, print_json, print_table, replace_controls
 
 #: Fields of meta.json that a row of the list does not have, or that have no meaning after the session's end.
@@ -71,7 +72,7 @@ def _row(entry: dict[str, Any]) -> tuple[str, ...]:
         _target(entry),
         state,
         f"{pty['cols']}x{pty['rows']}" if pty else "",
-        entry.get("lock_holder") or "",
+        name_holder(entry.get("lock_holder"), entry.get("lock_principal")),
         str(entry["observers"]) if entry.get("observers") else "",
         format_age(entry["last_activity_at"]),
         format_size(entry["disk_bytes"]),

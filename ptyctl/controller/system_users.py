@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import grp
 import json
 import os
 import pwd
@@ -11,9 +10,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ptyctl.accounts import group_name, login_name
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.session.clients import login_name, user
+from ptyctl.session.clients import user
 
 
 class Grant(BaseModel):
@@ -67,7 +67,7 @@ def find_principal(access: AccessSettings, uid: int, gid: int) -> Principal:
     granted = _find(access.users, _keys(uid, name))
     if granted is None and access.groups:
         groups = _groups_of(uid, gid)
-        granted = _find(access.groups, set().union(*(_keys(group, _group_name(group)) for group in groups)))
+        granted = _find(access.groups, set().union(*(_keys(group, group_name(group)) for group in groups)))
     if granted is not None:
         return Principal(name, granted.kind, granted.role, granted.devices or ())
     if uid == os.geteuid():
@@ -94,10 +94,3 @@ def _groups_of(uid: int, gid: int) -> list[int]:
         return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
     except KeyError:
         return [gid]
-
-
-def _group_name(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)

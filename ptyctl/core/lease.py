@@ -18,15 +18,22 @@ _MAX_ENDS = 256
 
 
 class Owner(NamedTuple):
-    """Who holds a lease or waits for it: a task of a principal. Two principals' tasks with one name are two owners."""
+    """Who holds a lease, waits for it, reads or types: a task of a principal; "" is the calls without a task.
+
+    Two principals' tasks with one name are two owners.
+    """
 
     principal: str
     task_id: str
 
     def describe(self, to: Owner | None) -> str:
-        """Return its name for a message to another owner: with the principal if the tasks have the same name."""
-        same_name = to is not None and to.task_id == self.task_id
-        return f"task {self.task_id} of {self.principal}" if same_name else f"task {self.task_id}"
+        """Return its name for a message to another owner: with the principal if that is another one."""
+        task = f"task {self.task_id}" if self.task_id else "a caller without a task"
+        return task if to is None or to.principal == self.principal else f"{task} of {self.principal}"
+
+    def label(self, principal: str) -> str:
+        """Return its name in a list for a principal: with its own principal if that is another one."""
+        return self.task_id if self.principal == principal else f"{self.task_id} ({self.principal})".lstrip()
 
 
 @dataclass(frozen=True, slots=True)

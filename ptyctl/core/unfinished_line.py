@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .control_sequences import ESC, PASTE_BEGIN, PASTE_END, compile_bytes
+from .lease import Owner
 
 _CTRL_C = b"\x03"
 _CTRL_U = b"\x15"
@@ -24,15 +25,15 @@ class UnfinishedLine:
     Attributes:
         raw: the raw offset of the output when the first byte was typed.
         entered_raw: the raw offset when a user last ended a line; -1 if none was ended since `clear`.
-        entered_by: the task that ended it.
+        entered_by: the owner that ended it.
         interrupted: whether Ctrl-C ended it.
     """
 
     def __init__(self) -> None:
         self.raw = self.entered_raw = -1
-        self.entered_by: str | None = None
+        self.entered_by: Owner | None = None
         self.interrupted = self._keys = False
-        self._tasks: dict[str | None, int] = {}
+        self._owners: dict[Owner, int] = {}
         self._pasting = False
         self._partial = b""
 
@@ -54,26 +55,26 @@ class UnfinishedLine:
     @property
     def characters(self) -> int:
         """The number of characters typed, without those that a backspace has removed."""
-        return sum(self._tasks.values())
+        return sum(self._owners.values())
 
     @property
-    def tasks(self) -> list[str | None]:
-        """The tasks that typed it; None for a caller without a task."""
-        return list(self._tasks)
+    def owners(self) -> list[Owner]:
+        """Who typed it."""
+        return list(self._owners)
 
-    def typed(self, data: bytes, task: str | None, raw: int, *, command: bool = False) -> None:
+    def typed(self, data: bytes, owner: Owner, raw: int, *, command: bool = False) -> None:
         """Take input of a user; `raw` is the offset of the output. `command`: it is the command of a run."""
         if self.raw < 0 and ESC not in data and data.endswith(_LINE_ENDS):
             if not command:
-                self.interrupted, self.entered_raw, self.entered_by = False, raw, task
+                self.interrupted, self.entered_raw, self.entered_by = False, raw, owner
             return
         data = data.replace(b"\0", b"")
         data, self._partial = self._partial + data, b""
         partial = _PARTIAL.search(data)
         for token in _TOKEN.findall(data[: partial.start()] if partial is not None else data):
-            self._take(token, task, raw, command)
+            self._take(token, owner, raw, command)
         if partial is not None:
-            self._begin(task, raw)
+            self._begin(owner, raw)
             self._partial = partial[0]
 
     def answered(self) -> None:
@@ -85,40 +86,40 @@ class UnfinishedLine:
         self._reset()
         self.answered()
 
-    def _take(self, token: bytes, task: str | None, raw: int, command: bool) -> None:
+    def _take(self, token: bytes, owner: Owner, raw: int, command: bool) -> None:
         if token in (PASTE_BEGIN, PASTE_END):
             self._pasting = token == PASTE_BEGIN
-            self._begin(task, raw)
+            self._begin(owner, raw)
         elif (token in _ENTER and not self._pasting) or (token == _CTRL_C):
-            self._end(task, raw, command)
+            self._end(owner, raw, command)
             self.interrupted = token == _CTRL_C
         elif token == _CTRL_U and (command or not self.keys):
             self._reset()
         elif token in _BACKSPACE and not self.keys and not self._pasting:
             if self.characters:
-                last = next(each for each in reversed(self._tasks) if self._tasks[each])
-                self._tasks[last] -= 1
+                last = next(each for each in reversed(self._owners) if self._owners[each])
+                self._owners[last] -= 1
             if not self.characters:
                 self._reset()
         else:
-            self._begin(task, raw)
+            self._begin(owner, raw)
             printed = token[0] >= 0x20 and token != b"\x7f"
             self._keys = self._keys or not (printed or self._pasting)
-            self._tasks[task] += sum(byte & 0xC0 != 0x80 for byte in token) if printed or self._pasting else 0
+            self._owners[owner] += sum(byte & 0xC0 != 0x80 for byte in token) if printed or self._pasting else 0
 
-    def _begin(self, task: str | None, raw: int) -> None:
+    def _begin(self, owner: Owner, raw: int) -> None:
         if self.raw < 0:
             self.raw = raw
-        self._tasks.setdefault(task, 0)
+        self._owners.setdefault(owner, 0)
 
-    def _end(self, task: str | None, raw: int, command: bool) -> None:
+    def _end(self, owner: Owner, raw: int, command: bool) -> None:
         self._reset()
         self.interrupted = False
         if not command:
-            self.entered_raw, self.entered_by = raw, task
+            self.entered_raw, self.entered_by = raw, owner
 
     def _reset(self) -> None:
         self.raw = -1
         self._keys = self._pasting = False
         self._partial = b""
-        self._tasks.clear()
+        self._owners.clear()

@@ -13,7 +13,6 @@ rejection.
 from __future__ import annotations
 
 import fcntl
-import grp
 import os
 import re
 import select
@@ -26,6 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ptyctl.accounts import group_name
 from ptyctl.core import json_lines
 from ptyctl.version import __version__
 
@@ -211,20 +211,12 @@ def _try_connect(runtime_dir: RuntimeDir) -> socket.socket | None:
         return None
     except PermissionError:
         link.close()
-        hint = f"its users are the members of the group {_group_of(runtime_dir.path)}"
+        hint = f"its users are the members of the group {group_name(runtime_dir.path.stat().st_gid)}"
         raise DaemonError(f"no permission to use {runtime_dir.socket}", hint) from None
     except BaseException:
         link.close()
         raise
     return link
-
-
-def _group_of(path: Path) -> str:
-    number = path.stat().st_gid
-    try:
-        return grp.getgrgid(number).gr_name
-    except KeyError:
-        return str(number)
 
 
 def _await_system_daemon(runtime_dir: RuntimeDir) -> socket.socket:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from weakref import WeakSet
 
+from ptyctl.accounts import login_name
 from ptyctl.core.lease import Owner
 from ptyctl.core.limits import Limit, UseCounter
 from ptyctl.core.principal import Kind, Principal, Role, agent_of
@@ -74,14 +74,6 @@ def user_agent() -> Principal:
 def lock_owner(task_id: str | None) -> Owner:
     """Return the owner of locks that a call of the running task acts for. Without a task name it owns none."""
     return Owner(current_principal().name, task_id or "")
-
-
-def login_name(uid: int) -> str:
-    """Return the login name of a user; without one, for example in a container, the number."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 @contextmanager

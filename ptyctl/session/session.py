@@ -40,7 +40,7 @@ from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
 from .activity import Activity
-from .clients import user
+from .clients import current_principal, user
 from .clock import BOOT_ID, epoch_ms, stored_deadline
 from .notices import Notices
 from .spec import SPECS, Limits, Spec
@@ -471,9 +471,9 @@ class Session:
         self.activity.record("lock", **_owner_fields(lease), ttl_ms=round(ttl_s * 1000))
 
     def observers(self) -> list[str]:
-        """Return the tasks that read; see `Usage.observers`."""
-        lease = self.lease()
-        return self.usage.observers(lease.holder.task_id if lease else None)
+        """Return the tasks that read, those of other principals than the caller's with these; see `Usage.observers`."""
+        lease, principal = self.lease(), current_principal().name
+        return [owner.label(principal) for owner in self.usage.observers(lease.holder if lease else None)]
 
     def limits_in_use(self) -> list[LimitUse]:
         """Return the session's limits with what is in use."""

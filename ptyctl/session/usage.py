@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.session import LimitUse
+from ptyctl.core.lease import Owner
 from ptyctl.core.limits import Limit, UseCounter, count_all
 
-from .clients import current_client
+from .clients import current_client, lock_owner
 from .notices import Notices
 
 #: A task is an observer while it reads, and for this time after.
@@ -46,8 +47,8 @@ class Usage:
         self._on_idle = on_idle
         self._last_output = last_output
         self._notices = notices
-        self._last_reads: dict[str, float] = {}
-        self._reading: Counter[str] = Counter()
+        self._last_reads: dict[Owner, float] = {}
+        self._reading: Counter[Owner] = Counter()
         self._limits = limits
         self._calls = UseCounter(limits["max_session_calls"])
         self._watches = UseCounter(limits["max_session_watches"])
@@ -67,19 +68,19 @@ class Usage:
             PtyctlError: LIMIT_EXCEEDED for too many calls or watches.
         """
         self.last_activity_at = int(time.time() * 1000)
-        counters = self._counters(watching) if limited else []
+        counters, owner = self._counters(watching) if limited else [], lock_owner(task_id)
         try:
             count_all(counters)
             self._stop_timer()
             try:
                 if reading:
-                    self._reading[task_id or ""] += 1
+                    self._reading[owner] += 1
                 yield
             finally:
                 for counter in counters:
                     counter.in_use -= 1
                 if reading:
-                    self._reading_ended(task_id or "")
+                    self._reading_ended(owner)
         except PtyctlError as error:
             if notices := self._notices.take(task_id):
                 error.details["notices"] = notices
@@ -93,13 +94,13 @@ class Usage:
         client = current_client()
         return [counter] if client is None else [client.counter(self._limits[name]), counter]
 
-    def _reading_ended(self, task_id: str) -> None:
+    def _reading_ended(self, owner: Owner) -> None:
         """Remember a task that has read."""
-        self._reading[task_id] -= 1
-        if not self._reading[task_id]:
-            del self._reading[task_id]
-        self._last_reads.pop(task_id, None)
-        self._last_reads[task_id] = asyncio.get_running_loop().time()
+        self._reading[owner] -= 1
+        if not self._reading[owner]:
+            del self._reading[owner]
+        self._last_reads.pop(owner, None)
+        self._last_reads[owner] = asyncio.get_running_loop().time()
         if len(self._last_reads) > self._limits["max_session_observers"].maximum:
             del self._last_reads[next(iter(self._last_reads))]
 
@@ -131,13 +132,13 @@ class Usage:
         self._ended = True
         self._stop_timer()
 
-    def observers(self, holder: str | None) -> list[str]:
+    def observers(self, holder: Owner | None) -> list[Owner]:
         """Return the tasks that read now or within the last `OBSERVER_S` seconds, without the lock's holder.
 
-        All calls without a task_id count as one task named "".
+        All calls of a principal without a task_id count as one task.
         """
         self._forget_old_reads()
-        return [task for task in {**self._last_reads, **+self._reading} if task != holder]
+        return [owner for owner in {**self._last_reads, **+self._reading} if owner != holder]
 
     def _forget_old_reads(self) -> None:
         """Forget reads that ended more than `OBSERVER_S` seconds ago; they are in the order of their ends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -13,7 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptyctl.api.session import SessionRequest
 from ptyctl.cli import run
+from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.daemon.client import RemoteController
+from ptyctl.session.clients import Client, serving
 
 BASH = ("--", "bash", "--norc", "--noprofile")
 #: Start of the command lines that run `ptyctl` in another process.
@@ -49,6 +54,17 @@ def open_local(*options: str, command: tuple[str, ...] = BASH) -> str:
     result = ptyctl("open", "local", *options, *command)
     assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{8}\n", result.out), result
     return result.out.strip()
+
+
+def lock_as(principal: str, session_id: str, task_id: str) -> None:
+    """Take the lock of a session as a task of an agent, as a server does for its clients."""
+
+    async def lock() -> None:
+        async with await RemoteController.connect(start=False) as controller:
+            with serving(Client(Principal(principal, Kind.AGENT, Role.OPERATOR))):
+                await controller.session(SessionRequest(action="lock", session_id=session_id, task_id=task_id))
+
+    asyncio.run(lock())
 
 
 def screen_rows(session_id: str) -> list[str]:

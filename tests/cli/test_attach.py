@@ -17,7 +17,7 @@ from fixtures.tmux.person import ENDED, RESTORED, Person
 from fixtures.tmux.server import running_tmux
 from ptyctl.cli.attach.status_row import AttachStatus, format_status
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import PROGRAM, attach_pid, open_local, ptyctl, screen_rows, terminal_environment
+from tests.cli.command_line import PROGRAM, attach_pid, lock_as, open_local, ptyctl, screen_rows, terminal_environment
 
 Attach = Callable[..., Person]
 
@@ -139,6 +139,11 @@ def test_lock_of_another_task_is_refused_or_waited_for(shell: str, attach: Attac
     waiting.sees("waiting for the lock of agent-7")
     ptyctl("unlock", shell, "--task", "agent-7")
     waiting.sees(WRITING)
+
+
+def test_lock_of_another_principal_is_shown_with_it(shell: str, attach: Attach) -> None:
+    lock_as("ci", shell, "deploy")
+    attach(shell).sees("locked by deploy (ci)")
 
 
 def test_smaller_terminal_shows_part_with_cursor(shell: str, attach: Attach) -> None:

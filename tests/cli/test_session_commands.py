@@ -10,7 +10,7 @@ import sys
 from fixtures.daemons import daemon_pid, end_daemon
 from ptyctl.api.session import SessionEntry
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import is_one_line, open_local, ptyctl
+from tests.cli.command_line import is_one_line, lock_as, open_local, ptyctl
 
 
 def test_sessions_without_daemon_starts_none(runtime_dir: RuntimeDir) -> None:
@@ -42,6 +42,12 @@ def test_sessions_lists_state_and_size_on_disk(runtime_dir: RuntimeDir) -> None:
     assert " 100x30 " in rows[0]
     assert f"{console}  sw1 (local)  open   120x40  me " in rows[1]
     assert total.startswith("2 open, ")
+
+
+def test_sessions_names_the_principal_of_a_lock_that_is_not_the_users(runtime_dir: RuntimeDir) -> None:
+    session = open_local()
+    lock_as("ci", session, "deploy")
+    assert " deploy (ci) " in ptyctl("sessions").out
 
 
 def test_sessions_all_lists_ended_sessions_also_without_daemon(runtime_dir: RuntimeDir) -> None:

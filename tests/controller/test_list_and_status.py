@@ -9,7 +9,8 @@ import pytest
 
 from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
-from ptyctl.session.clients import user
+from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.session.clients import Client, serving, user
 from tests.controller.session_calls import PATIENCE_MS, Open, read, scripted_program, session, write
 
 pytestmark = pytest.mark.also_remote("replies of list and status")
@@ -103,3 +104,15 @@ async def test_observers_are_readers_without_the_lock(bash: SessionHandle) -> No
     await read(bash, timeout_ms=0, task_id="holder")
     await session(bash.controller, "lock", session_id=bash.session_id, task_id="holder")
     assert (await bash.status()).observers == ["", "watcher"]
+
+
+async def test_observers_are_counted_by_principal_and_others_are_named(bash: SessionHandle) -> None:
+    await read(bash, timeout_ms=0, task_id="t")
+    with serving(Client(Principal("ci", Kind.AGENT, Role.OPERATOR))):
+        await read(bash, timeout_ms=0, task_id="t")
+        await read(bash, timeout_ms=0)
+        assert (await bash.status()).observers == [f"t ({user().name})", "t", ""]
+        await session(bash.controller, "lock", session_id=bash.session_id, task_id="t")
+    assert (await bash.status()).observers == ["t", "(ci)"]
+    (entry,) = (await session(bash.controller, "list")).sessions or []
+    assert entry.observers == 2

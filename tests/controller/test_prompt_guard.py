@@ -11,6 +11,8 @@ import pytest
 from fixtures.servers.programs import require_program
 from ptyctl.api.errors import ErrorCode
 from ptyctl.api.handle import SessionHandle
+from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.session.clients import Client, serving
 from tests.controller.session_calls import PATIENCE_MS, Open, execute, read, refused, until, write
 
 SHELLS = {
@@ -67,6 +69,17 @@ async def test_cleared_text_is_reported_with_its_task_and_length(shell: SessionH
     await read(shell, cursor=begin, until_regex="HALF", timeout_ms=PATIENCE_MS)
     reply = await execute(shell, cmd="echo hi", task_id="b", timeout_ms=PATIENCE_MS)
     assert reply.notices == ["half-typed text of 10 characters by task a was cleared from the line before the next command"]
+
+
+@pytest.mark.parametrize("shell", ["bash"], indirect=True)
+async def test_cleared_text_of_another_principal_is_reported_with_it(shell: SessionHandle) -> None:
+    with serving(Client(Principal("ci", Kind.AGENT, Role.OPERATOR))):
+        begin = (await write(shell, "a", data=HALF)).next_cursor
+        await read(shell, cursor=begin, until_regex="HALF", timeout_ms=PATIENCE_MS)
+    reply = await execute(shell, cmd="echo hi", task_id="a", timeout_ms=PATIENCE_MS)
+    assert reply.notices == [
+        "half-typed text of 10 characters by task a of ci was cleared from the line before the next command"
+    ]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"], indirect=True)

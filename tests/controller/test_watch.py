@@ -11,7 +11,9 @@ import pytest
 
 from ptyctl.api import Controller, ErrorCode, WatchItem, WatchRequest
 from ptyctl.api.handle import SessionHandle
+from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.core.screen import ScreenModel
+from ptyctl.session.clients import Client, serving
 from tests.controller.session_calls import PATIENCE_MS, Open, refused, say, scripted_program, session
 
 pytestmark = pytest.mark.also_remote("items, flow control and cancellation of a stream")
@@ -144,6 +146,16 @@ async def test_invalid_watch_is_refused(controller: Controller, bash: SessionHan
         await anext(watching(bash, from_offset=1_000_000_000))
     with pytest.raises(Exception, match="from_offset"):
         watching(bash, from_offset=-1)
+
+
+async def test_lock_of_another_principal_is_shown_with_it(bash: SessionHandle) -> None:
+    watch = watching(bash)
+    await anext(watch)
+    with serving(Client(Principal("ci", Kind.AGENT, Role.OPERATOR))):
+        await bash.lock(task_id="t")
+    item = await anext(watch)
+    assert (item.kind, item.lock_holder, item.lock_principal) == ("terminal", "t", "ci")
+    await watch.aclose()
 
 
 async def test_watchers_are_listed_as_observers(bash: SessionHandle) -> None:

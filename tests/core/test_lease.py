@@ -109,14 +109,14 @@ def test_lease_expires_exactly_at_expiry_time() -> None:
     assert leases.acquire(TWO, 1.0, 11.0).fence == 2
 
 
-def test_owner_of_another_principal_with_the_same_task_name_is_named_with_its_principal() -> None:
+def test_owner_of_another_principal_is_named_with_its_principal() -> None:
     leases = Leases()
     leases.acquire(ONE, 10.0, 0.0)
     with pytest.raises(PtyctlError, match="locked by task one of alice for"):
         leases.check(OTHER_ONE, required=False, now=1.0)
     leases.take_over(OTHER_ONE, 10.0, 1.0)
     assert leases.end_of(ONE, 1.5).describe(1.5) == "was taken over by task one of ci 500 ms ago"
-    with pytest.raises(PtyctlError, match="locked by task one for"):
+    with pytest.raises(PtyctlError, match="locked by task one of ci for"):
         leases.check(TWO, required=False, now=2.0)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ptyctl.core.lease import Owner
 from ptyctl.core.normaliser import Normaliser
 from ptyctl.core.renderer import render_line
 from ptyctl.core.sanitizer import TerminalSanitizer
@@ -36,7 +37,7 @@ def masker(*secrets: bytes) -> SecretMasker:
         pytest.param(lambda data: TerminalSanitizer().feed(data), id="sanitizer"),
         pytest.param(lambda data: masker(b"aaaaaaab", b"a").feed(data, 0.0), id="echo of a secret"),
         pytest.param(lambda data: masker(*(b"secret=%d" % number for number in range(32))).feed(data, 0.0), id="secrets"),
-        pytest.param(lambda data: UnfinishedLine().typed(data, None, 0), id="typed line"),
+        pytest.param(lambda data: UnfinishedLine().typed(data, Owner("u", ""), 0), id="typed line"),
         pytest.param(lambda data: render_line(b"\b" + data), id="line"),
     ],
 )

@@ -6,15 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptyctl.core.lease import Owner
 from ptyctl.core.unfinished_line import UnfinishedLine
 
+ALICE, BOB, NOBODY = Owner("alice", "t"), Owner("bob", "t"), Owner("alice", "")
 PASTE = b"\x1b[200~touch A\ntouch B\x1b[201~"
 
 
-def typed(*pieces: bytes, task: str | None = "a") -> UnfinishedLine:
+def typed(*pieces: bytes, owner: Owner = ALICE) -> UnfinishedLine:
     line = UnfinishedLine()
     for number, piece in enumerate(pieces):
-        line.typed(piece, task, number)
+        line.typed(piece, owner, number)
     return line
 
 
@@ -57,18 +59,18 @@ def test_typed_pieces_give_the_state_of_the_whole(pieces: list[bytes]) -> None:
 
 def test_typed_text_of_two_tasks_names_both_and_the_first_offset() -> None:
     line = UnfinishedLine()
-    line.typed(b"show", "a", 7)
-    line.typed(b" clock", None, 9)
-    assert (line.tasks, line.raw, line.entered_raw) == (["a", None], 7, -1)
-    line.typed(b"\r", "b", 11)
-    assert (line.empty, line.entered_raw, line.entered_by) == (True, 11, "b")
+    line.typed(b"show", ALICE, 7)
+    line.typed(b" clock", NOBODY, 9)
+    assert (line.owners, line.raw, line.entered_raw) == ([ALICE, NOBODY], 7, -1)
+    line.typed(b"\r", BOB, 11)
+    assert (line.empty, line.entered_raw, line.entered_by) == (True, 11, BOB)
     line.clear()
     assert line.entered_raw == -1
 
 
 def test_command_of_a_run_is_no_line_of_a_user() -> None:
     line = UnfinishedLine()
-    line.typed(b"show clock\r", "a", 7, command=True)
+    line.typed(b"show clock\r", ALICE, 7, command=True)
     assert (line.empty, line.entered_raw) == (True, -1)
-    line.typed(b"show clo", "a", 8, command=True)
+    line.typed(b"show clo", ALICE, 8, command=True)
     assert not line.empty

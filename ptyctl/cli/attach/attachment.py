@@ -13,6 +13,7 @@ from ptyctl.api.config import ConfigRequest
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.operator import WatchItem, WatchRequest
+from ptyctl.cli.names import name_holder
 from ptyctl.core.escape_commands import EscapeCommand, EscapeCommandReader
 from ptyctl.core.screen import ScreenModel
 
@@ -131,7 +132,7 @@ class Attachment:
             self._state = item.model_copy(update={"state": "closed"})
             return False
         previous, self._state = self._state, item
-        if self._lease.held and item.lock_holder != self._lease.task_id:
+        if self._lease.held and name_holder(item.lock_holder, item.lock_principal) != self._lease.task_id:
             self._start_call(self._lease.renew())  # ask: this state can be older than our lock
         if item.kind == "begin":
             self._model = ScreenModel(item.cols or 1, item.rows or 1, scrollback=0)
@@ -229,7 +230,7 @@ class Attachment:
         text = status_row.format_status(
             status_row.AttachStatus(
                 name=self._name,
-                lock_holder=state.lock_holder,
+                lock_holder=name_holder(state.lock_holder, state.lock_principal),
                 has_lock=self._lease.held,
                 waiting=self._lease.waiting,
                 session_size=(self._model.cols, self._model.rows),

@@ -12,7 +12,7 @@ class AttachStatus:
     """What the status row shows. Sizes are (columns, rows); a message replaces the rest."""
 
     name: str
-    lock_holder: str | None
+    lock_holder: str
     has_lock: bool
     waiting: bool
     session_size: tuple[int, int]

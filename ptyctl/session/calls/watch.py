@@ -81,6 +81,7 @@ class _Watcher:
             "state": session.state,
             "mode": session.mode,
             "lock_holder": lease.holder.task_id if lease else None,
+            "lock_principal": lease.holder.principal if lease else None,
             "lock_expires_at": epoch_ms(lease.expires_at) if lease else None,
         }
 

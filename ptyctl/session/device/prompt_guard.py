@@ -5,13 +5,15 @@ Half-typed text is cleared and reported in a notice. At a pager, a question or a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE, ETX
+from ptyctl.core.lease import Owner
 from ptyctl.core.shells import shell_dialect
 from ptyctl.platforms import DeviceProfile
+from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import SYSTEM
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import ANSWER_S, SETTLE_S, TerminalState
@@ -150,7 +152,7 @@ class PromptGuard:
             return
         if not has_marks or terminal.shell_in_foreground() is False:
             self._refuse_program(line)
-        owners = _name(typed.tasks if not typed.empty else [entered_by])
+        owners = _name(typed.owners if not typed.empty else [entered_by])
         visible = len(line) - len(learned) if learned and line.startswith(learned) else typed.characters
         incomplete = typed.empty
         if not await self._interrupt(marked):
@@ -273,7 +275,7 @@ class PromptGuard:
         """
         stream, terminal, begin = self._stream, self._terminal, self._stream.raw_size
         prompt, hidden = line[: len(line) - len(text)].rstrip(), not text and self._typed.characters > 0
-        size, owners = len(text) or self._typed.characters, _name(self._typed.tasks)
+        size, owners = len(text) or self._typed.characters, _name(self._typed.owners)
         await terminal.gate.write(self._profile.clear_line.encode(), SYSTEM)
 
         def gone() -> bool:
@@ -309,6 +311,7 @@ class PromptGuard:
             )
 
 
-def _name(tasks: list[str | None]) -> str:
-    names = (f"task {task}" if task is not None else "a caller without a task" for task in tasks)
-    return " and ".join(names) or "an unknown user"
+def _name(owners: Sequence[Owner | None]) -> str:
+    """Return the names of those who typed, for the caller whose command follows."""
+    caller = lock_owner(None)
+    return " and ".join(owner.describe(caller) for owner in owners if owner is not None) or "an unknown user"

@@ -260,7 +260,7 @@ class Gate:
         out.sent += taken
         if taken:
             if not writer.system:
-                self.unfinished_line.typed(rest[:taken], writer.task_id, raw, command=writer.command)
+                self.unfinished_line.typed(rest[:taken], writer.owner, raw, command=writer.command)
             self._on_input(writer, rest[:taken], secret)
 
     def _lock_lost(self, writer: Writer) -> PtyctlError:
