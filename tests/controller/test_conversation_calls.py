@@ -129,6 +129,7 @@ _ALSO = {
     "ptyctl_session_exec": {"cmd": "x"},
     "pty_wait_for": {"match": "x"},
     "pty_send": {"data": "x"},
+    "policy": {"action": "check", "text": "x"},
 }
 
 

@@ -35,8 +35,8 @@ class Holdings:
 
 
 def run() -> int:
-    """Run the daemon. On SIGUSR2 it writes a report into its runtime directory."""
-    signal.signal(signal.SIGUSR2, _report)
+    """Run the daemon. On SIGUSR1 it writes a report into its runtime directory."""
+    signal.signal(signal.SIGUSR1, _report)
     return main.run()
 
 
@@ -45,7 +45,7 @@ async def measure(runtime_dir: RuntimeDir) -> Holdings:
     pid, report = daemon_pid(runtime_dir), runtime_dir.path / _REPORT
     assert pid is not None
     report.unlink(missing_ok=True)
-    os.kill(pid, signal.SIGUSR2)
+    os.kill(pid, signal.SIGUSR1)
     await wait_until(report.exists)
     held = Holdings(**json.loads(report.read_text()))
     stores = sum(_count_descriptors(store) for store in fd_store_pids(runtime_dir))
