@@ -1,8 +1,8 @@
 """The public contract: requests, replies, error codes, and the Controller protocol.
 
 Start with `controller.py`, which has a method for each tool. One module for each tool defines its request and reply:
-`session`, `exec`, `io`, `config`, `pty`, `blocks`, `screen`, and `operator` for calls without a tool. `handle` is the client
-class for Python programs. docs/contracts.md lists every field.
+`session`, `exec`, `io`, `config`, `pty`, `blocks`, `screen`, `approvals`, and `operator` for calls without a tool. `handle` is
+the client class for Python programs. docs/contracts.md lists every field.
 
 Contains values only: nothing here waits, opens a file or connects. Imports nothing else of ptyctl.
 Names are imported on first use: the errors are needed where the models would be slow to import.
@@ -11,6 +11,7 @@ Names are imported on first use: the errors are needed where the models would be
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .approvals import ApprovalEntry, ApprovalsReply, ApprovalsRequest
     from .blocks import BlocksReply
     from .config import ConfigReply, ConfigRequest
     from .controller import Controller, Progress
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from .session import SessionReply, SessionRequest
 
 __all__ = [
+    "ApprovalEntry",
+    "ApprovalsReply",
+    "ApprovalsRequest",
     "AuditReply",
     "AuditRequest",
     "BlocksReply",
@@ -63,6 +67,9 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ApprovalEntry": "approvals",
+    "ApprovalsReply": "approvals",
+    "ApprovalsRequest": "approvals",
     "AuditReply": "operator",
     "AuditRequest": "operator",
     "BlocksReply": "blocks",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
+from .approvals import ApprovalsReply, ApprovalsRequest
 from .config import ConfigReply, ConfigRequest
 from .exec import ExecReply, ExecRequest
 from .io import IoReply, IoRequest
@@ -77,6 +78,10 @@ class Controller(Protocol):
 
     async def policy(self, request: PolicyRequest) -> PolicyReply:
         """Judge a text by the policy that is in force, show the policy, or load it again."""
+        ...
+
+    async def approvals(self, request: ApprovalsRequest) -> ApprovalsReply:
+        """Return approval requests, wait for changes of them, or answer one."""
         ...
 
     async def aclose(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import blocks, screen  # noqa: F401  (define requests)
+from .approvals import ApprovalsQuery, ApprovalsRequest
 from .config import ConfigRequest
 from .controller import Controller, Progress
 from .exec import ExecRequest
@@ -18,7 +19,7 @@ from .pty import PtyRequest
 from .session import SessionRequest
 
 #: Names of the methods that are not tools.
-NOTIFY, LOG, GC, AUDIT, POLICY = "notify", "log", "gc", "audit", "policy"
+NOTIFY, LOG, GC, AUDIT, POLICY, APPROVALS = "notify", "log", "gc", "audit", "policy", "approvals"
 #: Performs a request of the method's type. The progress callback may be None.
 Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 
@@ -44,6 +45,8 @@ METHODS: dict[str, Method] = {
     GC: Method(GcRequest, lambda controller, request, _: controller.gc(request)),
     AUDIT: Method(AuditRequest, lambda controller, request, _: controller.audit(request)),
     POLICY: Method(PolicyRequest, lambda controller, request, _: controller.policy(request)),
+    APPROVALS: Method(ApprovalsRequest, lambda controller, request, _: controller.approvals(request)),
+    "ptyctl_approvals": Method(ApprovalsQuery, lambda controller, query, _: controller.approvals(query.as_request())),
     **{
         tool: Method(request, lambda controller, request, progress: controller.pty(request, progress))
         for tool, request in PTY_REQUESTS.items()

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from typing import NoReturn
 
 from ptyctl.api import blocks, pty, screen
+from ptyctl.api.approvals import ApprovalsQuery, ApprovalsReply, ApprovalsRequest
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
@@ -30,7 +31,8 @@ from ptyctl.api.operator import (
 )
 from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.session import Auth, SessionReply, SessionRequest, SshOptions
-from ptyctl.core.principal import Operation, Principal, needed_role
+from ptyctl.core.principal import Kind, Operation, Principal, needed_role
+from ptyctl.session.approvals import HeldText
 from ptyctl.session.clients import current_principal, user
 
 from .local import LocalController
@@ -66,6 +68,15 @@ OPERATIONS: Mapping[type[Request], Operation | Mapping[str, Operation]] = {
     GcRequest: Operation.REMOVE,
     AuditRequest: Operation.AUDIT,
     PolicyRequest: {"check": Operation.POLICY, "show": Operation.POLICY, "reload": Operation.RELOAD},
+    ApprovalsQuery: Operation.STATUS,
+    ApprovalsRequest: {
+        "list": Operation.STATUS,
+        "get": Operation.STATUS,
+        "watch": Operation.APPROVE,
+        "approve": Operation.APPROVE,
+        "decline": Operation.APPROVE,
+        "revoke": Operation.APPROVE,
+    },
     pty.PtyExecBlock: Operation.EXEC,
     pty.PtyExecInteractive: Operation.EXEC,
     pty.PtyExecInteractiveExpect: Operation.EXEC,
@@ -163,6 +174,10 @@ class AccessController:
             raise _unknown_device(request.device)
         return await self._controller.policy(request)
 
+    async def approvals(self, request: ApprovalsRequest) -> ApprovalsReply:
+        await self._admit(request)
+        return await self._controller.approvals(request, sees=_sees_request)
+
     async def aclose(self) -> None:
         await self._controller.aclose()
 
@@ -257,6 +272,13 @@ def _uses_server(request: Request) -> bool:
         return getattr(request, "conversation_id", None) is not None
     auth, ssh = request.auth or Auth(), request.ssh_options or SshOptions()
     return request.protocol == "local" or any((auth.private_key_path, ssh.known_hosts_path, ssh.config_path))
+
+
+def _sees_request(held: HeldText) -> bool:
+    """Whether an approval request exists for the current principal: for who may answer it, and for who made it."""
+    principal = current_principal()
+    answers = principal.kind is Kind.PERSON and principal.may(Operation.APPROVE)
+    return principal.sees(held.device) and (answers or held.owner.principal == principal.name)
 
 
 def _names_device(request: Request) -> bool:

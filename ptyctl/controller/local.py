@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Self
 
+from ptyctl.api.approvals import ApprovalsReply, ApprovalsRequest
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError
@@ -32,6 +33,7 @@ from ptyctl.audit.audit_files import AuditFiles
 from ptyctl.audit.audit_log import AuditLog
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
+from ptyctl.session.approvals import Approvals, HeldText
 from ptyctl.session.calls.console_log import console_log
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.output_parser import execute_parsed
@@ -43,6 +45,7 @@ from ptyctl.session.clients import current_principal, most_used
 from ptyctl.session.io.os_errors import reports_os_errors
 from ptyctl.session.spec import Spec
 
+from .approvals import ApprovalCalls
 from .audit_queries import query_audit
 from .channels import ChannelFactory
 from .conversations import Conversations
@@ -98,6 +101,9 @@ class LocalController:
         self.policies = PolicyStore(self.settings, platforms, self.audit_log.record)
         self._policy_queries = PolicyQueries(self.policies, inventory, platforms)
         self._policy_watch: asyncio.Task[None] | None = None
+        rules = self.settings.approvals
+        self.approval_requests = Approvals(rules.timeout_s, allow_self=rules.allow_self, notifies=bool(rules.notify_command))
+        self._approval_calls = ApprovalCalls(self.approval_requests, rules.notify_command, self.audit_log)
         self._factory = SessionFactory(self.settings, self._registry, platforms, destinations, create_channel, self.audit_log)
         self._reconnector = ConsoleReconnector(self._registry, self._factory.reconnect, self.settings.reconnect_for_s)
         self._factory.watch(self._reconnector.watch)
@@ -116,6 +122,8 @@ class LocalController:
         if self._persistent and self._has_state_dir():
             await self._state_lock.acquire()
         self._policy_watch = asyncio.create_task(self.policies.watch(), name="policy files")
+        if self._persistent and self._has_state_dir():
+            await self._approval_calls.store_in(self.settings.state_dir)
         if self._hand_off is not None:
             for session in await self._hand_off.adopt_sessions(self.settings.sessions_dir, self.settings.limits):
                 await self._factory.add(session)
@@ -145,6 +153,7 @@ class LocalController:
         await asyncio.gather(*(session.close(why=_SERVER_ENDED) for session in ours))
         if self._hand_off is not None:
             self._hand_off.drop_all_secrets()
+        await self._approval_calls.aclose()
         await asyncio.to_thread(self.audit_log.close)
         self._state_lock.release()
 
@@ -242,6 +251,11 @@ class LocalController:
 
     async def audit(self, request: AuditRequest) -> AuditReply:
         return await query_audit(self._audit_files, request)
+
+    async def approvals(
+        self, request: ApprovalsRequest, *, sees: Callable[[HeldText], bool] = lambda held: True
+    ) -> ApprovalsReply:
+        return await self._approval_calls.answer(request, sees)
 
     @reports_os_errors
     async def policy(self, request: PolicyRequest) -> PolicyReply:

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.audit.audit_log import OnFailure
 from ptyctl.core.limits import LIMITS
+from ptyctl.session.approvals import TIMEOUT_S
 from ptyctl.session.spec import Limits
 
 from .system_users import AccessSettings
@@ -35,6 +36,22 @@ class AuditSettings(BaseModel):
     on_failure: OnFailure = "deny"
 
 
+class ApprovalsSettings(BaseModel):
+    """The table `approvals`.
+
+    Attributes:
+        timeout_s: how long a request waits for an answer, and an approval for its use.
+        allow_self: whether people may approve what they asked for themselves.
+        notify_command: a program and its arguments, run for each request, which it gets as JSON on standard input.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    timeout_s: float = Field(TIMEOUT_S, ge=1, le=86_400)
+    allow_self: bool = False
+    notify_command: tuple[str, ...] = ()
+
+
 class Settings(BaseSettings):
     """The settings, with their defaults.
 
@@ -52,8 +69,8 @@ class Settings(BaseSettings):
         policy: a preset, or a policy file, whose relative path begins in `config_dir`. By default `policy.toml` there, or the
             preset `guarded` if that file does not exist.
         gc_max_age_days, gc_max_bytes: limits for the removal of old transcripts; 0 means no limit.
-        audit: how the audit log behaves; as an environment variable a JSON object.
         access: who may use a system daemon.
+        audit, approvals: how the audit log and approval requests behave; as environment variables JSON objects.
     """
 
     model_config = SettingsConfigDict(env_prefix="PTYCTL_", extra="forbid", frozen=True)
@@ -82,6 +99,7 @@ class Settings(BaseSettings):
     audit: AuditSettings = AuditSettings()
     access: AccessSettings = AccessSettings()
     policy: str | None = Field(None, min_length=1)
+    approvals: ApprovalsSettings = ApprovalsSettings()
 
     @classmethod
     def settings_customise_sources(

@@ -31,6 +31,7 @@ class Operation(StrEnum):
     CLOSE_OWN = "close or reset its own sessions"
     CLOSE = "close or reset sessions that others opened"
     REMOVE = "remove transcripts"
+    APPROVE = "answer approval requests"
     AUDIT = "read the audit log"
     POLICY = "read the policy"
     RELOAD = "load the policy again"
@@ -52,7 +53,7 @@ _OPERATE = _VIEW | {
 #: What each role may do, beginning with the role that may do least.
 ROLES: Mapping[Role, frozenset[Operation]] = {
     Role.VIEWER: _VIEW,
-    Role.APPROVER: _VIEW,
+    Role.APPROVER: _VIEW | {Operation.APPROVE},
     Role.OPERATOR: _OPERATE,
     Role.ADMIN: frozenset(Operation),
 }

@@ -9,12 +9,13 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
+from ptyctl.api.approvals import ApprovalsReply, ApprovalsRequest
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.api.methods import AUDIT, GC, LOG, NOTIFY, POLICY
+from ptyctl.api.methods import APPROVALS, AUDIT, GC, LOG, NOTIFY, POLICY
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import (
     AuditReply,
@@ -154,6 +155,9 @@ class RemoteController:
 
     async def policy(self, request: PolicyRequest) -> PolicyReply:
         return await self._call(POLICY, request, PolicyReply)
+
+    async def approvals(self, request: ApprovalsRequest) -> ApprovalsReply:
+        return await self._call(APPROVALS, request, ApprovalsReply)
 
     async def aclose(self) -> None:
         """Close the connection."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptyctl.api import ConfigReply, ExecReply, IoReply, SessionReply, blocks, pty, screen
+from ptyctl.api import ApprovalsReply, ConfigReply, ExecReply, IoReply, SessionReply, blocks, pty, screen
 
 from .tool import Tool, pty_tool
 
@@ -202,7 +202,25 @@ _SCREEN = (
     ),
 )
 
-TOOLSETS: Mapping[str, tuple[Tool, ...]] = {"core": _CORE, "pty": _PTY, "blocks": _BLOCKS, "screen": _SCREEN}
+_APPROVALS = (
+    Tool(
+        "ptyctl_approvals",
+        "Your approval requests",
+        "What you typed that waits for a person's approval, or did. get: one of them.",
+        ApprovalsReply,
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+    ),
+)
+
+TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
+    "core": _CORE,
+    "pty": _PTY,
+    "blocks": _BLOCKS,
+    "screen": _SCREEN,
+    "approvals": _APPROVALS,
+}
 DEFAULT = "core"
 ALL = "all"
 

@@ -7,8 +7,10 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
+from ptyctl.api.approvals import State, Via
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.core.lease import Owner
 from ptyctl.core.principal import Kind, Principal
@@ -31,9 +33,6 @@ MAX_TEXT = 64 * 1024
 _MAX_SCREEN_ROWS, _MAX_SCREEN_COLS = 200, 500
 #: How long after the end of a watch its approver counts as connected (seconds): the next watch usually follows at once.
 _WATCH_GRACE_S = 5.0
-
-#: How an answer was given.
-Via = Literal["cli", "web", "elicitation", "library"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class Approval:
         self._publisher = Publisher()
 
     @property
-    def state(self) -> ApprovalState:
+    def state(self) -> State:
         """The state; `approved` also once it was used (`redeemed`)."""
         return "approved" if self._state == "redeemed" else self._state
 
@@ -196,6 +195,23 @@ class Approval:
         """End the request if its time is over."""
         if asyncio.get_running_loop().time() >= self._deadline:
             self._end("expire", "nobody answered in time" if self._state == "pending" else "the approval was not used in time")
+
+    def restore(
+        self,
+        state: ApprovalState,
+        created_at: int,
+        expires_at: int,
+        text: str,
+        answer: tuple[str | None, int | None, Via | None, str | None],
+    ) -> None:
+        """Take over what an earlier process stored. `answer` has decided_by, decided_at, via and comment.
+
+        Nobody waits any more for a request of an ended process, so that one which had not ended expires.
+        """
+        self._state, self.created_at, self.expires_at = state, created_at, expires_at
+        self.text, self.edited = text, text != self.held.text
+        self.decided_by, self.decided_at, self.via, self.comment = answer
+        self._end("expire", "the server was restarted")
 
     def approve(self, by: Principal, via: Via, comment: str | None, text: str | None, deadline: float) -> None:
         """Approve the request; only for `Approvals`, which checks who may."""
@@ -294,6 +310,10 @@ class Approvals:
         #: The revision of the newest change.
         self.revision = 0
 
+    @cached_property
+    def _changes(self) -> Signal:
+        return Signal()  # needs a running event loop
+
     def set_check_edited(self, check: Callable[[HeldText, str], None]) -> None:
         """Set what raises PtyctlError for an edited text that must not be typed."""
         self._check_edited = check
@@ -353,6 +373,13 @@ class Approvals:
             grant.kind == "keys" and (grant.held.session_id, grant.held.owner) == (session_id, owner)
             for grant in self._live_grants()
         )
+
+    def add_stored(self, approval_id: str, held: HeldText) -> Approval:
+        """Add a request of an earlier process, to be restored."""
+        now = asyncio.get_running_loop().time()
+        request = Approval(approval_id, held, now, self._publish, lambda: False)
+        self._requests[approval_id] = request
+        return request
 
     def session_ended(self, session_id: str, why: str) -> None:
         """Withdraw the requests of a session, and end its standing approvals."""
@@ -444,6 +471,12 @@ class Approvals:
         request.expire_if_due()
         return request
 
+    async def wait_for_change(self, revision: int, deadline: float) -> None:
+        """Return when there is a newer change than `revision`, or at a time of the loop's clock."""
+        loop = asyncio.get_running_loop()
+        while self.revision <= revision and loop.time() < deadline:
+            await self._changes.wait(deadline)
+
     def all(self) -> list[Approval]:
         """Return all remembered requests, oldest first."""
         return list(self._requests.values())
@@ -500,6 +533,7 @@ class Approvals:
         self.revision += 1
         request = changed.approval
         request.revision = self.revision
+        self._changes.notify()
         if request.ended:
             self._cancel_timer(request.approval_id)
         self._publisher.publish(changed)

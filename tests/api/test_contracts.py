@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
+from ptyctl.api.approvals import ApprovalsReply
 from ptyctl.api.blocks import BlocksReply
 from ptyctl.api.config import ConfigReply
 from ptyctl.api.controller import Controller
@@ -32,6 +33,7 @@ CORE: dict[str, type[Reply]] = {
     "ptyctl_session_exec": ExecReply,
     "ptyctl_session_io": IoReply,
     "ptyctl_session_config": ConfigReply,
+    "ptyctl_approvals": ApprovalsReply,
 }
 #: Tools that share a section with a row each, and their replies.
 SCREEN: dict[str, type[Reply]] = {
@@ -48,6 +50,7 @@ OTHER: dict[str, tuple[type[Request], type[Reply]]] = {
     "gc": (METHODS["gc"].request, GcReply),
     "audit": (METHODS["audit"].request, AuditReply),
     "policy": (METHODS["policy"].request, PolicyReply),
+    "approvals": (METHODS["approvals"].request, ApprovalsReply),
 }
 COMMON_REPLY = {"ok", "error", "message", "hint"}
 

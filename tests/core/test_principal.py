@@ -4,7 +4,7 @@ import pytest
 
 from ptyctl.core.principal import ROLES, Kind, Operation, Principal, Role, needed_role
 
-ADMINISTRATION = {Operation.CLOSE, Operation.REMOVE, Operation.AUDIT, Operation.RELOAD}
+NOT_OPERATORS = {Operation.CLOSE, Operation.REMOVE, Operation.AUDIT, Operation.RELOAD, Operation.APPROVE}
 READING = {Operation.LIST, Operation.STATUS, Operation.READ, Operation.WATCH, Operation.POLICY}
 
 
@@ -16,8 +16,8 @@ def principal(role: Role = Role.OPERATOR, *devices: str) -> Principal:
     ("role", "operations"),
     [
         (Role.VIEWER, READING),
-        (Role.APPROVER, READING),
-        (Role.OPERATOR, set(Operation) - ADMINISTRATION),
+        (Role.APPROVER, READING | {Operation.APPROVE}),
+        (Role.OPERATOR, set(Operation) - NOT_OPERATORS),
         (Role.ADMIN, set(Operation)),
     ],
 )
@@ -30,7 +30,8 @@ def test_every_role_has_operations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "role"), [("READ", "viewer"), ("EXEC", "operator"), ("CLOSE_OWN", "operator"), ("CLOSE", "admin")]
+    ("operation", "role"),
+    [("READ", "viewer"), ("EXEC", "operator"), ("CLOSE_OWN", "operator"), ("CLOSE", "admin"), ("APPROVE", "approver")],
 )
 def test_needed_role_is_the_one_that_may_do_least(operation: str, role: str) -> None:
     assert needed_role(Operation[operation]) == role

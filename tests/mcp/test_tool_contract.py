@@ -85,6 +85,7 @@ WALK: list[tuple[str, dict[str, Any]]] = [
     ("pty_resize", {"cols": 70, "rows": 20}),
     ("pty_reset", {}),
     ("pty_close", {}),
+    ("ptyctl_approvals", {}),
     ("ptyctl_session", {"action": "close", "session_id": "$"}),
 ]
 
@@ -114,6 +115,8 @@ async def answered(client: Client, tool: str, arguments: dict[str, Any]) -> dict
 
 def addressed(tool: Tool, **fields: Any) -> dict[str, Any]:
     """Return valid arguments for a session that does not exist."""
+    if tool.name == "ptyctl_approvals":
+        return {"action": "get", "approval_id": "nope", **fields}
     required = {name for name, field in tool.request.model_fields.items() if field.is_required()} - {"session_id"}
     return {**{name: REQUIRED[name] for name in required}, **WHOLE.get(tool.name, {}), "session_id": "nope", **fields}
 

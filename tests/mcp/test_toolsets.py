@@ -17,9 +17,9 @@ def test_choose_repeated_toolset_returns_each_tool_once(names: str) -> None:
     assert choose(names) == CORE
 
 
-@pytest.mark.parametrize("names", ["all", "core,all", "core,pty,blocks,screen", "screen,blocks,pty,core"])
+@pytest.mark.parametrize("names", ["all", "core,all", "core,pty,blocks,screen,approvals", "approvals,screen,blocks,pty,core"])
 def test_choose_all_toolsets_returns_fixed_order(names: str) -> None:
-    assert choose(names) == CORE + PTY
+    assert choose(names) == CORE + PTY + TOOLSETS["approvals"]
 
 
 def test_default_toolset_is_core() -> None:

@@ -1,0 +1,366 @@
+"""Answers requests on approvals; stores, records and announces their changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_json
+
+from ptyctl.api.approvals import ApprovalEntry, ApprovalScope, ApprovalsReply, ApprovalsRequest
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.model import MAX_REPLY_BYTES
+from ptyctl.core.lease import Owner
+from ptyctl.core.principal import Kind
+from ptyctl.core.states import ApprovalState
+from ptyctl.files import replace_file
+from ptyctl.session.activity import Recorder
+from ptyctl.session.approvals import MAX_ENDED, Approval, ApprovalChanged, Approvals, HeldText, no_approval
+from ptyctl.session.clients import current_principal
+from ptyctl.session.transcript.append_file import AppendFile, json_line
+from ptyctl.session.transcript.jsonl import cut_torn_line, read_rows
+
+_log = logging.getLogger(__name__)
+
+#: Number of watches at the same time.
+MAX_WATCHES = 100
+#: The file is replaced by one without what is forgotten when it has this size, or twice that of the last time.
+MAX_FILE_BYTES = 16 * 1024 * 1024
+#: How long a notify command may run (seconds), and the number of them at the same time and waiting.
+NOTIFY_S = 30.0
+_MAX_RUNNING, _MAX_NOTIFICATIONS = 4, 100
+#: Variables that a notify command gets: what it needs to find programs, the user's files and desktop.
+_VARIABLES = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR",
+    "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+)  # fmt: skip
+
+#: Whether an approval request exists for the caller.
+Sees = Callable[[HeldText], bool]
+
+
+class ApprovalCalls:
+    """Serves the calls on approval requests, and follows their changes."""
+
+    def __init__(self, approvals: Approvals, notify_command: Sequence[str], recorder: Recorder) -> None:
+        self._approvals = approvals
+        self._recorder = recorder
+        self._notifier = Notifier(notify_command)
+        self._file: ApprovalFile | None = None
+        self._watches = 0
+        #: Distinguishes the cursors of this process from those of an earlier one.
+        self._run = secrets.token_hex(4)
+        approvals.subscribe(self._handle_change)
+
+    async def store_in(self, folder: Path) -> None:
+        """Store requests in a folder from now on. Those of an earlier process that have not ended expire."""
+        file = ApprovalFile(folder / "approvals.jsonl")
+        try:
+            rows = await asyncio.to_thread(file.load)
+        except OSError as error:
+            _log.error("approvals cannot be stored", extra={"file": error.filename, "why": error.strerror})
+            return
+        self._file = file
+        for row in rows[-MAX_ENDED:]:
+            try:
+                _restore(self._approvals, ApprovalEntry.model_validate(row))
+            except ValueError:
+                _log.warning("a row of approvals.jsonl is damaged")
+        self._rewrite()
+
+    async def aclose(self) -> None:
+        """End running notify commands, and close the file."""
+        self._approvals.close()
+        await self._notifier.aclose()
+        if self._file is not None:
+            self._file.close()
+
+    async def answer(self, request: ApprovalsRequest, sees: Sees) -> ApprovalsReply:
+        """Perform a request on the approval requests that the caller sees.
+
+        Raises:
+            PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED; LIMIT_EXCEEDED; as `Approvals.approve`.
+        """
+        if request.action == "list":
+            return self._list(request, sees)
+        if request.action == "watch":
+            return await self._watch(request, sees)
+        assert request.approval_id is not None
+        approval = self._approvals.get(request.approval_id)
+        if not sees(approval.held):
+            raise no_approval(request.approval_id)
+        by, approval_id, via, comment = current_principal(), request.approval_id, request.via, request.comment
+        match request.action:
+            case "approve":
+                self._approvals.approve(
+                    approval_id, by, via=via, comment=comment, text=request.text, same_s=request.for_s, keys_s=request.keys_s
+                )
+            case "decline":
+                self._approvals.decline(approval_id, by, via=via, comment=comment)
+            case "revoke":
+                self._approvals.revoke(approval_id, by, via=via, comment=comment)
+        entry = self._entry(approval, screen=request.action == "get")
+        return ApprovalsReply(approval=entry, answerable=self._approvals.answerable)
+
+    def _list(self, request: ApprovalsRequest, sees: Sees) -> ApprovalsReply:
+        chosen = (
+            approval
+            for approval in self._approvals.all()
+            if sees(approval.held)
+            and request.session_id in (None, approval.held.session_id)
+            and request.state in (None, approval.state)
+        )
+        return self._reply(chosen, request.limit)
+
+    async def _watch(self, request: ApprovalsRequest, sees: Sees) -> ApprovalsReply:
+        """Return what has changed after the cursor; wait for a change that the caller sees."""
+        run, _, number = (request.since or "").partition("-")
+        revision = int(number) if run == self._run and number.isdecimal() else None
+        deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
+        if self._watches >= MAX_WATCHES:
+            message = f"{self._watches} watches of approvals are open, and the limit is {MAX_WATCHES}"
+            raise PtyctlError(ErrorCode.LIMIT_EXCEEDED, message, hint="end watches that are not needed")
+        self._watches += 1
+        try:
+            if current_principal().kind is Kind.AGENT:
+                return await self._changes(revision, deadline, sees)
+            with self._approvals.watching():
+                return await self._changes(revision, deadline, sees)
+        finally:
+            self._watches -= 1
+
+    async def _changes(self, revision: int | None, deadline: float, sees: Sees) -> ApprovalsReply:
+        while True:
+            current = self._approvals.revision
+            changed = [
+                approval for approval in self._approvals.all() if self._is_change(approval, revision) and sees(approval.held)
+            ]
+            if changed or revision is None or asyncio.get_running_loop().time() >= deadline:
+                return self._reply(changed, len(changed))
+            revision = current
+            await self._approvals.wait_for_change(revision, deadline)
+
+    def _is_change(self, approval: Approval, revision: int | None) -> bool:
+        if revision is not None:
+            return approval.revision > revision
+        return not approval.ended or bool(self._approvals.grants_of(approval.approval_id))
+
+    def _reply(self, chosen: Iterable[Approval], limit: int) -> ApprovalsReply:
+        entries: list[ApprovalEntry] = []
+        size, truncated = 0, False
+        for approval in reversed(list(chosen)):
+            entry = self._entry(approval)
+            size += len(entry.model_dump_json())
+            if len(entries) >= limit or (size > MAX_REPLY_BYTES and entries):
+                truncated = True
+                break
+            entries.append(entry)
+        return ApprovalsReply(
+            approvals=entries[::-1],
+            cursor=f"{self._run}-{self._approvals.revision}",
+            truncated=truncated or None,
+            answerable=self._approvals.answerable,
+            problem=self._notifier.problem,
+        )
+
+    def _entry(self, approval: Approval, *, screen: bool = False) -> ApprovalEntry:
+        approval.expire_if_due()
+        held = approval.held
+        until = {f"{grant.kind}_until": grant.expires_at for grant in self._approvals.grants_of(approval.approval_id)}
+        return ApprovalEntry(
+            approval_id=approval.approval_id,
+            state=approval.state,
+            used=approval.redeemed or None,
+            created_at=approval.created_at,
+            expires_at=approval.expires_at,
+            session_id=held.session_id,
+            device=held.device,
+            platform=held.platform,
+            mode=held.mode,
+            principal=held.owner.principal,
+            task_id=held.owner.task_id or None,
+            block_id=held.block_id,
+            text=held.text,
+            canonical=held.canonical,
+            rules=list(held.rules),
+            reason=held.reason,
+            screen=list(held.screen) if screen else None,
+            edited=approval.edited or None,
+            approved_text=approval.text if approval.edited else None,
+            decided_by=approval.decided_by,
+            decided_at=approval.decided_at,
+            via=approval.via,
+            comment=approval.comment,
+            scope=ApprovalScope(**until) if until else None,
+        )
+
+    def _handle_change(self, changed: ApprovalChanged) -> None:
+        """Store, record and announce a change."""
+        approval, held = changed.approval, changed.approval.held
+        is_new = changed.event == "ask"
+        entry = self._entry(approval, screen=is_new)
+        by_requester = changed.event in ("ask", "redeem")
+        shown = held.text if is_new else entry.approved_text if changed.event in ("approve", "redeem") else None
+        self._recorder.record(
+            "approval",
+            action=changed.event,
+            approval_id=approval.approval_id,
+            session_id=held.session_id,
+            device=held.device,
+            principal=held.owner.principal if by_requester else changed.by,
+            requester=None if by_requester else held.owner.principal,
+            task=held.owner.task_id or None,
+            text=shown,
+            rules=list(held.rules) if is_new else None,
+            mode=held.mode if is_new else None,
+            via=changed.via,
+            comment=changed.why,
+            **(entry.scope.payload() if entry.scope is not None and changed.event == "approve" else {}),
+        )
+        if self._file is not None:
+            self._file.append(entry.payload())
+            if self._file.is_full:
+                self._rewrite()
+        if is_new:
+            self._notifier.notify(entry.payload())
+
+    def _rewrite(self) -> None:
+        assert self._file is not None
+        self._file.replace(self._entry(approval).payload() for approval in self._approvals.all())
+
+
+class ApprovalFile:
+    """approvals.jsonl: the state of a request after each change; its last row counts.
+
+    A disk that takes no rows does not stop approvals: the audit log is the record, and may stop input.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: AppendFile | None = None
+        self._max_bytes = MAX_FILE_BYTES
+
+    def load(self) -> list[dict[str, Any]]:
+        """Return the last row of each request, in the order of their first rows. Raises OSError."""
+        cut_torn_line(self._path)
+        return list({str(row.get("approval_id")): row for row in read_rows(self._path)}.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the file should be written again."""
+        return self._file is not None and self._file.size_with_batch > self._max_bytes
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Append a row."""
+        if self._file is not None:
+            self._file.append(json_line(row))
+            self._file.flush()
+
+    def replace(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Replace the content, and append to it from now on."""
+        self.close()
+        try:
+            replace_file(self._path, b"".join(map(json_line, rows)).decode())
+            self._file = AppendFile(self._path)
+            self._max_bytes = max(MAX_FILE_BYTES, 2 * self._file.size)
+        except OSError as error:
+            _log.error("approvals cannot be stored", extra={"file": str(self._path), "why": error.strerror})
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class Notifier:
+    """Runs a program for each request, to announce it on a desktop or in a chat.
+
+    Attributes:
+        problem: why the last run failed.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = tuple(command)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running = asyncio.Semaphore(_MAX_RUNNING)
+        self.problem: str | None = None
+
+    def notify(self, row: Mapping[str, Any]) -> None:
+        """Start the program with the request as one line of JSON on its standard input."""
+        if not self._command:
+            return
+        if len(self._tasks) >= _MAX_NOTIFICATIONS:
+            self._report("too many of its runs have not ended")
+            return
+        task = asyncio.create_task(self._run(to_json(row) + b"\n"), name="notify command")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        """End the programs that run."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, data: bytes) -> None:
+        async with self._running:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    env={name: value for name in _VARIABLES if (value := os.environ.get(name)) is not None},
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as error:
+                self._report(f"it cannot be started: {getattr(error, 'strerror', None) or error}")
+                return
+            try:
+                async with asyncio.timeout(NOTIFY_S):
+                    await process.communicate(data)
+            except TimeoutError:
+                self._report(f"it did not end within {NOTIFY_S:.0f} s")
+            else:
+                self._report(f"it ended with exit code {process.returncode}" if process.returncode else None)
+            finally:
+                if process.returncode is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    await process.wait()
+
+    def _report(self, problem: str | None) -> None:
+        self.problem = None if problem is None else f"{self._command[0]}: {problem}"
+        if problem is not None:
+            _log.error("the notify command failed", extra={"command": self._command[0], "why": problem})
+
+
+def _restore(approvals: Approvals, entry: ApprovalEntry) -> None:
+    held = HeldText(
+        session_id=entry.session_id,
+        device=entry.device,
+        platform=entry.platform,
+        mode=entry.mode,
+        owner=Owner(entry.principal, entry.task_id or ""),
+        text=entry.text,
+        canonical=entry.canonical,
+        rules=tuple(entry.rules),
+        reason=entry.reason,
+        binding="",
+        screen=tuple(entry.screen or ()),
+        block_id=entry.block_id,
+    )
+    state: ApprovalState = "redeemed" if entry.used else entry.state
+    approval = approvals.add_stored(entry.approval_id, held)
+    text = entry.text if entry.approved_text is None else entry.approved_text
+    answer = (entry.decided_by, entry.decided_at, entry.via, entry.comment)
+    approval.restore(state, entry.created_at, entry.expires_at, text, answer)
