@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from ptyctl.version import __version__
 
 from . import (
+    approval_commands,
     audit_commands,
     device_commands,
     history_commands,
@@ -44,7 +45,7 @@ app = typer.Typer(
 )
 
 _SESSIONS, _INPUT, _HISTORY = "Sessions", "Input and locks", "History (needs no lock)"
-_DEVICES, _SERVERS = "Devices", "Servers"
+_DEVICES, _APPROVALS, _SERVERS = "Devices", "Approvals", "Servers"
 
 app.command(rich_help_panel=_SESSIONS)(session_commands.sessions)
 app.add_typer(open_command.app, name="open", rich_help_panel=_SESSIONS)
@@ -63,6 +64,9 @@ app.command(rich_help_panel=_HISTORY)(history_commands.search)
 app.command(rich_help_panel=_HISTORY)(history_commands.log)
 app.command(rich_help_panel=_HISTORY)(recording_commands.export)
 app.command(rich_help_panel=_HISTORY)(recording_commands.replay)
+app.add_typer(approval_commands.app, name="approvals", rich_help_panel=_APPROVALS)
+app.command(rich_help_panel=_APPROVALS)(approval_commands.approve)
+app.command(rich_help_panel=_APPROVALS)(approval_commands.decline)
 app.add_typer(audit_commands.app, name="audit", rich_help_panel=_SERVERS)
 app.command(rich_help_panel=_DEVICES)(device_commands.devices)
 app.command(rich_help_panel=_DEVICES)(device_commands.doctor)

@@ -185,10 +185,12 @@ class Approval:
 
     def set_stale(self, why: str) -> None:
         """End the request because what it is bound to has changed. Without effect on one that has ended."""
+        self.expire_if_due()
         self._end("set_stale", why)
 
     def withdraw(self, why: str) -> None:
         """End the request because nobody waits for it any more. Without effect on one that has ended."""
+        self.expire_if_due()
         self._end("withdraw", why)
 
     def expire_if_due(self) -> None:

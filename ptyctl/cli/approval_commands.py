@@ -1,0 +1,222 @@
+"""`ptyctl approvals`, `approve` and `decline`: texts that the policy holds back until a person answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from ptyctl.api.approvals import ApprovalEntry, ApprovalsReply, ApprovalsRequest
+
+from .client import call_daemon, without_none
+from .errors import print_message
+from .options import AsJson, parse_duration
+from .output import escape_controls, print_json, print_table
+
+app = typer.Typer(help="Show the texts that wait for a person's approval.", invoke_without_command=True, no_args_is_help=False)
+
+_HEADS = ("ID", "LEFT", "STATE", "ASKED BY", "WHERE", "TEXT", "REASON")
+#: Longest text in a cell of the table.
+_CELL = 60
+
+
+def _complete_pending(incomplete: str) -> list[str]:
+    """Return the ids of pending requests that start with `incomplete`; does not start a daemon."""
+    from ptyctl.daemon.control import request
+    from ptyctl.daemon.errors import DaemonError
+    from ptyctl.daemon.runtime_dir import RuntimeDir
+
+    try:
+        reply = request(RuntimeDir(), "approvals", {"action": "list", "state": "pending"}) or {}
+    except DaemonError:
+        return []
+    ids = [entry["approval_id"] for entry in reply.get("approvals", [])]
+    return [approval_id for approval_id in ids if approval_id.startswith(incomplete)]
+
+
+_Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the request.", autocompletion=_complete_pending)]
+_Comment = Annotated[str | None, typer.Option("--comment", metavar="TEXT", help="What the requester is to know.")]
+
+
+@app.callback()
+def approvals(
+    context: typer.Context,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show them as they come, and answer with keys.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also those that were answered or have ended.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the texts that wait for a person's approval, and what is approved for a time."""
+    if context.invoked_subcommand is not None:
+        return
+    if watch:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+            raise typer.BadParameter("--watch needs a terminal that it can draw on; without one use: ptyctl approvals")
+        from . import approval_inbox
+
+        asyncio.run(approval_inbox.run())
+        return
+    reply = _call("list", limit=1000)
+    if not every:
+        reply.approvals = [entry for entry in reply.approvals or () if entry.state == "pending" or entry.scope is not None]
+    if as_json:
+        print_json(reply.payload())
+        return
+    if reply.approvals:
+        print_table(_HEADS, map(_cells, reply.approvals))
+    else:
+        print_message("nothing waits for an approval")
+    if reply.problem is not None:
+        print_message(f"the notify command failed: {escape_controls(reply.problem)}")
+
+
+@app.command()
+def show(approval_id: _Id, as_json: AsJson = False) -> None:
+    """Show a request completely, with the screen as it was."""
+    entry = _one("get", approval_id)
+    if as_json:
+        print_json(entry.payload())
+        return
+    for line in describe(entry, time.time()):
+        typer.echo(line)
+
+
+@app.command()
+def revoke(approval_id: _Id, comment: _Comment = None, as_json: AsJson = False) -> None:
+    """Take back an approval that was not used, and end what it approves for a time."""
+    _print_answer(_one("revoke", approval_id, comment=comment, via="cli"), "revoked", as_json=as_json)
+
+
+def approve(
+    approval_id: _Id,
+    same: Annotated[bool, typer.Option("--same", help="With --for: also approve the same command again.")] = False,
+    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="How long for --same, such as 10m.")] = None,
+    keys: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Also let the requester type into the running program, such as 60s.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="Approve this text instead.")] = None,
+    comment: _Comment = None,
+    as_json: AsJson = False,
+) -> None:
+    """Approve a request: its text is typed, once."""
+    if same != (for_ is not None):
+        raise typer.BadParameter("give --same and --for TIME together")
+    entry = _one(
+        "approve",
+        approval_id,
+        for_s=_seconds(for_),
+        keys_s=_seconds(keys),
+        text=None if text is None else text.rstrip("\n"),
+        comment=comment,
+        via="cli",
+    )
+    _print_answer(entry, "approved", as_json=as_json)
+
+
+def decline(approval_id: _Id, comment: _Comment = None, as_json: AsJson = False) -> None:
+    """Decline a request: nothing is typed, and the requester gets the comment."""
+    _print_answer(_one("decline", approval_id, comment=comment, via="cli"), "declined", as_json=as_json)
+
+
+def describe(entry: ApprovalEntry, now: float) -> list[str]:
+    """Return the lines of a request for a terminal. Text of others has no control or invisible characters."""
+    facts: dict[str, str | None] = {
+        "asked by": asked_by(entry),
+        "on": where(entry),
+        "mode": entry.mode,
+        "because": entry.reason,
+        "rules": ", ".join(entry.rules),
+        "state": state(entry, now),
+        "comment": entry.comment,
+        "read as": entry.canonical if entry.canonical != entry.text else None,
+    }
+    lines = [f"{entry.approval_id}:", *(f"  {line}" for line in text_lines(entry.text))]
+    if entry.approved_text is not None:
+        lines += [f"changed by {escape_controls(entry.decided_by or '')} to:"]
+        lines += [f"  {line}" for line in text_lines(entry.approved_text)]
+    lines += [f"{name + ':':10}{escape_controls(value)}" for name, value in facts.items() if value]
+    if entry.screen is not None:
+        lines += ["screen:", *(f"  {escape_controls(row.rstrip())}" for row in _without_empty_end(entry.screen))]
+    return lines
+
+
+def text_lines(text: str) -> list[str]:
+    """Return the lines of a text, without characters that a terminal would not show as they are."""
+    return [escape_controls(line) for line in text.split("\n")]
+
+
+def asked_by(entry: ApprovalEntry) -> str:
+    """Return the principal, and the task if there is one."""
+    return escape_controls(f"{entry.principal}, task {entry.task_id}" if entry.task_id else entry.principal)
+
+
+def where(entry: ApprovalEntry) -> str:
+    """Return the name of the device, or the session."""
+    return escape_controls(entry.device or entry.session_id)
+
+
+def state(entry: ApprovalEntry, now: float) -> str:
+    """Return the state, who answered, and what is approved for a time."""
+    parts: list[str] = ["used" if entry.used else entry.state]
+    if entry.decided_by is not None:
+        parts.append(f"by {escape_controls(entry.decided_by)}")
+    if entry.scope is not None and entry.scope.same_until is not None:
+        parts.append(f"the same for {remaining(entry.scope.same_until, now)}")
+    if entry.scope is not None and entry.scope.keys_until is not None:
+        parts.append(f"keys for {remaining(entry.scope.keys_until, now)}")
+    return ", ".join(parts)
+
+
+def remaining(until_ms: int, now: float) -> str:
+    """Return the time until `until_ms` in minutes and seconds."""
+    seconds = max(round(until_ms / 1000 - now), 0)
+    return f"{seconds // 60}:{seconds % 60:02}"
+
+
+def _cells(entry: ApprovalEntry) -> tuple[str, ...]:
+    now = time.time()
+    first, *others = text_lines(entry.text)
+    shown = first if len(first) <= _CELL else f"{first[:_CELL]}…"
+    more = f" (+{len(others)} lines)" if others else ""
+    left = remaining(entry.expires_at, now) if entry.state == "pending" else ""
+    return (
+        entry.approval_id, left, state(entry, now), asked_by(entry), where(entry), shown + more, escape_controls(entry.reason),
+    )  # fmt: skip
+
+
+def _without_empty_end(rows: list[str]) -> list[str]:
+    end = len(rows)
+    while end and not rows[end - 1].strip():
+        end -= 1
+    return rows[:end]
+
+
+def _call(action: str, **fields: Any) -> ApprovalsReply:
+    request = ApprovalsRequest.of({"action": action, **without_none(fields)})
+    return call_daemon(lambda controller: controller.approvals(request))
+
+
+def _one(action: str, approval_id: str, **fields: Any) -> ApprovalEntry:
+    reply = _call(action, approval_id=approval_id, **fields)
+    assert reply.approval is not None
+    return reply.approval
+
+
+def _print_answer(entry: ApprovalEntry, done: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(entry.payload())
+    else:
+        text = " ⏎ ".join(text_lines(entry.approved_text or entry.text))
+        typer.echo(f"{done}: {text if len(text) <= _CELL else text[:_CELL] + '…'} on {where(entry)}, for {asked_by(entry)}")
+
+
+def _seconds(text: str | None) -> int | None:
+    if text is None:
+        return None
+    seconds = parse_duration(text)
+    if seconds is None:
+        raise typer.BadParameter(f"{text!r}: give a number and s, m, h or d, for example 10m")
+    return seconds
