@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from fixtures.forked_process import ForkedProgram
 from ptyctl import __version__
 from ptyctl.api import SessionRequest
 from ptyctl.daemon import control
@@ -20,15 +21,23 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.mcp.http_server import TOKEN, http_client
 
 PATIENCE_S = 60
-PTYCTL = ["-c", "from ptyctl.cli import main; main()"]
+PTYCTL = "from ptyctl.cli import main; main()"
 SERVE = ["serve", "--listen", "127.0.0.1:0"]
 HTTP = ["mcp", "--transport", "http", "--listen", "127.0.0.1:0"]
 
 
 async def start(*arguments: str) -> Process:
     environment = {**os.environ, "PTYCTL_TOKEN": TOKEN}
-    command = [sys.executable, *PTYCTL, *(arguments or SERVE)]
+    command = [sys.executable, "-c", PTYCTL, *(arguments or SERVE)]
     return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
+
+
+async def refusal(*arguments: str) -> str:
+    """Return the error message of a server that exits with code 2."""
+    server = ForkedProgram(PTYCTL, *arguments, environment={**os.environ, "PTYCTL_TOKEN": TOKEN})
+    _, said = await asyncio.to_thread(server.communicate)
+    assert server.returncode == 2
+    return said
 
 
 async def first_message(server: asyncio.subprocess.Process) -> bytes:
@@ -61,11 +70,9 @@ async def test_http_and_socket_share_sessions(runtime_dir: RuntimeDir, url: str)
 
 
 async def test_second_serve_exits_with_pid_and_next_step(runtime_dir: RuntimeDir, url: str) -> None:
-    second = await start()
-    _, said = await asyncio.wait_for(second.communicate(), PATIENCE_S)
-    assert second.returncode == 2
-    assert b"one is up already" in said
-    assert b"ptyctl daemon stop" in said
+    said = await refusal(*SERVE)
+    assert "one is up already" in said
+    assert "ptyctl daemon stop" in said
 
 
 async def test_refused_token_has_a_row_in_the_audit_log(runtime_dir: RuntimeDir) -> None:
@@ -107,8 +114,6 @@ async def test_http_server_shares_sessions_with_daemon_and_follows_its_successor
 
 async def test_standalone_server_beside_daemon_exits_and_names_it(runtime_dir: RuntimeDir) -> None:
     daemon = await asyncio.to_thread(control.start, runtime_dir)
-    standalone = await start(*HTTP, "--standalone")
-    _, said = await asyncio.wait_for(standalone.communicate(), PATIENCE_S)
-    assert standalone.returncode == 2
-    assert f"process {daemon.pid} (" in said.decode()
-    assert "ptyctl.daemon" in said.decode()
+    said = await refusal(*HTTP, "--standalone")
+    assert f"process {daemon.pid} (" in said
+    assert "ptyctl.daemon" in said

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
+import subprocess
 
+from fixtures.forked_process import ForkedProgram
 from fixtures.servers.frr import Zebra
-from tests.cli.command_line import ptyctl
+from tests.cli.command_line import PROGRAM, ptyctl
 
 
-async def demo(*arguments: str) -> tuple[int | None, str]:
-    program = [sys.executable, "-c", "from ptyctl.cli import main; main()", "demo", *arguments]
-    process = await asyncio.create_subprocess_exec(
-        *program, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, stdin=asyncio.subprocess.DEVNULL
-    )
-    output, _ = await process.communicate()
-    return process.returncode, output.decode()
+def demo(*arguments: str) -> tuple[int | None, str]:
+    process = ForkedProgram("from ptyctl.cli import main; main()", "demo", *arguments)
+    output, errors = process.communicate()
+    return process.returncode, output + errors
 
 
-async def test_demo_on_simulated_switch_succeeds() -> None:
-    code, output = await demo()
-    assert code == 0, output
+def test_demo_on_simulated_switch_succeeds() -> None:
+    done = subprocess.run([*PROGRAM, "demo"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    output = done.stdout
+    assert done.returncode == 0, output + done.stderr
     assert "Session locked by task task-maint" in output
     assert "got the same session" in output
     assert "has the lock now, fence 2" in output
 
 
-async def test_demo_on_real_device_succeeds_and_prints_no_password(zebra: Zebra) -> None:
+def test_demo_on_real_device_succeeds_and_prints_no_password(zebra: Zebra) -> None:
     address = f"{zebra.host}:{zebra.port}"
-    code, output = await demo("--telnet", address, "--password", zebra.password, "--enable", zebra.enable_password)
+    code, output = demo("--telnet", address, "--password", zebra.password, "--enable", zebra.enable_password)
     assert code == 0, output
     assert zebra.password not in output
     assert zebra.enable_password not in output
 
 
-async def test_demo_failure_prints_one_line_and_exit_code(zebra: Zebra) -> None:
-    code, output = await demo("--telnet", f"{zebra.host}:{zebra.port}", "--password", "wrong")
+def test_demo_failure_prints_one_line_and_exit_code(zebra: Zebra) -> None:
+    code, output = demo("--telnet", f"{zebra.host}:{zebra.port}", "--password", "wrong")
     assert (code, "it is wrong" in output, "Traceback" in output) == (1, True, False)
 
 

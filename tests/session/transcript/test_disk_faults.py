@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import json
 import os
-import signal
-import sys
 from pathlib import Path
 
 import pytest
 
+from fixtures.forked_process import ForkedProgram
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ErrorCode, PtyctlError
 from ptyctl.api.handle import SessionHandle
@@ -176,17 +174,15 @@ asyncio.run(serve())
 
 
 @pytest.mark.parametrize("attempt", range(5))
-async def test_server_killed_during_output_loses_no_received_byte(tmp_path: Path, attempt: int) -> None:
-    server = await asyncio.create_subprocess_exec(sys.executable, "-c", _SERVER, stdout=asyncio.subprocess.PIPE)
-    assert server.stdout is not None
-    session_id = (await server.stdout.readline()).decode().strip()
+def test_server_killed_during_output_loses_no_received_byte(attempt: int) -> None:
+    server = ForkedProgram(_SERVER)
+    session_id = server.stdout.readline().strip()
     read = 0
-    async with asyncio.timeout(120):
-        while read < 3_000 + attempt * 40_000:
-            read = int(await server.stdout.readline())
-    os.kill(server.pid, signal.SIGKILL)
-    await server.wait()
-    rest = (await server.stdout.read()).decode().rpartition("\n")[0].split("\n")
+    while read < 3_000 + attempt * 40_000:
+        read = int(server.stdout.readline())
+    server.kill()
+    output, _ = server.communicate()
+    rest = output.rpartition("\n")[0].split("\n")
     read = max([read, *(int(line) for line in rest if line)])
     kept = (Path(os.environ["PTYCTL_STATE_DIR"]) / "sessions" / session_id / "output.raw").read_bytes()
     kept, _, after = kept.partition(b"\0")
