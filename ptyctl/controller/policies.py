@@ -7,6 +7,7 @@ import errno
 import hashlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,8 @@ POLL_S = 1.0
 
 #: Fields of stat(2) that change with a file and with the access to it; the number of the error if there are none.
 _Version = tuple[int, ...] | int
+#: Number of the last requests that a new policy judges before it is in force.
+_LAST_REQUESTS = 32
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 #: Receives the name of an event and its fields.
 Record = Callable[..., None]
@@ -52,6 +55,7 @@ class PolicyStore:
         self._record = record
         self._loading = threading.Lock()
         self._policy: Policy | None = None
+        self._last_requests: deque[Request] = deque(maxlen=_LAST_REQUESTS)
         self._versions: Mapping[Path, _Version] = {}
         #: Name and SHA-256 of what is in force: of the policy file and those that it extends, presets left out, or of a preset.
         self.name, self.sha256 = self._find(), ""
@@ -86,6 +90,7 @@ class PolicyStore:
         Raises:
             PtyctlError: as `policy`.
         """
+        self._last_requests.append(request)
         return self.policy.evaluator.verdict(request)
 
     def reload(self, by: str | None = None) -> None:
@@ -158,6 +163,8 @@ class PolicyStore:
 
         try:
             policy = load_policy(name, read=read, platforms=self._platforms, read_shell=canonical_shell)
+            for request in tuple(self._last_requests):  # finds their rules here, and not in the event loop
+                policy.evaluator.verdict(request)
         except PtyctlError as error:
             self._versions, self._fault = versions, error
             raise

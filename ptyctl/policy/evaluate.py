@@ -40,6 +40,7 @@ from .rules import ANY_WORDS, SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Reques
 #: Number of verdicts, and of groups of requests to which the same rules apply, that are kept.
 _VERDICTS = 2048
 _SCOPES = 256
+_WORDS = 8192
 #: Characters of a word that is not compared literally, on a device or in a shell.
 _GLOB = frozenset("*?[")
 #: Longest text whose verdict is kept, in characters.
@@ -335,6 +336,10 @@ class _PatternWord:
         return word in self.exact or any(glob.match(word) for glob in self.globs)
 
 
+#: The same words are in several rules, and each rule in several scopes.
+_pattern_word = lru_cache(_WORDS)(_PatternWord)
+
+
 class _Pattern:
     """The words of a rule, or the last ones of them. None in `words` stands for any number of words."""
 
@@ -343,7 +348,7 @@ class _Pattern:
     def __init__(self, rule: Rule, raw: tuple[RuleWord, ...]) -> None:
         self.rule = rule
         self.raw = raw
-        self.words = tuple(None if word == ANY_WORDS else _PatternWord(word) for word in raw)
+        self.words = tuple(None if word == ANY_WORDS else _pattern_word(word) for word in raw)
 
     def may_match(self, words: tuple[Word, ...], at: int = 0, begin: int = 0) -> bool:
         """Whether the words from `at` on may match the pattern's from `begin` on."""

@@ -29,7 +29,7 @@ from .rules import UNKNOWN_PLATFORM, Decision, Request, Rule, glob_matches, stri
 #: The policies of the package, from the weakest to the strictest.
 PRESETS = ("off", "guarded", "readonly")
 DEFAULT_PRESET = "guarded"
-_RULE_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*rules[ \t]*\]\]", re.M)
+_RULE_HEADER = re.compile(r"[ \t]*\[\[[ \t]*rules[ \t]*\]\]")
 _HINT = "docs/policy.md explains the fields"
 _NAME_FILE = f"name a readable file, or a preset: {', '.join(PRESETS)}"
 
@@ -217,7 +217,7 @@ def _place(source: str, line: int | None) -> str:
 
 
 def _header_lines(text: str) -> list[int]:
-    return [text.count("\n", 0, match.end()) + 1 for match in _RULE_HEADER.finditer(text)]
+    return [line for line, content in enumerate(text.split("\n"), 1) if _RULE_HEADER.match(content)]
 
 
 def _id_line(text: str, rule_id: object) -> int | None:

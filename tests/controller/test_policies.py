@@ -222,6 +222,18 @@ def test_unchanged_files_are_not_loaded_again(
     assert len(rows) == 1
 
 
+def test_new_policy_has_judged_the_last_requests_before_it_is_in_force(
+    folder: Path, load: Callable[..., PolicyStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first verdict finds the rules for its device and mode, which takes long with many rules."""
+    store = load()
+    decision(store, ROUTER)
+    (folder / "policy.toml").write_text(rule())
+    store.refresh()
+    monkeypatch.setattr("ptyctl.policy.evaluate.Evaluator._find_scopes", None)
+    assert decision(store, Request("router ospf 1", "cisco_ios", mode="config")) == "deny"
+
+
 def test_verdict_reads_no_file(folder: Path, load: Callable[..., PolicyStore], monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "policy.toml").write_text(rule())
     store = load()
