@@ -140,17 +140,6 @@ def compile_all(patterns: Iterable[str] | None, field: str) -> list[Any]:
     return compiled
 
 
-def any_of(patterns: tuple[str, ...]) -> Callable[[bytes], bool]:
-    """Return a function that checks in one pass whether any pattern matches. The patterns must be valid."""
-    if not patterns:
-        return lambda text: False
-    patterns_set = re2.Set.SearchSet(_OPTIONS)
-    for pattern in patterns:
-        patterns_set.Add(pattern.encode("utf-8", "surrogatepass"))
-    patterns_set.Compile()
-    return lambda text: bool(patterns_set.Match(text))
-
-
 def literal_pattern(text: str) -> Any:
     """Return a pattern for a literal text: of RE2, or of Python for a long text.
 
@@ -165,20 +154,20 @@ def literal_pattern(text: str) -> Any:
 
 
 class AnyPattern:
-    """Several compiled patterns that are searched as one."""
+    """Several compiled patterns (`parts`) that are searched as one."""
 
     def __init__(self, patterns: Sequence[Any]) -> None:
-        self._patterns = patterns
+        self.parts = patterns
 
     @property
     def program_size(self) -> int:
         """The sum of the programs."""
-        return sum(map(program_size, self._patterns))
+        return sum(map(program_size, self.parts))
 
     def search(self, text: Any, begin: int = 0, end: int | None = None) -> AnyMatch | None:
         """Return the leftmost match; of two at the same place, that of the earlier pattern."""
         best: AnyMatch | None = None
-        for index, pattern in enumerate(self._patterns):
+        for index, pattern in enumerate(self.parts):
             found = pattern.search(text, begin, len(text) if end is None else end)
             if found is not None and (best is None or found.start() < best.start()):
                 best = AnyMatch(found, index)
@@ -223,6 +212,11 @@ class TimedPattern:
         self._reach = _match_limit(pattern)
         largest = _LOCKED_SLICE_BYTES if isinstance(pattern, re.Pattern) else _SLICE_BYTES
         self._slice = min(max(_SLICE_STEPS // program_size(pattern), self._reach), largest)
+
+    @property
+    def parts(self) -> list[TimedPattern]:
+        """The timed forms of the parts of an `AnyPattern`."""
+        return [TimedPattern(part, self._clock, self._seconds) for part in self._pattern.parts]
 
     def search(self, text: Any, begin: int = 0) -> Any:
         """Return the leftmost match.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ptyctl.api.model import Value
-from ptyctl.core.search import any_of, compile_all
+from ptyctl.core.search import compile_all, program_size
 
-from .pattern import PagerPattern, Pattern, any_matches, encode, line_patterns
+from .pattern import LINE_STEPS, PagerPattern, Pattern, any_matches, encode, line_patterns
 
 #: Prompts of shells and device families. A percent sign behind a digit is a progress report, not a prompt.
 DEFAULT_PROMPT = r"^[^\s].{0,199}?(?:[>#$\]]|[^0-9\s]%) ?$|^[>#$%] ?$"
@@ -34,6 +34,8 @@ QUESTION = Pattern.of(
 POSSIBLE_QUESTION = Pattern.of(r"\S[^\n]{0,200}[:?] {0,2}$")
 #: The key that goes to the end of a half-typed line; the platform's key to clear the line deletes what precedes the cursor.
 END_OF_LINE = "\x05"
+#: Errors of a platform are searched for in the event loop in a text of this size.
+ERROR_TEXT_BYTES = 4096
 #: Last characters of prompts; text behind one of them was typed.
 _PROMPT_ENDS = ">#$%]"
 #: Prompts that are followed by text have at most this many characters: each place of such a line where one may end is searched.
@@ -75,15 +77,16 @@ class DeviceProfile:
 
     `modes` are the prompts by mode, `prompt` is the prompt in any mode. `look_alikes` are never prompts, `above` are lines
     that belong to the prompt below them, `log_lines` may be printed at any time. `questions` and `confirmations` need a
-    person. `free_text` announces that the device reads lines without a prompt between them; the group is the terminator.
-    `clear_line` are the keys that empty a half-typed line. `settle_s` is the requested settle time of prompts and pagers,
-    `family_settle_s` that of the platform.
+    person. `errors_at_once` is the largest size of a text in which errors are searched for in the event loop. `free_text`
+    announces that the device reads lines without a prompt between them; the group is the terminator. `clear_line` are the
+    keys that empty a half-typed line. `settle_s` is the requested settle time of prompts and pagers, `family_settle_s` that
+    of the platform.
     """
 
     prompt: Pattern
     pagers: tuple[PagerPattern, ...]
     errors: tuple[Any, ...]
-    has_error: Callable[[bytes], bool]
+    errors_at_once: int = ERROR_TEXT_BYTES
     modes: tuple[ModePrompt, ...] = ()
     look_alikes: tuple[Pattern, ...] = ()
     above: tuple[Pattern, ...] = ()
@@ -114,9 +117,9 @@ class DeviceProfile:
             changed["prompt"] = line_patterns((prompt,), "expect.prompt_regex")[0]
         if pagers is not None:
             changed["pagers"] = self._pagers_of(pagers)
-        if errors is not None:
-            changed["errors"] = tuple(compile_all(errors, "expect.error_regexes"))
-            changed["has_error"] = any_of(errors)
+        if errors is not None and [encode(text) for text in errors] != [pattern.pattern for pattern in self.errors]:
+            changed["errors"] = compiled = tuple(compile_all(errors, "expect.error_regexes"))
+            changed["errors_at_once"] = min(ERROR_TEXT_BYTES, LINE_STEPS // max(sum(map(program_size, compiled)), 1))
         return replace(self, **changed)
 
     def _pagers_of(self, texts: tuple[str, ...]) -> tuple[PagerPattern, ...]:
@@ -181,16 +184,6 @@ class DeviceProfile:
         matches = (pattern.search(encode(line)) for pattern in self.free_text)
         return next((match.group(1).decode() for match in matches if match is not None), None)
 
-    def error_lines(self, text: str) -> list[str]:
-        """The lines of `text` that an error pattern matches, in order, each once."""
-        data, found = text.encode(), []
-        for pattern in self.errors if self.has_error(data) else ():
-            for match in pattern.finditer(data):
-                begin = data.rfind(b"\n", 0, match.end() - 1 if match.end() else 0) + 1
-                end = data.find(b"\n", match.start())
-                found.append((begin, data[begin : len(data) if end < begin else end].decode("utf-8", "replace").strip()))
-        return list(dict.fromkeys(line for _, line in sorted(found) if line))
-
 
 def _possible_prompts(line: str) -> Iterator[str]:
     """The beginnings of a line that may be a prompt, shortest first; with and without the blank that many prompts end in."""
@@ -206,5 +199,4 @@ UNKNOWN_DEVICE = DeviceProfile(
     prompt=Pattern.of(DEFAULT_PROMPT),
     pagers=tuple(pager_pattern(text) for text in DEFAULT_PAGERS),
     errors=tuple(compile_all(DEFAULT_ERRORS, "errors")),
-    has_error=any_of(DEFAULT_ERRORS),
 )

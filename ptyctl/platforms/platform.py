@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.model import Value
 from ptyctl.api.session import Expect, Pace
-from ptyctl.core.search import any_of, compile_all
+from ptyctl.core.search import compile_all
 
 from .device_profile import (
     DEFAULT_ERRORS,
@@ -267,7 +267,6 @@ class Platform(Value):
             prompt=UNKNOWN_DEVICE.prompt if self.posix_shell else Pattern.of(prompt),
             pagers=UNKNOWN_DEVICE.pagers if self.posix_shell else self.pagers,
             errors=tuple(compile_all(errors, "errors")),
-            has_error=any_of(errors),
             look_alikes=self.look_alikes,
             above=tuple(mode.above.pattern for mode in self.modes.values() if mode.above is not None),
             log_lines=self.syslog,

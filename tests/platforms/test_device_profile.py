@@ -56,12 +56,6 @@ def test_default_pagers_reject_other_lines(line: str) -> None:
     assert not UNKNOWN_DEVICE.pager(line)
 
 
-def test_error_lines_are_distinct_and_ordered() -> None:
-    text = "ok\n% Invalid input detected at '^' marker.\nfine 5% done\nError: no such thing\n% [ZEBRA] Unknown command: x\n"
-    hints = UNKNOWN_DEVICE.error_lines(text)
-    assert hints == ["% Invalid input detected at '^' marker.", "Error: no such thing", "% [ZEBRA] Unknown command: x"]
-
-
 def test_override_of_prompt_replaces_the_default() -> None:
     profile = UNKNOWN_DEVICE.with_overrides(prompt=r"^ts-\d+: $")
     assert profile.is_prompt("ts-1: ")
@@ -79,7 +73,7 @@ def test_override_of_pagers_keeps_the_keys_of_the_platform() -> None:
 def test_empty_override_clears_a_list() -> None:
     profile = UNKNOWN_DEVICE.with_overrides(pagers=(), errors=())
     assert profile.pager("--More--") is None
-    assert profile.error_lines("% Invalid input\n") == []
+    assert profile.errors == ()
 
 
 @pytest.mark.parametrize(("field", "value"), [("prompt", "(?=x)"), ("pagers", ("(?=x)",)), ("errors", ("(?=x)",))])

@@ -11,10 +11,11 @@ from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.lease import Owner
 from ptyctl.core.search import compile_pattern, line_pattern
-from ptyctl.platforms.device_profile import QUESTION, DeviceProfile
+from ptyctl.platforms.device_profile import QUESTION
 from ptyctl.session.clients import lock_owner
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.io.output_wait import OutputWait, WaitConditions, WaitProgress
+from ptyctl.session.runs.error_lines import error_lines
 from ptyctl.session.runs.prompt_strategy import unanswered_line
 from ptyctl.session.runs.run import Run
 from ptyctl.session.runs.run_output import run_output
@@ -22,9 +23,6 @@ from ptyctl.session.session import Session
 
 from .mode_change import change_mode, mode_at
 from .output_selection import select_output
-
-#: Error lines are searched for in the event loop in at most this much text.
-_SHORT_TEXT = 4096
 
 
 async def execute(session: Session, request: ExecRequest, progress: Progress | None) -> ExecReply:
@@ -169,13 +167,19 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
     duration_ms = round((asyncio.get_running_loop().time() - run.started) * 1000) if result is None else result.duration_ms
     if result is None or reason == "idle":
         waiting = run.question is not None or bool(QUESTION.search(stream.last_line()))
+    errors, notices = list[str](), list[str]()
+    if has_error_patterns:
+        try:
+            errors = await error_lines(stream, run.profile, output.text)
+        except PtyctlError as error:  # the output is not lost by that
+            notices = [f"error_hints are missing: {error.message}"]
     return ExecReply(
         stdout=output.text,
         exit_code=None if result is None else result.exit_code,
         exit_code_reason="it still runs" if result is None else result.exit_code_reason,
         done_reason=reason,
         prompt_detected=bool(result is not None and result.prompt_after) or reason == "prompt",
-        error_hints=await _error_lines(run.profile, output.text) if has_error_patterns else [],
+        error_hints=errors,
         timed_out=reason == "timeout",
         waiting_for_input=waiting,
         duration_ms=duration_ms,
@@ -189,10 +193,5 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         message=unanswered_line(run) if result is None else None,
         failed_line=run.failed_lines[0].line if run.failed_lines else None,
         failed_lines=run.failed_lines or None,
-        notices=session.take_notices(request.task_id),
+        notices=[*(session.take_notices(request.task_id) or ()), *notices] or None,
     )
-
-
-async def _error_lines(profile: DeviceProfile, text: str) -> list[str]:
-    """Search a long text in a thread."""
-    return profile.error_lines(text) if len(text) <= _SHORT_TEXT else await asyncio.to_thread(profile.error_lines, text)

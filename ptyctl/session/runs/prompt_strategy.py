@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
-from ptyctl.api.exec import FailedLine
+from ptyctl.api.exec import ExecRequest, FailedLine
 from ptyctl.core.marks import PlacedMark
 from ptyctl.session.device.exchange import prompt_stay_s
 from ptyctl.session.device.output_end import classify_line
@@ -13,8 +15,8 @@ from ptyctl.session.device.typed_line import FreeText, TypedLine
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
 
+from .error_lines import error_lines_between
 from .run import Question, Run
-from .run_output import render_between
 from .strategy import CompletionStrategy, Typing, finish_run, type_for_run
 
 #: Without a known prompt, and without a time from the caller, this much silence ends the run: of a device, of a local program.
@@ -116,24 +118,29 @@ class PromptStrategy(CompletionStrategy):
         prompt = typed.possible_prompt(last_line)
         behind = b"" if last_line.endswith(prompt) else stream.last_line().partition(prompt.encode())[2]  # a user's next line
         self._terminal.prompt.learn(prompt)
-        if self._accepted(run, typed.output or typed.raw, end) and self._number < len(self._lines):
-            return self._type_next(run, self._writer)
         spool_end, output_end = stream.spool_end - len(behind), stream.spool_offset(end)
-        finish_run(self._terminal, run, "prompt", raw_end=end, spool_end=spool_end, output_end=output_end)
-        return None
+        ends = partial(finish_run, self._terminal, run, "prompt", raw_end=end, spool_end=spool_end, output_end=output_end)
+        if run.request is None or run.request.lines is None:
+            if self._number < len(self._lines):
+                return self._type_next(run, self._writer)
+            ends()
+            return None
+        return self._continue(run, run.request, typed.output or typed.raw, end, ends)
 
-    def _accepted(self, run: Run, begin: int, end: int) -> bool:
-        """Record a line whose output has error messages; whether the next line may be typed.
+    async def _continue(self, run: Run, request: ExecRequest, begin: int, end: int, ends: Callable[[], None]) -> None:
+        """Record a line whose output has error messages. Type the next line, or end the run.
 
         Lines behind a refused one may be meant for a mode that was not entered, so the caller chooses with `on_error`.
         """
-        if run.request is None or run.request.lines is None:
-            return True
-        errors = run.profile.error_lines(render_between(self._terminal.stream, begin, end))
-        if not errors:
-            return True
-        run.line_failed(FailedLine(number=self._number, line=self._lines[self._number - 1], said=errors))
-        return run.request.on_error == "continue"
+        errors = await error_lines_between(self._terminal.stream, run.profile, begin, end)
+        if run.result is not None:
+            return
+        if errors:
+            run.line_failed(FailedLine(number=self._number, line=self._lines[self._number - 1], said=errors))
+        if self._number < len(self._lines) and (not errors or request.on_error == "continue"):
+            await self._type_next(run, self._writer)
+        else:
+            ends()
 
     def _state(self, run: Run, line: str) -> State | None:
         """None if there is nothing to do about it."""

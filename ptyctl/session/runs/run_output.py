@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ptyctl.core.control_sequences import ESC, sequence_end
 from ptyctl.core.echo import strip_echo, strip_prompt
 from ptyctl.core.normaliser import spool_size
-from ptyctl.core.renderer import Renderer, plain_text, render
+from ptyctl.core.renderer import Renderer, plain_text
 from ptyctl.core.spool import whole_characters
 from ptyctl.session.io.output_stream import OutputStream
 
@@ -38,18 +38,11 @@ class RunOutput:
     omitted_bytes: int = 0
 
 
-def render_between(stream: OutputStream, begin: int, end: int, before: str = "", *, on_device: bool = False) -> str:
-    """Return the text of raw bytes that follow the text `before` in their line, in the terminal's widths at that time.
-
-    With `on_device`, what a pager put on the alternate screen is included (vtysh uses less).
-    """
-    widths, size = stream.widths, len(before.encode())
-    resizes = [(size + offset, columns) for offset, columns in widths.changes_between(begin, end)]
-    return render(before.encode() + stream.read_raw(begin, end), widths.width_at(begin), resizes, alternate=on_device)
-
-
 class OutputRenderer:
-    """Renders raw bytes from an offset on, piece by piece and in bounded memory; see `render_between`.
+    """Renders raw bytes from an offset on, piece by piece and in bounded memory, in the terminal's widths at that time.
+
+    The bytes follow the text `before` in their line. With `on_device`, what a pager put on the alternate screen is included
+    (vtysh uses less).
 
     Attributes:
         raw: the raw offset up to which bytes are rendered.

@@ -1,0 +1,58 @@
+"""The lines of output in which a device reports errors."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from ptyctl.core.search import LOOP_STEPS, AnyPattern
+from ptyctl.platforms import DeviceProfile
+from ptyctl.session.io.output_stream import OutputStream
+from ptyctl.session.io.pattern_search import search_with
+
+from .run_output import OutputRenderer
+
+#: Size of the text of a long output that is searched at a time.
+_PIECE_CHARACTERS = 1024 * 1024
+
+
+async def error_lines(stream: OutputStream, profile: DeviceProfile, text: str) -> list[str]:
+    """Return the lines of `text` that an error pattern matches, in order, each once.
+
+    Raises:
+        PtyctlError: LIMIT_EXCEEDED if the search takes too long.
+    """
+    data, patterns = text.encode("utf-8", "replace"), AnyPattern(profile.errors)
+    if not profile.errors or len(data) <= profile.errors_at_once:
+        found = _matches(data, patterns)
+    else:
+        await asyncio.sleep(0)  # from here on in a task, which waiting for a thread needs
+        found = await search_with(stream.search_turn, patterns, LOOP_STEPS + 1, partial(_matches, data))
+    return list(dict.fromkeys(line for _, line in sorted(found) if line))
+
+
+async def error_lines_between(stream: OutputStream, profile: DeviceProfile, begin: int, end: int) -> list[str]:
+    """Return the error lines in the output between two raw offsets; see `error_lines`."""
+    output, text, found = OutputRenderer(stream, begin), "", list[str]()
+    while output.raw < end:
+        text += await output.next_text(end)
+        if len(text) > _PIECE_CHARACTERS:
+            cut = text.rfind("\n") + 1 or len(text)
+            found += await error_lines(stream, profile, text[:cut])
+            text = text[cut:]
+    found += await error_lines(stream, profile, text + output.renderer.finish())
+    return list(dict.fromkeys(found))
+
+
+def _matches(text: bytes, patterns: Any) -> list[tuple[int, str]]:
+    """Return the line in which each match ends, with its offset."""
+    lines = []
+    for pattern in patterns.parts:
+        position = 0
+        while position <= len(text) and (found := pattern.search(text, position)) is not None:
+            begin = text.rfind(b"\n", 0, max(found.end() - 1, found.start())) + 1
+            end = text.find(b"\n", begin)
+            position = len(text) + 1 if end < 0 else end + 1
+            lines.append((begin, text[begin : position - 1].decode("utf-8", "replace").strip()))
+    return lines

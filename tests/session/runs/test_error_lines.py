@@ -1,0 +1,107 @@
+"""The error messages in the output of a device: which lines, and where they are searched for."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.api.exec import ExecRequest
+from ptyctl.platforms import UNKNOWN_DEVICE
+from ptyctl.session.calls.exec import execute
+from ptyctl.session.runs import error_lines as module
+from ptyctl.session.runs.error_lines import error_lines, error_lines_between
+from ptyctl.session.session import Session
+from tests.session.scripted_session import PATIENCE_MS, connect_session, run_command
+
+LONG = "fine\n" * 2000
+HOSTILE = {"error_regexes": ["a[ab]{900}z", "^% .*"], "settle_ms": 1}
+
+
+@pytest.fixture
+async def device(tmp_path: Path) -> Session:
+    """A session on a device whose outputs are of two lines, or of many for `long`."""
+
+    def answer(data: bytes) -> bytes:
+        output = LONG.replace("\n", "\r\n").encode() if b"long" in data else b""
+        output += b"% Bad\r\n" if b"bad" in data else b"ok\r\n"
+        return data.replace(b"\r", b"\r\n") + output + b"sw1#"
+
+    channel = MemoryChannel(answer)
+    session = await connect_session(tmp_path, channel, platform="cisco_ios")
+    channel.feed(b"sw1#")
+    return session
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each search for errors was in the event loop's thread."""
+    in_loop: list[bool] = []
+    search, loop_thread = module._matches, threading.get_ident()
+
+    def recorded(text: bytes, patterns: Any) -> list[tuple[int, str]]:
+        in_loop.append(threading.get_ident() == loop_thread)
+        return search(text, patterns)
+
+    monkeypatch.setattr(module, "_matches", recorded)
+    return in_loop
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "ok\n% Invalid input detected at '^' marker.\nfine 5% done\nError: no such thing\n% [ZEBRA] Unknown command: x\n",
+            ["% Invalid input detected at '^' marker.", "Error: no such thing", "% [ZEBRA] Unknown command: x"],
+        ),
+        ("% Bad\nok\n% Bad\n", ["% Bad"]),
+        ("\n\n  % Bad\nfine\n", ["% Bad"]),
+        ("fine\n% Bad", ["% Bad"]),
+        ("", []),
+    ],
+)
+async def test_error_lines_are_distinct_and_ordered(device: Session, text: str, lines: list[str]) -> None:
+    assert await error_lines(device.stream, UNKNOWN_DEVICE, text) == lines
+
+
+@pytest.mark.parametrize("pattern", ["", "x*", "^", "$", "(?m)^$", "ok\n", "(?s).*"])
+async def test_any_pattern_ends(device: Session, pattern: str) -> None:
+    profile = UNKNOWN_DEVICE.with_overrides(errors=(pattern,))
+    assert set(await error_lines(device.stream, profile, "ok\n\nok\n")) <= {"ok"}
+
+
+async def test_errors_in_pieces_are_those_of_the_whole_output(device: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PIECE_CHARACTERS", 100)
+    monkeypatch.setattr("ptyctl.session.runs.run_output._PLAIN_BYTES", 70)
+    chance, begin = random.Random(1), device.stream.raw_size
+    lines = [f"% Bad {number}" if chance.random() < 0.1 else "fine" * chance.randrange(1, 30) for number in range(300)]
+    assert device.channel is not None
+    device.channel.feed("\r\n".join(lines).encode())  # type: ignore[attr-defined]
+    found = await error_lines_between(device.stream, UNKNOWN_DEVICE, begin, device.stream.raw_size)
+    assert found == [line for line in lines if line.startswith("%")]
+
+
+async def test_expensive_patterns_are_searched_in_threads(device: Session, searches: list[bool]) -> None:
+    reply = await run_command(device, "long bad", expect=HOSTILE)
+    assert (reply.error_hints, searches) == ([], [False])  # without (?m), ^ is the begin of the output
+    request = ExecRequest.of({"session_id": "s", "lines": ["long bad", "ok"], "timeout_ms": PATIENCE_MS})
+    reply = await execute(device, request, None)
+    assert [(failed.number, failed.said) for failed in reply.failed_lines or []] == [(1, ["% Bad"])]
+    assert searches[1:] == [False, False]
+
+
+async def test_short_output_is_searched_at_once(device: Session, searches: list[bool]) -> None:
+    assert (await run_command(device, "bad")).error_hints == ["% Bad"]
+    assert searches == [True]
+
+
+async def test_search_for_errors_that_takes_too_long_keeps_the_output(device: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptyctl.session.io.pattern_search.SEARCH_S", 0)
+    monkeypatch.setattr("ptyctl.core.search._SLICE_STEPS", 1)
+    reply = await run_command(device, "long bad", expect=HOSTILE)
+    assert reply.stdout == f"{LONG}% Bad\n"
+    assert [notice for notice in reply.notices or [] if "error_hints are missing: the search was stopped" in notice]
