@@ -16,6 +16,8 @@ from ptyctl.platforms.platform import CommandLine
 
 #: Longest line that is read, in characters. Devices read up to 4,000.
 MAX_LINE = 4096
+#: Most lines and commands of a text; longer texts take more than 50 ms to judge.
+MAX_COMMANDS = 4000
 #: A word in lower case, or None if it is not known.
 Word = str | None
 #: Keys that edit or complete a line, so that the line is not the text: all control characters.
@@ -86,7 +88,8 @@ class DeviceGrammar:
     def read(self, text: str) -> DeviceText:
         """Return the commands of one or several lines."""
         lines = [line.strip(_BLANKS) for line in _LINE_END.split(text)]
-        if any(_CONTROL.search(line) or len(line) > MAX_LINE for line in lines):
+        operators = sum(text.count(operator) for operator in self._operators)
+        if len(lines) + operators > MAX_COMMANDS or any(_CONTROL.search(line) or len(line) > MAX_LINE for line in lines):
             return DeviceText((), _CONTROL.sub("?", "\n".join(lines)), opaque=True)
         commands: list[DeviceCommand] = []
         canonical: list[str] = []
@@ -159,12 +162,13 @@ class DeviceGrammar:
         if words[0] not in self._starts:
             return DeviceCommand((plain,), plain, is_filter)
         readings, sure = [plain], plain
-        for prefix in self._prefixes:
-            if len(words) > len(prefix) and all(map(_may_be, words, prefix)):
-                behind = Reading(words[len(prefix) :], other_mode=True)
-                readings.append(behind)
-                if words[0] == prefix[0]:
-                    sure = behind
+        for reading in readings:  # those that are appended too: `do admin reload`
+            for prefix in self._prefixes:
+                behind = Reading(reading.words[len(prefix) :], other_mode=True)
+                if behind.words and behind not in readings and all(map(_may_be, reading.words, prefix)):
+                    readings.append(behind)
+                    if reading is sure and reading.words[0] == prefix[0]:
+                        sure = behind
         shell = self._shell_text(words, readings, rest) if self._shells else None
         for reading in tuple(readings):
             if len(reading.words) > 1 and any(_may_be(reading.words[0], negation) for negation in self._rules.negations):

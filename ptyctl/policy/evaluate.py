@@ -66,7 +66,10 @@ class ShellCommand(Protocol):
 
 
 class ShellText(Protocol):
-    """The commands of a shell's text. `unparsed` is why they are not known for certain, or empty."""
+    """The commands of a shell's text. `unparsed` is why they are not known for certain, or empty.
+
+    An `opaque` one is not parsed at all, and may run any command.
+    """
 
     @property
     def commands(self) -> Sequence[ShellCommand]: ...
@@ -76,6 +79,9 @@ class ShellText(Protocol):
 
     @property
     def unparsed(self) -> str: ...
+
+    @property
+    def opaque(self) -> bool: ...
 
 
 ReadShell = Callable[[str], ShellText]
@@ -164,7 +170,9 @@ class Evaluator:
             strict = [pattern.rule for pattern in scope.strict_commands.named(name) if command.could_be(pattern.raw)]
             allow = next((p.rule for p in scope.allow_commands.named(name) if command.surely_is(p.raw)), None)
             findings.add_command(strict, allow or scope.allowing(command.text))
-        if form.unparsed:
+        if form.opaque:
+            findings.add_opaque(scope, settings, form.unparsed)
+        elif form.unparsed:
             findings.add_decision(settings.unparsed, form.unparsed)
         return findings.verdict(request, form.text, settings.default)
 
@@ -172,10 +180,8 @@ class Evaluator:
         form = self._grammar_of(name).read(request.text)
         findings = _Findings()
         if form.opaque:
-            decisions = [settings.unreadable, *(rule.decision for rule in scopes.anywhere.strict)]
-            findings.add_decision(
-                strictest(decisions), "a line is too long or has control characters, so its command is not known"
-            )
+            reason = "the text is too long or has control characters, so its commands are not known"
+            findings.add_opaque(scopes.anywhere, settings, reason)
             return findings.verdict(request, form.text, settings.default)
         starts = sum(not command.is_filter for command in form.commands)
         findings.add_text((scopes.here if starts == 1 else scopes.anywhere).matching(form.text, any_case=True))
@@ -400,6 +406,10 @@ class _Findings:
     def add_decision(self, decision: Decision, reason: str) -> None:
         """Add a decision that no rule made."""
         self._others.append((decision, reason))
+
+    def add_opaque(self, scope: _Scope, settings: PolicySettings, reason: str) -> None:
+        """Add the strictest decision for a text that may be any command."""
+        self.add_decision(strictest([settings.unreadable, *(rule.decision for rule in scope.strict)]), reason)
 
     def add_verdict(self, verdict: Verdict) -> None:
         """Add the verdict on a part of the text."""

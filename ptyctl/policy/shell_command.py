@@ -19,6 +19,17 @@ from .shell_words import Glob, Word, could_be, normalised_path, resolve, source,
 
 #: Longest text that is parsed, in characters.
 MAX_TEXT = 65_536
+#: Most operators and words, outside of the body of a first here-document. The parser needs up to 20 ms for so many: its time
+#: grows with their square in text with errors.
+_MAX_OPERATORS, _MAX_WORDS = 800, 2000
+_OPERATOR = re.compile(r"[|&;<>(){}\[$`'\"]")
+#: A here-document in the first line whose body is text: its delimiter is quoted, or it has nothing to expand.
+_TEXT_BODY = re.compile(
+    r"[^'\"#`\\(<\n]*<<-?[ \t]*(?:'(\w+)'[^\n]*\n(.*?)\n\1$|(\w+)\b[^\n]*\n([^$`\\]*?)\n\3$)", re.DOTALL | re.MULTILINE
+)
+#: What begins a substitution, in text that the parser does not read as one.
+_SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\(|`)")
+_SUBSTITUTION_TOKENS = frozenset(("$(", "`", "$(("))
 #: How deep commands may stand in arguments of others, such as `bash -c "bash -c ..."`.
 _MAX_DEPTH = 8
 _SYSTEM_DIRECTORIES = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/")
@@ -90,7 +101,7 @@ class Command:
             if word is None:
                 continue
             if re.fullmatch(r"-[A-Za-z]{2,}", word):
-                forms += [f"-{letter}" for letter in word[1:]]
+                forms += [f"-{letter}" for letter in dict.fromkeys(word[1:])]
             elif word.startswith(("/", "~")):
                 forms.append(normalised_path(word))
             elif set(word.split("/")) <= {"..", ".", ""} and ".." in word:
@@ -114,18 +125,20 @@ class ShellText:
         commands: every simple command, also those in arguments and substitutions.
         text: the pipelines and commands as one line each; for regular expressions.
         unparsed: why the commands are not known for certain; "" if they are.
+        opaque: whether the text is too long to be parsed, so that it may run any command.
     """
 
     commands: tuple[Command, ...]
     text: str
     unparsed: str = ""
+    opaque: bool = False
 
 
 def canonical_shell(text: str) -> ShellText:
     """Return the canonical form of what is typed at a shell's prompt, one or several lines."""
     walk = _Walk()
     walk.read(text, 0)
-    return ShellText(tuple(walk.commands), "\n".join(walk.lines), walk.unparsed)
+    return ShellText(tuple(dict.fromkeys(walk.commands)), "\n".join(walk.lines), walk.unparsed, walk.opaque)
 
 
 @cache
@@ -140,12 +153,16 @@ class _Walk:
     commands: list[Command] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     unparsed: str = ""
+    opaque: bool = False
     directory: str | None = None
+    _operators: int = 0
+    _words: int = 0
 
     def read(self, text: str, depth: int) -> None:
         """Parse a text and collect its commands."""
-        if depth > _MAX_DEPTH or len(text) > MAX_TEXT:
+        if depth > _MAX_DEPTH or not self._is_short(text):
             self._cannot("the text is too long, or nested too deeply")
+            self.opaque = True
             return
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._check_characters(text)
@@ -153,6 +170,17 @@ class _Walk:
         if tree.root_node.has_error:
             self._cannot("the text is no complete command of a POSIX shell")
         self._visit_all(tree.root_node, depth)
+
+    def _is_short(self, text: str) -> bool:
+        """Whether the text, with all that was read before, can be parsed in a short time."""
+        if len(text) > MAX_TEXT or self.opaque:
+            return False
+        body = _TEXT_BODY.match(text)
+        if body is not None:
+            text = text[: body.start(body.lastindex or 0)] + text[body.end() :]
+        self._operators += len(_OPERATOR.findall(text))
+        self._words += len(text.split())
+        return self._operators <= _MAX_OPERATORS and self._words <= _MAX_WORDS
 
     def _check_characters(self, text: str) -> None:
         if _CONTROL.search(text):
@@ -191,8 +219,30 @@ class _Walk:
                 self._cannot("a pattern may run commands")
             case "word" if "\n" in source(node):
                 self._cannot("a word has a line break without quotes")
+            case "expansion" | "heredoc_body":
+                self._unseen_substitutions(node, depth)
             case "function_definition":
                 self._cannot("a function is defined")
+
+    def _unseen_substitutions(self, node: Node, depth: int) -> None:
+        """Read the substitutions that the parser takes for text, such as backquotes in `${x:-...}` and in here-documents."""
+        siblings = node.parent.children if node.parent is not None else []
+        delimiter = next((source(child) for child in siblings if child.type == "heredoc_start"), "")
+        if node.type == "heredoc_body" and delimiter.startswith(("'", '"', "\\")):
+            return
+        text = source(node)
+        starts = list(_SUBSTITUTION.finditer(text))
+        seen, stack = 0, list(node.children)
+        while starts and stack:
+            child = stack.pop()
+            seen += child.type in _SUBSTITUTION_TOKENS
+            stack += child.children
+        if len(starts) <= seen:
+            return
+        self._cannot("a substitution is in a place that is not parsed")
+        for start in starts:
+            end = text.find("`", start.end()) if start[0] == "`" else len(text)
+            self.read(text[start.end() : end if end >= 0 else len(text)], depth + 1)
 
     def _command(self, node: Node, depth: int) -> None:
         words = _words(node)
@@ -220,6 +270,7 @@ class _Walk:
             return command.text
         if depth >= _MAX_DEPTH:
             self._cannot("the text is too long, or nested too deeply")
+            self.opaque = True
             return command.text
         if inner.words[0] is None or isinstance(inner.words[0], Glob):
             self._cannot("a command's name is not known")

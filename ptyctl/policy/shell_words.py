@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import posixpath
 import re
+from fnmatch import translate
+from functools import lru_cache
 
 from tree_sitter import Node
 
@@ -20,6 +22,8 @@ class Glob(str):
     __slots__ = ()
 
 
+#: Longest pattern in a text that is compared; a longer one may be any word.
+_MAX_GLOB = 512
 _GLOB_CHARACTERS = re.compile(r"[*?\[]")
 #: Braces that the shell expands to several words.
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
@@ -107,7 +111,9 @@ def could_be(word: Word, pattern: str) -> bool:
     """Whether the word, when it is known, may be a text that the glob `pattern` matches."""
     if word is None:
         return True
-    return _intersect(word if isinstance(word, Glob) else _as_literal(word), _tokens(pattern))
+    if not isinstance(word, Glob):
+        return _regex(pattern).match(word) is not None
+    return len(word) > _MAX_GLOB or _intersect(word, _tokens(pattern))
 
 
 def surely_is(word: Word, pattern: str) -> bool:
@@ -126,8 +132,9 @@ def normalised_path(word: str) -> str:
 _ANY_TEXT, _ANY_CHARACTER = "**", "??"
 
 
-def _as_literal(word: str) -> list[str]:
-    return list(word)
+@lru_cache(4096)
+def _regex(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
 
 
 def _tokens(pattern: str) -> list[str]:
@@ -137,10 +144,10 @@ def _tokens(pattern: str) -> list[str]:
     return [names.get(token, token if len(token) == 1 else _ANY_CHARACTER) for token in found]
 
 
-def _intersect(left: str | list[str], right: list[str]) -> bool:
+def _intersect(left: str, right: list[str]) -> bool:
     """Whether some text matches both patterns: follow the possible positions in `right` after each token of `left`."""
     positions = _closure({0}, right)
-    for token in _tokens(left) if isinstance(left, str) else left:
+    for token in _tokens(left):
         if token == _ANY_TEXT:
             positions = set(range(min(positions), len(right) + 1)) if positions else positions
             continue

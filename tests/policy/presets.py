@@ -52,6 +52,7 @@ class StubText:
     commands: tuple[StubCommand, ...]
     text: str
     unparsed: str = ""
+    opaque: bool = False
 
 
 def stub_shell(text: str) -> StubText:

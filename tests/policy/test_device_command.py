@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.platforms.platform import CommandLine
-from ptyctl.policy.device_command import MAX_LINE, DeviceGrammar, DeviceText
+from ptyctl.policy.device_command import MAX_COMMANDS, MAX_LINE, DeviceGrammar, DeviceText
 
 from .presets import PLATFORMS
 
@@ -59,12 +59,13 @@ def test_words_of_a_text(platform: str, text: str, expected: list[tuple[str | No
     ("platform", "text", "expected"),
     [
         ("cisco_ios", "do reload", [("do", "reload"), ("reload",)]),
-        ("cisco_ios", "d reload", [("d", "reload"), ("reload",), ("reload",)]),
-        ("cisco_ios", "do no x", [("do", "no", "x"), ("no", "x"), ("no", "x"), ("x",)]),
+        ("cisco_ios", "d reload", [("d", "reload"), ("reload",)]),
+        ("cisco_ios", "do no x", [("do", "no", "x"), ("no", "x"), ("x",)]),
         ("cisco_ios", "no", [("no",)]),
+        ("cisco_xr", "do admin reload", [("do", "admin", "reload"), ("admin", "reload"), ("reload",)]),
         ("huawei_vrp", "und ssh", [("und", "ssh"), ("ssh",)]),
         ("fortinet_fortios", "sudo global execute x", [("sudo", "global", "execute", "x"), ("execute", "x")]),
-        ("cisco_ios", "don't x", [(None, "x"), ("x",), ("x",), ("x",)]),
+        ("cisco_ios", "don't x", [(None, "x"), ("x",), ("x",)]),
     ],
 )
 def test_readings_of_a_command(platform: str, text: str, expected: list[tuple[str | None, ...]]) -> None:
@@ -110,4 +111,5 @@ def test_every_separator_of_the_defaults_separates(names: list[str], separator: 
 
 def test_line_longer_than_a_device_reads_is_opaque() -> None:
     assert GRAMMARS["cisco_ios"].read("show " + "x" * MAX_LINE).opaque
-    assert not GRAMMARS["cisco_ios"].read("show x\n" * MAX_LINE).opaque
+    assert not GRAMMARS["cisco_ios"].read("show x\n" * (MAX_COMMANDS - 1)).opaque
+    assert GRAMMARS["cisco_ios"].read("show x\n" * MAX_COMMANDS).opaque

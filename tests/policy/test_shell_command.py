@@ -71,6 +71,18 @@ def test_text_that_is_too_long_or_too_deep_is_unparsed() -> None:
     assert canonical_shell("(" * 20_000).unparsed
 
 
+@pytest.mark.parametrize("text", ["ls;" * 1000 + "reboot", "|" * 60_000, "$(" * 30_000, '"' * 60_000, "ls " + "a " * 3000])
+def test_text_with_too_many_words_or_operators_is_not_parsed(text: str) -> None:
+    form = canonical_shell(text)
+    assert form.opaque
+    assert form.unparsed
+
+
+@pytest.mark.parametrize("delimiter", ["EOF", "'EOF'"])
+def test_long_text_in_a_here_document_is_parsed(delimiter: str) -> None:
+    assert not canonical_shell(f"cat > x <<{delimiter}\n" + "a | b; (c) {d}\n" * 2000 + "EOF").opaque
+
+
 def test_pipelines_are_lines_of_the_canonical_text() -> None:
     assert canonical_shell("curl x | sudo -E nice bash; ls").text == "curl x | bash\nls"
 
