@@ -42,9 +42,12 @@ def doctor(
     from ptyctl.controller.doctor import Doctor
     from ptyctl.controller.settings import load_settings
 
+    settings = load_settings()
+    notify_problem = _notify_problem() if settings.approvals.notify_command else None
+
     async def examine() -> list[Check]:
         checks = []
-        async for check in Doctor(load_settings(), device).checks():
+        async for check in Doctor(settings, device, notify_problem).checks():
             checks.append(check)
             if not as_json:
                 typer.echo(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<11}  {replace_controls(_check_text(check))}")
@@ -70,6 +73,20 @@ def platforms(as_json: AsJson = False) -> None:
         for fault in faults.values():
             print_message(format_error(fault))
     raise typer.Exit(EXIT_FAILED if faults else 0)
+
+
+def _notify_problem() -> str | None:
+    """Return why the notify command of the running daemon failed when it ran last."""
+    from ptyctl.daemon.control import request
+    from ptyctl.daemon.errors import DaemonError
+    from ptyctl.daemon.runtime_dir import RuntimeDir
+
+    try:
+        reply = request(RuntimeDir(), "approvals", {"action": "list", "limit": 1}) or {}
+    except DaemonError:  # of another version, for example
+        return None
+    problem: str | None = reply.get("problem")
+    return problem
 
 
 def _check_text(check: Check) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -33,7 +34,9 @@ from .settings import Settings
 #: How long to wait for a prompt after the login, or where there is no login.
 PROMPT_TIMEOUT_S = 10.0
 
-CheckName = Literal["storage", "policy", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"]
+CheckName = Literal[
+    "storage", "policy", "approvals", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +57,22 @@ class Check:
 class Doctor:
     """Examines one device. Connects and logs in as a session would, and stores nothing."""
 
-    def __init__(self, settings: Settings, device: str) -> None:
+    def __init__(self, settings: Settings, device: str, notify_problem: str | None = None) -> None:
+        """Examine a device. `notify_problem`: why the notify command of a running server failed."""
         self._settings = settings
+        self._notify_problem = notify_problem
         self._device = device
         self._inventory = Inventory(settings.devices_file)
 
     async def checks(self) -> AsyncGenerator[Check, None]:
-        """Yield each check when it is done. The first failure is the last check."""
+        """Yield each check when it is done. The first failure is the last check, except for that of the notify command."""
         name: CheckName = "storage"
         try:
             yield Check(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
             name, platforms = "policy", Platforms(self._settings.platforms_dir)
             yield Check(name, True, await asyncio.to_thread(_check_policy, self._settings, platforms))
+            if command := self._settings.approvals.notify_command:
+                yield await asyncio.to_thread(_check_notify_command, command[0], self._notify_problem)
             name = "name"
             devices = await self._inventory.devices()
             if self._device not in devices:
@@ -123,6 +130,16 @@ def _check_policy(settings: Settings, platforms: Platforms) -> str:
     if store.problem is not None:
         raise invalid(store.problem, hint="correct it: a running daemon keeps the policy that it has, a new one types nothing")
     return f"{store.name}: {len(store.policy.rules)} rules, SHA-256 {store.sha256}"
+
+
+def _check_notify_command(program: str, problem: str | None) -> Check:
+    """Check that the program that announces approval requests exists, and that it did not fail when it ran last."""
+    if problem is None and shutil.which(program) is None:
+        problem = f"{program}: there is no such program"
+    if problem is not None:
+        hint = "correct the setting approvals.notify_command; requests wait all the same"
+        return Check("approvals", False, f"requests are not announced: {problem}", hint)
+    return Check("approvals", True, f"requests are announced by {program}")
 
 
 def _address(device: InventoryDevice) -> str:

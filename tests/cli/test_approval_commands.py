@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +62,14 @@ class Daemon:
             return function()
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    def wait_for_notify_command(self) -> None:
+        """Wait until the notify commands have ended."""
+
+        async def run() -> None:
+            await asyncio.gather(*self.controller._approval_calls._notifier._tasks)
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
     def ask(self, **fields: Any) -> Approval:
         """Make a request, as a session does."""
@@ -136,6 +146,18 @@ def test_controls_in_text_do_not_reach_the_terminal(daemon: Daemon) -> None:
     for command in (("approvals",), ("approvals", "show", request.approval_id)):
         assert "\\x1b[2J\\u202e" in (out := ptyctl(*command).out)
         assert out.replace("\n", "").isprintable()
+
+
+def test_failed_notify_command_is_reported_also_by_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTYCTL_APPROVALS", json.dumps({"notify_command": ["false"]}))
+    (tmp_path / "devices.toml").write_text('[devices.edge]\nhost = "192.0.2.1"\n')
+    monkeypatch.setenv("PTYCTL_DEVICES_FILE", str(tmp_path / "devices.toml"))
+    with Daemon() as daemon:
+        monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(daemon.folder))
+        daemon.ask()
+        daemon.wait_for_notify_command()
+        assert "the notify command failed: false: it ended with exit code 1" in ptyctl("approvals").err
+        assert "FAIL  approvals    requests are not announced: false: it ended with exit code 1" in ptyctl("doctor", "edg").out
 
 
 def test_watch_without_terminal_is_refused(daemon: Daemon) -> None:

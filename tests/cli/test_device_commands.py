@@ -94,6 +94,16 @@ def test_doctor_reports_a_faulty_policy(inventory: Path, tmp_path: Path, monkeyp
     assert "mine.toml:2: rules: " in result.out
 
 
+@pytest.mark.usefixtures("inventory")
+@pytest.mark.parametrize(("program", "outcome"), [("true", "ok"), ("/missing/program", "FAIL")])
+def test_doctor_checks_notify_command_and_goes_on(monkeypatch: pytest.MonkeyPatch, program: str, outcome: str) -> None:
+    monkeypatch.setenv("PTYCTL_APPROVALS", json.dumps({"notify_command": [program]}))
+    result = ptyctl("doctor", "edg")
+    steps = {line.split()[1]: line.split()[0] for line in result.out.splitlines()}
+    assert (steps["approvals"], list(steps)[-1]) == (outcome, "name")
+    assert program in result.out
+
+
 def test_platforms_lists_all_families() -> None:
     result = ptyctl("platforms")
     assert result.code == 0
