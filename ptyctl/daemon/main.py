@@ -33,7 +33,7 @@ from .fd_store import FdStore
 from .listen_socket import ListenSocket, open_listen_socket
 from .log_file import rotate_log
 from .loop_watchdog import LoopWatchdog
-from .runtime_dir import RuntimeDir
+from .runtime_dir import SYSTEM_USER, RuntimeDir
 from .server import DaemonServer, admit_own_user
 
 EXIT_REFUSED = 2
@@ -63,6 +63,8 @@ def run(extra_service: ExtraService | None = None, *, system: bool = False) -> i
     forbid_dumps()
     try:
         runtime_dir = RuntimeDir(serves_system=system)
+        if runtime_dir.is_system and not system:
+            raise DaemonError(f"{SYSTEM_USER} is set: clients use the system daemon", "unset it, or run: ptyctl serve --system")
         log_to_stderr(before_write=partial(rotate_log, runtime_dir))
         with open_listen_socket(runtime_dir) as listen_socket:
             watchdog = LoopWatchdog()

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.forked_process import ForkedProcess
 from ptyctl.daemon import control
 from ptyctl.daemon.connection import hello_line
 from ptyctl.daemon.errors import DaemonError
+from ptyctl.daemon.main import EXIT_REFUSED, run
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.daemon.system_daemon import ALICE, BOB, CAROL, DAEMON, GROUP, UNKNOWN, Call, SystemDaemon, system_daemon
 
@@ -214,6 +216,15 @@ def test_system_daemon_gets_no_environment(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("MY_SECRET", "0815")
     assert b"0815" in hello_line("rpc")
     assert b"0815" not in hello_line("rpc", to_system=True)
+
+
+def test_users_daemon_is_not_run_in_the_place_of_the_system_daemon(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PTYCTL_SYSTEM_USER", str(os.geteuid()))
+    monkeypatch.setenv("PTYCTL_RUNTIME_DIR", str(tmp_path))
+    assert ForkedProcess(run, files=(0, 1, 2)).wait() == EXIT_REFUSED
+    assert "clients use the system daemon" in capfd.readouterr().err
 
 
 def test_system_daemon_is_not_stopped_by_clients(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
