@@ -596,7 +596,7 @@ def _check_text(text: str) -> None:
 
 def _answered(request: Approval) -> PtyctlError:
     """Return the error of a second answer."""
-    by = f" by {request.decided_by}" if request.decided_by else ""
+    by = f" by {request.decided_by}" if request.state in ("approved", "declined") else ""
     state = "approved and used" if request.redeemed else request.state
     details: dict[str, object] = {"approval_id": request.approval_id, "state": request.state}
     if request.decided_by:

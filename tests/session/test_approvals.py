@@ -136,6 +136,10 @@ async def test_answer_after_session_ended_reports_why(approvals: Approvals) -> N
         approvals.approve(request.approval_id, PERSON)
     with refused(ErrorCode.DECLINED, "withdrawn: the session was closed"):
         request.redeem()
+    approvals.approve(other.approval_id, PERSON)
+    approvals.session_ended("s2", "closed")
+    with refused(ErrorCode.ALREADY_CLOSED, "was withdrawn before: closed"):
+        approvals.revoke(other.approval_id, PERSON)
 
 
 async def test_unanswered_request_expires_and_wakes_waiter(approvals: Approvals, clock: Clock) -> None:
