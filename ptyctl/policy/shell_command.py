@@ -29,6 +29,7 @@ _TEXT_BODY = re.compile(
 )
 #: What begins a substitution, in text that the parser does not read as one.
 _SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\(|`)")
+_SUBSTITUTED = re.compile(r"[$<>]\(|`")
 _SUBSTITUTION_TOKENS = frozenset(("$(", "`", "$(("))
 #: How deep commands may stand in arguments of others, such as `bash -c "bash -c ..."`.
 _MAX_DEPTH = 8
@@ -83,8 +84,8 @@ class Command:
         name, *others = pattern
         if not any(could_be(self.words[0], glob) for glob in name):
             return False
-        arguments = list(self._argument_forms()) if others else []
-        return all(any(could_be(word, glob) for word in arguments for glob in alternatives) for alternatives in others)
+        arguments = self._argument_forms() if others else []
+        return all(any(_may_mean(word, glob) for word in arguments for glob in alternatives) for alternatives in others)
 
     def surely_is(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
         """Whether all words are known, and the first ones match the pattern's in order."""
@@ -103,7 +104,10 @@ class Command:
             if re.fullmatch(r"-[A-Za-z]{2,}", word):
                 forms += [f"-{letter}" for letter in dict.fromkeys(word[1:])]
             elif word.startswith(("/", "~")):
-                forms.append(normalised_path(word))
+                path = normalised_path(word)
+                forms.append(path)
+                if isinstance(word, Glob) and path.endswith("/*"):
+                    forms.append(path[:-2] or "/")  # to delete all that is in a folder is to delete it
             elif set(word.split("/")) <= {"..", ".", ""} and ".." in word:
                 forms.append(Glob("/*"))
             elif self.directory is not None and not word.startswith("-"):
@@ -111,10 +115,17 @@ class Command:
                 forms.append(normalised_path(Glob(path) if isinstance(word, Glob) else path))
             if not word.startswith("-") and "=" in word:
                 prefix, _, value = word.partition("=")
-                if value.startswith("/"):
-                    joined = f"{prefix}={normalised_path(value)}"
+                if value.startswith("/") or (value and self.directory is not None):
+                    path = value if value.startswith("/") else f"{self.directory}/{value}"
+                    joined = f"{prefix}={normalised_path(path)}"
                     forms.append(Glob(joined) if isinstance(word, Glob) else joined)
         return forms
+
+
+def _may_mean(word: Word, glob: str) -> bool:
+    """Whether an argument may match a glob; GNU programs accept abbreviations of long options."""
+    is_abbreviation = word is not None and len(word) > 2 and word.startswith("--") and glob.startswith(word.partition("=")[0])
+    return is_abbreviation or could_be(word, glob)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +234,7 @@ class _Walk:
                 self._unseen_substitutions(node, depth)
             case "function_definition":
                 self._cannot("a function is defined")
+                self._recursion(node)
 
     def _unseen_substitutions(self, node: Node, depth: int) -> None:
         """Read the substitutions that the parser takes for text, such as backquotes in `${x:-...}` and in here-documents."""
@@ -244,6 +256,15 @@ class _Walk:
             end = text.find("`", start.end()) if start[0] == "`" else len(text)
             self.read(text[start.end() : end if end >= 0 else len(text)], depth + 1)
 
+    def _recursion(self, node: Node) -> None:
+        """A function that starts itself in a pipeline or in the background is the command `()`."""
+        name = node.child_by_field_name("name")
+        body = source(node.child_by_field_name("body") or node)
+        if name is not None and ("|" in body or "&" in body):
+            words = (source(name),)
+            if any(command[:1] == words for command in _commands_in(node)):
+                self.commands.append(Command(("()", *words)))
+
     def _command(self, node: Node, depth: int) -> None:
         words = _words(node)
         if not words:
@@ -252,9 +273,23 @@ class _Walk:
             self._cannot("a command's name is not known")
         if words[0] in _EVALUATES and any(word is None or "$(" in word or "`" in word for word in words[1:]):
             self._cannot(f"{words[0]} may evaluate its arguments")
+        if _SUBSTITUTED.search(source(node)):
+            self._substituted_program(node, _effective(words)[0])
         line = self._add(words, depth)
         if node.parent is None or node.parent.type != "pipeline":
             self.lines.append(line)
+
+    def _substituted_program(self, node: Node, name: Word) -> None:
+        """A shell that runs the output of a substitution is a pipeline: `bash -c "$(curl x)"` as `curl x | bash`."""
+        if name is None or (name not in SHELLS and name not in ("eval", "source", ".")):
+            return
+        stack = list(node.children)
+        while stack:
+            child = stack.pop()
+            if child.type in ("command_substitution", "process_substitution"):
+                commands = [" ".join("?" if word is None else word for word in words) for words in _commands_in(child)]
+                self.lines.append(" | ".join((*commands, name)))
+            stack += child.children
 
     def _add(self, words: tuple[Word, ...], depth: int) -> str:
         """Add a command and what it runs. Returns the text of the innermost command that reads its input."""
@@ -277,6 +312,7 @@ class _Walk:
         line = self._add(_named(inner.words), depth + 1)
         if not inner.follows:
             self.lines.append(line)
+        self.lines += [self._add(_named(words), depth + 1) for words in inner.also if words]
         return line if inner.follows else command.text
 
     def _change_directory(self, words: tuple[Word, ...]) -> None:
@@ -288,12 +324,12 @@ class _Walk:
                 self.directory = str(normalised_path(target if target[0] in "/~" else f"{self.directory}/{target}"))
 
     def _pipeline(self, node: Node) -> None:
-        stages = [_stage(child) for child in node.named_children]
-        self.lines.append(" | ".join(" ".join("?" if word is None else word for word in _effective(words)) for words in stages))
+        stages = [[_effective(words) for words in _stage(child)] for child in node.named_children]
+        everything = [words for stage in stages for words in stage]
+        self.lines.append(" | ".join(" ".join("?" if word is None else word for word in words) for words in everything))
         is_fed = node.parent is not None and node.parent.type == "heredoc_redirect"
-        for words in stages if is_fed else stages[1:]:
-            effective = _effective(words)
-            if not effective or effective[0] is None or reads_program(effective):
+        for stage in stages if is_fed else stages[1:]:
+            if not stage or any(words[0] is None or reads_program(words) for words in stage):
                 self._cannot("a shell or an interpreter runs the output of another command")
 
     def _assignment(self, node: Node) -> None:
@@ -374,8 +410,10 @@ def _source_or_word(node: Node) -> Word:
 def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the words with the name of a system program without its directory."""
     name = words[0]
-    if name is None or isinstance(name, Glob) or "/" not in name:
+    if name is None or "/" not in name:
         return words
+    if isinstance(name, Glob):
+        return (Glob(name.rpartition("/")[2]), *words[1:])
     path = normalised_path(name)
     for directory in _SYSTEM_DIRECTORIES:
         if path.startswith(directory) and "/" not in path[len(directory) :]:
@@ -383,12 +421,12 @@ def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words
 
 
-def _stage(node: Node) -> tuple[Word, ...]:
-    """Return the words of a pipeline's stage."""
-    if node.type == "redirected_statement":
-        body = node.child_by_field_name("body")
-        return _stage(body) if body is not None else ()
-    return _words(node) if node.type in ("command", "declaration_command") else ()
+def _stage(node: Node) -> list[tuple[Word, ...]]:
+    """Return the words of the commands of a pipeline's stage, any of which may read its input."""
+    if node.type in ("command", "declaration_command"):
+        words = _words(node)
+        return [words] if words else []
+    return _commands_in(node)
 
 
 def _effective(words: tuple[Word, ...]) -> tuple[Word, ...]:

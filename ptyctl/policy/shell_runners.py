@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from .shell_words import Glob, Word, could_be
@@ -14,6 +15,7 @@ class Inner(NamedTuple):
         words: a command in words; empty if there is none.
         script: text that a shell parses; None if there is none.
         unknown: why what it runs cannot be known; "" if it is known.
+        also: further commands.
         follows: whether the command runs in place of the outer one, with the same input.
     """
 
@@ -21,10 +23,11 @@ class Inner(NamedTuple):
     script: str | None = None
     unknown: str = ""
     follows: bool = True
+    also: tuple[tuple[Word, ...], ...] = ()
 
 
 NOTHING = Inner()
-SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "yash", "fish", "rbash"))
+SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "yash", "fish", "rbash", "csh", "tcsh"))
 #: Interpreters, with the options after which they take a program's text, or that make them run a command.
 _PROGRAM_OPTIONS = {
     "python": "-c",
@@ -62,13 +65,16 @@ _PROGRAM_OPTIONS = {
     "crontab": "-",
     "bind": "-x",
     "complete": "-C -F",
+    "compgen": "-C -F",
     "mapfile": "-C",
     "readarray": "-C",
     "enable": "-f",
     "hash": "-p",
     "openssl": "-engine",
     "capsh": "--",
-    "script": "-c --command*",
+    "less": "+!* +|*",
+    "more": "+!*",
+    "pwsh": "-c* -e* -C* -E*",
     "tmux": "*",
     "screen": "-X",
     "xterm": "-e",
@@ -76,7 +82,8 @@ _PROGRAM_OPTIONS = {
 }
 #: Options, by runner, that take the next word as their argument. Everything else that starts with a dash takes none.
 _OPTIONS_WITH_ARGUMENT = {
-    "sudo": "-u -g -h -p -C -r -t -T -U -D -R",
+    "sudo": "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --close-from --role --type --command-timeout"
+    " --other-user --chroot --chdir",
     "doas": "-u -C",
     "env": "-u -C --unset --chdir",
     "nice": "-n --adjustment",
@@ -94,23 +101,28 @@ _OPTIONS_WITH_ARGUMENT = {
     "chrt": "",
     "chroot": "",
     "nsenter": "-t --target",
-    "systemd-run": "-p -u --unit --property -M --slice",
+    "systemd-run": "-p -u -M -H -E --unit --property --machine --host --slice --on-active --on-boot --on-startup"
+    " --on-unit-active --on-unit-inactive --on-calendar --description --working-directory --uid --gid --nice --setenv"
+    " --service-type --timer-property --path-property --socket-property",
     "runuser": "-u -g",
-    "setpriv": "",
+    "setpriv": "--reuid --regid --ruid --euid --rgid --egid --groups --inh-caps --ambient-caps --bounding-set --securebits"
+    " --pdeathsig --selinux-label --apparmor-profile",
+    "faketime": "",
+    "sshpass": "-p -f -d -P",
     "ssh": "-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B",
 }
 #: The number of words before the command, after the options.
-_WORDS_BEFORE_COMMAND = {"timeout": 1, "flock": 1, "taskset": 1, "chrt": 1, "chroot": 1, "repeat": 1, "ssh": 1}
+_WORDS_BEFORE_COMMAND = {"timeout": 1, "flock": 1, "taskset": 1, "chrt": 1, "chroot": 1, "repeat": 1, "ssh": 1, "faketime": 1}
 #: Words in front of a command that take no options; a keyword is one in a line that is no complete command.
 _WITHOUT_OPTIONS = frozenset(
     "noglob nocorrect - and or not coproc builtin busybox toybox repeat if elif then else while until do".split()  # noqa: SIM905
 )
 #: Runners none of whose options takes an argument.
 _ORDINARY = frozenset(
-    "nohup setsid command unshare proot fakeroot catchsegv unbuffer chronic faketime pkexec eatmydata".split()  # noqa: SIM905
+    "nohup setsid command unshare proot fakeroot catchsegv unbuffer chronic pkexec eatmydata".split()  # noqa: SIM905
 )
 #: Runners whose options are not known well enough to find the command behind them.
-_OPAQUE = frozenset("parallel su docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh".split())  # noqa: SIM905
+_OPAQUE = frozenset("parallel docker podman kubectl nerdctl lxc virsh at batch sg ansible socat pdsh".split())  # noqa: SIM905
 _OPAQUE_WITHOUT = {"docker": "exec", "podman": "exec", "kubectl": "exec", "nerdctl": "exec", "lxc": "exec", "virsh": "*exec*"}
 
 
@@ -125,6 +137,10 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
         return _script(words[1:])
     if name in ("alias", "trap"):
         return _of_definition(words)
+    if name in ("source", ".") and any(word is None or isinstance(word, Glob) for word in words[1:2]):
+        return Inner(unknown="the file that a shell reads is not known")
+    if name in ("su", "runuser", "script"):
+        return _of_script_option(str(name), words)
     if name == "find":
         return _of_find(words)
     if name in _OPAQUE:
@@ -138,9 +154,15 @@ def inner_command(words: tuple[Word, ...]) -> Inner:
 
 def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
     rest = list(words[1:])
+    if name == "env" and (split := _split_text(rest)):
+        return _script(split)._replace(unknown="env -S splits text into a command")
     if name not in _WITHOUT_OPTIONS:
         try:
             _skip_options(name, rest)
+            if name == "ssh" and rest:  # options may follow the host
+                behind = rest[1:]
+                _skip_options(name, behind)
+                rest[1:] = behind
         except ValueError as error:
             return Inner(unknown=str(error))
     while name in ("env", "sudo", "doas") and rest and rest[0] is not None and "=" in rest[0]:
@@ -148,9 +170,41 @@ def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
     del rest[: _WORDS_BEFORE_COMMAND.get(name, 0)]
     if name in ("ssh", "watch") and rest:
         return _script(tuple(rest))._replace(follows=False)
+    if name == "flock" and rest[:1] in (["-c"], ["--command"]):
+        return _script(tuple(rest[1:2]))
     if name == "xargs" and rest:
+        places = [word[2:] or "{}" for word in words if word is not None and word[:2] in ("-I", "-i")]
+        places += [str(words[number + 1]) for number, word in enumerate(words[:-1]) if word == "-I"]
+        rest = [None if word is not None and any(place in word for place in places) else word for word in rest]
         rest.append(None)
     return Inner(tuple(rest))
+
+
+def _split_text(rest: list[Word]) -> tuple[Word, ...]:
+    """Return the text that `env -S` splits into a command, and the words behind it."""
+    for number, word in enumerate(rest):
+        if word is None or not word.startswith("-"):
+            break
+        option, attached, text = word.partition("=" if word.startswith("--") else "S")
+        if option == "--split-string" or (attached == "S" and "-" not in option[1:]):
+            return (*((text,) if text else ()), *rest[number + 1 :])
+    return ()
+
+
+def _of_script_option(name: str, words: tuple[Word, ...]) -> Inner:
+    """`su -c TEXT`, and others with that option, run the text in a shell."""
+    for number, word in enumerate(words[1:], start=1):
+        if word is None:
+            return Inner(unknown=f"an option of {name} is not known")
+        if word.startswith("--command="):
+            return _script((word.partition("=")[2],))
+        is_option = word in ("--command", "--session-command") or (word[:1] == "-" and word[:2] != "--" and word.endswith("c"))
+        if is_option and number + 1 < len(words):
+            return _script(words[number + 1 : number + 2])
+    if name == "runuser":
+        return _of_runner(name, words)
+    operands = [word for word in words[1:] if word is not None and not word.startswith("-")]
+    return Inner(unknown="su runs a shell with arguments") if name == "su" and len(operands) > 1 else NOTHING
 
 
 def _skip_options(name: str, rest: list[Word]) -> None:
@@ -162,15 +216,19 @@ def _skip_options(name: str, rest: list[Word]) -> None:
             raise ValueError(f"an option of {name} is not known")
         if option == "--":
             return
-        if name == "env" and (option.startswith(("-S", "--split-string")) or ("S" in option and option[1] != "-")):
-            raise ValueError("env -S splits text into a command")
         if name == "ssh" and (option.startswith(("-o", "-F"))):
             raise ValueError("an ssh option may run a command")
         if name == "command" and option in ("-v", "-V"):
             rest.clear()
             return
-        if option in takes and rest:
+        takes_next = option in takes or (option[1:].isalpha() and _last_takes(option, takes))
+        if takes_next and rest:
             del rest[0]
+
+
+def _last_takes(option: str, takes: list[str]) -> bool:
+    """Whether the last of grouped options (`-nu`) takes the next word as its argument."""
+    return f"-{option[-1]}" in takes and not any(f"-{letter}" in takes for letter in option[1:-1])
 
 
 def _of_shell(words: tuple[Word, ...]) -> Inner:
@@ -214,17 +272,18 @@ def _of_definition(words: tuple[Word, ...]) -> Inner:
 
 
 def _of_find(words: tuple[Word, ...]) -> Inner:
-    """Return the command of the first -exec; further ones are unknown."""
+    """Return the commands behind each -exec."""
     starts = [place for place, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
     if any(word is None for word in words):
         return Inner(unknown="an argument of find is not known")
     if not starts:
         return NOTHING
-    if len(starts) > 1:
-        return Inner(unknown="find runs several commands")
-    command = words[starts[0] + 1 :]
-    end = next((place for place, word in enumerate(command) if word in (";", "+")), len(command))
-    return Inner(tuple(None if word is not None and "{}" in word else word for word in command[:end]), follows=False)
+    commands = []
+    for start, next_start in pairwise((*starts, len(words))):
+        command = words[start + 1 : next_start]
+        end = next((place for place, word in enumerate(command) if word in (";", "+")), len(command))
+        commands.append(tuple(None if word is not None and "{}" in word else word for word in command[:end]))
+    return Inner(commands[0], follows=False, also=tuple(commands[1:]))
 
 
 def _of_interpreter(name: str, words: tuple[Word, ...]) -> Inner:

@@ -123,8 +123,14 @@ def surely_is(word: Word, pattern: str) -> bool:
 
 def normalised_path(word: str) -> str:
     """Return an absolute path without `.`, `..` and double slashes; the kind of word (`Glob` or not) is kept."""
-    path = posixpath.normpath(word)
-    path = "/" + path.lstrip("/") if path.startswith("//") else path
+    if word.startswith("~"):  # of any user; a path that leads out of it may be any
+        path = posixpath.normpath(word.partition("/")[2])
+        if path.startswith(".."):
+            return Glob("/*")
+        path = "~" if path == "." else f"~/{path}"
+    else:
+        path = posixpath.normpath(word)
+        path = "/" + path.lstrip("/") if path.startswith("//") else path
     return Glob(path) if isinstance(word, Glob) else path
 
 
