@@ -24,7 +24,7 @@ _SHARED = ("confirmations", "free_text", "syslog", "look_alikes")
 
 
 class Platforms:
-    """The platforms by name. A file is read once, when its platform is first requested."""
+    """The platforms by name. A file is read once, when its platform is first requested; a built-in one once in a process."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """`folder` holds the user's own `<name>.toml` files.
@@ -56,7 +56,8 @@ class Platforms:
                 f"platform {name!r} is not known", hint=f"use one of: {', '.join(self.names())}", field="platform"
             )
         if name not in self._loaded:
-            self._loaded[name] = _validated(self._files[name], self._tables_of(name))
+            is_built_in = self._users.isdisjoint((name, COMMON))
+            self._loaded[name] = _built_in(name) if is_built_in else self._load(name)
         return self._loaded[name]
 
     def all(self) -> dict[str, Platform]:
@@ -73,9 +74,9 @@ class Platforms:
                 found[name] = error
         return found
 
-    def _tables_of(self, name: str) -> dict[str, Any]:
+    def _load(self, name: str) -> Platform:
         tables = _read(self._files[name])
-        return tables if name == COMMON else _with_common(tables, self._common)
+        return _validated(self._files[name], tables if name == COMMON else _with_common(tables, self._common))
 
     @cached_property
     def _common(self) -> dict[str, Any]:
@@ -83,10 +84,15 @@ class Platforms:
         return _read(self._files[COMMON])
 
 
-@cache
 def common() -> Platform:
     """The platform of an unknown device."""
-    return Platforms().get(COMMON)
+    return _built_in(COMMON)
+
+
+@cache
+def _built_in(name: str) -> Platform:
+    """A platform of the package, whose files do not change."""
+    return Platforms()._load(name)
 
 
 def _files_in(place: Traversable) -> dict[str, Traversable]:

@@ -65,6 +65,7 @@ async def test_unknown_platform_is_unsupported(open_session: Open, name: str) ->
 async def test_platform_is_loaded_outside_the_event_loop(
     make_controller: MakeController, open_session: Open, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    loader._built_in.cache_clear()
     common()
     by_thread: dict[int, set[str]] = {}
 
