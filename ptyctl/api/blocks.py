@@ -10,7 +10,7 @@ from .model import MAX_REPLY_BYTES, Id, Reply, Text, Unlisted
 from .pty import PtyReplyBase, PtyRequest
 
 BlockOrigin = Literal["exec", "interactive", "typed"]
-BlockStatus = Literal["running", "interactive", "completed", "failed", "cancelled"]
+BlockStatus = Literal["awaiting_approval", "running", "interactive", "completed", "failed", "cancelled"]
 
 
 class Block(Reply):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from .decision import PendingApproval, PolicyWarning
 from .io import MAX_WAIT_MS
 from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Cursor, Id, Reply, RequestPart, SystemText, Text, Unlisted
 from .session import Expect
@@ -14,7 +15,7 @@ DEFAULT_EXEC_TIMEOUT_MS = 15_000
 DEFAULT_MAX_OUTPUT_BYTES = 32_768
 
 DoneReason = Literal[
-    "marks", "marker", "prompt", "idle", "question", "until_regex", "until_idle", "eof", "cancelled", "timeout"
+    "marks", "marker", "prompt", "idle", "question", "until_regex", "until_idle", "eof", "cancelled", "timeout", "approval"
 ]
 
 
@@ -40,6 +41,7 @@ class ExecRequest(Addressed):
     cmd: SystemText | None = None
     lines: tuple[SystemText, ...] | None = Field(default=None, min_length=1, description="config lines, each checked")
     block_id: Id | None = Field(default=None, description="wait again")
+    approval_id: Id | None = Field(default=None, description="continue after the approval")
     timeout_ms: int = Field(default=DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(default=None, ge=1)
     until_regex: str | None = None
@@ -93,6 +95,8 @@ class ExecReply(Reply):
         duration_ms: time since the command was sent.
         timed_out: the run continues; wait again with `block_id`.
         grep_count: number of lines that match `grep`.
+        approval: what the command waits for.
+        edited: the approver has edited the command; `cmd` is what was run.
     """
 
     stdout: str
@@ -118,6 +122,10 @@ class ExecReply(Reply):
     message: str | None = None
     failed_line: str | None = None
     failed_lines: list[FailedLine] | None = None
+    policy: PolicyWarning | None = None
+    approval: PendingApproval | None = None
+    edited: bool | None = None
+    cmd: str | None = None
     notices: list[str] | None = None
 
     def payload(self) -> dict[str, object]:

@@ -6,7 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Reply, RequestPart, Text, check_fields
+from .decision import PolicyWarning
+from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Id, Reply, RequestPart, Text, check_fields
 
 Encoding = Literal["utf-8", "base64"]
 IoAction = Literal["write", "read"]
@@ -22,7 +23,7 @@ _ADDRESS = "session_id conversation_id client_id"
 _WAIT = "mode timeout_ms max_bytes until_regex until_any include_match until_idle_ms input_hints encoding"
 #: Optional fields of each action.
 _ACTIONS = {
-    "write": f"{_ADDRESS} data key sensitive repeat_ms {_WAIT}",
+    "write": f"{_ADDRESS} data key sensitive repeat_ms approval_id {_WAIT}",
     "read": f"{_ADDRESS} cursor max_lines {_WAIT}",
 }
 #: What a mode returns, and the fields that it excludes.
@@ -63,6 +64,7 @@ class IoRequest(Addressed):
     until_idle_ms: int | None = Field(default=None, ge=1)
     input_hints: InputHints | None = Field(default=None, description="of questions: sets waiting_for_input")
     repeat_ms: int | None = Field(default=None, ge=20, description="write again until a pattern matches")
+    approval_id: Id | None = Field(default=None, description="continue after the approval")
 
     @property
     def waits(self) -> bool:
@@ -97,6 +99,8 @@ class IoReply(Reply):
 
     action: IoAction
     notices: list[str] | None = None
+    policy: PolicyWarning | None = None
+    edited: bool | None = None
     bytes_written: int | None = None
     chunk: str | None = None
     encoding: Encoding | None = None
@@ -130,6 +134,8 @@ class WriteReply(Reply):
     action: IoAction
     bytes_written: int
     next_cursor: str
+    policy: PolicyWarning | None = None
+    edited: bool | None = None
     notices: list[str] | None = None
 
 

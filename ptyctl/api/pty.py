@@ -7,9 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from .decision import PendingApproval, PolicyWarning
 from .errors import ErrorCode, PtyctlError
 from .io import DEFAULT_WAIT_MS
-from .model import MAX_REPLY_BYTES, Addressed, Reply, RequestPart, SystemText, Text
+from .model import MAX_REPLY_BYTES, Addressed, Id, Reply, RequestPart, SystemText, Text
 from .session import Dimension, LeftProcess, State, check_size
 
 MatchType = Literal["substring", "regex", "prompt", "eof"]
@@ -119,6 +120,7 @@ class PtySend(PtyRequest):
     data: Text | None = None
     key: str | None = Field(default=None, max_length=256)
     sensitive: bool = False
+    approval_id: Id | None = Field(default=None, description="continue after the approval")
 
     @model_validator(mode="after")
     def _check_input(self) -> Self:
@@ -180,7 +182,7 @@ class PtyClose(PtyRequest):
 
 PtyErrorCode = Literal[
     "busy", "timeout", "not_found", "invalid_argument", "locked", "lock_required", "eof", "unsupported", "io_error", "closed",
-    "forbidden",
+    "forbidden", "policy_denied", "approval_pending", "declined",
 ]  # fmt: skip
 
 #: Names of the error codes in the pty_*, blocks_* and screen tools. Codes that are not in the table are io_error.
@@ -195,6 +197,9 @@ _PTY_CODES: dict[ErrorCode, PtyErrorCode] = {
     ErrorCode.UNSUPPORTED: "unsupported",
     ErrorCode.ALREADY_CLOSED: "closed",
     ErrorCode.FORBIDDEN: "forbidden",
+    ErrorCode.POLICY_DENIED: "policy_denied",
+    ErrorCode.APPROVAL_PENDING: "approval_pending",
+    ErrorCode.DECLINED: "declined",
 }
 
 
@@ -226,6 +231,9 @@ class PtyReply(PtyReplyBase):
     """Reply of every pty_* tool. Each tool fills the fields that docs/contracts.md lists for it."""
 
     notices: list[str] | None = None
+    policy: PolicyWarning | None = None
+    approval: PendingApproval | None = None
+    edited: bool | None = None
     session_id: str | None = None
     block_id: str | None = None
     seq: int | None = None
@@ -261,7 +269,7 @@ class PtyReply(PtyReplyBase):
     resume_cursor: int | None = None
 
 
-_ERROR_DETAILS = ("mode", "resume_cursor", "lock_holder", "notices", "session_id", "block_id")
+_ERROR_DETAILS = ("mode", "resume_cursor", "lock_holder", "notices", "session_id", "block_id", "approval")
 
 
 def encode_error(error: PtyctlError) -> PtyReply:
@@ -269,6 +277,10 @@ def encode_error(error: PtyctlError) -> PtyReply:
     known = {name: value for name, value in error.details.items() if name in _ERROR_DETAILS}
     if "mode" in known:
         known["active_block_id"] = known.pop("block_id", None)
+    if "approval_id" in error.details:
+        known["approval"] = PendingApproval.model_validate(
+            {name: value for name, value in error.details.items() if name in PendingApproval.model_fields}
+        )
     return PtyReply(ok=False, error=_PTY_CODES.get(error.code, "io_error"), message=error.message, hint=error.hint, **known)
 
 
@@ -277,4 +289,5 @@ def decode_error(reply: PtyReplyBase) -> PtyctlError:
     codes = {name: code for code, name in reversed(_PTY_CODES.items())}
     code = codes.get(reply.error, ErrorCode.IO_ERROR) if reply.error else ErrorCode.IO_ERROR
     details = {name: value for name, value in reply.payload().items() if name in _ERROR_DETAILS}
+    details |= details.pop("approval", {})
     return PtyctlError(code, reply.message or str(reply.error), details, hint=reply.hint)

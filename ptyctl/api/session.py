@@ -294,6 +294,8 @@ class SessionReply(Reply):
     queue: list[str] | None = None
     exit_code: int | None = None
     limits: list[LimitUse] | None = None
+    policy: str | None = None
+    pending_approvals: int | None = None
     left_running: list[LeftProcess] | None = None
 
 
@@ -375,6 +377,7 @@ class StatusReply(LockStateReply):
         queue: tasks that wait for the lock, in order.
         exit_code: exit code of the session's program, once it has ended and the protocol transfers it.
         limits: the session's limits of which something is in use.
+        policy: name of the policy in force; `pending_approvals` is the number of texts that wait for an approval.
     """
 
     state: State
@@ -383,3 +386,5 @@ class StatusReply(LockStateReply):
     queue: list[str]
     exit_code: int | None = None
     limits: list[LimitUse] | None = None
+    policy: str | None = None
+    pending_approvals: int | None = None

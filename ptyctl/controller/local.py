@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Self
 
 from ptyctl.api.approvals import ApprovalsReply, ApprovalsRequest
@@ -34,6 +35,7 @@ from ptyctl.audit.audit_log import AuditLog
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session.approvals import Approvals, HeldText
+from ptyctl.session.authorization import check_edited
 from ptyctl.session.calls.console_log import console_log
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.output_parser import execute_parsed
@@ -103,8 +105,18 @@ class LocalController:
         self._policy_watch: asyncio.Task[None] | None = None
         rules = self.settings.approvals
         self.approval_requests = Approvals(rules.timeout_s, allow_self=rules.allow_self, notifies=bool(rules.notify_command))
+        self.approval_requests.set_check_edited(partial(check_edited, self.policies))
         self._approval_calls = ApprovalCalls(self.approval_requests, rules.notify_command, self.audit_log)
-        self._factory = SessionFactory(self.settings, self._registry, platforms, destinations, create_channel, self.audit_log)
+        self._factory = SessionFactory(
+            self.settings,
+            self._registry,
+            platforms,
+            destinations,
+            create_channel,
+            self.audit_log,
+            self.policies,
+            self.approval_requests,
+        )
         self._reconnector = ConsoleReconnector(self._registry, self._factory.reconnect, self.settings.reconnect_for_s)
         self._factory.watch(self._reconnector.watch)
         self._hand_off = SessionHandOff(fd_store) if fd_store is not None else None

@@ -93,6 +93,14 @@ class PolicyStore:
         self._last_requests.append(request)
         return self.policy.evaluator.verdict(request)
 
+    def verdict_by_rules(self, request: Request) -> Verdict:
+        """Return the verdict of the rules that match, for a part of a longer text. Raises as `verdict`."""
+        return self.policy.evaluator.verdict_by_rules(request)
+
+    def unreadable(self, request: Request) -> Verdict:
+        """Return the verdict on a line that cannot be read. Raises as `verdict`."""
+        return self.policy.evaluator.unreadable(request)
+
     def reload(self, by: str | None = None) -> None:
         """Find and load the policy again, on behalf of a principal.
 

@@ -85,6 +85,10 @@ class SessionActions:
         reply.exit_code = session.terminal.exit_code()
         reply.queue = [owner.task_id for owner in session.leases.queue.waiting(asyncio.get_running_loop().time())]
         reply.limits = [use for use in session.limits_in_use() if use.in_use] or None
+        reply.policy, reply.pending_approvals = (
+            session.authorization.policy_name,
+            session.authorization.pending_approvals() or None,
+        )
         if session.reconnect is not None:
             reply.message = session.reconnect.describe(asyncio.get_running_loop().time())
         if reply.state == "opening":

@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
 from ptyctl.platforms import Platforms
 from ptyctl.session.activity import Recorder, caller
+from ptyctl.session.approvals import Approvals
+from ptyctl.session.authorization import Policy
 from ptyctl.session.calls.session_preparation import prepare, restore_platform
 from ptyctl.session.clients import current_principal
 from ptyctl.session.io.channel_errors import from_channel
@@ -55,8 +57,11 @@ class SessionFactory:
         destinations: Destinations,
         create_channel: ChannelFactory | None,
         recorder: Recorder,
+        policy: Policy,
+        approvals: Approvals,
     ) -> None:
         self._settings = settings
+        self._policy, self._approvals = policy, approvals
         self._recorder = recorder
         self._registry = registry
         self._platforms = platforms
@@ -91,7 +96,7 @@ class SessionFactory:
                     f"the files of a new session cannot be created in {folder}: {error.strerror}",
                     hint="make room there, or close sessions",
                 ) from None
-            session.activity.set_recorder(self._recorder)
+            self._supervise(session)
             session.activity.record("open", **caller(destination.request.task_id), **_address(spec))
             opening = opening or Opening()
             opening.session = session
@@ -189,8 +194,13 @@ class SessionFactory:
         async with self._turn:
             await asyncio.sleep(0)
 
-    def _notify_watchers(self, session: Session) -> None:
+    def _supervise(self, session: Session) -> None:
+        """Record what callers do in the session, and judge what they type."""
         session.activity.set_recorder(self._recorder)
+        session.authorization.set_policy(self._policy, self._approvals)
+
+    def _notify_watchers(self, session: Session) -> None:
+        self._supervise(session)
         for watcher in self._watchers:
             watcher(session)
 

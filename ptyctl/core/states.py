@@ -8,8 +8,8 @@ SessionState = Literal["opening", "open", "reconnecting", "eof", "lost", "closed
 TerminalMode = Literal["idle", "block_running", "interactive"]
 StateEvent = Literal["opened", "ended", "broke", "reconnect", "close"]
 ModeEvent = Literal["begin_block", "begin_interactive", "end"]
-RunState = Literal["queued", "typing", "running", "asking", "ended"]
-RunEvent = Literal["type", "typed", "attach", "ask", "answer", "end"]
+RunState = Literal["queued", "awaiting", "typing", "running", "asking", "ended"]
+RunEvent = Literal["hold", "release", "type", "typed", "attach", "ask", "answer", "end"]
 ApprovalState = Literal["pending", "approved", "redeemed", "declined", "expired", "withdrawn", "stale"]
 ApprovalEvent = Literal["approve", "redeem", "decline", "expire", "withdraw", "set_stale"]
 
@@ -27,8 +27,10 @@ _MODES: dict[TerminalMode, dict[ModeEvent, TerminalMode]] = {
     "interactive": {"end": "idle"},
 }
 #: A device's lines are typed one by one: a run returns to `typing` for each. A run that this process did not start is attached.
+#: One that needs an approval is held until a person has decided.
 _RUN_STATES: dict[RunState, dict[RunEvent, RunState]] = {
-    "queued": {"type": "typing", "attach": "running", "end": "ended"},
+    "queued": {"hold": "awaiting", "type": "typing", "attach": "running", "end": "ended"},
+    "awaiting": {"release": "queued", "end": "ended"},
     "typing": {"typed": "running", "ask": "asking", "end": "ended"},
     "running": {"type": "typing", "ask": "asking", "end": "ended"},
     "asking": {"type": "typing", "answer": "running", "end": "ended"},

@@ -27,12 +27,14 @@ class UnfinishedLine:
         entered_raw: the raw offset when a user last ended a line; -1 if none was ended since `clear`.
         entered_by: the owner that ended it.
         interrupted: whether Ctrl-C ended it.
+        cleared: how often `clear` was called.
     """
 
     def __init__(self) -> None:
         self.raw = self.entered_raw = -1
         self.entered_by: Owner | None = None
         self.interrupted = self._keys = False
+        self.cleared = 0
         self._owners: dict[Owner, int] = {}
         self._pasting = False
         self._partial = b""
@@ -83,6 +85,7 @@ class UnfinishedLine:
 
     def clear(self) -> None:
         """The far end's line is empty: a prompt was verified, or the terminal was replaced."""
+        self.cleared += 1
         self._reset()
         self.answered()
 

@@ -141,6 +141,10 @@ class Evaluator:
         """
         return self._verdict(request, _RULES_ALONE)
 
+    def unreadable(self, request: Request) -> Verdict:
+        """Return the verdict on a line that cannot be read for certain. The text of the request does not count."""
+        return Verdict(self._settings.unreadable, (), "the typed line cannot be read for certain", "", request.mode)
+
     def _verdict(self, request: Request, settings: PolicySettings | None = None) -> Verdict:
         settings = settings or self._settings
         name = request.platform if request.platform and request.platform in self._platforms else UNKNOWN_PLATFORM

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
@@ -16,10 +16,11 @@ from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
 #: Longest pending line that is followed, in bytes; a longer one is unknown.
 MAX_LINE = 65_536
 #: How much of the lines before the pending one is kept, in bytes, because they may be the begin of the same command.
-_MAX_CONTINUED = 65_536
+_MAX_CONTINUED = 8192
 _ENTER = frozenset(b"\r\n")
 #: Characters, or a key.
 _TOKEN = re.compile(rb"[\x20-\x7e\x80-\xff]+|[\x00-\x1f\x7f]")
+_CONTROL = re.compile(rb"[\x00-\x1f]")
 _PASTE_MARKS = (PASTE_BEGIN, PASTE_END)
 #: Keys that submit the line at some far ends: ^D (a terminal in canonical mode), ^O (bash), ^X ^E (bash), ^Z (Cisco IOS).
 _MAY_SUBMIT = frozenset(b"\x04\x0f\x18\x1a")
@@ -46,6 +47,9 @@ class LineKeys(NamedTuple):
 
 #: Keys on which bash, zsh and fish agree with a terminal in canonical mode, which edits what is typed before their prompt.
 SHELL_KEYS = LineKeys(frozenset(b"\x7f"), frozenset(b"\x17"), frozenset(b"\x15"), frozenset(b"\x03"))
+
+#: Devices differ in all of them: Backspace, and keys that delete a line, may do nothing.
+DEVICE_KEYS = LineKeys(erase=frozenset())
 
 
 class Piece(NamedTuple):
@@ -104,6 +108,16 @@ class TypedLine:
                 self._take(data[place])
         if begin < len(data):
             yield Piece(data[begin:])
+
+    def may_be_submitted_by(self, data: bytes) -> bool:
+        """Return whether input may submit the line: text without control characters does not, outside a sequence."""
+        return bool(self._sequence) or _CONTROL.search(data) is not None
+
+    def copy(self) -> TypedLine:
+        """Return a copy that can be fed with input which is not sent yet."""
+        return replace(
+            self, _line=bytearray(self._line), _continued=bytearray(self._continued), _sequence=bytearray(self._sequence)
+        )
 
     def clear(self) -> None:
         """The line is empty, and belongs to no earlier one: a prompt was verified, or the terminal was replaced."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.gate import Review, Writer
 from ptyctl.session.runs.run import Run
 
 from .clients import current_principal
@@ -102,7 +102,9 @@ class Activity:
             return
         text = run.submitted or run.command
         shown = {"secret_bytes": len(text.encode("utf-8", "surrogateescape"))} if secret else {"text": text, "cwd": run.cwd}
-        self.record("text", **writer_fields(writer), via="exec", block_id=run.block_id, **shown, raw_offset=self._raw_size())
+        decision = _decision_fields(run.review, text, secret=secret)
+        who, raw = writer_fields(writer), self._raw_size()
+        self.record("text", **who, via="exec", block_id=run.block_id, **shown, **decision, raw_offset=raw)
 
     def flush(self) -> None:
         """Record what was typed since the last line end."""
@@ -113,10 +115,32 @@ class Activity:
             return
         text = self._text.decode("utf-8", "backslashreplace") or None
         secret_bytes = self._secret_bytes or None
-        raw = self._raw_size()
-        self.record("text", **writer_fields(self._writer), via="write", text=text, secret_bytes=secret_bytes, raw_offset=raw)
+        decision = _decision_fields(self._writer.review, text, secret=text is None)
+        self.record(
+            "text",
+            **writer_fields(self._writer),
+            via="write",
+            text=text,
+            secret_bytes=secret_bytes,
+            **decision,
+            raw_offset=self._raw_size(),
+        )
         self._text.clear()
         self._secret_bytes = 0
+
+
+def _decision_fields(review: Review, text: str | None, *, secret: bool) -> dict[str, object]:
+    """Return the fields of a row about what the policy decided: nothing for text that no key has submitted yet."""
+    verdict, permit = review.verdict, review.permit
+    if verdict is None:
+        return {} if permit is None else {"approval_id": permit.approval_id}
+    return {
+        "mode": verdict.mode,
+        "verdict": str(verdict.decision),
+        "rules": list(verdict.rules) or None,
+        "canonical": None if secret or verdict.canonical == (text or "").rstrip("\r\n") else verdict.canonical,
+        "approval_id": None if permit is None else permit.approval_id,
+    }
 
 
 def writer_fields(writer: Writer) -> dict[str, object]:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from ptyctl.api.approvals import State, Via
+from ptyctl.api.decision import PendingApproval
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.core.lease import Owner
 from ptyctl.core.principal import Kind, Principal
@@ -240,8 +241,12 @@ class Approval:
         message = f"a person must approve this first: {held.reason}; nothing was typed"
         return PtyctlError(ErrorCode.APPROVAL_PENDING, message, details, hint=hint)
 
-    def info(self) -> dict[str, object]:
-        """Return the reply field `approval`."""
+    def pending(self) -> PendingApproval | None:
+        """Return the reply field `approval` while nobody has answered."""
+        return PendingApproval(**self.info()) if self._state == "pending" else None
+
+    def info(self) -> dict[str, Any]:
+        """Return the request as the details of an error."""
         return {
             "approval_id": self.approval_id,
             "reason": self.held.reason,

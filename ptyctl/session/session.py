@@ -15,6 +15,7 @@ from ptyctl.api.session import Expect, LimitUse, Pace, SessionEntry
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import WidthHistory
+from ptyctl.core.shells import shell_dialect
 from ptyctl.core.states import SessionState, StateEvent, TerminalMode, next_state
 from ptyctl.platforms import DeviceProfile, Platform, common
 from ptyctl.session.device.login import NO_CREDENTIALS, LoginCredentials
@@ -40,6 +41,7 @@ from transports.channel import Channel
 from transports.errors import ChannelBroken, ChannelEnded, ChannelError
 
 from .activity import Activity
+from .authorization import Authorization, Subject
 from .clients import current_principal, user
 from .clock import BOOT_ID, epoch_ms, stored_deadline
 from .notices import Notices
@@ -196,10 +198,26 @@ class Session:
             shell=spec.shell,
             notify=self.notices.post,
         )
+        self.authorization = Authorization(
+            Subject(session_id, spec.protocol, spec.device or spec.device_id, spec.program),
+            self.terminal,
+            self.screen,
+            platform=lambda: (self.spec.platform, self.platform is not None and not self.platform.posix_shell),
+            profile=self.profile,
+            is_shell=self._has_shell,
+            has_marks=lambda: self.selector.has_marks,
+            is_running=lambda: self.runs.current is not None,
+            binding=lambda: f"{self.incarnation} {(lease := self.lease()) and lease.fence}",
+            post_notice=self.notices.post,
+        )
+        self.gate.inspect_with(self.authorization)
         self.runs = Runs(
             self.terminal,
             self.selector,
             first_seq=self.blocks.last_seq() + 1,
+            authorizer=self.authorization,
+            on_hold=self.blocks.hold,
+            on_discard=self.blocks.discard,
             on_begin=self._run_begun,
             on_typed=self.blocks.flush,
             on_end=lambda run: self.events.end(self.blocks.end(run)),
@@ -464,6 +482,7 @@ class Session:
         self._check_stored("the lock")
 
     def _lease_ended(self, lease: Lease, end: LeaseEnd) -> None:
+        self.authorization.lock_ended(lease.holder)
         by = {"by": end.by.task_id, "by_principal": end.by.principal} if end.by is not None else {}
         self.activity.record("lock_ended", **_owner_fields(lease), why=end.reason, **by)
 
@@ -507,6 +526,7 @@ class Session:
 
     async def _close(self, force: bool) -> None:
         await self.runs.abort("the session was closed")
+        self.authorization.session_ended("the session was closed")
         if self.channel is not None:
             await self.channel.close(force=force)
         self._remove_nonce_file()
@@ -670,6 +690,11 @@ class Session:
     def _run_begun(self, run: Run) -> None:
         self.events.begin(self.blocks.begin(run), run)
         self.activity.run_begun(run)
+
+    def _has_shell(self) -> bool:
+        """Whether the session's program, or what a probe has found, is a POSIX shell."""
+        shell = self.selector.shell
+        return shell_dialect(self.spec.program or "") is not None or (shell is not None and shell.marker is not None)
 
     def _command_unread(self, raw: int) -> bool:
         return self.runs.current is not None and self.runs.current.unread(raw)

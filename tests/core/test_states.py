@@ -46,6 +46,8 @@ MODES = {
     ("interactive", "end"): "idle",
 }
 RUN_STATES = {
+    ("queued", "hold"): "awaiting",
+    ("awaiting", "release"): "queued",
     ("queued", "type"): "typing",
     ("queued", "attach"): "running",
     ("typing", "typed"): "running",

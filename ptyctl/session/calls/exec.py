@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.exec import DoneReason, ExecReply, ExecRequest
 from ptyctl.api.io import MAX_WAIT_MS
 from ptyctl.core.lease import Owner
@@ -37,7 +37,9 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
         line_pattern(request.grep, "grep")  # an invalid one is reported before anything is typed
     writer = Writer(request.task_id, command=True)
     fence = None
-    if request.block_id is None:
+    if request.approval_id is not None:
+        run = _run_of_approval(session, request.approval_id, writer)
+    elif request.block_id is None:
         if request.mode is not None:
             await change_mode(session, request.mode, writer)
         command = request.cmd if request.cmd is not None else "\n".join(request.lines or ())
@@ -47,6 +49,14 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
         run = session.runs.find(request.block_id)
     reason = await _RunWait(session, run, request, pattern, fence, progress).wait()
     return await _result(session, run, request, reason)
+
+
+def _run_of_approval(session: Session, approval_id: str, writer: Writer) -> Run:
+    """Return the run that waits for an approval, or was started by it."""
+    block_id = session.authorization.find_approval(approval_id, writer.owner).held.block_id
+    if block_id is None:
+        raise invalid("this approval is for typed input", hint="repeat the write with it", field="approval_id")
+    return session.runs.find(block_id)
 
 
 class _RunWait:
@@ -93,7 +103,9 @@ class _RunWait:
         if run.question is not None and (run.question.certain or self._request.block_id is None):
             return "question"  # an uncertain question is reported to the first caller only
         expired = self._stream.ended is None and self._loop.time() >= self._deadline  # the end of the stream ends the run
-        return "timeout" if expired else None
+        if expired:
+            return "approval" if run.state == "awaiting" else "timeout"
+        return None
 
     def _end_run(self, reason: DoneReason, spool_end: int) -> DoneReason:
         """A condition of the caller that began the run may end it; that of another caller must not."""
@@ -173,10 +185,12 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
             errors = await error_lines(stream, run.profile, output.text)
         except PtyctlError as error:  # the output is not lost by that
             notices = [f"error_hints are missing: {error.message}"]
+    permit = run.review.permit
+    edited = run.review.edited or None
     return ExecReply(
         stdout=output.text,
         exit_code=None if result is None else result.exit_code,
-        exit_code_reason="it still runs" if result is None else result.exit_code_reason,
+        exit_code_reason=_running_reason(run) if result is None else result.exit_code_reason,
         done_reason=reason,
         prompt_detected=bool(result is not None and result.prompt_after) or reason == "prompt",
         error_hints=errors,
@@ -193,5 +207,13 @@ async def _reply(session: Session, run: Run, request: ExecRequest, reason: DoneR
         message=unanswered_line(run) if result is None else None,
         failed_line=run.failed_lines[0].line if run.failed_lines else None,
         failed_lines=run.failed_lines or None,
+        policy=run.review.warning(),
+        approval=None if permit is None else permit.pending(),
+        edited=edited,
+        cmd=run.command if edited else None,
         notices=[*(session.take_notices(request.task_id) or ()), *notices] or None,
     )
+
+
+def _running_reason(run: Run) -> str:
+    return "it waits for an approval" if run.state == "awaiting" else "it still runs"

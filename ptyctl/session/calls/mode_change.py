@@ -66,9 +66,13 @@ async def _reserved(
         )
     cli = DeviceCli(session.terminal, session.platform, session.credentials)
 
+    def check(command: str) -> None:
+        session.gate.check(writer)
+        session.authorization.check_command(command, writer)
+
     async def reserved_work() -> _Result:
         async with session.runs.reserved(purpose):
-            return await work(cli, lambda: session.gate.check(writer))
+            return await work(cli, check)
 
     task = asyncio.create_task(reserved_work(), name=purpose)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the caller got the exception, if it waited

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ptyctl.api.errors import NextStep, invalid, unsupported
 from ptyctl.api.exec import DEFAULT_MAX_OUTPUT_BYTES
-from ptyctl.api.io import MAX_WAIT_MS
+from ptyctl.api.io import DEFAULT_WAIT_MS, MAX_WAIT_MS
 from ptyctl.api.pty import (
     PtyExecBlock,
     PtyExecInteractive,
@@ -30,7 +30,7 @@ from ptyctl.session.session import Session
 from transports.caller import expand_user, is_directory
 
 from .expect import Expectation, ExpectWait, expectation, match_reply, past_the_end, timeout_reply
-from .write import press_key
+from .write import press_key, type_with_approval
 
 #: How long a shell may take for its start-up files and the echo of a command: the reply's cursor is after the echo (seconds).
 _ECHO_WAIT_S = 30.0
@@ -45,9 +45,9 @@ async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
     deadline = asyncio.get_running_loop().time() + wait_seconds(request.wait_ms or 0)
     run = await begin(session, request.cmd, request.cwd, request.task_id, "exec")
     cursor = output_cursor(session, run)
-    reply = PtyReply(block_id=run.block_id, seq=run.seq, ts=run.started_ms, resume_cursor=cursor)
+    reply = PtyReply(block_id=run.block_id, seq=run.seq, ts=run.started_ms, resume_cursor=cursor, policy=run.review.warning())
     if request.wait_ms is None:
-        return reply
+        return _with_approval(reply, run)
     while run.result is None and run.question is None and asyncio.get_running_loop().time() < deadline:
         await session.runs.changed.wait(deadline)
     result, stream = run.result, session.stream
@@ -55,7 +55,7 @@ async def exec_block(session: Session, request: PtyExecBlock) -> PtyReply:
         raise result.failure
     output = await run_output(run, stream, DEFAULT_MAX_OUTPUT_BYTES)
     end = stream.spool_end if result is None else min(result.spool_end, stream.spool_end)
-    return reply.model_copy(
+    return _with_approval(reply, run).model_copy(
         update={
             "data": output.text,
             "omitted_bytes": output.omitted_bytes or None,
@@ -72,7 +72,15 @@ async def exec_interactive(session: Session, request: PtyExecInteractive) -> Pty
     """Start a program that the caller talks to. Until it ends, no other run can start."""
     run = await begin(session, request.cmd, request.cwd, request.task_id, "interactive")
     cursor = output_cursor(session, run)
-    return PtyReply(session_id=session.session_id, block_id=run.block_id, ts_begin=run.started_ms, resume_cursor=cursor)
+    reply = PtyReply(session_id=session.session_id, block_id=run.block_id, ts_begin=run.started_ms, resume_cursor=cursor)
+    return _with_approval(reply, run)
+
+
+def _with_approval(reply: PtyReply, run: Run) -> PtyReply:
+    """Return the reply with the approval that the run waits for, or whether its command was edited."""
+    permit = run.review.permit
+    update = {"approval": None if permit is None else permit.pending(), "edited": run.review.edited or None}
+    return reply.model_copy(update=update)
 
 
 async def wait_for(session: Session, request: PtyWaitFor) -> PtyReply:
@@ -105,14 +113,18 @@ async def send(session: Session, request: PtySend) -> PtyReply:
     deadline = asyncio.get_running_loop().time() + MAX_WAIT_MS / 1000
     writer = Writer(request.task_id, sensitive=request.sensitive, deadline=deadline)
     session.gate.check(writer)
-    if request.key is not None:
-        await press_key(session, request.key, writer)
-        return PtyReply()
-    data = request.data or ""
-    if ETX.decode() in data:
-        session.runs.interrupted()
-    await session.gate.type(data, writer)
-    return PtyReply()
+
+    async def type_input() -> int:
+        if request.key is not None:
+            return await press_key(session, request.key, writer)
+        data = request.data or ""
+        if ETX.decode() in data:
+            session.runs.interrupted()
+        return await session.gate.type(data, writer)
+
+    wait_ms = DEFAULT_WAIT_MS if request.approval_id else 0
+    await type_with_approval(session, type_input, writer, request.approval_id, wait_ms, request.data or "")
+    return PtyReply(policy=writer.review.warning(), edited=writer.review.edited or None)
 
 
 async def interrupt(session: Session, task_id: str | None) -> PtyReply:
@@ -187,7 +199,7 @@ async def begin(session: Session, cmd: str, cwd: str | None, task_id: str | None
     writer = Writer(task_id, command=True)
     run = await session.runs.begin(command, session.profile(), writer, origin=origin, submitted=cmd, cwd=shown)
     deadline = asyncio.get_running_loop().time() + _ECHO_WAIT_S
-    while run.spool_begin is None and not run.ended and asyncio.get_running_loop().time() < deadline:
+    while run.spool_begin is None and run.state not in ("awaiting", "ended") and asyncio.get_running_loop().time() < deadline:
         await session.stream.wait(deadline)
     if run.result is not None and run.result.failure is not None:
         raise run.result.failure

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from ptyctl.api.controller import Progress
-from ptyctl.api.errors import invalid
-from ptyctl.api.io import MAX_WAIT_MS, IoReply, IoRequest
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.io import DEFAULT_WAIT_MS, MAX_WAIT_MS, IoReply, IoRequest
 from ptyctl.core.control_sequences import DECCKM, ETX
 from ptyctl.core.keys import BREAK, INTERRUPTS, key_bytes, key_name
 from ptyctl.session.activity import writer_fields
@@ -21,6 +22,7 @@ from ptyctl.session.session import Session
 from .read import input_hints, receive, wait_conditions
 from .screen_read import screen_reply
 
+_NEWLINE = re.compile(r"\r\n?|\n")
 #: Without a pattern and a time of silence, a write returns the response once it has paused for this long (seconds).
 SETTLE_S = 0.25
 
@@ -37,9 +39,13 @@ async def write(session: Session, request: IoRequest, progress: Progress | None 
     )
     session.gate.check(writer)
     if request.waits:
-        return await _write_and_wait(session, request, writer, progress)
-    cursor = session.stream.spool_end
-    return IoReply(action="write", bytes_written=await _type(session, request, writer), next_cursor=str(cursor))
+        reply = await _write_and_wait(session, request, writer, progress)
+    else:
+        cursor = session.stream.spool_end
+        written = await _type(session, request, writer)
+        reply = IoReply(action="write", bytes_written=written, next_cursor=str(cursor))
+    reply.policy, reply.edited = writer.review.warning(), writer.review.edited or None
+    return reply
 
 
 async def press_key(session: Session, key: str, writer: Writer) -> int:
@@ -57,7 +63,55 @@ async def press_key(session: Session, key: str, writer: Writer) -> int:
     return await session.gate.write(data, writer)
 
 
+async def type_with_approval(
+    session: Session,
+    type_input: Callable[[], Awaitable[int]],
+    writer: Writer,
+    approval_id: str | None,
+    wait_ms: int,
+    text: str = "",
+) -> int:
+    """Type input. If it needs an approval, wait for the answer, and type what was approved.
+
+    Args:
+        approval_id: of an earlier call with the same input.
+        text: the input, if it is text.
+        wait_ms: how long to wait for the answer.
+
+    Raises:
+        PtyctlError: APPROVAL_PENDING if nobody has answered in time; DECLINED; as `type_input`.
+    """
+    if approval_id is None:
+        try:
+            return await type_input()
+        except PtyctlError as error:
+            if error.code is not ErrorCode.APPROVAL_PENDING:
+                raise
+            approval_id = str(error.details["approval_id"])
+    approval = session.authorization.find_approval(approval_id, writer.owner)
+    if approval.held.block_id is not None:
+        raise invalid("this approval is for a command", hint="wait for its block_id", field="approval_id")
+    lines, _, rest = _NEWLINE.sub("\n", text).rpartition("\n")
+    if not approval.held.text.endswith(lines):
+        raise invalid("this approval is for other input", hint="repeat the write that it was asked for", field="approval_id")
+    await approval.wait(asyncio.get_running_loop().time() + min(wait_ms, MAX_WAIT_MS) / 1000)
+    session.gate.check(writer)
+    approved = session.authorization.confirm(approval, writer)
+    written = await session.gate.type(f"{approved}\n", replace(writer, judged=True))
+    return written + (await session.gate.type(rest, writer) if rest else 0)
+
+
 async def _type(session: Session, request: IoRequest, writer: Writer) -> int:
+    def type_input() -> Awaitable[int]:
+        return _type_input(session, request, writer)
+
+    wait_ms = DEFAULT_WAIT_MS if request.timeout_ms is None else request.timeout_ms
+    waits = request.waits or request.approval_id is not None
+    text = request.data if request.data is not None and request.encoding != "base64" else ""
+    return await type_with_approval(session, type_input, writer, request.approval_id, wait_ms if waits else 0, text)
+
+
+async def _type_input(session: Session, request: IoRequest, writer: Writer) -> int:
     if request.key is not None:
         return await press_key(session, request.key, writer)
     return await _data(session, request, writer)
@@ -72,6 +126,8 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
         conditions = replace(conditions, idle_s=SETTLE_S, idle_after_output=True)
     cursor, raw = stream.spool_end, stream.raw_size
     written = await _type(session, request, writer)
+    if writer.review.permit is not None:  # the time for the response begins with the approved input
+        conditions = replace(conditions, deadline=wait_conditions(request).deadline)
     if request.mode == "screen":
         response = screen_reply(session, request, conditions, WaitProgress(stream, progress), after_raw=raw)
     else:

@@ -12,8 +12,8 @@ from .device_cli import CommandResult, DeviceCli
 
 #: The longest silence while a device saves or commits.
 SAVE_SILENCE_S = 45.0
-#: Called before each command; raises PtyctlError if the caller may not type any more.
-Check = Callable[[], object]
+#: Called before each command with it; raises PtyctlError if the caller may not type it.
+Check = Callable[[str], object]
 
 
 async def walk(cli: DeviceCli, target: str, check: Check) -> ShownPrompt:
@@ -37,7 +37,7 @@ async def walk_home(cli: DeviceCli) -> ShownPrompt:
     steps = cli.graph.path_home(shown.mode) or ()
     if all(cli.can_answer(step.transition.dialog) for step in steps):
         for step in steps:
-            shown = await _take_step(cli, step, lambda: None)
+            shown = await _take_step(cli, step, lambda command: None)
     return shown
 
 
@@ -51,7 +51,7 @@ async def save(cli: DeviceCli, check: Check) -> tuple[ShownPrompt, str]:
     sequence = await _save_sequence(cli, await cli.prompt(), check)
     output: list[str] = []
     for command in sequence.commands:
-        check()
+        check(command)
         result = await cli.run(command, sequence.dialog, silence_s=SAVE_SILENCE_S)
         output += result.lines
         if result.outcome == "silence":  # an interrupt could abort the write
@@ -89,7 +89,7 @@ async def _save_sequence(cli: DeviceCli, shown: ShownPrompt, check: Check) -> Co
 async def _take_step(cli: DeviceCli, step: ModeStep, check: Check) -> ShownPrompt:
     way = f"on the way from mode {step.source} to {step.target}"
     for command in step.transition.commands:
-        check()
+        check(command)
         result = await cli.run(command, step.transition.dialog, enter=step.transition.enter, quit_pager=True)
         if result.shown is None:
             raise await _stopped(cli, result, way)

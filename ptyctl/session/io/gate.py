@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from ptyctl.api.decision import PendingApproval, PolicyWarning
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.session import Pace
+from ptyctl.core.control_sequences import ETX
 from ptyctl.core.lease import Leases, Owner
+from ptyctl.core.principal import Principal
 from ptyctl.core.unfinished_line import UnfinishedLine
+from ptyctl.policy.rules import Decision, Verdict
+from ptyctl.policy.typed_line import Piece
 from ptyctl.session.clients import current_principal
 from transports.channel import Channel
 from transports.errors import ChannelError
@@ -36,13 +41,55 @@ RECHECK_S = 0.25
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 
 
+class Permit(Protocol):
+    """The approval that a text waits for."""
+
+    approval_id: str
+
+    def pending(self) -> PendingApproval | None:
+        """Return the reply field `approval` while nobody has answered."""
+        ...
+
+    def subscribe(self, callback: Callable[[], None]) -> object:
+        """Call `callback` when a person has answered, or nobody has in time."""
+        ...
+
+    def set_stale(self, why: str) -> None:
+        """What the approval was asked for has changed."""
+        ...
+
+    def withdraw(self, why: str) -> None:
+        """Nobody waits for the approval any more."""
+        ...
+
+
+@dataclass(slots=True)
+class Review:
+    """What was decided about a writer's input: the last verdict, and the approval that the input waits for or has.
+
+    `edited`: the approver has changed the text.
+    """
+
+    verdict: Verdict | None = None
+    permit: Permit | None = None
+    edited: bool = False
+
+    def warning(self) -> PolicyWarning | None:
+        """Return the reply field `policy`."""
+        verdict = self.verdict
+        if verdict is None or verdict.decision is not Decision.WARN:
+            return None
+        return PolicyWarning(rules=list(verdict.rules), reason=verdict.reason)
+
+
 @dataclass(frozen=True, slots=True)
 class Writer:
     """Who types: a caller's task, or the session itself (login, pager keys), which needs no lease.
 
     Attributes:
-        principal: that of the caller.
-        command: it types the command of a run, which must begin in an empty line.
+        by: the principal of the caller.
+        command: it types the command of a run, which must begin in an empty line. The command was judged before.
+        judged: it types a text that was judged before.
         sensitive: record only the length of what is typed.
         deadline: on the loop's clock; input that the far end has not accepted by then is dropped.
     """
@@ -50,9 +97,16 @@ class Writer:
     task_id: str | None = None
     system: bool = False
     command: bool = False
+    judged: bool = False
     sensitive: bool = False
     deadline: float | None = None
-    principal: str = field(default_factory=lambda: current_principal().name)
+    by: Principal = field(default_factory=current_principal)
+    review: Review = field(default_factory=Review)
+
+    @property
+    def principal(self) -> str:
+        """The name of the principal."""
+        return self.by.name
 
     @property
     def owner(self) -> Owner:
@@ -62,6 +116,56 @@ class Writer:
 
 SYSTEM = Writer(system=True)
 SYSTEM_SECRET = Writer(system=True, sensitive=True)
+
+
+class Refusal(Exception):
+    """Input that the policy does not allow.
+
+    Attributes:
+        error: what the caller gets.
+        erase: the keys that delete the text that is pending at the far end.
+    """
+
+    def __init__(self, error: PtyctlError, erase: bytes) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.erase = erase
+
+
+class Inspector(Protocol):
+    """Judges what callers type, except the commands of runs."""
+
+    def typed(self, data: bytes) -> None:
+        """Follow input that was judged before, or that deletes the pending line."""
+        ...
+
+    def may_submit(self, data: bytes) -> bool:
+        """Return whether input may submit a line."""
+        ...
+
+    async def review(self, data: bytes, writer: Writer) -> int:
+        """Judge the lines that a whole write submits before any of it is sent; return how many were judged. Raises Refusal."""
+        ...
+
+    def review_now(self, data: bytes, writer: Writer) -> None:
+        """Judge all lines that a whole write submits. Raises Refusal."""
+        ...
+
+    def pieces(self, data: bytes) -> Iterator[Piece]:
+        """Split input at the keys that may submit a line."""
+        ...
+
+    async def admit(self, piece: Piece, writer: Writer) -> None:
+        """Judge the line that a key submits, before the key is sent. Raises Refusal."""
+        ...
+
+    def line_replaced(self) -> None:
+        """The command of a run is typed into the empty line at a prompt."""
+        ...
+
+    def lose_line(self) -> None:
+        """Some input was not sent: the pending line is unknown."""
+        ...
 
 
 class Gate:
@@ -111,6 +215,11 @@ class Gate:
         self._front: _Outgoing | None = None
         self._front_task: asyncio.Future[None] | None = None
         self._line_free_at = 0.0
+        self._inspector: Inspector | None = None
+
+    def inspect_with(self, inspector: Inspector) -> None:
+        """Have what callers type judged from now on."""
+        self._inspector = inspector
 
     def check(self, writer: Writer) -> int | None:
         """Return the fencing token of the writer's lease, or None if it needs no lease.
@@ -126,18 +235,20 @@ class Gate:
 
     async def type(self, text: str, writer: Writer) -> int:
         """Type text, each newline of any kind as one Enter. Return how many bytes of its UTF-8 were sent."""
-        return await self._write_all(_pieces(text, self._chunk_bytes(writer)), writer)
+        return await self._write_all(_pieces(text, self._chunk_bytes(writer)), writer, lambda: self._typed_bytes(text))
 
     async def write(self, data: bytes, writer: Writer) -> int:
         """Write bytes unchanged. Return their number."""
         size = self._chunk_bytes(writer)
         pieces = (_Piece(data[begin : begin + size], 0, 0) for begin in range(0, len(data), size))
-        return await self._write_all(pieces, writer)
+        return await self._write_all(pieces, writer, lambda: data)
 
     async def interrupt(self, data: bytes, writer: Writer) -> int:
         """Write a few bytes before all waiting writes."""
         self.check(writer)
         await self._send(_Outgoing(data, urgent=True), writer, None)
+        if self._inspector is not None:
+            self._inspector.typed(data)
         return len(data)
 
     async def reply(self, data: bytes) -> None:
@@ -148,10 +259,17 @@ class Gate:
         """Type text synchronously, before all waiting writes. What the channel does not take at once is sent next.
 
         Raises:
-            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED; nothing was typed then.
+            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED, POLICY_DENIED, APPROVAL_PENDING; nothing was
+                typed then.
         """
         self.check(writer)
-        out = _Outgoing(b"".join(piece.data + self._channel().enter * piece.enters for piece in _pieces(text, CHUNK_BYTES)))
+        out = _Outgoing(self._typed_bytes(text))
+        if self._inspector is not None:
+            try:
+                self._inspector.review_now(out.data, writer)
+            except Refusal as refusal:
+                raise refusal.error from None
+            self._inspector.typed(out.data)
         try:
             self._hand_over(out, writer)
         except ChannelError as error:
@@ -180,7 +298,8 @@ class Gate:
             finally:
                 self._front = None
 
-    async def _write_all(self, pieces: Iterator[_Piece], writer: Writer) -> int:
+    async def _write_all(self, pieces: Iterator[_Piece], writer: Writer, data: Callable[[], bytes]) -> int:
+        """Send pieces in order. `data` returns all their bytes."""
         fence = self.check(writer)
         written = 0
         await self._acquire_order(writer)
@@ -188,6 +307,7 @@ class Gate:
             if writer.command and not self.unfinished_line.empty:
                 message = "another task typed into the line at the same moment; nothing was typed"
                 raise PtyctlError(ErrorCode.BUSY, message, {"reason": "half_typed"}, hint=NextStep.CLEAR_LINE)
+            inspection = await self._begin_inspection(writer, data)
             for number, piece in enumerate(pieces):
                 if number and self._paced:
                     await self._received.wait(self._now() + PACE_S)
@@ -197,14 +317,49 @@ class Gate:
                     await self._wait_for_line(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
                 try:
-                    await self._send(out, writer, fence)
+                    if inspection is None:
+                        await self._send(out, writer, fence)
+                    else:
+                        await inspection.send(out, fence)
                 except PtyctlError as error:
                     raise self._with_bytes_written(error, written + min(out.sent, len(piece.data)), writer) from None
                 self._reserve_line(out, piece)
                 written += len(piece.data) + piece.newline_bytes
+        except Refusal as refusal:
+            refusal.error.details["erased"] = await self._erase(refusal.erase, writer)
+            raise self._with_bytes_written(refusal.error, written, writer) from None
         finally:
             self._order.release()
         return written
+
+    async def _begin_inspection(self, writer: Writer, data: Callable[[], bytes]) -> _Inspection | None:
+        """Judge a write before it is sent; return what judges the lines that are not known yet. Raises Refusal."""
+        inspector = self._inspector
+        if inspector is None or writer.system:
+            return None
+        if writer.command:
+            inspector.line_replaced()
+            return None
+        whole = data()
+        if writer.judged or not inspector.may_submit(whole):
+            inspector.typed(whole)
+            return None
+        return _Inspection(inspector, writer, await inspector.review(whole, writer), self._send)
+
+    async def _erase(self, keys: bytes, writer: Writer) -> bool:
+        """Delete the pending text of a caller whose line was refused; return whether keys for that were sent."""
+        if not keys or self._inspector is None:
+            return False
+        with suppress(PtyctlError):  # the far end has closed
+            await self._send(_Outgoing(keys), SYSTEM, None)
+            # after Ctrl-C the next run waits for the prompt, as if the caller had pressed it
+            self.unfinished_line.typed(keys, writer.owner, self._raw_size(), command=keys != ETX)
+            self._inspector.typed(keys)
+        return True
+
+    def _typed_bytes(self, text: str) -> bytes:
+        enter = self._channel().enter
+        return b"".join(piece.data + enter * piece.enters for piece in _pieces(text, CHUNK_BYTES))
 
     def _chunk_bytes(self, writer: Writer) -> int:
         """Return the largest piece. A secret is sent whole, because its echo is matched whole."""
@@ -298,6 +453,45 @@ class Gate:
                 draining.result()
         finally:
             draining.cancel()
+
+
+@dataclass(slots=True)
+class _Inspection:
+    """The inspection of one write. The first `judged` submitted lines were judged before it was sent."""
+
+    inspector: Inspector
+    writer: Writer
+    judged: int
+    send_bytes: Callable[[_Outgoing, Writer, int | None], Awaitable[None]]
+
+    async def send(self, out: _Outgoing, fence: int | None) -> None:
+        """Send input up to each key that may submit a line, judge the line, and send the key.
+
+        Raises:
+            Refusal: the policy does not allow a line.
+            PtyctlError: as `Gate.write`.
+        """
+        waiting = b""
+        try:
+            for piece in self.inspector.pieces(out.data):
+                if piece.submits:
+                    self.judged -= 1
+                    if self.judged < 0:
+                        await self._send(waiting, out, fence)
+                        waiting = b""
+                        await self.inspector.admit(piece, self.writer)
+                waiting += piece.data
+            await self._send(waiting, out, fence)
+        except BaseException:
+            self.inspector.lose_line()
+            raise
+
+    async def _send(self, data: bytes, out: _Outgoing, fence: int | None) -> None:
+        part = _Outgoing(data)
+        try:
+            await self.send_bytes(part, self.writer, fence)
+        finally:
+            out.sent += part.sent
 
 
 @dataclass(slots=True)

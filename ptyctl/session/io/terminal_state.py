@@ -93,6 +93,11 @@ class TerminalState:
         channel = self._channel()
         return channel is not None and channel.echo_off
 
+    def reads_lines(self) -> bool:
+        """Return whether the terminal is known to be in canonical mode: the program gets its input line by line."""
+        channel = self._channel()
+        return channel is not None and channel.canonical is True
+
     def line_editor_active(self) -> bool:
         """Return whether a line editor reads: the terminal is not in canonical mode or, if that is unknown, bracketed paste is
         on."""

@@ -39,6 +39,7 @@ class Blocks:
         self._file = AppendFile(folder / "blocks.jsonl", max_bytes)
         self._blocks: dict[str, Block | BlockRow | bytes] = {}  # a row until it is read
         self._recent: deque[str] = deque()
+        self._held: dict[str, Block] = {}
         self._last_seq = 0
         self._rows: list[str] = []
         for block in rows:
@@ -69,8 +70,8 @@ class Blocks:
         return self._block(next(reversed(self._blocks))) if self._blocks else None
 
     def get(self, block_id: str) -> Block | None:
-        """Return the block with this id."""
-        return self._block(block_id) if block_id in self._blocks else None
+        """Return the block with this id, also that of a run which waits for an approval."""
+        return self._block(block_id) if block_id in self._blocks else self._held.get(block_id)
 
     def since(self, cursor: int, limit: int) -> tuple[list[Block], int]:
         """Return the blocks with a row at or after a cursor, each once and in its current form, and the cursor after them."""
@@ -81,10 +82,23 @@ class Blocks:
             at += 1
         return [self._block(block_id) for block_id in ids if block_id in self._blocks], at
 
+    def discard(self, run: Run) -> None:
+        """Record a run that ended without an approval: nothing was typed."""
+        self.begin(run)
+        self.end(run)
+
+    def hold(self, run: Run) -> None:
+        """Keep the block of a run that waits for an approval, in memory only."""
+        self._held[run.block_id] = Block(**{**self._row(run), "status": "awaiting_approval"})
+
     def begin(self, run: Run) -> BlockRow:
         """Add the block of a run that has begun; return its row. `flush` writes it: typing the command comes first."""
+        self._held.pop(run.block_id, None)
+        return self._store(self._row(run))
+
+    def _row(self, run: Run) -> BlockRow:
         stream = self._stream
-        row = {
+        return {
             "block_id": run.block_id,
             "seq": run.seq,
             "session_id": self._session_id,
@@ -98,7 +112,6 @@ class Blocks:
             "spool_begin": stream.spool_end if run.spool_begin is None else run.spool_begin,
             "task_id": run.task_id,
         }
-        return self._store(row)
 
     def end(self, run: Run) -> BlockRow:
         """Complete the block of a run that has ended, also on disk; return its row."""
@@ -194,7 +207,7 @@ def _outcome(run: Run) -> tuple[BlockStatus, str | None]:
     assert result is not None
     if result.done_reason == "eof":
         return ("completed", None) if result.exit_code is not None else ("failed", "the far end closed")
-    if result.failure is not None:
+    if result.failure is not None and result.cancel_reason is None:
         return "failed", result.failure.message
     if result.done_reason == "cancelled":
         return "cancelled", result.cancel_reason or "interrupted"

@@ -10,6 +10,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest, FailedLine
 from ptyctl.core.states import RunState, next_run_state
 from ptyctl.platforms import DeviceProfile
+from ptyctl.session.io.gate import Review
 from ptyctl.session.io.signal import Signal
 
 #: Started by exec, started to be talked to, or typed by a person at the terminal.
@@ -61,6 +62,7 @@ class Run:
         driven: False if a person typed it or an earlier process started it: nothing is typed for it.
         fence: the fencing token of the writer's lease.
         submitted: the command as the caller gave it, if more is typed: a change to the directory `cwd`.
+        review: what the policy decided about the command.
         block_id: `<seq>_<ts>`, unique in the session (docs/contracts.md, Addressing).
         raw_begin, spool_begin: where the output begins, or None while that is unknown.
         echoed: whether the output from `raw_begin` begins with the prompt and the echo of the command.
@@ -90,6 +92,7 @@ class Run:
     fence: int | None = None
     submitted: str | None = None
     cwd: str | None = None
+    review: Review = field(default_factory=Review)
     block_id: str = field(init=False)
     state: RunState = field(default="queued", init=False)
     raw_begin: int | None = field(default=None, init=False)
@@ -132,6 +135,19 @@ class Run:
     def typed_spool(self) -> int:
         """The spool offset at which the command was typed."""
         return self._typed_at[1] if self._typed_at is not None else 0
+
+    # Approval
+
+    def hold(self) -> None:
+        """The command waits for an approval."""
+        self.state = next_run_state(self.state, "hold")
+
+    def release(self, command: str, now: float) -> None:
+        """The command was approved, as it was or edited, and is started now."""
+        self.state = next_run_state(self.state, "release")
+        if command != (self.command if self.submitted is None else self.submitted):
+            self.command, self.submitted, self.cwd = command, None, None
+        self.started = now
 
     # Progress, reported by the strategy that drives the run
 

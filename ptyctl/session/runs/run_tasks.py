@@ -71,8 +71,9 @@ async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState, deadli
             continue
         try:
             await terminal.gate.type(text, writer)
-        except PtyctlError:
-            return  # the lock was lost or the channel has ended: the run continues or ends without responses
+        except PtyctlError as error:  # the lock was lost, the channel has ended, or the policy does not allow the response
+            terminal.post_notice(f"responses to block {run.block_id} have ended: {error.message}")
+            return
         search = Search(pattern, found.end)
 
 

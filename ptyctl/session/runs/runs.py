@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from contextvars import copy_context
+from typing import Any, Protocol
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
 from ptyctl.api.exec import DoneReason, ExecRequest
@@ -13,7 +15,7 @@ from ptyctl.core.renderer import render
 from ptyctl.core.shells import shell_change
 from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
-from ptyctl.session.io.gate import Writer
+from ptyctl.session.io.gate import Permit, Writer
 from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.session.io.signal import CoalescedTimer, Signal
 from ptyctl.session.io.terminal_state import ANSWER_S, TerminalState
@@ -21,7 +23,7 @@ from ptyctl.session.transcript.block_recovery import OpenBlock
 
 from .eager_task import start_eagerly
 from .run import Origin, Run
-from .run_tasks import compile_responses, start_run_tasks
+from .run_tasks import ResponseRule, compile_responses, start_run_tasks
 from .shell_probe import ProbedShell
 from .strategy import Typing, finish_run
 from .strategy_selector import StrategySelector
@@ -34,6 +36,18 @@ NESTED_GRACE_S = 3.0
 KEPT_RUNS = 64
 #: Prompt of a shell for the further lines of a command (POSIX PS2).
 _CONTINUATION_PROMPT = "> "
+
+
+class Authorizer(Protocol):
+    """Judges the commands of runs."""
+
+    def judge_command(self, text: str, writer: Writer, block_id: str) -> Permit | None:
+        """Return the approval that a command must wait for, or None. Raises PtyctlError POLICY_DENIED."""
+        ...
+
+    def confirm(self, permit: Any, writer: Writer) -> str:
+        """Use an approval; return the command to type. Raises PtyctlError DECLINED."""
+        ...
 
 
 class Runs:
@@ -51,6 +65,9 @@ class Runs:
         selector: StrategySelector,
         first_seq: int = 1,
         *,
+        authorizer: Authorizer | None = None,
+        on_hold: Callable[[Run], None] = lambda run: None,
+        on_discard: Callable[[Run], None] = lambda run: None,
         on_begin: Callable[[Run], None] = lambda run: None,
         on_typed: Callable[[], None] = lambda: None,
         on_end: Callable[[Run], None] = lambda run: None,
@@ -59,12 +76,16 @@ class Runs:
 
         Args:
             first_seq: the number of the first run.
-            on_begin, on_end: called once for each run.
+            authorizer: judges each command; without one, everything is allowed.
+            on_hold, on_discard: called when a run waits for an approval, and when it ends because it got none.
+            on_begin, on_end: called once for each other run.
             on_typed: called after each `on_begin`, when the command is being typed or was typed.
         """
         self.mode: TerminalMode = "idle"
         self.current: Run | None = None
         self.changed = Signal()
+        self._authorizer = authorizer
+        self._on_hold, self._on_discard = on_hold, on_discard
         self._on_begin = on_begin
         self._on_typed = on_typed
         self._on_end = on_end
@@ -72,6 +93,7 @@ class Runs:
         self._stream = terminal.stream
         self._selector = selector
         self._history: dict[str, Run] = {}
+        self._held: dict[str, tuple[Run, Permit]] = {}
         self._next_seq = first_seq
         self._task: asyncio.Task[None] | None = None
         self._run_tasks: list[asyncio.Task[None]] = []
@@ -92,8 +114,10 @@ class Runs:
     ) -> Run:
         """Start a run. It continues whether its caller waits or not. For `submitted` and `cwd` see `Run`.
 
+        A run that needs an approval is returned in the state `awaiting`. Until it begins, others can run.
+
         Raises:
-            PtyctlError: BUSY, naming the current run; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT.
+            PtyctlError: BUSY, naming the current run; LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, INVALID_ARGUMENT, POLICY_DENIED.
         """
         fence = self._terminal.gate.check(writer)
         rules = compile_responses(request, writer)
@@ -112,13 +136,61 @@ class Runs:
             fence=fence,
             submitted=submitted,
             cwd=cwd,
+            review=writer.review,
         )
+        if self._authorizer is not None:
+            text = command if submitted is None else submitted
+            permit = self._authorizer.judge_command(text, writer, run.block_id)
+            if permit is not None:
+                self._hold(run, rules, writer, permit)
+                return run
+        self._start(run, rules, writer)
+        return run
+
+    def _start(self, run: Run, rules: list[ResponseRule], writer: Writer) -> None:
         self._add(run)
         self._on_begin(run)
         self._run_tasks = start_run_tasks(run, rules, self._terminal, self.interrupted)
         self._task = start_eagerly(self._type(run, self._selector.begin(run, writer)), f"run {run.block_id}")
         self._on_typed()
-        return run
+
+    def _hold(self, run: Run, rules: list[ResponseRule], writer: Writer, permit: Permit) -> None:
+        """Keep a run until its approval is answered; it is then started in the context of the caller that asked for it."""
+        run.hold()
+        self._remember(run)
+        self._held[run.block_id] = run, permit
+        context = copy_context()
+        permit.subscribe(lambda: context.copy().run(self._answered, run, rules, writer, permit))
+        self._on_hold(run)
+
+    def _answered(self, run: Run, rules: list[ResponseRule], writer: Writer, permit: Permit) -> None:
+        """Start a held run that was approved, or end it."""
+        if self._held.pop(run.block_id, None) is None:
+            return
+        assert self._authorizer is not None
+        try:
+            self._check_unchanged(run, writer, permit)
+            command = self._authorizer.confirm(permit, writer)
+        except PtyctlError as error:
+            finish_run(self._terminal, run, "cancelled", failure=error, cancel_reason=error.message)
+            self._on_discard(run)
+            self._stream.notify_waiters()
+            return
+        run.release(command, self._terminal.now())
+        self._start(run, rules, writer)
+        self.changed.notify()
+
+    def _check_unchanged(self, run: Run, writer: Writer, permit: Permit) -> None:
+        """End an approval that can no longer be used: the terminal is in use, or the lock has changed.
+
+        Raises:
+            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED.
+        """
+        gate = self._terminal.gate
+        if self.current is not None or self._reserved_for or not gate.unfinished_line.empty:
+            permit.set_stale("the terminal is in use by another command or by typed text")
+        elif gate.check(writer) != run.fence:
+            permit.set_stale("the lock was given to another task meanwhile")
 
     @contextlib.asynccontextmanager
     async def reserved(self, why: str) -> AsyncIterator[None]:
@@ -215,7 +287,9 @@ class Runs:
         self._selector.select_marks()
 
     async def abort(self, reason: str) -> None:
-        """End the current run and everything that types for it."""
+        """End the current run and everything that types for it, and withdraw the requests for approvals."""
+        for _, permit in list(self._held.values()):
+            permit.withdraw(reason)
         if self.current is not None:
             finish_run(self._terminal, self.current, "cancelled", cancel_reason=reason)
             self._finish(self.current)
@@ -225,9 +299,12 @@ class Runs:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _add(self, run: Run) -> None:
-        self._next_seq = run.seq + 1
         self.mode = next_mode(self.mode, "begin_interactive" if run.origin == "interactive" else "begin_block")
         self.current = run
+        self._remember(run)
+
+    def _remember(self, run: Run) -> None:
+        self._next_seq = max(self._next_seq, run.seq + 1)
         self._history[run.block_id] = run
         while len(self._history) > KEPT_RUNS:
             self._history.pop(next(iter(self._history)))

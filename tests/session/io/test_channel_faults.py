@@ -25,12 +25,12 @@ BASH = ("bash", "--norc", "--noprofile")
 
 
 class Device(MemoryChannel):
-    """A command line that echoes, answers known commands, and ends the channel at `reload`."""
+    """A command line that echoes, answers known commands, and ends the channel at `crash`."""
 
-    def __init__(self, at_reload: ChannelError | None = None, answers: dict[str, str] | None = None) -> None:
+    def __init__(self, at_crash: ChannelError | None = None, answers: dict[str, str] | None = None) -> None:
         super().__init__(self._answer)
         self.answers = {"show clock": "12:00\r\n", **(answers or {})}
-        self._at_reload = at_reload
+        self._at_crash = at_crash
         self._line = b""
 
     async def open(self, receiver: Receiver) -> None:
@@ -41,9 +41,9 @@ class Device(MemoryChannel):
         *lines, self._line = (self._line + data).split(b"\r")
         said = b""
         for line in lines:
-            if line == b"reload":
-                self.feed(b"reload\r\nSystem going down\r\n")
-                self.end(self._at_reload)
+            if line == b"crash":
+                self.feed(b"crash\r\nSystem going down\r\n")
+                self.end(self._at_crash)
                 return b""
             said += line + b"\r\n" + self.answers.get(line.decode(), "").encode() + b"R1# "
         return said
@@ -56,16 +56,16 @@ class Device(MemoryChannel):
 async def test_exec_when_channel_ends_raises_remote_closed_with_output_so_far(
     connect: Connect, reason: ChannelError, state: str
 ) -> None:
-    session = await connect(Device(at_reload=reason))
+    session = await connect(Device(at_crash=reason))
     with pytest.raises(PtyctlError, match=reason.message) as caught:
-        await run_command(session, "reload")
+        await run_command(session, "crash")
     assert caught.value.code is ErrorCode.REMOTE_CLOSED
     assert caught.value.details["stdout"] == "System going down\n"
     assert caught.value.details["done_reason"] == "eof"
     assert session.state == state
     assert session.runs.mode == "idle"
     reply = await read_from(session.stream, cursor="0")
-    assert (reply.chunk, reply.eof) == ("R1# reload\nSystem going down\n", True)
+    assert (reply.chunk, reply.eof) == ("R1# crash\nSystem going down\n", True)
     for call in (
         lambda: write_to(session, data="x"),
         lambda: run_command(session, "x"),
@@ -75,7 +75,7 @@ async def test_exec_when_channel_ends_raises_remote_closed_with_output_so_far(
             await call()
         assert caught.value.code is ErrorCode.REMOTE_CLOSED
     await session.close()
-    assert (await read_from(session.stream, cursor="0")).chunk == "R1# reload\nSystem going down\n"
+    assert (await read_from(session.stream, cursor="0")).chunk == "R1# crash\nSystem going down\n"
 
 
 async def test_all_waiting_calls_return_when_channel_ends(connect: Connect) -> None:
@@ -94,10 +94,10 @@ async def test_all_waiting_calls_return_when_channel_ends(connect: Connect) -> N
 
 
 async def test_reconnected_session_continues_same_transcript(connect: Connect) -> None:
-    session = await connect(Device(at_reload=ChannelBroken("reset")))
+    session = await connect(Device(at_crash=ChannelBroken("reset")))
     assert (await run_command(session, "show clock")).stdout == "12:00\n"
     with pytest.raises(PtyctlError):
-        await run_command(session, "reload")
+        await run_command(session, "crash")
     cursor = str(session.stream.spool_end)
     await session.connect(Device(answers={"show clock": "13:00\r\n"}))
     assert (session.state, session.incarnation) == ("open", 2)
@@ -253,7 +253,7 @@ async def test_failing_sessions_do_not_affect_working_session(tmp_path: Path) ->
         failing = [
             asyncio.create_task(killed.exec("kill -9 $$")),
             asyncio.create_task(closed.exec("echo begun; sleep 60")),
-            asyncio.create_task(broken.exec("reload", **unanswered)),
+            asyncio.create_task(broken.exec("crash", **unanswered)),
             asyncio.create_task(silent.exec("show never", timeout_ms=1_500, **unanswered)),
             asyncio.create_task(flood.read(until_regex="never", timeout_ms=1_000)),
         ]

@@ -1,0 +1,549 @@
+"""Authorization of input: the policy judges every text of a caller before the far end gets it.
+
+The command of a run is judged whole. Other input passes the gate key by key. The model of the typed line
+(`ptyctl.policy.typed_line`) knows the line that a key submits, or that it does not: then the line is read from the screen.
+What the session types itself (logins, pager keys, replies to queries) is not judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.control_sequences import ETX
+from ptyctl.core.lease import Owner
+from ptyctl.core.principal import Kind
+from ptyctl.core.shells import may_run_shell, shell_dialect
+from ptyctl.core.unfinished_line import UnfinishedLine
+from ptyctl.platforms import DeviceProfile
+from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Request, Verdict, Where
+from ptyctl.policy.typed_line import DEVICE_KEYS, SHELL_KEYS, Piece, TypedLine
+from ptyctl.session.device.exchange import lines_before, rendered, text_behind_prompt
+from ptyctl.session.io.gate import Refusal, Writer
+from ptyctl.session.io.prompt import is_continuation
+from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.screen.screen import Screen
+from ptyctl.session.screen.shown_line import shown_lines
+
+from .approvals import Approval, Approvals, HeldText
+
+#: The echo of keys has settled after this much silence, on this machine and on another one (seconds).
+ECHO_QUIET_S = 0.05
+REMOTE_ECHO_QUIET_S = 0.15
+#: The longest wait for the echo (seconds).
+ECHO_WAIT_S = 1.0
+#: Other tasks run after this many lines of one write were judged.
+_BATCH_LINES = 16
+#: What the approver sees of the output: its last rows, from this many bytes.
+_SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
+#: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
+_KILL_LINE = b"\x15"
+_ORDER = {decision: severity for severity, decision in enumerate(Decision)}
+
+
+class Policy(Protocol):
+    """The policy in force."""
+
+    @property
+    def name(self) -> str:
+        """The name of its preset or file."""
+        ...
+
+    def verdict(self, request: Request) -> Verdict:
+        """Return the verdict on a text. Raises PtyctlError POLICY_DENIED while no policy can be loaded."""
+        ...
+
+    def verdict_by_rules(self, request: Request) -> Verdict:
+        """Return the verdict of the rules that match; ALLOW if none does."""
+        ...
+
+    def unreadable(self, request: Request) -> Verdict:
+        """Return the verdict on a line that cannot be read."""
+        ...
+
+
+class Subject(NamedTuple):
+    """What a session is, for the policy."""
+
+    session_id: str
+    protocol: str
+    device: str | None
+    program: str | None
+
+
+class Place(NamedTuple):
+    """Where a text goes. In a program, the shell below may read it later, so that its rules count too."""
+
+    platform: str | None
+    mode: str | None = None
+    where: Where = "prompt"
+
+
+class Authorization:
+    """Judges the input of callers in one session, and refuses or holds what the policy does not allow.
+
+    Before `set_policy` everything is allowed: the input of a session that is only read from disk.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        terminal: TerminalState,
+        screen: Screen,
+        *,
+        platform: Callable[[], tuple[str | None, bool]],
+        profile: Callable[[], DeviceProfile],
+        is_shell: Callable[[], bool],
+        has_marks: Callable[[], bool],
+        is_running: Callable[[], bool],
+        binding: Callable[[], str],
+        post_notice: Callable[[str], None],
+    ) -> None:
+        """Create it.
+
+        Args:
+            platform: returns the name of the platform, and whether it is a device rather than a POSIX shell.
+            is_shell: returns whether a session without a platform has a POSIX shell.
+            has_marks: returns whether the shell reports its prompts; `is_running` whether a command runs in it.
+            binding: returns what an approval depends on: the incarnation, and the fencing token of the lock.
+        """
+        self._subject = subject
+        self._terminal = terminal
+        self._stream = terminal.stream
+        self._screen = screen
+        self._platform = platform
+        self._profile = profile
+        self._is_shell = is_shell
+        self._has_marks, self._is_running = has_marks, is_running
+        self._binding = binding
+        self._post_notice = post_notice
+        self._policy: Policy | None = None
+        self._approvals: Approvals | None = None
+        self._line = TypedLine()
+        self._cleared = 0
+        self._typed_raw = 0
+        self._mode_at: tuple[int, str | None] = (-1, None)
+
+    def set_policy(self, policy: Policy, approvals: Approvals) -> None:
+        """Judge from now on."""
+        self._policy, self._approvals = policy, approvals
+
+    @property
+    def policy_name(self) -> str | None:
+        """The name of the policy in force."""
+        return None if self._policy is None else self._policy.name
+
+    def session_ended(self, why: str) -> None:
+        """Withdraw the requests for approvals."""
+        if self._approvals is not None:
+            self._approvals.session_ended(self._subject.session_id, why)
+
+    def lock_ended(self, owner: Owner) -> None:
+        """End what was approved for as long as the lock is held."""
+        if self._approvals is not None:
+            self._approvals.lock_ended(self._subject.session_id, owner)
+
+    def pending_approvals(self) -> int:
+        """Return the number of texts that wait for an approval."""
+        return 0 if self._approvals is None else self._approvals.pending(self._subject.session_id)
+
+    def find_approval(self, approval_id: str, owner: Owner) -> Approval:
+        """Return the approval that a caller continues with. Raises PtyctlError NOT_FOUND."""
+        if self._approvals is None:
+            raise PtyctlError(ErrorCode.NOT_FOUND, f"there is no approval {approval_id}", {"approval_id": approval_id})
+        return self._approvals.find(approval_id, self._subject.session_id, owner)
+
+    # Commands of runs
+
+    def judge_command(self, text: str, writer: Writer, block_id: str) -> Approval | None:
+        """Judge the command of a run; return the approval that it must wait for, or None.
+
+        Raises:
+            PtyctlError: POLICY_DENIED.
+        """
+        if self._policy is None:
+            return None
+        places = self._places_of_run()
+        return self._decide(self._judge(text, places, writer), text, places, writer, block_id)
+
+    def check_command(self, text: str, writer: Writer) -> None:
+        """Judge a command that the session types for a caller, as part of a mode change or of saving.
+
+        Raises:
+            PtyctlError: POLICY_DENIED, also for a command that needs an approval: it can be run by itself.
+        """
+        if self._policy is None:
+            return
+        verdict = self._judge(text, self._places_of_run(), writer)
+        if verdict.decision is Decision.ASK:
+            message = f"{text!r} needs an approval: {verdict.reason}; nothing was typed"
+            hint = "run this command by itself, and have it approved"
+            raise PtyctlError(ErrorCode.POLICY_DENIED, message, _details(verdict, sensitive=writer.sensitive), hint=hint)
+        if verdict.decision is Decision.DENY:
+            raise _denied(verdict, sensitive=writer.sensitive)
+
+    def confirm(self, approval: Approval, writer: Writer) -> str:
+        """Use an approval, once; return the text to type.
+
+        Raises:
+            PtyctlError: DECLINED if the state that it was given for has changed, or it was not given; APPROVAL_PENDING.
+        """
+        if approval.state == "approved":
+            places = self._places_of_run() if approval.held.block_id is not None else self._places()
+            if not self._unfinished.empty or self._shows_typed_text():
+                approval.set_stale("text was typed into the line meanwhile")
+            if approval.held.binding != self._bound(approval.held.text, places):
+                approval.set_stale("the connection, the mode of the device or the lock has changed since it was asked for")
+        text = approval.redeem()
+        writer.review.permit, writer.review.edited = approval, approval.edited
+        return text
+
+    # Input that passes the gate
+
+    def typed(self, data: bytes) -> None:
+        """Follow input that needs no judgement."""
+        self._synchronise()
+        for _ in self._line.feed(data):
+            pass
+        self._typed_raw = self._stream.raw_size
+
+    def may_submit(self, data: bytes) -> bool:
+        """Return whether input may submit a line."""
+        return self._line.may_be_submitted_by(data)
+
+    def pieces(self, data: bytes) -> Iterator[Piece]:
+        """Split input at the keys that may submit a line."""
+        self._typed_raw = self._stream.raw_size
+        return self._line.feed(data)
+
+    def line_replaced(self) -> None:
+        """The command of a run is typed into the empty line at a prompt."""
+        self._line.clear()
+
+    def lose_line(self) -> None:
+        """Input was cut off: the pending line is unknown."""
+        self._line.lose()
+
+    async def review(self, data: bytes, writer: Writer) -> int:
+        """Judge the lines that input submits, as far as they are known before any of it is sent; return their number.
+
+        Raises:
+            Refusal: the policy does not allow one of them; nothing is to be sent.
+        """
+        self._synchronise()
+        lines = self._known_lines(data)
+        if self._policy is None or self._keys_allowed(writer):
+            return 1 << 30
+        if lines:
+            await self._judge_lines(lines, writer)
+        return len(lines)
+
+    def review_now(self, data: bytes, writer: Writer) -> None:
+        """As `review`, at once: a line that is not known counts as unreadable."""
+        self._synchronise()
+        if self._policy is None or self._keys_allowed(writer):
+            return
+        lines = self._known_lines(data)
+        places = self._places()
+        text = "\n".join(lines)
+        verdict = self._judge_typed(lines, places, writer) if lines else None
+        if any(piece.submits and piece.line is None for piece in self._line.copy().feed(data)):
+            verdict = self._stricter(verdict, self._of_unknown(places, writer))
+        if verdict is not None:
+            self._enforce(verdict, text, places, writer)
+
+    async def admit(self, piece: Piece, writer: Writer) -> None:
+        """Judge the line that a key submits before the key is sent. Raises Refusal."""
+        if self._policy is None:
+            return
+        if piece.line is not None:
+            await self._judge_lines([piece.line], writer)
+            return
+        places = self._places()
+        readings = await self._read_line(places)
+        verdict = None
+        for reading in readings:
+            verdict = self._stricter(verdict, self._judge(self._with_continued(reading, places), places, writer))
+        if verdict is None or (places[0].where == "program" and self._terminal.reads_lines()):
+            verdict = self._stricter(verdict, self._of_unknown(places, writer))
+        self._enforce(verdict, readings[0] if readings else "", places, writer, readable=len(readings) == 1)
+        if readings:
+            self._line.submitted(readings[0])
+
+    def _known_lines(self, data: bytes) -> list[str]:
+        """Return the lines that input submits, up to the first unknown one."""
+        model = self._line.copy()
+        lines: list[str] = []
+        for piece in model.feed(data):
+            if piece.submits:
+                if piece.line is None:
+                    break
+                lines.append(piece.line)
+        return lines
+
+    async def _judge_lines(self, lines: Sequence[str], writer: Writer) -> None:
+        places = self._places()
+        if len(lines) == 1 or places[0].where == "prompt":
+            verdict: Verdict | None = self._judge(self._with_continued("\n".join(lines), places), places, writer)
+        else:
+            verdict = None
+        if verdict is None or len(lines) > 1 or self._line.continued:
+            for number, line in enumerate(lines):
+                verdict = self._stricter(verdict, self._judge_line(line, places, writer))
+                if number % _BATCH_LINES == _BATCH_LINES - 1:
+                    await asyncio.sleep(0)
+        assert verdict is not None
+        self._enforce(verdict, "\n".join(lines), places, writer)
+
+    def _judge_typed(self, lines: Sequence[str], places: Sequence[Place], writer: Writer) -> Verdict:
+        verdict = self._judge("\n".join(lines), places, writer)
+        for line in lines:
+            verdict = self._stricter(verdict, self._judge_line(line, places, writer))
+        return verdict
+
+    # Verdicts
+
+    def _judge(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
+        """Judge a text where it goes, and by the rules of where it may go."""
+        assert self._policy is not None
+        verdict = self._policy.verdict(self._request(text, places[0], writer))
+        for place in places[1:]:
+            verdict = self._stricter(verdict, self._policy.verdict_by_rules(self._request(text, place, writer)))
+        return verdict
+
+    def _judge_line(self, line: str, places: Sequence[Place], writer: Writer) -> Verdict:
+        """Judge one of several lines, which alone may be an incomplete command."""
+        assert self._policy is not None
+        if places[0].where == "program":
+            return self._judge(line, places, writer)
+        return self._policy.verdict_by_rules(self._request(line, places[0], writer))
+
+    def _of_unknown(self, places: Sequence[Place], writer: Writer) -> Verdict:
+        assert self._policy is not None
+        request = self._request("", places[0], writer)
+        if places[0].where == "program" and not self._terminal.reads_lines():
+            return self._policy.verdict(request)
+        return self._policy.unreadable(request)
+
+    @staticmethod
+    def _stricter(one: Verdict | None, other: Verdict) -> Verdict:
+        return other if one is None or _ORDER[other.decision] > _ORDER[one.decision] else one
+
+    def _request(self, text: str, place: Place, writer: Writer) -> Request:
+        subject = self._subject
+        return Request(
+            text,
+            platform=place.platform,
+            protocol=subject.protocol,
+            device=subject.device,
+            mode=place.mode,
+            kind=writer.by.kind,
+            principal=writer.principal,
+            task=writer.task_id,
+            where=place.where,
+        )
+
+    def _with_continued(self, text: str, places: Sequence[Place]) -> str:
+        """Return a line with those that it may continue: a shell reads them as one command."""
+        return text if self._platform()[1] or places[0].where == "program" else self._line.continued + text
+
+    # Decisions
+
+    def _decide(
+        self, verdict: Verdict, text: str, places: Sequence[Place], writer: Writer, block_id: str | None = None
+    ) -> Approval | None:
+        """Record a verdict; return the approval that the text must wait for.
+
+        Raises:
+            PtyctlError: POLICY_DENIED.
+        """
+        assert self._approvals is not None
+        writer.review.verdict = verdict
+        if verdict.decision is Decision.WARN:
+            self._post_notice(f"policy warning for {text.splitlines()[0][:60]!r}: {verdict.reason}" if text else verdict.reason)
+        if verdict.decision is Decision.DENY:
+            raise _denied(verdict, sensitive=writer.sensitive)
+        if verdict.decision is not Decision.ASK:
+            return None
+        held = HeldText(
+            session_id=self._subject.session_id,
+            device=self._subject.device,
+            platform=places[0].platform,
+            mode=places[0].mode,
+            owner=writer.owner,
+            text=text,
+            canonical=verdict.canonical,
+            rules=verdict.rules,
+            reason=verdict.reason,
+            binding=self._bound(text, places),
+            screen=self._last_rows(),
+            block_id=block_id,
+        )
+        if self._approvals.covers(held):
+            return None
+        writer.review.permit = approval = self._approvals.ask(held)
+        return approval
+
+    def _last_rows(self) -> tuple[str, ...]:
+        """Return what the approver sees of the output."""
+        end = self._stream.raw_size
+        return tuple(rendered(self._stream, max(end - _SCREEN_BYTES, 0), end).split("\n")[-_SCREEN_ROWS:])
+
+    def _enforce(self, verdict: Verdict, text: str, places: Sequence[Place], writer: Writer, *, readable: bool = True) -> None:
+        """Raise Refusal unless a text may be sent. A line that cannot be read cannot be approved either."""
+        try:
+            if verdict.decision is Decision.ASK and not readable:
+                raise _unreadable(verdict)
+            approval = self._decide(verdict, text, places, writer)
+        except PtyctlError as error:
+            raise Refusal(error, self._erasing_keys(places)) from None
+        if approval is not None:
+            raise Refusal(approval.pending_error(), self._erasing_keys(places))
+
+    def _bound(self, text: str, places: Sequence[Place]) -> str:
+        """Return the hash of what an approval is given for."""
+        parts = (text, self._subject.session_id, self._binding(), *(str(place) for place in places))
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def _erasing_keys(self, places: Sequence[Place]) -> bytes:
+        """Return the keys that delete the pending line; none if there is no pending line, or a program reads single keys."""
+        if self._line.line == "":
+            return b""
+        if places[0].where == "program":
+            return _KILL_LINE if self._terminal.reads_lines() else b""
+        return self._profile().clear_line.encode() if self._platform()[1] else ETX
+
+    def _keys_allowed(self, writer: Writer) -> bool:
+        approvals = self._approvals
+        return approvals is not None and approvals.keys_allowed(self._subject.session_id, writer.owner)
+
+    # Where a text goes
+
+    def _places_of_run(self) -> tuple[Place, ...]:
+        """Return where the command of a run goes: to the prompt, or to that of a program (a REPL) in the foreground."""
+        prompt, terminal = self._prompt_place(), self._terminal
+        if self._platform()[1] or terminal.shell_in_foreground() is not False or not len(self._stream.prompts):
+            return (prompt,)
+        program = terminal.foreground_program()
+        if program is None or may_run_shell(program[1]):
+            return (prompt,)
+        return (Place(prompt.platform, where="program"), prompt)
+
+    def _places(self) -> tuple[Place, ...]:
+        """Return where input goes now. In a program the shell's rules count too: it may read what the program leaves."""
+        prompt, in_foreground = self._prompt_place(), self._terminal.shell_in_foreground()
+        if self._platform()[1] or in_foreground:
+            return (prompt,)
+        if in_foreground is None:
+            is_prompt = (self._has_marks() and not self._is_running()) or self._shows_prompt()
+        else:
+            program = self._terminal.foreground_program()
+            is_prompt = program is None or shell_dialect(program[1]) is not None
+        return (prompt,) if is_prompt else (Place(prompt.platform, where="program"), prompt)
+
+    def _prompt_place(self) -> Place:
+        name, is_device = self._platform()
+        if is_device:
+            return Place(name, self._mode())
+        if name is None and self._is_shell():
+            name = SHELL_PLATFORM
+        return Place(name)
+
+    def _shows_prompt(self) -> bool:
+        prompt, line = self._terminal.prompt, self._terminal.last_line()
+        learned = prompt.learned
+        return bool(learned and learned.strip() and line.startswith(learned)) or self._profile().is_prompt(line)
+
+    def _shows_typed_text(self) -> bool:
+        """Return whether text is behind the prompt of a device."""
+        if not self._platform()[1]:
+            return False
+        return bool(text_behind_prompt(self._terminal, self._profile(), self._terminal.last_line()))
+
+    def _mode(self) -> str | None:
+        """Return the mode of the prompt that is shown, also with text behind it."""
+        raw = self._stream.raw_size
+        if self._mode_at[0] != raw:
+            lines, profile = lines_before(self._stream, raw), self._profile()
+            shown = profile.shown_prompt(lines)
+            if shown is None and (before := profile.prompt_before_text(lines)) is not None:
+                shown = before[0]
+            self._mode_at = raw, None if shown is None else shown.mode
+        return self._mode_at[1]
+
+    # The pending line
+
+    def _synchronise(self) -> None:
+        """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
+        self._line.keys = DEVICE_KEYS if self._platform()[1] else SHELL_KEYS
+        cleared = self._unfinished.cleared
+        if cleared != self._cleared or (self._line.continued and self._line.line == "" and self._at_new_prompt()):
+            self._cleared = cleared
+            self._line.clear()
+
+    def _at_new_prompt(self) -> bool:
+        """Return whether the shell has shown its prompt since the last line was submitted: it continues no earlier line."""
+        if self._has_marks():
+            return self._stream.shell_returned_raw >= self._unfinished.entered_raw
+        line, prompt = self._terminal.last_line(), self._terminal.prompt
+        return not is_continuation(line, prompt.learned) and prompt.match(line, self._profile()) is not None
+
+    @property
+    def _unfinished(self) -> UnfinishedLine:
+        return self._terminal.gate.unfinished_line
+
+    async def _read_line(self, places: Sequence[Place]) -> list[str]:
+        """Read the line at the cursor from the screen once the echo has settled; empty if that is not possible."""
+        terminal, stream = self._terminal, self._stream
+        deadline = terminal.now() + ECHO_WAIT_S
+        quiet_s = ECHO_QUIET_S if self._subject.protocol == "local" else REMOTE_ECHO_QUIET_S
+        while stream.raw_size == self._typed_raw and stream.ended is None and terminal.now() < deadline:
+            await stream.wait(deadline)
+        await terminal.wait_quiet(quiet_s, deadline)
+        try:
+            screen = (await self._screen.state()).snapshot
+        except PtyctlError:
+            return []
+        readings = shown_lines(screen, terminal.prompt.learned)
+        if places[0].where == "program" and not readings and screen.cursor[0] < len(screen.rows):
+            readings = [screen.rows[screen.cursor[0]].strip()]
+        return readings
+
+
+def check_edited(policy: Policy, held: HeldText, text: str) -> None:
+    """Check the text that an approver wants to be typed instead.
+
+    Raises:
+        PtyctlError: POLICY_DENIED if the policy denies it to an agent.
+    """
+    principal, task = held.owner
+    verdict = policy.verdict(Request(text, held.platform, None, held.device, held.mode, Kind.AGENT, principal, task))
+    if verdict.decision is Decision.DENY:
+        raise _denied(verdict, sensitive=False)
+
+
+def _denied(verdict: Verdict, *, sensitive: bool) -> PtyctlError:
+    rules = ", ".join(verdict.rules)
+    return PtyctlError(
+        ErrorCode.POLICY_DENIED,
+        f"the policy denies this text{f' (rule {rules})' if rules else ''}: {verdict.reason}; it was not run",
+        _details(verdict, sensitive=sensitive),
+        hint="do something else, or ask the person who writes the policy",
+    )
+
+
+def _details(verdict: Verdict, *, sensitive: bool) -> dict[str, object]:
+    shown = {} if sensitive else {"canonical": verdict.canonical}
+    return {"decision": str(verdict.decision), "rules": list(verdict.rules), "reason": verdict.reason, **shown}
+
+
+def _unreadable(verdict: Verdict) -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.POLICY_DENIED,
+        "the typed line cannot be read from the screen, and so cannot be judged; it was not run",
+        {"decision": "ask", "rules": list(verdict.rules), "reason": "unreadable"},
+        hint="type the whole command in one write, without Tab, history or cursor keys",
+    )

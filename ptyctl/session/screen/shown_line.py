@@ -1,0 +1,68 @@
+"""The line that a line editor shows, read from the screen: what Enter would submit."""
+
+from __future__ import annotations
+
+import re
+
+from ptyctl.core.screen import ScreenSnapshot
+
+#: The most rows above the cursor that may belong to the line.
+_MAX_ROWS = 24
+#: Characters that prompts end in, with the blanks behind them.
+_PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
+#: A prompt may stand at the right edge of the first row (zsh, fish), separated by blanks.
+_RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
+
+
+def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
+    """Return the readings of the line at the cursor; empty if it cannot be read.
+
+    The prompt ends somewhere: at the end of the known prompt, otherwise possibly at each character that prompts end in. What
+    stands behind the cursor may be typed text or a suggestion, so that the text up to the cursor is a reading too.
+    """
+    row, column = screen.cursor
+    if row >= len(screen.rows):
+        return []
+    first = _first_row(screen, row, prompt)
+    if first is None:
+        return []
+    last = _last_row(screen, row)
+    whole = _joined(screen, first, last)
+    before = _joined(screen, first, row, column)
+    texts = [text for line in (whole, before) for text in _without_prompt(line, prompt)]
+    return list(dict.fromkeys([*texts, *(_RIGHT_PROMPT.sub("", text) for text in texts)]))
+
+
+def _first_row(screen: ScreenSnapshot, row: int, prompt: str | None) -> int | None:
+    """Return the row in which the prompt is; without a known prompt, that in which the cursor's line begins."""
+    start = prompt.strip() if prompt else ""
+    for at in range(row, max(row - _MAX_ROWS, -1), -1):
+        if start and screen.rows[at].startswith(start):
+            return at
+        if not start and (at == 0 or len(screen.rows[at - 1]) < screen.cols):
+            return at
+    return _first_row(screen, row, None) if start else None
+
+
+def _last_row(screen: ScreenSnapshot, row: int) -> int:
+    while row + 1 < len(screen.rows) and len(screen.rows[row]) >= screen.cols:
+        row += 1
+    return row
+
+
+def _joined(screen: ScreenSnapshot, first: int, last: int, column: int | None = None) -> str:
+    """Return the text of rows: a full row continues in the next one, a shorter one ends a line."""
+    text = ""
+    for at in range(first, last + 1):
+        row = screen.rows[at]
+        if at == last:
+            return text + (row if column is None else row[:column].ljust(column))
+        text += row if len(row) >= screen.cols else f"{row}\n"
+    return text
+
+
+def _without_prompt(line: str, prompt: str | None) -> list[str]:
+    start = prompt.strip() if prompt else ""
+    if start and line.startswith(start):
+        return [line[len(start) :].strip()]
+    return [line[match.end() :].strip() for match in _PROMPT_END.finditer(line)]

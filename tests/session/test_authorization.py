@@ -1,0 +1,280 @@
+"""Authorization of input: what the policy denies or holds never reaches the far end, however it is typed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fixtures.memory_channel import MemoryChannel
+from ptyctl.api import ExecRequest
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.platforms import Platforms
+from ptyctl.policy.evaluate import Evaluator
+from ptyctl.policy.policy_file import load_policy
+from ptyctl.policy.rules import Decision, Request, Verdict
+from ptyctl.policy.shell_command import canonical_shell
+from ptyctl.session.approvals import Approval, Approvals
+from ptyctl.session.calls.exec import execute
+from ptyctl.session.calls.mode_change import change_mode, save
+from ptyctl.session.io.gate import Writer
+from ptyctl.session.session import Session
+
+from .scripted_session import connect_session, run_command, split_at, wait_until, write_to
+
+BOB = Principal("bob", Kind.PERSON, Role.APPROVER)
+RULES = """
+extends = ["off"]
+unreadable = "ask"
+
+[[rules]]
+id = "forbidden"
+when = { platform = "*" }
+command = ["erase"]
+decision = "deny"
+reason = "it destroys the start-up configuration"
+
+[[rules]]
+id = "held"
+when = { platform = "*" }
+command = ["reload"]
+decision = "ask"
+reason = "it interrupts the service"
+
+[[rules]]
+id = "noted"
+when = { platform = "*" }
+command = ["clear"]
+decision = "warn"
+reason = "counters are lost"
+"""
+
+
+@cache
+def evaluator() -> Evaluator:
+    platforms = Platforms(None).all()
+    return load_policy("rules", read=lambda name: RULES, platforms=platforms, read_shell=canonical_shell).evaluator
+
+
+class Rules:
+    """The policy of these tests; `judged` has the texts that it was asked about."""
+
+    name = "rules"
+
+    def __init__(self) -> None:
+        self.judged: list[str] = []
+
+    def verdict(self, request: Request) -> Verdict:
+        self.judged.append(request.text)
+        return evaluator().verdict(request)
+
+    def verdict_by_rules(self, request: Request) -> Verdict:
+        return evaluator().verdict_by_rules(request)
+
+    def unreadable(self, request: Request) -> Verdict:
+        return evaluator().unreadable(request)
+
+
+class Device(MemoryChannel):
+    """A command line that echoes, records each submitted line in `lines`, and edits with Ctrl-U and Backspace."""
+
+    def __init__(self) -> None:
+        super().__init__(self._typed)
+        self.lines: list[str] = []
+        self._line = ""
+
+    def _typed(self, data: bytes) -> bytes:
+        shown = ""
+        for key in data.decode("utf-8", "replace"):
+            if key in "\r\n":
+                self.lines.append(self._line)
+                shown, self._line = f"{shown}\r\nR1#", ""
+            elif key in "\x15\x03":
+                shown, self._line = shown + "\b \b" * len(self._line), ""
+            elif key == "\x7f":
+                shown, self._line = shown + "\b \b" * bool(self._line), self._line[:-1]
+            elif key == "\x10":  # history
+                shown, self._line = shown + "\b \b" * len(self._line) + "erase nvram:", "erase nvram:"
+            elif key.isprintable():
+                shown, self._line = shown + key, self._line + key
+        return shown.encode()
+
+
+class Supervised:
+    """A session with these rules, its far end, and its approvals."""
+
+    def __init__(self, session: Session, device: Device, approvals: Approvals, rules: Rules) -> None:
+        self.session, self.device, self.approvals, self.rules = session, device, approvals, rules
+
+    @property
+    def requests(self) -> list[Approval]:
+        return self.approvals.all()
+
+
+async def supervised(folder: Path) -> Supervised:
+    device, approvals, rules = Device(), Approvals(), Rules()
+    session = await connect_session(folder, device, platform="cisco_ios", probe_shell=False)
+    session.set_platform(Platforms(None).get("cisco_ios"))
+    session.authorization.set_policy(rules, approvals)
+    device.feed(b"\r\nR1#")
+    await wait_until(lambda: session.stream.raw_size > 0)
+    return Supervised(session, device, approvals, rules)
+
+
+@pytest.fixture
+async def console(tmp_path: Path) -> AsyncIterator[Supervised]:
+    console = await supervised(tmp_path)
+    yield console
+    await console.session.close()
+
+
+def executed(device: Device) -> list[str]:
+    """The lines that the device ran, without empty ones."""
+    return [line for line in device.lines if line]
+
+
+async def refusal(call: object) -> PtyctlError:
+    with pytest.raises(PtyctlError) as caught:
+        await call  # type: ignore[misc]
+    return caught.value
+
+
+async def test_denied_command_is_not_typed_and_names_the_rule(console: Supervised) -> None:
+    error = await refusal(run_command(console.session, "erase startup-config"))
+    assert (error.code, error.details["rules"]) == (ErrorCode.POLICY_DENIED, ["forbidden"])
+    assert executed(console.device) == []
+
+
+async def test_warned_command_is_typed_and_reported(console: Supervised) -> None:
+    reply = await run_command(console.session, "clear counters")
+    assert reply.policy is not None
+    assert (reply.policy.rules, executed(console.device)) == (["noted"], ["clear counters"])
+
+
+async def test_held_command_runs_once_it_is_approved(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert (reply.done_reason, executed(console.device)) == ("approval", [])
+    assert reply.approval is not None
+    console.approvals.approve(reply.approval.approval_id, BOB)
+    again = ExecRequest.of({"session_id": "s", "block_id": reply.block_id, "timeout_ms": 50_000})
+    final = await execute(console.session, again, None)
+    assert (final.done_reason, final.block_id, executed(console.device)) == ("prompt", reply.block_id, ["reload"])
+    assert console.session.blocks.get(reply.block_id).status == "completed"  # type: ignore[union-attr]
+
+
+async def test_other_commands_run_while_one_is_held(console: Supervised) -> None:
+    held = await run_command(console.session, "reload", timeout_ms=0)
+    assert (await run_command(console.session, "show clock")).done_reason == "prompt"
+    assert held.approval is not None
+    console.approvals.approve(held.approval.approval_id, BOB)
+    await wait_until(lambda: executed(console.device) == ["show clock", "reload"])
+
+
+async def test_declined_command_reports_the_comment(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    console.approvals.decline(reply.approval.approval_id, BOB, comment="not before 22:00")
+    again = ExecRequest.of({"session_id": "s", "block_id": reply.block_id})
+    error = await refusal(execute(console.session, again, None))
+    assert (error.code, error.details["comment"]) == (ErrorCode.DECLINED, "not before 22:00")
+    block = console.session.blocks.get(reply.block_id)
+    assert block is not None
+    assert (block.status, executed(console.device)) == ("cancelled", [])
+
+
+async def test_edited_command_runs_as_edited(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    console.approvals.approve(reply.approval.approval_id, BOB, text="reload in 5")
+    final = await execute(console.session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None)
+    assert (final.edited, final.cmd, executed(console.device)) == (True, "reload in 5", ["reload in 5"])
+
+
+async def test_approval_is_stale_after_the_line_was_used(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    await write_to(console.session, data="half")
+    console.approvals.approve(reply.approval.approval_id, BOB)
+    error = await refusal(execute(console.session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None))
+    assert (error.code, error.details["reason"], executed(console.device)) == (ErrorCode.DECLINED, "stale", [])
+
+
+async def test_session_end_withdraws_held_command(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    await console.session.close()
+    assert [request.state for request in console.requests] == ["withdrawn"]
+    assert console.session.blocks.get(reply.block_id).status == "cancelled"  # type: ignore[union-attr]
+
+
+async def test_written_line_that_is_held_is_erased_and_typed_after_approval(console: Supervised) -> None:
+    await write_to(console.session, data="relo")
+    error = await refusal(write_to(console.session, data="ad\n"))
+    assert (error.code, executed(console.device)) == (ErrorCode.APPROVAL_PENDING, [])
+    await wait_until(lambda: console.session.terminal.last_line() == "R1#")
+    approval_id = error.details["approval_id"]
+    console.approvals.approve(approval_id, BOB)
+    await write_to(console.session, data="ad\n", approval_id=approval_id)
+    assert executed(console.device) == ["reload"]
+    error = await refusal(write_to(console.session, data="ad\n", approval_id=approval_id))
+    assert (error.code, error.details["reason"], executed(console.device)) == (ErrorCode.DECLINED, "used", ["reload"])
+
+
+async def test_unknown_line_is_read_from_the_screen(console: Supervised) -> None:
+    await write_to(console.session, key="ctrl_p")
+    error = await refusal(write_to(console.session, key="enter"))
+    assert (error.code, error.details["rules"], executed(console.device)) == (ErrorCode.POLICY_DENIED, ["forbidden"], [])
+    await wait_until(lambda: console.session.terminal.last_line() == "R1#")
+    await write_to(console.session, data="show clock\n")
+    assert executed(console.device) == ["show clock"]
+
+
+async def test_keys_are_not_judged_with_standing_approval(console: Supervised) -> None:
+    error = await refusal(write_to(console.session, data="reload\n"))
+    console.approvals.approve(error.details["approval_id"], BOB, keys_s=60)
+    await write_to(console.session, data="erase nvram:\n")
+    assert executed(console.device) == ["erase nvram:"]
+
+
+@pytest.mark.parametrize("change", [lambda s: change_mode(s, "config", Writer("t")), lambda s: save(s, Writer("t"))])
+async def test_denied_mode_change_or_save_types_nothing(
+    console: Supervised, change: Callable[[Session], Coroutine[None, None, object]]
+) -> None:
+    console.session.authorization.set_policy(ReadOnly(), console.approvals)
+    error = await refusal(change(console.session))
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+
+
+class ReadOnly(Rules):
+    """Denies everything but `show`."""
+
+    def verdict(self, request: Request) -> Verdict:
+        verdict = super().verdict(request)
+        reads = request.text.startswith("show") or not request.text
+        return verdict if reads else Verdict(Decision.DENY, (), "read only", request.text)
+
+
+TEXTS = ["erase nvram:", "era", "se", " nvram:", "reload", "re", "load", "show clock", "x"]
+INPUT = st.lists(
+    st.sampled_from([*TEXTS, "\n", "\r", "\x15", "\x7f", "\x10"]),
+    min_size=1,
+    max_size=12,
+).map("".join)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(text=INPUT, cuts=st.lists(st.integers(0, 200), max_size=6))
+async def test_written_input_cut_anywhere_never_runs_a_denied_or_held_line(
+    tmp_path_factory: pytest.TempPathFactory, text: str, cuts: Sequence[int]
+) -> None:
+    console = await supervised(tmp_path_factory.mktemp("session"))
+    for piece in split_at(text.encode(), cuts):
+        with suppress(PtyctlError):
+            await write_to(console.session, data=piece.decode())
+    assert not [line for line in executed(console.device) if line.strip() in ("erase nvram:", "reload")]
+    await console.session.close()
