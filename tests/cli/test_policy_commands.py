@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -165,9 +166,9 @@ def test_reload_loads_the_file_or_names_its_fault(runtime_dir: RuntimeDir, polic
     assert ptyctl("policy", "check", *IOS, "--", "reload").code == 4
 
 
-def until(condition: object) -> None:
+def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

@@ -409,3 +409,28 @@ async def test_reading_history_does_not_prevent_idle_exit(runtime_dir: RuntimeDi
     async with await RemoteController.connect(runtime_dir) as controller:
         assert (await SessionHandle(controller, handle.session_id).read(timeout_ms=0)).eof
     await until_gone(runtime_dir)
+
+
+#: Makes its standard input the controlling terminal, and runs the daemon in it.
+IN_TERMINAL = (
+    "import fcntl, os, runpy, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "runpy.run_module('ptyctl.daemon', run_name='__main__')"
+)
+
+
+async def test_daemon_whose_terminal_closes_hands_over(runtime_dir: RuntimeDir) -> None:
+    """It gets SIGHUP, as for a reload of the policy."""
+    terminal, inner = os.openpty()
+    daemon = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", IN_TERMINAL, stdin=inner, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    os.close(inner)
+    assert daemon.stdout is not None
+    assert (await daemon.stdout.readline()).startswith(b"up: ")
+    async with await RemoteController.connect(runtime_dir, start=False) as first:
+        handle = await SessionHandle.open(first, protocol="local", command=BASH)
+        await handle.exec("x=kept")
+        os.close(terminal)
+        assert await asyncio.wait_for(daemon.wait(), PATIENCE_S) == 0
+    async with await RemoteController.connect(runtime_dir) as second:
+        assert (await SessionHandle(second, handle.session_id).exec("echo $x")).stdout == "kept\n"
