@@ -392,7 +392,8 @@ class UnboundedScreen:
 
     def erase(self, begin: int, end: int | None) -> None:
         """Erase columns of the cursor's row, from `begin` to `end` (exclusive), or to the end of the row."""
-        line, cursor = self._line(), self._cursor()
+        self._drop_wrap()
+        line, cursor = self._line(), self.x
         row = cursor - cursor % self.width
         stop = min(len(line), row + (self.width if end is None else min(end, self.width)))
         self._split(line, row + begin)
@@ -401,13 +402,15 @@ class UnboundedScreen:
             line[x] = _VOID
 
     def erase_below(self) -> None:
-        self._split(self._line(), self._cursor())
-        del self._line()[self._cursor() :]
+        self._drop_wrap()
+        self._split(self._line(), self.x)
+        del self._line()[self.x :]
         del self._lines[self.y + 1 :]
 
     def delete(self, count: int) -> None:
         """Delete cells at the cursor; the rest of its row moves left (DCH)."""
-        line, cursor, end = self._line(), self._cursor(), self._row_end()
+        self._drop_wrap()
+        line, cursor, end = self._line(), self.x, self._row_end()
         count = min(count, end - cursor)
         self._split(line, cursor)
         self._split(line, cursor + count)
@@ -418,7 +421,8 @@ class UnboundedScreen:
 
     def insert(self, count: int) -> None:
         """Insert blanks at the cursor; cells moved past the end of its row are lost (ICH)."""
-        line, cursor, end = self._line(), self._cursor(), self._row_end()
+        self._drop_wrap()
+        line, cursor, end = self._line(), self.x, self._row_end()
         if cursor < len(line):
             count = min(count, end - cursor)
             self._split(line, cursor)
@@ -454,6 +458,10 @@ class UnboundedScreen:
         for at in range(begin, min(end, len(line))):
             if line[at] == "\t":
                 self._blank(line, at)
+
+    def _drop_wrap(self) -> None:
+        """Clear a pending wrap: the cursor is on the last column."""
+        self.x, self.pending = self._cursor(), False
 
     def _cursor(self) -> int:
         return self.x - 1 if self.pending else self.x

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from wcwidth import wcwidth
 
@@ -100,7 +100,7 @@ FEATURES = st.sampled_from(
 )
 
 
-def columns_of(line: str) -> set[str]:
+def columns_of(line: str, cols: int) -> set[str]:
     """Expand tabs by columns, and drop combining marks at the begin, as the screen does; plain lines keep both.
 
     Behind a ZWJ a character may have joined, or was there before: the text does not show which, so both are returned.
@@ -110,7 +110,7 @@ def columns_of(line: str) -> set[str]:
         size, following = max(wcwidth(character), 0), set()
         for shown, column in rows:
             if character == "\t":
-                blanks = 8 - column % 8
+                blanks = max(min(8 - column % 8, cols - 1 - column), 0)
                 following.add((shown + " " * blanks, column + blanks))
             elif column or size:
                 following.add((shown + character, column + size))
@@ -122,15 +122,31 @@ def columns_of(line: str) -> set[str]:
     return {shown.rstrip(" ") for shown, _ in rows}
 
 
-@given(st.lists(FEATURES, max_size=40))
-def test_text_equals_the_rows_of_the_screen(pieces: list[bytes]) -> None:
+def assert_same_rows(pieces: list[bytes], cols: int, prefix: bytes = b"") -> None:
+    """Check that the text of the renderer equals the rows of the screen."""
     above = b"\n" * 40 if b"\x1bM" in pieces else b""  # RI does not scroll
-    model, data = ScreenModel(500, 90), above + b"\x1b7" + b"".join(pieces)
+    model, data = ScreenModel(cols, 90), above + prefix + b"\x1b7" + b"".join(pieces)
     model.feed(data)
-    lines, rows = render(data, 500).split("\n"), model.snapshot().rows
+    lines, rows = render(data, cols).split("\n"), model.snapshot().rows
     assert not any(rows[len(lines) :])
     for line, row in zip(lines, rows, strict=False):
-        assert row in columns_of(line)
+        assert row in columns_of(line, cols)
+
+
+@given(st.lists(FEATURES, max_size=40))
+def test_text_equals_the_rows_of_the_screen(pieces: list[bytes]) -> None:
+    assert_same_rows(pieces, 500)
+
+
+@given(st.lists(FEATURES.filter(lambda piece: piece != b"\x1b[?7h"), max_size=40))
+@example([b"\x1b[I", b" ", b"\x1b[I", b" ", b"aaaa", b" ", b"\x1b[K", "\u0301".encode()])
+def test_text_without_autowrap_equals_the_rows_of_a_narrow_screen(pieces: list[bytes]) -> None:
+    assert_same_rows(pieces, 20, b"\x1b[?7l")
+
+
+@pytest.mark.parametrize("erasing", [b"\x1b[K", b"\x1b[1K", b"\x1b[2K", b"\x1b[J", b"\x1b[X", b"\x1b[P", b"\x1b[@"])
+def test_erasing_in_the_last_column_clears_the_pending_wrap(erasing: bytes) -> None:
+    assert_same_rows([b"x" * 20, erasing, b"y"], 20)
 
 
 @pytest.mark.parametrize(
