@@ -126,7 +126,10 @@ class PolicyStore:
         while True:
             await asyncio.sleep(POLL_S)
             if self._has_changed():
-                await asyncio.to_thread(self.refresh)
+                try:
+                    await asyncio.to_thread(self.refresh)
+                except Exception:  # noqa: BLE001 - a bug: the old policy stays, and later edits must be noticed
+                    _log.exception("the policy could not be loaded")
 
     def run_examples(self, name: str | None = None) -> tuple[str, int, list[PtyctlError]]:
         """Check the examples of a preset or file; by default those of the policy that the settings name.
@@ -171,25 +174,26 @@ class PolicyStore:
 
         try:
             policy = load_policy(name, read=read, platforms=self._platforms, read_shell=canonical_shell)
-            for request in tuple(self._last_requests):  # finds their rules here, and not in the event loop
-                policy.evaluator.verdict(request)
         except PtyctlError as error:
             self._versions, self._fault = versions, error
+            self._report(name, texts, by)
             raise
-        else:
-            if name in PRESETS:
-                texts[name] = preset_text(name).encode()
-            self._policy, self._versions, self._fault = policy, versions, None
-            self.name, self.sha256 = name, _digest(b"".join(texts.values()))
-        finally:
-            self._report(name, {file: _digest(text) for file, text in texts.items()}, by)
+        for request in tuple(self._last_requests):  # finds their rules here, and not in the event loop
+            with suppress(PtyctlError):  # of a platform whose file is faulty
+                policy.evaluator.verdict(request)
+        if name in PRESETS:
+            texts[name] = preset_text(name).encode()
+        self._policy, self._versions, self._fault = policy, versions, None
+        self.name, self.sha256 = name, _digest(b"".join(texts.values()))
+        self._report(name, texts, by)
 
-    def _report(self, name: str, files: Mapping[str, str], by: str | None) -> None:
+    def _report(self, name: str, texts: Mapping[str, bytes], by: str | None) -> None:
         """Report the result of a load in the log and the audit log."""
         if self._record is None:
             return
         if self.problem is not None:
             _log.error("the policy could not be loaded", extra={"why": self.problem, "result": self._in_force()})
+        files = {file: _digest(text) for file, text in texts.items()}
         result = "loaded" if self.problem is None else "failed"
         self._record("policy", policy=name, result=result, why=self.problem, files=files, version=__version__, principal=by)
 
