@@ -1,10 +1,16 @@
-"""Rows daemon-*: memory of a daemon with 1,000 idle or 100 busy sessions, and the duration of a read from a busy one."""
+"""Rows daemon-*: memory of a daemon with 1,000 idle or 100 busy sessions, and the duration of a read from a busy one.
+
+Row cli-cpu: the processor time of a command of the command line, with the daemon up.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,6 +31,10 @@ IDLE_LIMIT_KB = 100
 _BUSY_PROGRAM = "while :; do echo a line of a busy console, as long as most of them are; sleep 0.05; done"
 _IDLE_PROGRAM = "echo ready; exec cat"
 _READS = 1000
+CLI_LIMIT_MS = 120
+#: As the installed script.
+_CLI = "import sys; from ptyctl.cli import main; sys.exit(main())"
+_PYTHON_START = "python start"
 
 
 @asynccontextmanager
@@ -83,7 +93,25 @@ async def _reads(_plan: Plan) -> Result:
         return Result({OURS: [statistics.quantiles(durations, n=100)[98]], "median": [statistics.median(durations)]})
 
 
+def _cpu_ms(*arguments: str) -> float:
+    """Return the processor time of a Python process with these arguments."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3
+
+
+async def _cli(plan: Plan) -> Result:
+    async with _daemon():
+        rounds: dict[str, list[float]] = {OURS: [], _PYTHON_START: []}
+        for _ in range(plan.rounds):
+            rounds[OURS].append(await asyncio.to_thread(_cpu_ms, "-c", _CLI, "sessions"))
+            rounds[_PYTHON_START].append(await asyncio.to_thread(_cpu_ms, "-c", ""))
+        return Result(rounds)
+
+
 ROWS = (
+    Row("cli-cpu", "CPU of `ptyctl sessions`, with the daemon up", "ms", _PYTHON_START, (Aim("≤", CLI_LIMIT_MS),), _cli),
     Row("daemon-idle", f"each of {IDLE:,} idle sessions in one daemon", "KB", None, (Aim("≤", IDLE_LIMIT_KB),), _idle),
     Row("daemon-busy", f"each of {BUSY} busy sessions in one daemon", "KB", None, (), _busy),
     Row("daemon-read", f"a read among {BUSY} busy sessions, p99", "ms", None, (), _reads),
