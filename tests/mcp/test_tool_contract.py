@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,7 +19,6 @@ from ptyctl.mcp.toolsets import choose
 from tests.mcp.pty_client import PATIENCE_MS, connected, held
 
 TOOLS = choose("all")
-OUTPUT = {tool.name: Draft202012Validator(definition(tool).output_schema or {}) for tool in TOOLS}
 #: A value for each field that any tool requires.
 REQUIRED: dict[str, Any] = {
     "action": "status",
@@ -90,6 +90,12 @@ WALK: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@cache
+def output_validators() -> dict[str, Draft202012Validator]:
+    """Validators of the tools' replies. They are not built by a worker that only collects the tests."""
+    return {tool.name: Draft202012Validator(definition(tool).output_schema or {}) for tool in TOOLS}
+
+
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     async with held(connected()) as client:
@@ -106,7 +112,7 @@ async def answered(client: Client, tool: str, arguments: dict[str, Any]) -> dict
         assert json.loads(text.text) == payload
     else:
         assert len(json.dumps(payload)) > MAX_REPEATED_TEXT
-    OUTPUT[tool].validate(payload)
+    output_validators()[tool].validate(payload)
     assert bool(result.is_error) == ("error_code" in payload)
     error = payload.get("error_code", payload.get("error"))
     assert (error is None) == payload.get("ok", not result.is_error)
