@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-from ptyctl.daemon.control import BlockingClient
+from ptyctl.daemon.control import BlockingClient, request
 from ptyctl.daemon.runtime_dir import RuntimeDir
 
 from .errors import (
@@ -124,13 +124,19 @@ def _exec(name: str, command: str, timeout_s: float | None, task_id: str, as_jso
     if reply["output_truncated"]:
         complete = f"ptyctl blocks {name} --output {reply['block_id']}"
         print_message(f"{reply['omitted_bytes']} bytes are omitted in the middle; complete output: {complete}")
-    if reply["timed_out"]:
-        print_message(f"still running as block {reply['block_id']}; follow it with: ptyctl tail -f")
+    if _is_unfinished(reply):
+        doing = "running" if reply["timed_out"] else "waiting for an approval"
+        print_message(f"still {doing} as block {reply['block_id']}; follow it with: ptyctl tail -f")
         return EXEC_OFFSET + EXIT_TIMED_OUT
     exit_code: int | None = reply.get("exit_code")
     if exit_code is not None:
         return exit_code
     return EXIT_FAILED if reply.get("error_hints") else 0
+
+
+def _is_unfinished(reply: dict[str, Any]) -> bool:
+    """Whether the command has not ended: it runs, or waits for an approval."""
+    return bool(reply["timed_out"]) or reply["done_reason"] == "approval"
 
 
 class _StopWaiting(Exception):
@@ -147,6 +153,7 @@ class _Execution:
         self._status: Any = None
         self._interrupted = False
         self._previous_calls_s = 0.0
+        self._asked_for_approval = False
 
     def run(self, command: str, timeout_s: float | None) -> dict[str, Any] | None:
         """Return the reply when the command ends or the timeout passes, or None after a second Ctrl-C."""
@@ -167,7 +174,7 @@ class _Execution:
             remaining_ms = MAX_CALL_MS if timeout_s is None else max((timeout_s - self._previous_calls_s) * 1000, 0)
             limits = {"timeout_ms": round(min(remaining_ms, MAX_CALL_MS)), "max_output_bytes": _MAX_OUTPUT_BYTES}
             reply = self._client.call("ptyctl_session_exec", {**self._target, **run, **limits}, self._show_progress)
-            if not reply["timed_out"] or (remaining_ms <= MAX_CALL_MS and timeout_s is not None):
+            if not _is_unfinished(reply) or (remaining_ms <= MAX_CALL_MS and timeout_s is not None):
                 return reply
             run = {"block_id": reply["block_id"]}
 
@@ -182,10 +189,26 @@ class _Execution:
         self._client.send("ptyctl_session_io", {**self._target, "action": "write", "key": "ctrl_c"})
 
     def _show_progress(self, received: int, seconds: float) -> None:
+        if not received and not self._asked_for_approval:
+            self._asked_for_approval = True
+            self._show_approval()
         if self._status is None:
             self._status = self._spinner.enter_context(progress())
         if self._status is not None:
             self._status.update(f"{self._previous_calls_s + seconds:.0f} s, {format_size(received)}")
+
+    def _show_approval(self) -> None:
+        """Print the request if the command waits for an approval: without output, it may."""
+        query = {"action": "list", "session_id": self._target["session_id"], "state": "pending"}
+        try:
+            requests = (request(RuntimeDir(), "approvals", query) or {}).get("approvals", [])
+        except SESSION_ERRORS:
+            return
+        for entry in (entry for entry in requests if entry.get("task_id") == self._target["task_id"]):
+            print_message(
+                f"a person must approve this first: {entry['reason']}; "
+                f"nothing is typed until another person runs: ptyctl approve {entry['approval_id']}"
+            )
 
 
 class _Option(NamedTuple):

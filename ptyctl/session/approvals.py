@@ -426,7 +426,12 @@ class Approvals:
         held = request.held
         if by.name == held.owner.principal and not self._allow_self:
             message = f"{by.name} asked for this, and nobody approves their own request"
-            raise PtyctlError(ErrorCode.FORBIDDEN, message, {"approval_id": approval_id}, hint="another person must approve it")
+            raise PtyctlError(
+                ErrorCode.FORBIDDEN,
+                message,
+                {"approval_id": approval_id},
+                hint="another person must approve it; the setting approvals.allow_self allows it",
+            )
         if text is not None and text != held.text:
             if same_s is not None:
                 raise invalid("an edited text cannot be approved for later calls too", hint="approve it once")

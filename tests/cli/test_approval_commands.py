@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,9 +19,10 @@ from fixtures.tmux.server import running_tmux
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.core.lease import Owner
+from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.session.approvals import Approval, HeldText
 from ptyctl.session.clients import user_agent
-from tests.cli.command_line import PROGRAM, is_one_line, ptyctl, terminal_environment
+from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl, terminal_environment
 from tests.controller.local_daemon import served
 
 HELD = HeldText(
@@ -193,3 +195,37 @@ def test_inbox_in_a_terminal_of_80x24(daemon: Daemon) -> None:
         person.press("q")
         person.sees(ENDED)
         person.sees(RESTORED)
+
+
+@pytest.fixture
+def asking_daemon(runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon whose policy holds back `rm`, and on which people approve their own requests."""
+    (tmp_path / "policy.toml").write_text(
+        '[[rules]]\nid = "rm"\nwhen = { platform = "linux" }\ncommand = ["rm"]\ndecision = "ask"\nreason = "removes files"\n'
+    )
+    monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "policy.toml"))
+    monkeypatch.setenv("PTYCTL_APPROVALS", json.dumps({"allow_self": True}))
+
+
+@pytest.mark.usefixtures("asking_daemon")
+@pytest.mark.parametrize("answer", ["approve", "decline"])
+def test_exec_reports_that_it_waits_and_continues_after_the_answer(tmp_path: Path, answer: str) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    session = open_local()
+    command = [*PROGRAM, "exec", session, "--", "rm", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        waits = process.stderr.readline()
+        assert "a person must approve this first: removes files" in waits
+        assert file.exists()
+        assert ptyctl(answer, waits.split()[-1], "--comment", "as agreed").code == 0
+        _, err = process.communicate()
+    assert (process.returncode, file.exists()) == ((0, False) if answer == "approve" else (101, True))
+    assert ("as agreed" in err) == (answer == "decline")
+
+
+@pytest.mark.usefixtures("asking_daemon")
+def test_exec_that_waits_longer_than_its_timeout_exits_with_105(tmp_path: Path) -> None:
+    result = ptyctl("exec", open_local(), "--timeout", "0.1", "--", "rm", str(tmp_path / "file"))
+    assert (result.code, "still waiting for an approval as block" in result.err) == (105, True)
