@@ -103,6 +103,7 @@ class Inbox:
     def __init__(self) -> None:
         self.message = "connecting"
         self.done = False
+        self._known = False
         self._entries: dict[str, ApprovalEntry] = {}
         self._selected: str | None = None
         self._input: LineInput | None = None
@@ -131,8 +132,8 @@ class Inbox:
             del self._entries[key]
         if self._selected is None:
             self._selected = next((key for key, entry in self._entries.items() if entry.state == "pending"), None)
-        if self.message == "connecting":
-            self.message = ""
+        if not self._known:
+            self._known, self.message = True, ""
 
     def view(self, entry: ApprovalEntry) -> None:
         """Show a request with its screen."""
@@ -225,7 +226,7 @@ class Inbox:
 
     def _render_list(self, cols: int, room: int, now: float) -> list[str]:
         if not self._entries:
-            return ["", " nothing waits for an approval"]
+            return ["", " nothing waits for an approval"] if self._known else []
         ids = list(self._entries)
         at = ids.index(self._selected) if self._selected in self._entries else 0
         height = min(len(ids), max(room // 3, 1))

@@ -171,7 +171,7 @@ def test_inbox_in_a_terminal_of_80x24(daemon: Daemon) -> None:
     with running_tmux() as tmux:
         person = Person(tmux, [*PROGRAM, "approvals", "--watch"], terminal_environment(), 80, 24)
         person.sees("nothing waits for an approval")
-        assert daemon.call(lambda: daemon.controller.approval_requests.answerable)
+        person.until(lambda rows: bool(daemon.call(lambda: daemon.controller.approval_requests.answerable)))
         first = daemon.ask()
         person.sees("because it restarts the device (reload)")
         person.press("v")

@@ -53,6 +53,7 @@ def test_request_is_shown_with_what_a_person_needs() -> None:
 
 def test_empty_inbox_says_so() -> None:
     assert "nothing waits" in screen(inbox())[2]
+    assert not any("nothing waits" in row for row in screen(Inbox()))
 
 
 def test_keys_answer_the_selected_request() -> None:
