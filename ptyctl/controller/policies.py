@@ -93,9 +93,9 @@ class PolicyStore:
         self._last_requests.append(request)
         return self.policy.evaluator.verdict(request)
 
-    def verdict_by_rules(self, request: Request) -> Verdict:
-        """Return the verdict of the rules that match, for a part of a longer text. Raises as `verdict`."""
-        return self.policy.evaluator.verdict_by_rules(request)
+    def verdict_by_rules(self, request: Request, *, known_only: bool = False) -> Verdict:
+        """Return the verdict of the rules that match; see `Evaluator.verdict_by_rules`. Raises as `verdict`."""
+        return self.policy.evaluator.verdict_by_rules(request, known_only=known_only)
 
     def unreadable(self, request: Request) -> Verdict:
         """Return the verdict on a line that cannot be read. Raises as `verdict`."""

@@ -129,31 +129,39 @@ class Evaluator:
         self._grammar_of = cache(lambda name: DeviceGrammar(platforms[name].command_line))
         self._scopes_of = lru_cache(_SCOPES)(self._find_scopes)
         self._judge = lru_cache(_VERDICTS)(self._verdict)
+        self._judge_by_rules = lru_cache(_VERDICTS)(self._verdict_by_rules)
 
     def verdict(self, request: Request) -> Verdict:
         """Return the verdict on a request. Equal requests get the same one."""
         return self._judge(request) if len(request.text) <= _CACHED_TEXT else self._verdict(request)
 
-    def verdict_by_rules(self, request: Request) -> Verdict:
+    def verdict_by_rules(self, request: Request, *, known_only: bool = False) -> Verdict:
         """Return the verdict of the rules alone: without the decisions for what no rule matches, or cannot be parsed or read.
 
         For a line that is a part of a longer text, such as `do reload now` of a loop. The whole text is judged by `verdict`.
+
+        Args:
+            known_only: an unknown word matches no rule, nor does a text that is too long: the line is probably no command.
         """
-        return self._verdict(request, _RULES_ALONE)
+        judge = self._judge_by_rules if len(request.text) <= _CACHED_TEXT else self._verdict_by_rules
+        return judge(request, known_only)
+
+    def _verdict_by_rules(self, request: Request, known_only: bool) -> Verdict:
+        return self._verdict(request, _RULES_ALONE, known_only=known_only)
 
     def unreadable(self, request: Request) -> Verdict:
         """Return the verdict on a line that cannot be read for certain. The text of the request does not count."""
         return Verdict(self._settings.unreadable, (), "the typed line cannot be read for certain", "", request.mode)
 
-    def _verdict(self, request: Request, settings: PolicySettings | None = None) -> Verdict:
+    def _verdict(self, request: Request, settings: PolicySettings | None = None, *, known_only: bool = False) -> Verdict:
         settings = settings or self._settings
         name = request.platform if request.platform and request.platform in self._platforms else UNKNOWN_PLATFORM
         scopes = self._scopes(request, name, request.mode)
         if request.where == "program":
             return self._of_program(request, scopes, settings)
         if scopes.is_shell:
-            return self._of_shell(request, scopes, settings)
-        return self._of_device(request, name, scopes, settings)
+            return self._of_shell(request, scopes, settings, known_only=known_only)
+        return self._of_device(request, name, scopes, settings, known_only=known_only)
 
     def _of_program(self, request: Request, scopes: _Scopes, settings: PolicySettings) -> Verdict:
         findings = _Findings()
@@ -161,31 +169,37 @@ class Evaluator:
         findings.add_command((), scopes.here.allowing(request.text))
         return findings.verdict(request, request.text, settings.programs)
 
-    def _in_shell(self, request: Request, text: str, settings: PolicySettings) -> Verdict:
+    def _in_shell(self, request: Request, text: str, settings: PolicySettings, *, known_only: bool) -> Verdict:
         """Return the verdict on a text that a POSIX shell runs, in place of the command line."""
-        return self._of_shell(replace(request, text=text), self._scopes(request, SHELL_PLATFORM, None), settings)
+        scopes = self._scopes(request, SHELL_PLATFORM, None)
+        return self._of_shell(replace(request, text=text), scopes, settings, known_only=known_only)
 
-    def _of_shell(self, request: Request, scopes: _Scopes, settings: PolicySettings) -> Verdict:
+    def _of_shell(self, request: Request, scopes: _Scopes, settings: PolicySettings, *, known_only: bool) -> Verdict:
         form, scope = self._read_shell(request.text), scopes.here
         findings = _Findings()
         findings.add_text(scope.matching(form.text))
         for command in form.commands:
+            if known_only and not all(type(word) is str for word in command.words):
+                continue
             name = command.words[0]
             strict = [pattern.rule for pattern in scope.strict_commands.named(name) if command.could_be(pattern.raw)]
             allow = next((p.rule for p in scope.allow_commands.named(name) if command.surely_is(p.raw)), None)
             findings.add_command(strict, allow or scope.allowing(command.text))
-        if form.opaque:
+        if form.opaque and not known_only:
             findings.add_opaque(scope, settings, form.unparsed)
         elif form.unparsed:
             findings.add_decision(settings.unparsed, form.unparsed)
         return findings.verdict(request, form.text, settings.default)
 
-    def _of_device(self, request: Request, name: str, scopes: _Scopes, settings: PolicySettings) -> Verdict:
+    def _of_device(
+        self, request: Request, name: str, scopes: _Scopes, settings: PolicySettings, *, known_only: bool
+    ) -> Verdict:
         form = self._grammar_of(name).read(request.text)
         findings = _Findings()
         if form.opaque:
             reason = "the text is too long or has control characters, so its commands are not known"
-            findings.add_opaque(scopes.anywhere, settings, reason)
+            if not known_only:
+                findings.add_opaque(scopes.anywhere, settings, reason)
             return findings.verdict(request, form.text, settings.default)
         starts = sum(not command.is_filter for command in form.commands)
         findings.add_text((scopes.here if starts == 1 else scopes.anywhere).matching(form.text, any_case=True))
@@ -200,18 +214,20 @@ class Evaluator:
                 for pattern in (scopes.anywhere if reading.other_mode else strict_scope).strict_commands.candidates(
                     reading.words[0]
                 )
-                if (pattern.rule.negated or not reading.negated) and pattern.may_match(reading.words)
+                if (pattern.rule.negated or not reading.negated)
+                and pattern.may_match(reading.words)
+                and not (known_only and None in reading.words)
             ]
             scope = scopes.home if command.sure.other_mode else allow_scope
             allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text, any_case=True)
             findings.add_command(strict, allow)
             if command.shell:
-                findings.add_verdict(self._in_shell(request, command.shell, settings))
+                findings.add_verdict(self._in_shell(request, command.shell, settings, known_only=known_only))
             if not command.is_filter:
                 strict_next, allow_next = scopes.anywhere, allow_scope if allow else scopes.anywhere
         if scopes.may_be_shell or any(command.shell is not None for command in form.commands[:-1]):
             # Text that is no shell command is no reason to ask.
-            findings.add_verdict(self._in_shell(request, request.text, _RULES_ALONE))
+            findings.add_verdict(self._in_shell(request, request.text, _RULES_ALONE, known_only=known_only))
         return findings.verdict(request, form.text, settings.default)
 
     def _scopes(self, request: Request, name: str, mode: str | None) -> _Scopes:

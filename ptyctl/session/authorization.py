@@ -35,6 +35,8 @@ ECHO_QUIET_S = 0.05
 REMOTE_ECHO_QUIET_S = 0.15
 #: The longest wait for the echo (seconds).
 ECHO_WAIT_S = 1.0
+#: A longer text for a device is judged line by line only, in characters.
+_MAX_JOINED = 16_384
 #: Other tasks run after this many lines of one write were judged.
 _BATCH_LINES = 16
 #: What the approver sees of the output: its last rows, from this many bytes.
@@ -56,8 +58,8 @@ class Policy(Protocol):
         """Return the verdict on a text. Raises PtyctlError POLICY_DENIED while no policy can be loaded."""
         ...
 
-    def verdict_by_rules(self, request: Request) -> Verdict:
-        """Return the verdict of the rules that match; ALLOW if none does."""
+    def verdict_by_rules(self, request: Request, *, known_only: bool = False) -> Verdict:
+        """Return the verdict of the rules that match; ALLOW if none does. `known_only`: an unknown word matches none."""
         ...
 
     def unreadable(self, request: Request) -> Verdict:
@@ -285,36 +287,40 @@ class Authorization:
         return lines
 
     async def _judge_lines(self, lines: Sequence[str], writer: Writer) -> None:
-        places = self._places()
-        if len(lines) == 1 or places[0].where == "prompt":
-            verdict: Verdict | None = self._judge(self._with_continued("\n".join(lines), places), places, writer)
-        else:
-            verdict = None
+        """Judge lines that follow each other: at a prompt as one text, and each alone."""
+        places, text = self._places(), "\n".join(lines)
+        verdict: Verdict | None = None
+        if places[0].where == "prompt" and (len(text) <= _MAX_JOINED or places[0].platform == SHELL_PLATFORM):
+            verdict = self._judge(self._with_continued(text, places), places, writer)
         if verdict is None or len(lines) > 1 or self._line.continued:
+            judge = self._judge if verdict is None else self._judge_part
             for number, line in enumerate(lines):
-                verdict = self._stricter(verdict, self._judge_line(line, places, writer))
+                verdict = self._stricter(verdict, judge(line, places, writer))
+                if number == 0:  # the first one may change the mode
+                    places = tuple(place._replace(mode=None) for place in places)
                 if number % _BATCH_LINES == _BATCH_LINES - 1:
                     await asyncio.sleep(0)
         assert verdict is not None
-        self._enforce(verdict, "\n".join(lines), places, writer)
+        self._enforce(verdict, text, self._places(), writer)
 
     def _judge_typed(self, lines: Sequence[str], places: Sequence[Place], writer: Writer) -> Verdict:
         verdict = self._judge("\n".join(lines), places, writer)
         for line in lines:
-            verdict = self._stricter(verdict, self._judge_line(line, places, writer))
+            verdict = self._stricter(verdict, self._judge_part(line, places, writer))
         return verdict
 
     # Verdicts
 
     def _judge(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
-        """Judge a text where it goes, and by the rules of where it may go."""
+        """Judge a text where it goes, and by the rules of where it may go if it is certainly a command there."""
         assert self._policy is not None
         verdict = self._policy.verdict(self._request(text, places[0], writer))
         for place in places[1:]:
-            verdict = self._stricter(verdict, self._policy.verdict_by_rules(self._request(text, place, writer)))
+            by_rules = self._policy.verdict_by_rules(self._request(text, place, writer), known_only=True)
+            verdict = self._stricter(verdict, by_rules)
         return verdict
 
-    def _judge_line(self, line: str, places: Sequence[Place], writer: Writer) -> Verdict:
+    def _judge_part(self, line: str, places: Sequence[Place], writer: Writer) -> Verdict:
         """Judge one of several lines, which alone may be an incomplete command."""
         assert self._policy is not None
         if places[0].where == "program":
@@ -425,24 +431,34 @@ class Authorization:
     def _places_of_run(self) -> tuple[Place, ...]:
         """Return where the command of a run goes: to the prompt, or to that of a program (a REPL) in the foreground."""
         prompt, terminal = self._prompt_place(), self._terminal
-        if self._platform()[1] or terminal.shell_in_foreground() is not False or not len(self._stream.prompts):
-            return (prompt,)
-        program = terminal.foreground_program()
-        if program is None or may_run_shell(program[1]):
-            return (prompt,)
-        return (Place(prompt.platform, where="program"), prompt)
+        in_program = self._is_program()
+        if not in_program and terminal.shell_in_foreground() is False and len(self._stream.prompts):
+            program = terminal.foreground_program()
+            in_program = program is not None and not may_run_shell(program[1])
+        return self._in_program(prompt) if in_program else (prompt,)
 
     def _places(self) -> tuple[Place, ...]:
-        """Return where input goes now. In a program the shell's rules count too: it may read what the program leaves."""
+        """Return where input goes now."""
         prompt, in_foreground = self._prompt_place(), self._terminal.shell_in_foreground()
-        if self._platform()[1] or in_foreground:
+        if self._platform()[1]:
             return (prompt,)
         if in_foreground is None:
-            is_prompt = (self._has_marks() and not self._is_running()) or self._shows_prompt()
+            at_prompt = (self._has_marks() and not self._is_running()) or self._shows_prompt()
+        elif in_foreground:
+            at_prompt = not self._is_program()
         else:
             program = self._terminal.foreground_program()
-            is_prompt = program is None or shell_dialect(program[1]) is not None
-        return (prompt,) if is_prompt else (Place(prompt.platform, where="program"), prompt)
+            at_prompt = program is None or shell_dialect(program[1]) is not None
+        return (prompt,) if at_prompt else self._in_program(prompt)
+
+    @staticmethod
+    def _in_program(prompt: Place) -> tuple[Place, ...]:
+        """Return the places of a text for a program. The rules of the shell count too: it may read what the program leaves."""
+        return (Place(prompt.platform, where="program"), prompt)
+
+    def _is_program(self) -> bool:
+        """Return whether the session was opened with a program that is not known to be a shell or a device."""
+        return self._subject.program is not None and self._platform()[0] is None and not self._is_shell()
 
     def _prompt_place(self) -> Place:
         name, is_device = self._platform()

@@ -91,6 +91,7 @@ async def test_status_reports_state_lock_and_queue(bash: SessionHandle) -> None:
         "mode": "idle",
         "observers": [],
         "queue": [],
+        "policy": "guarded",
     }
     assert (await bash.exec("sleep 20", timeout_ms=0)).timed_out
     assert (await bash.status()).mode == "block_running"

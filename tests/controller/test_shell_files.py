@@ -94,7 +94,7 @@ def test_long_fish_command_of_an_ordinary_user_runs_from_a_private_file(tmp_path
             text=True,
             check=False,
             cwd=root,
-            env={**os.environ, "HOME": folder},
+            env={**os.environ, "HOME": folder, "PTYCTL_POLICY": "guarded"},  # root's configuration is not readable
         )
     assert done.stdout, done.stderr
     uid, output, exit_code, done_reason = json.loads(done.stdout)

@@ -74,8 +74,8 @@ class Rules:
         self.judged.append(request.text)
         return evaluator().verdict(request)
 
-    def verdict_by_rules(self, request: Request) -> Verdict:
-        return evaluator().verdict_by_rules(request)
+    def verdict_by_rules(self, request: Request, *, known_only: bool = False) -> Verdict:
+        return evaluator().verdict_by_rules(request, known_only=known_only)
 
     def unreadable(self, request: Request) -> Verdict:
         return evaluator().unreadable(request)
