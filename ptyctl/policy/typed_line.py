@@ -35,18 +35,16 @@ class LineKeys(NamedTuple):
     Attributes:
         erase: delete the last character.
         erase_word: delete the last word.
-        kill: delete the line up to the cursor, which is all of it as long as the line is known.
-        cancel: discard the line wherever the cursor is.
+        kill: delete the line up to the cursor, or discard it. An unknown line stays unknown: the key may only end a search.
     """
 
     erase: frozenset[int] = frozenset(b"\x7f")
     erase_word: frozenset[int] = frozenset()
     kill: frozenset[int] = frozenset()
-    cancel: frozenset[int] = frozenset()
 
 
 #: Keys on which bash, zsh and fish agree with a terminal in canonical mode, which edits what is typed before their prompt.
-SHELL_KEYS = LineKeys(frozenset(b"\x7f"), frozenset(b"\x17"), frozenset(b"\x15"), frozenset(b"\x03"))
+SHELL_KEYS = LineKeys(frozenset(b"\x7f"), frozenset(b"\x17"), frozenset(b"\x15\x03"))
 
 #: Devices differ in all of them: Backspace, and keys that delete a line, may do nothing.
 DEVICE_KEYS = LineKeys(erase=frozenset())
@@ -88,6 +86,11 @@ class TypedLine:
     def continued(self) -> str:
         """The lines submitted since the last prompt, joined: they may be the begin of the same command."""
         return self._continued.decode("utf-8", "surrogateescape")
+
+    @property
+    def perhaps_submitted(self) -> bool:
+        """Whether the last key was Enter on an unknown line, which may have chosen it from a list instead."""
+        return not self._is_known and self._last in _ENTER
 
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Take input, and yield it in pieces, in order; their `data` joined is the input.
@@ -175,7 +178,7 @@ class TypedLine:
             self._take_unknown()
 
     def _take_key(self, byte: int) -> None:
-        if byte in self.keys.cancel or (byte in self.keys.kill and self._is_known):
+        if byte in self.keys.kill and self._is_known:
             self._empty()
         elif byte in self.keys.erase:
             self._erase()
@@ -195,10 +198,11 @@ class TypedLine:
             self._sequence.clear()
             self._insert(b"\n")
             return
-        if self._is_known and self._line and not self._sequence:
+        was_known = self._is_known and not self._sequence
+        if was_known and self._line:
             self.submitted(self._text())
         self._empty()
-        self._is_known = not is_quoted
+        self._is_known = was_known and not is_quoted
 
     def _text(self) -> str:
         return self._line.decode("utf-8", "surrogateescape")

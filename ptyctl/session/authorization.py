@@ -218,8 +218,9 @@ class Authorization:
 
     def pieces(self, data: bytes) -> Iterator[Piece]:
         """Split input at the keys that may submit a line."""
-        self._typed_raw = self._stream.raw_size
-        return self._line.feed(data)
+        for piece in self._line.feed(data):
+            yield piece
+            self._typed_raw = self._stream.raw_size
 
     def line_replaced(self) -> None:
         """The command of a run is typed into the empty line at a prompt."""
@@ -269,7 +270,7 @@ class Authorization:
         verdict = None
         for reading in readings:
             verdict = self._stricter(verdict, self._judge(self._with_continued(reading, places), places, writer))
-        if verdict is None or (places[0].where == "program" and self._terminal.reads_lines()):
+        if verdict is None or self._terminal.reads_lines():
             verdict = self._stricter(verdict, self._of_unknown(places, writer))
         self._enforce(verdict, readings[0] if readings else "", places, writer, readable=len(readings) == 1)
         if readings:
@@ -495,10 +496,13 @@ class Authorization:
     def _synchronise(self) -> None:
         """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
         self._line.keys = DEVICE_KEYS if self._platform()[1] else SHELL_KEYS
-        cleared = self._unfinished.cleared
-        if cleared != self._cleared or (self._line.continued and self._line.line == "" and self._at_new_prompt()):
+        cleared, line = self._unfinished.cleared, self._line
+        is_new = line.perhaps_submitted or (line.continued and line.line == "")
+        if cleared != self._cleared or (is_new and self._at_new_prompt()):
             self._cleared = cleared
-            self._line.clear()
+            line.clear()
+        if line.line == "" and self._is_filled_in():
+            line.lose()
 
     def _at_new_prompt(self) -> bool:
         """Return whether the shell has shown its prompt since the last line was submitted: it continues no earlier line."""
@@ -506,6 +510,25 @@ class Authorization:
             return self._stream.shell_returned_raw >= self._unfinished.entered_raw
         line, prompt = self._terminal.last_line(), self._terminal.prompt
         return not is_continuation(line, prompt.learned) and prompt.match(line, self._profile()) is not None
+
+    def _is_filled_in(self) -> bool:
+        """Return whether text that nobody has typed is behind the prompt (`print -z` of zsh, a line that was put aside)."""
+        line, learned = self._terminal.last_line(), self._terminal.prompt.learned
+        return bool(learned and learned.strip() and line.startswith(learned) and line[len(learned) :].strip())
+
+    def _shows_prompt_since_enter(self) -> bool:
+        """Return whether a prompt is shown since the last line was submitted: what is typed before is not edited yet."""
+        entered, stream = self._unfinished.entered_raw, self._stream
+        if entered < 0:
+            return True
+        if self._has_marks():
+            return not self._is_running() and stream.shell_returned_raw >= entered
+        if self._platform()[1]:
+            return True
+        learned = self._terminal.prompt.learned
+        start = learned.strip() if learned else ""
+        shown = rendered(stream, max(entered, stream.raw_size - _SCREEN_BYTES), stream.raw_size).split("\n")
+        return not start or any(line.startswith(start) for line in shown)
 
     @property
     def _unfinished(self) -> UnfinishedLine:
@@ -518,7 +541,9 @@ class Authorization:
         quiet_s = ECHO_QUIET_S if self._subject.protocol == "local" else REMOTE_ECHO_QUIET_S
         while stream.raw_size == self._typed_raw and stream.ended is None and terminal.now() < deadline:
             await stream.wait(deadline)
-        await terminal.wait_quiet(quiet_s, deadline)
+        is_quiet = await terminal.wait_quiet(quiet_s, deadline)
+        if places[0].where == "prompt" and not (is_quiet and self._shows_prompt_since_enter()):
+            return []
         try:
             screen = (await self._screen.state()).snapshot
         except PtyctlError:

@@ -85,11 +85,11 @@ class Device(MemoryChannel):
     """A command line that echoes, records each submitted line in `lines`, and edits with Ctrl-U and Backspace."""
 
     def __init__(self) -> None:
-        super().__init__(self._typed)
+        super().__init__(self.type)
         self.lines: list[str] = []
         self._line = ""
 
-    def _typed(self, data: bytes) -> bytes:
+    def type(self, data: bytes) -> bytes:
         shown = ""
         for key in data.decode("utf-8", "replace"):
             if key in "\r\n":
@@ -99,6 +99,10 @@ class Device(MemoryChannel):
                 shown, self._line = shown + "\b \b" * len(self._line), ""
             elif key == "\x7f":
                 shown, self._line = shown + "\b \b" * bool(self._line), self._line[:-1]
+            elif key == "\0":  # ignored
+                shown += "^@"
+            elif key == "\x14":  # puts text into the next line, as `print -z` of zsh
+                shown, self._line = shown + "\r\nR1#erase nvram:", "erase nvram:"
             elif key == "\x10":  # history
                 shown, self._line = shown + "\b \b" * len(self._line) + "erase nvram:", "erase nvram:"
             elif key.isprintable():
@@ -232,6 +236,21 @@ async def test_unknown_line_is_read_from_the_screen(console: Supervised) -> None
     await wait_until(lambda: console.session.terminal.last_line() == "R1#")
     await write_to(console.session, data="show clock\n")
     assert executed(console.device) == ["show clock"]
+
+
+@pytest.mark.parametrize("keys", ["era\0se nvram:", "\x10\x03\x10", "\x10\x15\x10", "era\x10"])
+async def test_unknown_line_of_several_keys_is_read_from_the_screen(console: Supervised, keys: str) -> None:
+    await write_to(console.session, data=keys)
+    error = await refusal(write_to(console.session, data="\n"))
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+
+
+async def test_text_that_nobody_has_typed_is_read_from_the_screen(console: Supervised) -> None:
+    await run_command(console.session, "show clock")
+    console.device.feed(console.device.type(b"\x14"))
+    await wait_until(lambda: console.session.terminal.last_line() == "R1#erase nvram:")
+    error = await refusal(write_to(console.session, data="\n"))
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, ["show clock"])
 
 
 async def test_keys_are_not_judged_with_standing_approval(console: Supervised) -> None:

@@ -12,6 +12,8 @@ _MAX_ROWS = 24
 _PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
 #: A prompt may stand at the right edge of the first row (zsh, fish), separated by blanks.
 _RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
+#: How editors and terminals show a control character, which the shell may ignore.
+_CONTROL = re.compile(r"\^[@-_]")
 
 
 def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
@@ -30,7 +32,8 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
     whole = _joined(screen, first, last)
     before = _joined(screen, first, row, column)
     texts = [text for line in (whole, before) for text in _without_prompt(line, prompt)]
-    return list(dict.fromkeys([*texts, *(_RIGHT_PROMPT.sub("", text) for text in texts)]))
+    texts += [_RIGHT_PROMPT.sub("", text) for text in texts]
+    return list(dict.fromkeys([*texts, *(_CONTROL.sub("", text) for text in texts)]))
 
 
 def _first_row(screen: ScreenSnapshot, row: int, prompt: str | None) -> int | None:
