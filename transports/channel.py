@@ -135,6 +135,10 @@ class Channel(ABC):
         """Return pid and name of the program that leads the foreground process group, None if unknown."""
         return None
 
+    def input_is_read(self) -> bool | None:
+        """Return whether the program in the foreground has read all input and waits; None if unknown."""
+        return None
+
     def kill_foreground(self) -> bool:
         """Send SIGKILL to the foreground process group unless it is the shell; return whether it was sent."""
         return False

@@ -26,6 +26,8 @@ from .receiver import Receiver
 READS_PER_CALLBACK = 8
 #: ioctl that returns the terminal's session id (Linux tty_ioctl(4)); a master answers for its slave. Not in `termios`.
 _TIOCGSID = 0x5429
+#: ioctl that opens the slave of a master (Linux ioctl_tty(2)). Not in `termios`.
+_TIOCGPTPEER = 0x5441
 #: Grace period between SIGHUP and SIGKILL, seconds.
 HANGUP_GRACE_S = 2.0
 #: After the program's end its terminal takes no more output; what is on its way arrives within this time (seconds).
@@ -176,6 +178,21 @@ class LocalChannel(Channel):
             leader = os.tcgetpgrp(self._master)
             return leader, Path(f"/proc/{leader}/comm").read_text("utf-8", "replace").strip()
         return None
+
+    def input_is_read(self) -> bool | None:
+        if self._master < 0:
+            return None
+        waiting = array.array("i", [0])
+        try:
+            slave = fcntl.ioctl(self._master, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                fcntl.ioctl(slave, termios.FIONREAD, waiting)
+            finally:
+                os.close(slave)
+            state = Path(f"/proc/{os.tcgetpgrp(self._master)}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        except OSError:
+            return None
+        return waiting[0] == 0 and state == "S"
 
     def kill_foreground(self) -> bool:
         with contextlib.suppress(OSError):

@@ -33,8 +33,11 @@ from .approvals import Approval, Approvals, HeldText
 #: The echo of keys has settled after this much silence, on this machine and on another one (seconds).
 ECHO_QUIET_S = 0.05
 REMOTE_ECHO_QUIET_S = 0.15
-#: The longest wait for the echo (seconds).
+#: The longest wait for the first echo, and until it has settled (seconds).
 ECHO_WAIT_S = 1.0
+SETTLE_WAIT_S = 5.0
+#: How often a local program is asked whether it has read the input (seconds).
+_POLL_S = 0.005
 #: A longer text for a device is judged line by line only, in characters.
 _MAX_JOINED = 16_384
 #: Other tasks run after this many lines of one write were judged.
@@ -126,7 +129,9 @@ class Authorization:
         self._approvals: Approvals | None = None
         self._line = TypedLine()
         self._cleared = 0
+        #: The output and the time when a key was last typed, the time of the first one without output since, and its delay.
         self._typed_raw = 0
+        self._typed_at = self._unanswered_at = self._echo_delay_s = 0.0
         self._mode_at: tuple[int, str | None] = (-1, None)
 
     def set_policy(self, policy: Policy, approvals: Approvals) -> None:
@@ -210,7 +215,7 @@ class Authorization:
         self._synchronise()
         for _ in self._line.feed(data):
             pass
-        self._typed_raw = self._stream.raw_size
+        self._note_typed()
 
     def may_submit(self, data: bytes) -> bool:
         """Return whether input may submit a line."""
@@ -220,7 +225,7 @@ class Authorization:
         """Split input at the keys that may submit a line."""
         for piece in self._line.feed(data):
             yield piece
-            self._typed_raw = self._stream.raw_size
+            self._note_typed()
 
     def line_replaced(self) -> None:
         """The command of a run is typed into the empty line at a prompt."""
@@ -534,15 +539,44 @@ class Authorization:
     def _unfinished(self) -> UnfinishedLine:
         return self._terminal.gate.unfinished_line
 
+    def _note_typed(self) -> None:
+        """Note the time of a key, and how long the echo of those before it has taken."""
+        stream, now = self._stream, self._terminal.now()
+        if stream.raw_size != self._typed_raw:
+            if self._line.line != "":  # the output of a command is no echo
+                self._note_echo(stream.last_data)
+            self._unanswered_at = now
+        self._typed_raw, self._typed_at = stream.raw_size, now
+
+    def _note_echo(self, at: float) -> None:
+        self._echo_delay_s = min(max(at - self._unanswered_at, 0.0), ECHO_WAIT_S)
+
+    async def _echo_settled(self) -> bool:
+        """Wait until the far end has handled the typed keys, as far as that can be known; return False if it goes on."""
+        terminal, stream = self._terminal, self._stream
+        deadline = terminal.now() + SETTLE_WAIT_S
+        quiet_s = ECHO_QUIET_S
+        if terminal.input_is_read() is None:
+            first = terminal.now() + ECHO_WAIT_S
+            while stream.raw_size == self._typed_raw and stream.ended is None and terminal.now() < first:
+                await stream.wait(first)
+                if stream.raw_size != self._typed_raw:
+                    self._note_echo(stream.last_data)
+            quiet_s = max(REMOTE_ECHO_QUIET_S, 1.5 * self._echo_delay_s)
+        while stream.ended is None and terminal.now() < deadline:
+            if terminal.input_is_read() is False:
+                await asyncio.sleep(_POLL_S)
+            elif terminal.now() < (due := max(stream.last_data, self._typed_at) + quiet_s):
+                await stream.wait(min(due, deadline))
+            else:
+                return True
+        return False
+
     async def _read_line(self, places: Sequence[Place]) -> list[str]:
         """Read the line at the cursor from the screen once the echo has settled; empty if that is not possible."""
-        terminal, stream = self._terminal, self._stream
-        deadline = terminal.now() + ECHO_WAIT_S
-        quiet_s = ECHO_QUIET_S if self._subject.protocol == "local" else REMOTE_ECHO_QUIET_S
-        while stream.raw_size == self._typed_raw and stream.ended is None and terminal.now() < deadline:
-            await stream.wait(deadline)
-        is_quiet = await terminal.wait_quiet(quiet_s, deadline)
-        if places[0].where == "prompt" and not (is_quiet and self._shows_prompt_since_enter()):
+        is_settled = await self._echo_settled()
+        terminal = self._terminal
+        if places[0].where == "prompt" and not (is_settled and self._shows_prompt_since_enter()):
             return []
         try:
             screen = (await self._screen.state()).snapshot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import cache
@@ -110,6 +111,14 @@ class Device(MemoryChannel):
         return shown.encode()
 
 
+class LateDevice(Device):
+    """It echoes after a delay, and has edited the line by then."""
+
+    def type(self, data: bytes) -> bytes:
+        asyncio.get_running_loop().call_later(0.3, lambda: self.feed(super(LateDevice, self).type(data)))
+        return b""
+
+
 class Supervised:
     """A session with these rules, its far end, and its approvals."""
 
@@ -121,8 +130,8 @@ class Supervised:
         return self.approvals.all()
 
 
-async def supervised(folder: Path) -> Supervised:
-    device, approvals, rules = Device(), Approvals(), Rules()
+async def supervised(folder: Path, device: Device | None = None) -> Supervised:
+    device, approvals, rules = device or Device(), Approvals(), Rules()
     session = await connect_session(folder, device, platform="cisco_ios", probe_shell=False)
     session.set_platform(Platforms(None).get("cisco_ios"))
     session.authorization.set_policy(rules, approvals)
@@ -243,6 +252,16 @@ async def test_unknown_line_of_several_keys_is_read_from_the_screen(console: Sup
     await write_to(console.session, data=keys)
     error = await refusal(write_to(console.session, data="\n"))
     assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+
+
+async def test_late_echo_is_waited_for(tmp_path: Path) -> None:
+    console = await supervised(tmp_path, LateDevice())
+    await write_to(console.session, data="show")
+    await asyncio.sleep(0.2)
+    await write_to(console.session, key="ctrl_p")  # its echo comes 0.2 s after that of the first key
+    error = await refusal(write_to(console.session, key="enter"))
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+    await console.session.close()
 
 
 async def test_text_that_nobody_has_typed_is_read_from_the_screen(console: Supervised) -> None:

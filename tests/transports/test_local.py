@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.receiver import RecordingReceiver
+from tests.session.scripted_session import wait_until
 from transports.channel import ExitStatus, Pty
 from transports.errors import ChannelClosed, ChannelEnded, ConnectFailed, InvalidOption
 from transports.local import LocalChannel, LocalOptions
@@ -168,3 +169,13 @@ async def test_local_terminal_modes_after_close_are_off(start: Start) -> None:
     channel, _ = await start("cat")
     await channel.close(force=True)
     assert (channel.canonical, channel.echo_off) == (False, False)
+
+
+@pytest.mark.parametrize(("program", "expected"), [("cat", True), ("sleep 60", False)])
+async def test_local_input_is_read_by_a_program_that_reads(start: Start, program: str, expected: bool) -> None:
+    channel, receiver = await start("sh", "-c", f"stty raw -echo; echo ready; {program}")
+    await receiver.receive_until(b"ready")
+    await channel.send(b"x")
+    await wait_until(lambda: channel.input_is_read() is expected)
+    await channel.close(force=True)
+    assert channel.input_is_read() is None

@@ -77,6 +77,11 @@ class TerminalState:
         channel = self._channel()
         return channel.foreground_program() if channel is not None else None
 
+    def input_is_read(self) -> bool | None:
+        """Return whether the program in the foreground has read all input and waits; None if unknown."""
+        channel = self._channel()
+        return channel.input_is_read() if channel is not None else None
+
     def shell_may_read(self) -> bool:
         """Return whether the program in the foreground may be a shell, that of the session or a nested one."""
         program = self.foreground_program()
