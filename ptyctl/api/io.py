@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from .decision import PolicyWarning
-from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Id, Reply, RequestPart, Text, check_fields
+from .model import MAX_PATTERNS, MAX_REPLY_BYTES, Addressed, Id, Reply, RequestPart, Text, Unlisted, check_fields
 
 Encoding = Literal["utf-8", "base64"]
 IoAction = Literal["write", "read"]
@@ -62,9 +62,9 @@ class IoRequest(Addressed):
     )
     include_match: bool | None = None
     until_idle_ms: int | None = Field(default=None, ge=1)
-    input_hints: InputHints | None = Field(default=None, description="of questions: sets waiting_for_input")
+    input_hints: Annotated[InputHints | None, Unlisted] = None
     repeat_ms: int | None = Field(default=None, ge=20, description="write again until a pattern matches")
-    approval_id: Id | None = Field(default=None, description="continue after the approval")
+    approval_id: Id | None = Field(default=None, description="of APPROVAL_PENDING: the same call again")
 
     @property
     def waits(self) -> bool:

@@ -120,7 +120,7 @@ class PtySend(PtyRequest):
     data: Text | None = None
     key: str | None = Field(default=None, max_length=256)
     sensitive: bool = False
-    approval_id: Id | None = Field(default=None, description="continue after the approval")
+    approval_id: Id | None = None
 
     @model_validator(mode="after")
     def _check_input(self) -> Self:

@@ -153,9 +153,9 @@ class SessionRequest(Request):
     username: SystemText | None = None
     auth: Auth | None = None
     pty: PtyOptions | None = None
-    timeouts: Timeouts | None = None
+    timeouts: Annotated[Timeouts | None, Unlisted] = None
     ssh_options: SshOptions | None = None
-    telnet_options: TelnetOptions | None = None
+    telnet_options: Annotated[TelnetOptions | None, Unlisted] = None
     command: SystemText | Argv | None = Field(default=None, description="instead of the login shell")
     cwd: SystemText | None = None
     env: Annotated[dict[VariableName, SystemText] | None, Unlisted] = None

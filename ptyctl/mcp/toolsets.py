@@ -20,6 +20,7 @@ LOCK_LOST: yours ended; lock again, read what happened since."""
 
 _EXEC = """\
 Run a command and get its output: cmd, lines or block_id. exit_code is null if the far end has none.
+done_reason approval: a person must allow it; tell your user, call again with block_id.
 timed_out: it still runs; call again with block_id and from_cursor=next_cursor. \
 BUSY: another command runs; wait by block_id, or io write key=ctrl_c. \
 output_truncated: use grep, or io read mode=history from the cursor in the gap. \

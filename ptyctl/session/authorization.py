@@ -380,6 +380,8 @@ class Authorization:
             raise _denied(verdict, sensitive=writer.sensitive)
         if verdict.decision is not Decision.ASK:
             return None
+        if writer.sensitive:
+            raise _secret(verdict)
         held = HeldText(
             session_id=self._subject.session_id,
             device=self._subject.device,
@@ -613,6 +615,15 @@ def _denied(verdict: Verdict, *, sensitive: bool) -> PtyctlError:
 def _details(verdict: Verdict, *, sensitive: bool) -> dict[str, object]:
     shown = {} if sensitive else {"canonical": verdict.canonical}
     return {"decision": str(verdict.decision), "rules": list(verdict.rules), "reason": verdict.reason, **shown}
+
+
+def _secret(verdict: Verdict) -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.POLICY_DENIED,
+        f"this text needs an approval ({verdict.reason}), and nobody can approve what must not be shown; it was not run",
+        _details(verdict, sensitive=True),
+        hint="send it as ordinary text if it is no secret",
+    )
 
 
 def _unreadable(verdict: Verdict) -> PtyctlError:
