@@ -68,7 +68,7 @@ class ShellCommand(Protocol):
 class ShellText(Protocol):
     """The commands of a shell's text. `unparsed` is why they are not known for certain, or empty.
 
-    An `opaque` one is not parsed at all, and may run any command.
+    An `opaque` one is nested too deeply, and may run any command.
     """
 
     @property

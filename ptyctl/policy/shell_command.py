@@ -22,6 +22,9 @@ MAX_TEXT = 65_536
 #: Most operators and words, outside of the body of a first here-document. The parser needs up to 20 ms for so many: its time
 #: grows with their square in text with errors.
 _MAX_OPERATORS, _MAX_WORDS = 800, 2000
+#: A longer text is read in fragments between operators: so many different ones, and so much of each, in characters.
+_MAX_FRAGMENTS, _FRAGMENT = 2000, 2000
+_BETWEEN_FRAGMENTS = re.compile(r"[\n\r;&|(){}]+")
 _OPERATOR = re.compile(r"[|&;<>(){}\[$`'\"]")
 #: A here-document in the first line whose body is text: its delimiter is quoted, or it has nothing to expand.
 _TEXT_BODY = re.compile(
@@ -69,6 +72,11 @@ class Command:
 
     words: tuple[Word, ...]
     directory: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all words are known: no variable, substitution or glob."""
+        return all(type(word) is str for word in self.words)
 
     @property
     def text(self) -> str:
@@ -136,7 +144,7 @@ class ShellText:
         commands: every simple command, also those in arguments and substitutions.
         text: the pipelines and commands as one line each; for regular expressions.
         unparsed: why the commands are not known for certain; "" if they are.
-        opaque: whether the text is too long to be parsed, so that it may run any command.
+        opaque: whether the text is nested too deeply, so that it may run any command.
     """
 
     commands: tuple[Command, ...]
@@ -146,10 +154,26 @@ class ShellText:
 
 
 def canonical_shell(text: str) -> ShellText:
-    """Return the canonical form of what is typed at a shell's prompt, one or several lines."""
+    """Return the canonical form of what is typed at a shell's prompt, one or several lines.
+
+    Of a text that is too long to be parsed, only commands whose words are all known are found, and it is unparsed.
+    """
     walk = _Walk()
     walk.read(text, 0)
+    if walk.too_long and not walk.opaque:
+        return _read_fragments(text, walk.unparsed)
     return ShellText(tuple(dict.fromkeys(walk.commands)), "\n".join(walk.lines), walk.unparsed, walk.opaque)
+
+
+def _read_fragments(text: str, unparsed: str) -> ShellText:
+    """Read the parts between the operators of a text, quoted ones included, each alone."""
+    fragments = dict.fromkeys(fragment.strip()[:_FRAGMENT] for fragment in _BETWEEN_FRAGMENTS.split(text))
+    commands: dict[Command, None] = {}
+    for fragment in list(filter(None, fragments))[:_MAX_FRAGMENTS]:
+        walk = _Walk()
+        walk.read(fragment, 0)
+        commands.update((command, None) for command in walk.commands if command.is_known)
+    return ShellText(tuple(commands), "\n".join((*(command.text for command in commands), text[:MAX_TEXT])), unparsed)
 
 
 @cache
@@ -164,6 +188,7 @@ class _Walk:
     commands: list[Command] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     unparsed: str = ""
+    too_long: bool = False
     opaque: bool = False
     directory: str | None = None
     _operators: int = 0
@@ -171,9 +196,12 @@ class _Walk:
 
     def read(self, text: str, depth: int) -> None:
         """Parse a text and collect its commands."""
-        if depth > _MAX_DEPTH or not self._is_short(text):
-            self._cannot("the text is too long, or nested too deeply")
-            self.opaque = True
+        if depth > _MAX_DEPTH:
+            self._is_too_deep()
+            return
+        if not self._is_short(text):
+            self._cannot("the text is too long to be parsed as a whole")
+            self.too_long = True
             return
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._check_characters(text)
@@ -184,7 +212,7 @@ class _Walk:
 
     def _is_short(self, text: str) -> bool:
         """Whether the text, with all that was read before, can be parsed in a short time."""
-        if len(text) > MAX_TEXT or self.opaque:
+        if len(text) > MAX_TEXT or self.too_long:
             return False
         body = _TEXT_BODY.match(text)
         if body is not None:
@@ -200,6 +228,10 @@ class _Walk:
             self._cannot("the text has a history expansion")
         if _COMMENT_LINE_CONTINUED.search(text):
             self._cannot("a backslash may continue a line or end a comment")
+
+    def _is_too_deep(self) -> None:
+        self._cannot("commands are nested too deeply in others")
+        self.opaque = True
 
     def _cannot(self, reason: str) -> None:
         self.unparsed = self.unparsed or reason
@@ -304,8 +336,7 @@ class _Walk:
         if not inner.words:
             return command.text
         if depth >= _MAX_DEPTH:
-            self._cannot("the text is too long, or nested too deeply")
-            self.opaque = True
+            self._is_too_deep()
             return command.text
         if inner.words[0] is None or isinstance(inner.words[0], Glob):
             self._cannot("a command's name is not known")

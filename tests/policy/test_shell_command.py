@@ -72,15 +72,25 @@ def test_text_that_is_too_long_or_too_deep_is_unparsed() -> None:
 
 
 @pytest.mark.parametrize("text", ["ls;" * 1000 + "reboot", "|" * 60_000, "$(" * 30_000, '"' * 60_000, "ls " + "a " * 3000])
-def test_text_with_too_many_words_or_operators_is_not_parsed(text: str) -> None:
-    form = canonical_shell(text)
-    assert form.opaque
+def test_text_with_too_many_words_or_operators_is_unparsed(text: str) -> None:
+    assert canonical_shell(text).unparsed
+
+
+@pytest.mark.parametrize("begin", ["ls;" * 1000, "echo '{\"a\": [1]}' " * 500 + "\n", "$(" * 3000 + "|"])
+def test_known_command_in_a_text_that_is_too_long_is_found(begin: str) -> None:
+    form = canonical_shell(f"{begin}sudo reboot now")
     assert form.unparsed
+    assert ("reboot", "now") in [command.words for command in form.commands]
+
+
+def test_unknown_word_in_a_text_that_is_too_long_is_no_command() -> None:
+    form = canonical_shell("printf %s '" + "12 $HOME `id` {x}\n" * 2000 + "'")
+    assert all(command.is_known for command in form.commands)
 
 
 @pytest.mark.parametrize("delimiter", ["EOF", "'EOF'"])
 def test_long_text_in_a_here_document_is_parsed(delimiter: str) -> None:
-    assert not canonical_shell(f"cat > x <<{delimiter}\n" + "a | b; (c) {d}\n" * 2000 + "EOF").opaque
+    assert not canonical_shell(f"cat > x <<{delimiter}\n" + "a | b; (c) {d}\n" * 2000 + "EOF").unparsed
 
 
 def test_pipelines_are_lines_of_the_canonical_text() -> None:
