@@ -66,11 +66,12 @@ class DeviceCommand(NamedTuple):
 
 
 class DeviceText(NamedTuple):
-    """The commands of a text. If it is opaque, the device may read any command."""
+    """The commands of a text. If it is opaque, the device may read any command: it is too long, or has control characters."""
 
     commands: tuple[DeviceCommand, ...]
     text: str
     opaque: bool = False
+    has_controls: bool = False
 
 
 class DeviceGrammar:
@@ -89,8 +90,9 @@ class DeviceGrammar:
         """Return the commands of one or several lines."""
         lines = [line.strip(_BLANKS) for line in _LINE_END.split(text)]
         operators = sum(text.count(operator) for operator in self._operators)
-        if len(lines) + operators > MAX_COMMANDS or any(_CONTROL.search(line) or len(line) > MAX_LINE for line in lines):
-            return DeviceText((), _CONTROL.sub("?", "\n".join(lines)), opaque=True)
+        has_controls = any(_CONTROL.search(line) for line in lines)
+        if has_controls or len(lines) + operators > MAX_COMMANDS or any(len(line) > MAX_LINE for line in lines):
+            return DeviceText((), _CONTROL.sub("?", "\n".join(lines)), opaque=True, has_controls=has_controls)
         commands: list[DeviceCommand] = []
         canonical: list[str] = []
         for line in filter(None, lines):

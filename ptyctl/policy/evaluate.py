@@ -196,6 +196,8 @@ class Evaluator:
     ) -> Verdict:
         form = self._grammar_of(name).read(request.text)
         findings = _Findings()
+        if form.opaque and not form.has_controls and scopes.may_be_shell:  # too long for a device
+            return self._in_shell(request, request.text, settings, known_only=known_only)
         if form.opaque:
             reason = "the text is too long or has control characters, so its commands are not known"
             if not known_only:

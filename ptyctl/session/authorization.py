@@ -25,6 +25,7 @@ from ptyctl.session.device.exchange import lines_before, rendered, text_behind_p
 from ptyctl.session.io.gate import Refusal, Writer
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
+from ptyctl.session.runs.runs import LONG_COMMAND
 from ptyctl.session.screen.screen import Screen
 from ptyctl.session.screen.shown_line import shown_lines
 
@@ -129,6 +130,7 @@ class Authorization:
         self._approvals: Approvals | None = None
         self._line = TypedLine()
         self._cleared = 0
+        self._ahead: tuple[str, Sequence[Place], Owner, Verdict] | None = None
         #: The output and the time when a key was last typed, the time of the first one without output since, and its delay.
         self._typed_raw = 0
         self._typed_at = self._unanswered_at = self._echo_delay_s = 0.0
@@ -164,6 +166,11 @@ class Authorization:
         return self._approvals.find(approval_id, self._subject.session_id, owner)
 
     # Commands of runs
+
+    async def judge_ahead(self, text: str, writer: Writer) -> None:
+        """Judge a long command in a thread; `judge_command` uses the verdict if the command still goes to the same place."""
+        if self._policy is not None:
+            await self._judge_in_thread(text, self._places_of_run(), writer)
 
     def judge_command(self, text: str, writer: Writer, block_id: str) -> Approval | None:
         """Judge the command of a run; return the approval that it must wait for, or None.
@@ -297,7 +304,11 @@ class Authorization:
         places, text = self._places(), "\n".join(lines)
         verdict: Verdict | None = None
         if places[0].where == "prompt" and (len(text) <= _MAX_JOINED or places[0].platform == SHELL_PLATFORM):
-            verdict = self._judge(self._with_continued(text, places), places, writer)
+            whole = self._with_continued(text, places)
+            if len(whole) > LONG_COMMAND:
+                verdict = await self._judge_in_thread(whole, places, writer)
+            else:
+                verdict = self._judge(whole, places, writer)
         if verdict is None or len(lines) > 1 or self._line.continued:
             judge = self._judge if verdict is None else self._judge_part
             for number, line in enumerate(lines):
@@ -320,10 +331,18 @@ class Authorization:
     def _judge(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
         """Judge a text where it goes, and by the rules of where it may go if it is certainly a command there."""
         assert self._policy is not None
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[:3] == (text, places, writer.owner):
+            return ahead[3]
         verdict = self._policy.verdict(self._request(text, places[0], writer))
         for place in places[1:]:
             by_rules = self._policy.verdict_by_rules(self._request(text, place, writer), known_only=True)
             verdict = self._stricter(verdict, by_rules)
+        return verdict
+
+    async def _judge_in_thread(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
+        verdict = await asyncio.to_thread(self._judge, text, places, writer)
+        self._ahead = text, places, writer.owner, verdict
         return verdict
 
     def _judge_part(self, line: str, places: Sequence[Place], writer: Writer) -> Verdict:

@@ -32,6 +32,8 @@ from .strategy_selector import StrategySelector
 BUSY_GRACE_S = 0.25
 #: The same for a typed command that starts another shell, until that shows its prompt (seconds).
 NESTED_GRACE_S = 3.0
+#: A longer command is judged in a thread before the run, in characters.
+LONG_COMMAND = 4096
 #: Number of ended runs that can be queried.
 KEPT_RUNS = 64
 #: Prompt of a shell for the further lines of a command (POSIX PS2).
@@ -40,6 +42,10 @@ _CONTINUATION_PROMPT = "> "
 
 class Authorizer(Protocol):
     """Judges the commands of runs."""
+
+    async def judge_ahead(self, text: str, writer: Writer) -> None:
+        """Judge a long command without holding up the event loop."""
+        ...
 
     def judge_command(self, text: str, writer: Writer, block_id: str) -> Permit | None:
         """Return the approval that a command must wait for, or None. Raises PtyctlError POLICY_DENIED."""
@@ -121,6 +127,9 @@ class Runs:
         """
         fence = self._terminal.gate.check(writer)
         rules = compile_responses(request, writer)
+        text = command if submitted is None else submitted
+        if self._authorizer is not None and len(text) > LONG_COMMAND:
+            await self._authorizer.judge_ahead(text, writer)
         if self.current is not None or self._reserved_for or not self._terminal.gate.unfinished_line.untouched:
             await self._wait_until_free()
             fence = self._terminal.gate.check(writer)
@@ -139,7 +148,6 @@ class Runs:
             review=writer.review,
         )
         if self._authorizer is not None:
-            text = command if submitted is None else submitted
             permit = self._authorizer.judge_command(text, writer, run.block_id)
             if permit is not None:
                 self._hold(run, rules, writer, permit)
