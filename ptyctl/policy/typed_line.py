@@ -27,6 +27,9 @@ _MAY_SUBMIT = frozenset(b"\x04\x0f\x18\x1a")
 #: The next byte is inserted as it is (bash, zsh, Cisco IOS), a CR too.
 _QUOTE = 0x16
 _ESCAPE = b"\x1b"
+_TAB = 0x09
+#: Ends of substitutions, which zsh and fish run when Tab is pressed.
+_SUBSTITUTION_ENDS = re.compile(rb"[)`]")
 
 
 class LineKeys(NamedTuple):
@@ -142,6 +145,8 @@ class TypedLine:
             return True
         if self._sequence == _ESCAPE:  # a key with Alt: ESC a submits in zsh
             return byte not in b"[O\x1b"
+        if byte == _TAB and self._is_known and not self._is_pasting:
+            return _SUBSTITUTION_ENDS.search(self._line) is not None
         return byte in _MAY_SUBMIT and not self._is_pasting
 
     def _submitted_by(self, byte: int) -> str | None:

@@ -107,6 +107,13 @@ def test_key_that_submits_at_some_far_ends_is_judged_with_the_line(key: bytes) -
     assert lines(b"reload" + key) == ["reload"]
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"), [("echo $(reboot)", ["echo $(reboot)"]), ("echo `id`", ["echo `id`"]), ("echo $(re", [])]
+)
+def test_tab_runs_the_substitutions_of_a_line(line: str, expected: list[str]) -> None:
+    assert lines(line.encode() + b"\t") == expected
+
+
 def test_quoted_return_leaves_the_line_unknown() -> None:
     assert lines(b"echo a\x16\r; reload\r") == [None, None]
 
