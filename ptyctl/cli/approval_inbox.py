@@ -22,8 +22,8 @@ from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.screen.cells import width
 from ptyctl.daemon.client import RemoteController
 
-from .approval_commands import asked_by, describe, remaining, text_lines, where
-from .approval_commands import state as describe_state
+from .approval_text import asked_by, describe, remaining, text_lines, where
+from .approval_text import state as describe_state
 from .attach.local_terminal import LocalTerminal
 from .client import without_none
 from .errors import format_error

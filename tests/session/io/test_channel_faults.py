@@ -106,14 +106,16 @@ async def test_reconnected_session_continues_same_transcript(connect: Connect) -
 
 
 class Hesitant(MemoryChannel):
-    """Opens when `go` is set."""
+    """Begins to open (`opening`), and opens when `go` is set."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.opening = asyncio.Event()
         self.go = asyncio.Event()
         self.closed = 0
 
     async def open(self, receiver: Receiver) -> None:
+        self.opening.set()
         await self.go.wait()
         await super().open(receiver)
 
@@ -146,7 +148,7 @@ async def test_cancelled_open_leaves_no_session_and_frees_its_slot(tmp_path: Pat
     state = tmp_path / "state"
     async with LocalController(Settings(state_dir=state, max_sessions=1), lambda request: channel) as controller:
         opening = asyncio.create_task(SessionHandle.open(controller, protocol="local", command=BASH))
-        await asyncio.sleep(0)
+        await channel.opening.wait()
         opening.cancel()
         assert isinstance((await asyncio.gather(opening, return_exceptions=True))[0], asyncio.CancelledError)
         assert channel.closed

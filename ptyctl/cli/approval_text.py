@@ -1,0 +1,69 @@
+"""Approval requests as text: fields of the table, of the inbox and of `ptyctl approvals show`."""
+
+from __future__ import annotations
+
+from ptyctl.api.approvals import ApprovalEntry
+
+from .output import escape_controls
+
+
+def describe(entry: ApprovalEntry, now: float) -> list[str]:
+    """Return the lines of a request for a terminal. Text of others has no control or invisible characters."""
+    facts: dict[str, str | None] = {
+        "asked by": asked_by(entry),
+        "on": where(entry),
+        "mode": entry.mode,
+        "because": entry.reason,
+        "rules": ", ".join(entry.rules),
+        "state": state(entry, now),
+        "comment": entry.comment,
+        "read as": entry.canonical if entry.canonical != entry.text else None,
+    }
+    lines = [f"{entry.approval_id}:", *(f"  {line}" for line in text_lines(entry.text))]
+    if entry.approved_text is not None:
+        lines += [f"changed by {escape_controls(entry.decided_by or '')} to:"]
+        lines += [f"  {line}" for line in text_lines(entry.approved_text)]
+    lines += [f"{name + ':':10}{escape_controls(value)}" for name, value in facts.items() if value]
+    if entry.screen is not None:
+        lines += ["screen:", *(f"  {escape_controls(row.rstrip())}" for row in _without_empty_end(entry.screen))]
+    return lines
+
+
+def text_lines(text: str) -> list[str]:
+    """Return the lines of a text, without characters that a terminal would not show as they are."""
+    return [escape_controls(line) for line in text.split("\n")]
+
+
+def asked_by(entry: ApprovalEntry) -> str:
+    """Return the principal, and the task if there is one."""
+    return escape_controls(f"{entry.principal}, task {entry.task_id}" if entry.task_id else entry.principal)
+
+
+def where(entry: ApprovalEntry) -> str:
+    """Return the name of the device, or the session."""
+    return escape_controls(entry.device or entry.session_id)
+
+
+def state(entry: ApprovalEntry, now: float) -> str:
+    """Return the state, who answered, and what is approved for a time."""
+    parts: list[str] = ["used" if entry.used else entry.state]
+    if entry.decided_by is not None:
+        parts.append(f"by {escape_controls(entry.decided_by)}")
+    if entry.scope is not None and entry.scope.same_until is not None:
+        parts.append(f"the same for {remaining(entry.scope.same_until, now)}")
+    if entry.scope is not None and entry.scope.keys_until is not None:
+        parts.append(f"keys for {remaining(entry.scope.keys_until, now)}")
+    return ", ".join(parts)
+
+
+def remaining(until_ms: int, now: float) -> str:
+    """Return the time until `until_ms` in minutes and seconds."""
+    seconds = max(round(until_ms / 1000 - now), 0)
+    return f"{seconds // 60}:{seconds % 60:02}"
+
+
+def _without_empty_end(rows: list[str]) -> list[str]:
+    end = len(rows)
+    while end and not rows[end - 1].strip():
+        end -= 1
+    return rows[:end]
