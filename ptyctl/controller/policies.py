@@ -1,4 +1,4 @@
-"""The policy that is in force: loaded when the server starts, and again on request or when one of its files changes."""
+"""The policy store: loads the policy when the server starts, on request, and when one of its files changes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PolicyStore:
         """Load the policy of the settings. If that fails, `problem` has the reason.
 
         Args:
-            record: adds a row to the audit log. Without it, loads are not logged either.
+            record: adds a row to the audit log. Without it, loads are not written to the log either.
         """
         self._setting = settings.policy
         self._folder = settings.config_dir()
@@ -65,7 +65,7 @@ class PolicyStore:
 
     @property
     def problem(self) -> str | None:
-        """Why the last load failed; None if it did not."""
+        """The reason why the last load failed, or None."""
         return None if self._fault is None else self._fault.message
 
     @property
@@ -122,7 +122,7 @@ class PolicyStore:
                     self._load(self._find() if self.name in PRESETS else self.name)
 
     async def watch(self) -> None:
-        """Notice changes of the files, until cancelled."""
+        """Load the policy again whenever one of its files changes, until cancelled."""
         while True:
             await asyncio.sleep(POLL_S)
             if self._has_changed():

@@ -32,7 +32,7 @@ _PATH = re.compile(r"[:/]\S*|[A-Za-z.-]+(?:/[A-Za-z.-]+)+")
 
 
 class Reading(NamedTuple):
-    """One way in which the device may read a command.
+    """One interpretation of a command by the device.
 
     Attributes:
         other_mode: whether the command runs in another mode, for a word such as `do`.
@@ -51,7 +51,7 @@ class DeviceCommand(NamedTuple):
         readings: all ways to read it; the first has the words as they are.
         sure: the reading for rules that allow it.
         is_filter: whether it takes the output of the command before; its first word is then `|` or `>`.
-        shell: the text that a POSIX shell runs; "" if the command opens a shell, None if it is for no shell.
+        shell: the text that a POSIX shell runs; "" if the command opens a shell, None if it is not for a shell.
     """
 
     readings: tuple[Reading, ...]
@@ -178,7 +178,7 @@ class DeviceGrammar:
         return DeviceCommand(tuple(readings), sure, is_filter, shell)
 
     def _shell_text(self, words: tuple[Word, ...], readings: list[Reading], rest: str) -> str | None:
-        """Return what follows the longest name in `shells` at the beginning of a reading."""
+        """Return the text after the longest name in `shells` at the beginning of a reading."""
         for shell in self._shells:
             for reading in readings:
                 if len(reading.words) >= len(shell) and all(map(_may_be, reading.words, shell)):
@@ -188,7 +188,7 @@ class DeviceGrammar:
 
 
 def _may_be(word: Word, name: str) -> bool:
-    """Whether a word may be an abbreviation of a name. `*` is any name."""
+    """Return whether a word may be an abbreviation of a name. `*` is any name."""
     return word is None or name == "*" or (word != "" and name.startswith(word))
 
 

@@ -1,4 +1,4 @@
-"""The verdict of a policy on a request.
+"""Evaluation of a policy: the verdict on a request.
 
 How a rule's `command` matches:
 
@@ -9,7 +9,7 @@ How a rule's `command` matches:
   device accepts the words of a command in several lines, the rule's first words may be absent.
 - For `allow`, every compared word must be known, and an abbreviation must not be one of a word that another rule, or a rule of
   the preset `guarded`, has in its place.
-- A filter (`| include x`, `> file`) is a command of its own, whose first word is `|` or `>`.
+- A filter (`| include x`, `> file`) is a separate command, whose first word is `|` or `>`.
 - In a POSIX shell, the name of the command must match the first word and any arguments the others, in any order; for `allow`,
   the words in order. There are no abbreviations.
 
@@ -254,7 +254,7 @@ class Evaluator:
         return _Scopes(is_shell, may_be_shell, here, anywhere, home)
 
     def _find_scope(self, request: Request, names: tuple[str, ...], platform: Platform) -> _Scope:
-        """Find the rules that apply. In the shell of a device, only those for shells allow."""
+        """Return the rules that apply. In the shell of a device, only rules for shells allow."""
         strict = [r for r in self._rules if r.decision is not Decision.ALLOW and r.when.applies(request, names, unknown=True)]
         allow = [r for r in self._rules if r.decision is Decision.ALLOW and r.when.applies(request, names[:1], unknown=False)]
         known = [r for r in self._known if r.when.applies(request, names, unknown=True)]
@@ -360,7 +360,7 @@ class _PatternWord:
         return word is None or word in self.abbreviations or any(glob.match(word) for glob in self.globs)
 
     def means_only(self, word: str) -> bool:
-        """Whether the word is not an abbreviation of a glob's beginning."""
+        """Return whether the word is not an abbreviation of a glob's beginning."""
         return word in self.exact or any(glob.match(word) for glob in self.globs)
 
 
@@ -369,7 +369,7 @@ _pattern_word = lru_cache(_WORDS)(_PatternWord)
 
 
 class _Pattern:
-    """The words of a rule, or the last ones of them. None in `words` stands for any number of words."""
+    """The words of a rule, or the last ones of them. None in `words` means any number of words."""
 
     __slots__ = ("raw", "rule", "words")
 
@@ -379,7 +379,7 @@ class _Pattern:
         self.words = tuple(None if word == ANY_WORDS else _pattern_word(word) for word in raw)
 
     def may_match(self, words: tuple[Word, ...], at: int = 0, begin: int = 0) -> bool:
-        """Whether the words from `at` on may match the pattern's from `begin` on."""
+        """Return whether the words from `at` on may match the pattern's words from `begin` on."""
         for number in range(begin, len(self.words)):
             expected = self.words[number]
             if expected is None:
@@ -390,7 +390,7 @@ class _Pattern:
         return True
 
     def may_mean(self, words: tuple[Word, ...], number: int, allowed: _PatternWord) -> bool:
-        """Whether the word of that number may be an abbreviation of the pattern's word there, which `allowed` does not have."""
+        """Return whether the word of that number may abbreviate the pattern's word there, which `allowed` does not have."""
         if number >= len(self.words) or None in self.words[: number + 1]:
             return False
         expected, word = self.words[number], words[number]
@@ -449,7 +449,7 @@ class _Findings:
 
 
 def _decides(rule: Rule) -> bool:
-    """Whether the default does not count for what the rule matches: a warning permits nothing."""
+    """Return whether the rule replaces the default: a warning does not."""
     return rule.decision is not Decision.WARN
 
 
@@ -461,7 +461,7 @@ def _allowing_rule(words: tuple[Word, ...], scope: _Scope) -> Rule | None:
 
 
 def _means_only(pattern: _Pattern, words: tuple[Word, ...], scope: _Scope) -> bool:
-    """Whether the words are known, and no abbreviation among them may be a word that another rule has in its place."""
+    """Return whether the words are known, and no abbreviation among them may be a word that another rule has in its place."""
     for number, expected in enumerate(pattern.words):
         word = words[number]
         if word is None:

@@ -1,7 +1,7 @@
-"""Policy files: TOML text to a checked policy.
+"""Policy files: read TOML text into a checked policy.
 
-The lines in errors are found by the rules' headers and ids in the text: the parser of the standard library reports none, and a
-parser that does would be a dependency for this alone.
+Errors name lines, which are found by the rules' headers and ids in the text: the TOML parser of the standard library reports
+none.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def _selected(rule: Rule, platforms: Mapping[str, Platform]) -> dict[str, Platfo
 
 
 def example_requests(rule: Rule, text: str, platforms: Mapping[str, Platform]) -> Iterator[Request]:
-    """Yield the requests in which an example of a rule is judged.
+    """Yield the requests to judge an example of a rule with.
 
     There is one for each platform that the rule is for, in the first mode that fits the rule. A rule without a mode is judged
     in the mode for running commands, one without a platform on an unknown device.

@@ -22,7 +22,7 @@ SHELL_PLATFORM = "linux"
 
 
 class Decision(StrEnum):
-    """What happens with a text: it is typed, typed with a warning, typed after an approval, or not typed."""
+    """Effect on a text: type it, type it with a warning, type it after an approval, or do not type it."""
 
     ALLOW = "allow"
     WARN = "warn"
@@ -54,7 +54,7 @@ Globs = Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=
 RuleWord = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 #: An RE2 expression; `^` and `$` are the ends of a line of the canonical text.
 Regex = Annotated[str, Field(min_length=1), AfterValidator(_check_regex)]
-#: The word of a rule that stands for any number of words.
+#: The word of a rule that means any number of words.
 ANY_WORDS: RuleWord = ("**",)
 Where = Literal["prompt", "program"]
 
@@ -95,7 +95,7 @@ class When(Value):
     where: Globs | None = None
 
     def applies(self, request: Request, platforms: tuple[str, ...], *, unknown: bool) -> bool:
-        """Whether the request is one of these.
+        """Return whether the request is one of these.
 
         Args:
             platforms: names of the platform; one must match.
@@ -122,7 +122,7 @@ class Rule(Value):
     """A decision for the commands that match.
 
     `command` has the words of a command, or `regex` is searched in its canonical text; `evaluate.py` describes both.
-    `negated`: whether `command` also matches behind a negation (`no`, `undo`).
+    `negated`: whether `command` also matches after a negation (`no`, `undo`).
     `matches` and `passes` are texts that the rule must match, and must not match.
     """
 
@@ -162,7 +162,7 @@ class Rule(Value):
         return self
 
     def finds(self, text: bytes, *, any_case: bool) -> bool:
-        """Whether the regular expression matches encoded text."""
+        """Return whether the regular expression matches encoded text."""
         search = self._search_any_case if any_case else self._search
         return search is not None and search(text) is not None
 
@@ -194,5 +194,5 @@ class Verdict:
 
 
 def glob_matches(globs: tuple[str, ...], value: str | None) -> bool:
-    """Whether a value is known and matches one of the globs; a glob `*` also matches an unknown value."""
+    """Return whether a value is known and matches one of the globs; a glob `*` also matches an unknown value."""
     return any(glob == "*" or (value is not None and fnmatchcase(value, glob)) for glob in globs)

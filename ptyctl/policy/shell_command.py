@@ -1,7 +1,7 @@
-"""The canonical form of a POSIX shell's command: every simple command that it runs, wherever it stands.
+"""The canonical form of a POSIX shell's command: every simple command that it runs, at any depth.
 
 The text is parsed with tree-sitter-bash. Lists, pipelines, substitutions, here-documents into a shell, and the commands in
-the arguments of sudo, xargs, bash -c and their like are entered. What cannot be known makes the text `unparsed`: syntax
+the arguments of sudo, xargs, bash -c and similar programs are included. Unknown parts make the text `unparsed`: syntax
 errors, an unknown command word, history expansion, control characters, programs in other languages.
 """
 
@@ -19,8 +19,8 @@ from .shell_words import Glob, Word, could_be, normalised_path, resolve, source,
 
 #: Longest text that is parsed, in characters.
 MAX_TEXT = 65_536
-#: Most operators and words, outside of the body of a first here-document. The parser needs up to 20 ms for so many: its time
-#: grows with their square in text with errors.
+#: Most operators and words, outside of the body of a first here-document. The parser needs up to 20 ms for this number:
+#: its time grows with their square in text with errors.
 _MAX_OPERATORS, _MAX_WORDS = 800, 2000
 #: A longer text is read in fragments between operators: so many different ones, and so much of each, in characters.
 _MAX_FRAGMENTS, _FRAGMENT = 2000, 2000
@@ -34,7 +34,7 @@ _TEXT_BODY = re.compile(
 _SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\(|`)")
 _SUBSTITUTED = re.compile(r"[$<>]\(|`")
 _SUBSTITUTION_TOKENS = frozenset(("$(", "`", "$(("))
-#: How deep commands may stand in arguments of others, such as `bash -c "bash -c ..."`.
+#: How deep commands may be nested in arguments of others, such as `bash -c "bash -c ..."`.
 _MAX_DEPTH = 8
 _SYSTEM_DIRECTORIES = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/")
 #: Characters that a terminal's line editor interprets, so that the line is not the text.
@@ -84,7 +84,7 @@ class Command:
         return " ".join("?" if word is None else word for word in self.words)
 
     def could_be(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
-        """Whether the name may match the pattern's first word, and some argument each of the others, in any order.
+        """Return whether the name may match the pattern's first word, and some argument each of the others, in any order.
 
         A word of the pattern has alternatives, which are globs. Grouped options count as single ones too: `-rf` as `-r`
         and `-f`.
@@ -96,7 +96,7 @@ class Command:
         return all(any(_may_mean(word, glob) for word in arguments for glob in alternatives) for alternatives in others)
 
     def surely_is(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
-        """Whether all words are known, and the first ones match the pattern's in order."""
+        """Return whether all words are known, and the first ones match the pattern's in order."""
         if any(word is None for word in self.words) or len(self.words) < len(pattern):
             return False
         return all(
@@ -115,7 +115,7 @@ class Command:
                 path = normalised_path(word)
                 forms.append(path)
                 if isinstance(word, Glob) and path.endswith("/*"):
-                    forms.append(path[:-2] or "/")  # to delete all that is in a folder is to delete it
+                    forms.append(path[:-2] or "/")  # deleting the content of a folder counts as deleting the folder
             elif set(word.split("/")) <= {"..", ".", ""} and ".." in word:
                 forms.append(Glob("/*"))
             elif self.directory is not None and not word.startswith("-"):
@@ -131,7 +131,7 @@ class Command:
 
 
 def _may_mean(word: Word, glob: str) -> bool:
-    """Whether an argument may match a glob; GNU programs accept abbreviations of long options."""
+    """Return whether an argument may match a glob; GNU programs accept abbreviations of long options."""
     is_abbreviation = word is not None and len(word) > 2 and word.startswith("--") and glob.startswith(word.partition("=")[0])
     return is_abbreviation or could_be(word, glob)
 
@@ -211,7 +211,7 @@ class _Walk:
         self._visit_all(tree.root_node, depth)
 
     def _is_short(self, text: str) -> bool:
-        """Whether the text, with all that was read before, can be parsed in a short time."""
+        """Return whether the text, with all that was read before, can be parsed in a short time."""
         if len(text) > MAX_TEXT or self.too_long:
             return False
         body = _TEXT_BODY.match(text)
@@ -289,7 +289,7 @@ class _Walk:
             self.read(text[start.end() : end if end >= 0 else len(text)], depth + 1)
 
     def _recursion(self, node: Node) -> None:
-        """A function that starts itself in a pipeline or in the background is the command `()`."""
+        """Add the command `()` for a function that starts itself in a pipeline or in the background."""
         name = node.child_by_field_name("name")
         body = source(node.child_by_field_name("body") or node)
         if name is not None and ("|" in body or "&" in body):
@@ -408,7 +408,7 @@ def _commands_in(root: Node) -> list[tuple[Word, ...]]:
 
 
 def reads_program(words: tuple[Word, ...]) -> bool:
-    """Whether a command may run what it reads from its input as a program."""
+    """Return whether a command may run what it reads from its input as a program."""
     name = words[0] if words else None
     if name in SHELLS or name in ("source", "."):
         operands = [word for word in words[1:] if word is None or (not word.startswith("-") and word != "/dev/stdin")]
@@ -453,7 +453,7 @@ def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _stage(node: Node) -> list[tuple[Word, ...]]:
-    """Return the words of the commands of a pipeline's stage, any of which may read its input."""
+    """Return the words of the commands of a pipeline's stage. Any of these commands may read its input."""
     if node.type in ("command", "declaration_command"):
         words = _words(node)
         return [words] if words else []
@@ -461,7 +461,7 @@ def _stage(node: Node) -> list[tuple[Word, ...]]:
 
 
 def _effective(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the command that runs in the end, in place of sudo and its like."""
+    """Return the command that runs in the end, in place of sudo and similar programs."""
     for _ in range(_MAX_DEPTH):
         inner = inner_command(words) if words else None
         if inner is None or not inner.words or not inner.follows:

@@ -1,4 +1,4 @@
-"""Commands that run the command in their arguments, such as sudo, xargs and bash -c, and how to find it there."""
+"""Runners: commands that run the command in their arguments, such as sudo, xargs and bash -c."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _of_runner(name: str, words: tuple[Word, ...]) -> Inner:
 
 
 def _split_text(rest: list[Word]) -> tuple[Word, ...]:
-    """Return the text that `env -S` splits into a command, and the words behind it."""
+    """Return the text that `env -S` splits into a command, and the words after it."""
     for number, word in enumerate(rest):
         if word is None or not word.startswith("-"):
             break
@@ -227,7 +227,7 @@ def _skip_options(name: str, rest: list[Word]) -> None:
 
 
 def _last_takes(option: str, takes: list[str]) -> bool:
-    """Whether the last of grouped options (`-nu`) takes the next word as its argument."""
+    """Return whether the last of grouped options (`-nu`) takes the next word as its argument."""
     return f"-{option[-1]}" in takes and not any(f"-{letter}" in takes for letter in option[1:-1])
 
 
@@ -287,7 +287,7 @@ def _of_find(words: tuple[Word, ...]) -> Inner:
 
 
 def _of_interpreter(name: str, words: tuple[Word, ...]) -> Inner:
-    """An interpreter runs a program in its arguments, in a language that is not parsed."""
+    """Return the program in the arguments of an interpreter: its language is not parsed."""
     if name.startswith("python3."):
         name = "python3"
     if name in ("awk", "gawk", "mawk", "nawk"):

@@ -17,7 +17,7 @@ Word = str | None
 
 
 class Glob(str):
-    """A word that the shell expands, or that is known in part; `*`, `?` and `[...]` stand for unknown text."""
+    """A word that the shell expands, or that is known in part; `*`, `?` and `[...]` match unknown text."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ _HOME = frozenset(("$HOME", "${HOME}"))
 
 
 def resolve(node: Node) -> Word:
-    """Return the word that a node of the syntax tree stands for."""
+    """Return the word of a node of the syntax tree."""
     parts = [_part(child) for child in node.children] if node.type == "concatenation" else [_part(node)]
     if any(part is None for part in parts):
         return None
@@ -108,7 +108,7 @@ def _decode_ansi_c(match: re.Match[str]) -> str:
 
 
 def could_be(word: Word, pattern: str) -> bool:
-    """Whether the word, when it is known, may be a text that the glob `pattern` matches."""
+    """Return whether the word, when it is known, may be a text that the glob `pattern` matches."""
     if word is None:
         return True
     if not isinstance(word, Glob):
@@ -117,7 +117,7 @@ def could_be(word: Word, pattern: str) -> bool:
 
 
 def surely_is(word: Word, pattern: str) -> bool:
-    """Whether the word is known, and the glob `pattern` matches it."""
+    """Return whether the word is known, and the glob `pattern` matches it."""
     return word is not None and not isinstance(word, Glob) and could_be(word, pattern)
 
 
@@ -151,7 +151,7 @@ def _tokens(pattern: str) -> list[str]:
 
 
 def _intersect(left: str, right: list[str]) -> bool:
-    """Whether some text matches both patterns: follow the possible positions in `right` after each token of `left`."""
+    """Return whether some text matches both patterns: follow the possible positions in `right` after each token of `left`."""
     positions = _closure({0}, right)
     for token in _tokens(left):
         if token == _ANY_TEXT:

@@ -15,7 +15,7 @@ from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
 
 #: Longest pending line that is followed, in bytes; a longer one is unknown.
 MAX_LINE = 65_536
-#: How much of the lines before the pending one is kept, in bytes, because they may be the begin of the same command.
+#: How much of the lines before the pending one is kept, in bytes, because they may be the beginning of the same command.
 _MAX_CONTINUED = 8192
 _ENTER = frozenset(b"\r\n")
 #: Characters, or a key.
@@ -87,7 +87,7 @@ class TypedLine:
 
     @property
     def continued(self) -> str:
-        """The lines submitted since the last prompt, joined: they may be the begin of the same command."""
+        """The lines submitted since the last prompt, joined: they may be the beginning of the same command."""
         return self._continued.decode("utf-8", "surrogateescape")
 
     @property
@@ -98,7 +98,7 @@ class TypedLine:
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Take input, and yield it in pieces, in order; their `data` joined is the input.
 
-        A piece that submits is yielded before the model takes it: what the caller does not send is not to be taken either.
+        A piece that submits is yielded before the model takes it: the model must not take input that the caller does not send.
         """
         begin = 0
         for token in _TOKEN.finditer(data):
@@ -126,18 +126,18 @@ class TypedLine:
         )
 
     def clear(self) -> None:
-        """The line is empty, and belongs to no earlier one: a prompt was verified, or the terminal was replaced."""
+        """Clear the line, which continues no earlier one: a prompt was verified, or the terminal was replaced."""
         self._empty()
         self._continued.clear()
         self._is_pasting = False
 
     def submitted(self, line: str) -> None:
-        """A line was submitted which the next ones may continue; for an unknown one, as it was read from the screen."""
+        """Add a submitted line, which the next lines may continue. An unknown line is added as it was read from the screen."""
         self._continued += line.encode("utf-8", "surrogateescape") + b"\n"
         del self._continued[: max(0, len(self._continued) - _MAX_CONTINUED)]
 
     def lose(self) -> None:
-        """The line is unknown: something else than the input may have changed it."""
+        """Mark the line as unknown: something other than the input may have changed it."""
         self._is_known = False
 
     def _may_submit(self, byte: int) -> bool:

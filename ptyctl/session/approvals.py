@@ -28,7 +28,7 @@ MAX_SESSION_PENDING = 20
 MAX_PRINCIPAL_PENDING = 50
 #: Number of ended requests that are remembered.
 MAX_ENDED = 500
-#: Longest text that a person is asked to review, in characters.
+#: Longest text of a request, in characters.
 MAX_TEXT = 64 * 1024
 #: Size of the stored part of a screen.
 _MAX_SCREEN_ROWS, _MAX_SCREEN_COLS = 200, 500
@@ -38,12 +38,12 @@ _WATCH_GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class HeldText:
-    """What a request asks for.
+    """The text of a request, and the state it is bound to.
 
     Attributes:
-        text: what would be typed, whole lines, without the final newline.
+        text: the text to be typed: whole lines, without the final newline.
         canonical: the form that the policy judged.
-        binding: hash of everything that must be unchanged when the text is typed.
+        binding: hash of the state that must be unchanged when the text is typed.
         screen: the rows of the screen at the time of the request.
         block_id: of the run that waits for the answer.
     """
@@ -68,7 +68,7 @@ class Grant:
 
     Attributes:
         kind: `same`: the same command in the same mode; `keys`: anything typed into the running program.
-        held: what was asked for; also names the session and the owner.
+        held: the requested text, with its session and owner.
     """
 
     approval_id: str
@@ -78,7 +78,7 @@ class Grant:
     expires_at: int
 
     def covers(self, held: HeldText) -> bool:
-        """Whether a text is the same command: no further rule holds it back."""
+        """Return whether a text is the same command, and no further rule holds it back."""
         ours = self.held
         return (
             self.kind == "same"
@@ -157,7 +157,7 @@ class Approval:
 
     @property
     def answerable(self) -> bool:
-        """Whether someone can answer soon."""
+        """Whether an answer can be expected soon."""
         return self._is_answerable()
 
     def subscribe(self, callback: Callable[[], None]) -> Unsubscribe:
@@ -185,12 +185,12 @@ class Approval:
         return self.text
 
     def set_stale(self, why: str) -> None:
-        """End the request because what it is bound to has changed. Without effect on one that has ended."""
+        """End the request because the state that it is bound to has changed. Without effect on one that has ended."""
         self.expire_if_due()
         self._end("set_stale", why)
 
     def withdraw(self, why: str) -> None:
-        """End the request because nobody waits for it any more. Without effect on one that has ended."""
+        """End the request because no call waits for it any more. Without effect on one that has ended."""
         self.expire_if_due()
         self._end("withdraw", why)
 
@@ -207,9 +207,9 @@ class Approval:
         text: str,
         answer: tuple[str | None, int | None, Via | None, str | None],
     ) -> None:
-        """Take over what an earlier process stored. `answer` has decided_by, decided_at, via and comment.
+        """Restore the state that an earlier process stored. `answer` has decided_by, decided_at, via and comment.
 
-        Nobody waits any more for a request of an ended process, so that one which had not ended expires.
+        A request that had not ended expires: the calls that waited for it have ended with their process.
         """
         self._state, self.created_at, self.expires_at = state, created_at, expires_at
         self.text, self.edited = text, text != self.held.text
@@ -217,18 +217,18 @@ class Approval:
         self._end("expire", "the server was restarted")
 
     def approve(self, by: Principal, via: Via, comment: str | None, text: str | None, deadline: float) -> None:
-        """Approve the request; only for `Approvals`, which checks who may."""
+        """Approve the request. Called only by `Approvals`, which checks the approver."""
         if text is not None and text != self.held.text:
             self.text, self.edited = text, True
         self._deadline, self.expires_at = deadline, epoch_ms(deadline)
         self._change("approve", by, via, comment)
 
     def decline(self, by: Principal, via: Via, comment: str | None) -> None:
-        """Decline the request, or take back an approval that was not used; only for `Approvals`."""
+        """Decline the request, or revoke an approval that was not used. Called only by `Approvals`."""
         self._change("decline", by, via, comment)
 
     def pending_error(self) -> PtyctlError:
-        """Return APPROVAL_PENDING for a call that waits no longer."""
+        """Return APPROVAL_PENDING for a call whose timeout has passed."""
         held = self.held
         details = {**self.info(), "answerable": self.answerable}
         if held.block_id is not None:
@@ -242,7 +242,7 @@ class Approval:
         return PtyctlError(ErrorCode.APPROVAL_PENDING, message, details, hint=hint)
 
     def pending(self) -> PendingApproval | None:
-        """Return the reply field `approval` while nobody has answered."""
+        """Return the reply field `approval` of a pending request; None otherwise."""
         return PendingApproval(**self.info()) if self._state == "pending" else None
 
     def info(self) -> dict[str, Any]:
@@ -301,8 +301,8 @@ class Approvals:
         """Create it.
 
         Args:
-            allow_self: whether a person may approve a request of the same name.
-            notifies: whether a program reports new requests to people.
+            allow_self: whether a person may approve a request of the same principal.
+            notifies: whether a notify command reports new requests.
         """
         self._timeout_s = timeout_s
         self._allow_self = allow_self
@@ -322,7 +322,7 @@ class Approvals:
         return Signal()  # needs a running event loop
 
     def set_check_edited(self, check: Callable[[HeldText, str], None]) -> None:
-        """Set what raises PtyctlError for an edited text that must not be typed."""
+        """Set the check of edited texts. It raises PtyctlError for a text that must not be typed."""
         self._check_edited = check
 
     def subscribe(self, callback: Callable[[ApprovalChanged], None]) -> Unsubscribe:
@@ -332,7 +332,7 @@ class Approvals:
     # The requester's side
 
     def ask(self, held: HeldText) -> Approval:
-        """Make a request. The same text that waits already, and that no run waits for, is the same request.
+        """Make a request. If the same text is already pending and no run waits for it, return that request.
 
         Raises:
             PtyctlError: LIMIT_EXCEEDED; INVALID_ARGUMENT for a text that is too long to be reviewed.
@@ -414,7 +414,7 @@ class Approvals:
         """Approve a request.
 
         Args:
-            text: typed instead of the text that was asked for.
+            text: typed instead of the requested text.
             same_s: also approve the same command for this time.
             keys_s: also let the requester type into the running program for this time.
 
@@ -456,7 +456,7 @@ class Approvals:
         return request
 
     def revoke(self, approval_id: str, by: Principal, *, via: Via = "library", comment: str | None = None) -> Approval:
-        """Take back an approval that was not used, and end what else it approves.
+        """Revoke an approval that was not used, and end its standing approvals.
 
         Raises:
             PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED if nothing is left to revoke.
@@ -503,7 +503,7 @@ class Approvals:
 
     @property
     def answerable(self) -> bool:
-        """Whether someone can answer soon: an approver watches, or a program reports new requests to people."""
+        """Whether an answer can be expected soon: an approver watches, or a notify command runs."""
         since_s = asyncio.get_running_loop().time() - self._watched_at
         return self._notifies or self._watchers > 0 or since_s < _WATCH_GRACE_S
 

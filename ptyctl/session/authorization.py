@@ -1,7 +1,7 @@
-"""Authorization of input: the policy judges every text of a caller before the far end gets it.
+"""Authorization of input: the policy judges every text of a caller before it is sent to the far end.
 
 The command of a run is judged whole. Other input passes the gate key by key. The model of the typed line
-(`ptyctl.policy.typed_line`) knows the line that a key submits, or that it does not: then the line is read from the screen.
+(`ptyctl.policy.typed_line`) has the line that a key submits, if it is known. Otherwise the line is read from the screen.
 What the session types itself (logins, pager keys, replies to queries) is not judged.
 """
 
@@ -43,7 +43,7 @@ _POLL_S = 0.005
 _MAX_JOINED = 16_384
 #: Other tasks run after this many lines of one write were judged.
 _BATCH_LINES = 16
-#: What the approver sees of the output: its last rows, from this many bytes.
+#: Rows of the output in an approval request, and the number of bytes that they are rendered from.
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = b"\x15"
@@ -72,7 +72,7 @@ class Policy(Protocol):
 
 
 class Subject(NamedTuple):
-    """What a session is, for the policy."""
+    """The properties of a session that rules compare."""
 
     session_id: str
     protocol: str
@@ -137,7 +137,7 @@ class Authorization:
         self._mode_at: tuple[int, str | None] = (-1, None)
 
     def set_policy(self, policy: Policy, approvals: Approvals) -> None:
-        """Judge from now on."""
+        """Set the policy that judges all further input."""
         self._policy, self._approvals = policy, approvals
 
     @property
@@ -151,7 +151,7 @@ class Authorization:
             self._approvals.session_ended(self._subject.session_id, why)
 
     def lock_ended(self, owner: Owner) -> None:
-        """End what was approved for as long as the lock is held."""
+        """End the standing approvals of a lock's owner."""
         if self._approvals is not None:
             self._approvals.lock_ended(self._subject.session_id, owner)
 
@@ -187,7 +187,7 @@ class Authorization:
         """Judge a command that the session types for a caller, as part of a mode change or of saving.
 
         Raises:
-            PtyctlError: POLICY_DENIED, also for a command that needs an approval: it can be run by itself.
+            PtyctlError: POLICY_DENIED, also for a command that needs an approval: the caller can run it as a separate command.
         """
         if self._policy is None:
             return
@@ -200,10 +200,10 @@ class Authorization:
             raise _denied(verdict, sensitive=writer.sensitive)
 
     def confirm(self, approval: Approval, writer: Writer) -> str:
-        """Use an approval, once; return the text to type.
+        """Redeem an approval, and return the text to type.
 
         Raises:
-            PtyctlError: DECLINED if the state that it was given for has changed, or it was not given; APPROVAL_PENDING.
+            PtyctlError: DECLINED if there is no approval, or the state it is bound to has changed; APPROVAL_PENDING.
         """
         if approval.state == "approved":
             places = self._places_of_run() if approval.held.block_id is not None else self._places()
@@ -218,7 +218,7 @@ class Authorization:
     # Input that passes the gate
 
     def typed(self, data: bytes) -> None:
-        """Follow input that needs no judgement."""
+        """Update the pending line with input that was judged before, or cannot submit a line."""
         self._synchronise()
         for _ in self._line.feed(data):
             pass
@@ -235,11 +235,11 @@ class Authorization:
             self._note_typed()
 
     def line_replaced(self) -> None:
-        """The command of a run is typed into the empty line at a prompt."""
+        """Clear the pending line: the command of a run is typed at an empty prompt."""
         self._line.clear()
 
     def lose_line(self) -> None:
-        """Input was cut off: the pending line is unknown."""
+        """Mark the pending line as unknown: a part of the input was not sent."""
         self._line.lose()
 
     async def review(self, data: bytes, writer: Writer) -> int:
@@ -257,7 +257,7 @@ class Authorization:
         return len(lines)
 
     def review_now(self, data: bytes, writer: Writer) -> None:
-        """As `review`, at once: a line that is not known counts as unreadable."""
+        """Judge input as `review` does, without waiting: an unknown line counts as unreadable."""
         self._synchronise()
         if self._policy is None or self._keys_allowed(writer):
             return
@@ -329,7 +329,7 @@ class Authorization:
     # Verdicts
 
     def _judge(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
-        """Judge a text where it goes, and by the rules of where it may go if it is certainly a command there."""
+        """Judge a text in its first place, and by the rules of the other places if it is certainly a command there."""
         assert self._policy is not None
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[:3] == (text, places, writer.owner):
@@ -378,7 +378,7 @@ class Authorization:
         )
 
     def _with_continued(self, text: str, places: Sequence[Place]) -> str:
-        """Return a line with those that it may continue: a shell reads them as one command."""
+        """Return a line after the lines that it may continue: a shell reads them as one command."""
         return text if self._platform()[1] or places[0].where == "program" else self._line.continued + text
 
     # Decisions
@@ -421,7 +421,7 @@ class Authorization:
         return approval
 
     def _last_rows(self) -> tuple[str, ...]:
-        """Return what the approver sees of the output."""
+        """Return the rows of the output for an approval request."""
         end = self._stream.raw_size
         return tuple(rendered(self._stream, max(end - _SCREEN_BYTES, 0), end).split("\n")[-_SCREEN_ROWS:])
 
@@ -437,7 +437,7 @@ class Authorization:
             raise Refusal(approval.pending_error(), self._erasing_keys(places))
 
     def _bound(self, text: str, places: Sequence[Place]) -> str:
-        """Return the hash of what an approval is given for."""
+        """Return the hash of the state that an approval is bound to."""
         parts = (text, self._subject.session_id, self._binding(), *(str(place) for place in places))
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -501,13 +501,13 @@ class Authorization:
         return bool(learned and learned.strip() and line.startswith(learned)) or self._profile().is_prompt(line)
 
     def _shows_typed_text(self) -> bool:
-        """Return whether text is behind the prompt of a device."""
+        """Return whether text follows the prompt of a device."""
         if not self._platform()[1]:
             return False
         return bool(text_behind_prompt(self._terminal, self._profile(), self._terminal.last_line()))
 
     def _mode(self) -> str | None:
-        """Return the mode of the prompt that is shown, also with text behind it."""
+        """Return the mode of the prompt that is shown, also if text follows it."""
         raw = self._stream.raw_size
         if self._mode_at[0] != raw:
             lines, profile = lines_before(self._stream, raw), self._profile()
@@ -538,7 +538,7 @@ class Authorization:
         return not is_continuation(line, prompt.learned) and prompt.match(line, self._profile()) is not None
 
     def _is_filled_in(self) -> bool:
-        """Return whether text that nobody has typed is behind the prompt (`print -z` of zsh, a line that was put aside)."""
+        """Return whether the shell has inserted text after the prompt (`print -z` of zsh, a line that was put aside)."""
         line, learned = self._terminal.last_line(), self._terminal.prompt.learned
         return bool(learned and learned.strip() and line.startswith(learned) and line[len(learned) :].strip())
 

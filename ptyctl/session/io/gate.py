@@ -51,21 +51,21 @@ class Permit(Protocol):
         ...
 
     def subscribe(self, callback: Callable[[], None]) -> object:
-        """Call `callback` when a person has answered, or nobody has in time."""
+        """Call `callback` when the request was answered or has expired."""
         ...
 
     def set_stale(self, why: str) -> None:
-        """What the approval was asked for has changed."""
+        """End the request: the state that it is bound to has changed."""
         ...
 
     def withdraw(self, why: str) -> None:
-        """Nobody waits for the approval any more."""
+        """End the request: no call waits for it any more."""
         ...
 
 
 @dataclass(slots=True)
 class Review:
-    """What was decided about a writer's input: the last verdict, and the approval that the input waits for or has.
+    """The result of judging a writer's input: the last verdict, and the approval that the input waits for or has.
 
     `edited`: the approver has changed the text.
     """
@@ -84,7 +84,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who types: a caller's task, or the session itself (login, pager keys), which needs no lease.
+    """Sender of input: a caller's task, or the session itself (login, pager keys), which needs no lease.
 
     Attributes:
         by: the principal of the caller.
@@ -122,7 +122,7 @@ class Refusal(Exception):
     """Input that the policy does not allow.
 
     Attributes:
-        error: what the caller gets.
+        error: the error for the caller.
         erase: the keys that delete the text that is pending at the far end.
     """
 
@@ -133,7 +133,7 @@ class Refusal(Exception):
 
 
 class Inspector(Protocol):
-    """Judges what callers type, except the commands of runs."""
+    """Judges input of callers, except the commands of runs."""
 
     def typed(self, data: bytes) -> None:
         """Follow input that was judged before, or that deletes the pending line."""
@@ -160,11 +160,11 @@ class Inspector(Protocol):
         ...
 
     def line_replaced(self) -> None:
-        """The command of a run is typed into the empty line at a prompt."""
+        """Clear the pending line: the command of a run is typed at an empty prompt."""
         ...
 
     def lose_line(self) -> None:
-        """Some input was not sent: the pending line is unknown."""
+        """Mark the pending line as unknown: a part of the input was not sent."""
         ...
 
 
@@ -199,7 +199,7 @@ class Gate:
         self.bytes_sent = 0
         #: Typing rate of a line that loses faster input, or None.
         self.pace: Pace | None = None
-        #: What users typed since the last Enter. Replies to queries, pager keys and logins are no part of it.
+        #: Text that users typed since the last Enter, without replies to queries, pager keys and logins.
         self.unfinished_line = UnfinishedLine()
         self._leases = leases
         self._channel = channel
@@ -218,7 +218,7 @@ class Gate:
         self._inspector: Inspector | None = None
 
     def inspect_with(self, inspector: Inspector) -> None:
-        """Have what callers type judged from now on."""
+        """Set the inspector that judges all further input of callers."""
         self._inspector = inspector
 
     def check(self, writer: Writer) -> int | None:
@@ -333,7 +333,7 @@ class Gate:
         return written
 
     async def _begin_inspection(self, writer: Writer, data: Callable[[], bytes]) -> _Inspection | None:
-        """Judge a write before it is sent; return what judges the lines that are not known yet. Raises Refusal."""
+        """Judge a write before it is sent; return the inspection of lines that are not known yet. Raises Refusal."""
         inspector = self._inspector
         if inspector is None or writer.system:
             return None
