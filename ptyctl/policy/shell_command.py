@@ -305,6 +305,8 @@ class _Walk:
             self._cannot("a command's name is not known")
         if words[0] in _EVALUATES and any(word is None or "$(" in word or "`" in word for word in words[1:]):
             self._cannot(f"{words[0]} may evaluate its arguments")
+        if words[0] == "fc" and not any(word is not None and re.fullmatch(r"-\w*l\w*", word) for word in words[1:]):
+            self._cannot("fc runs lines of the history again")
         if _SUBSTITUTED.search(source(node)):
             self._substituted_program(node, _effective(words)[0])
         line = self._add(words, depth)

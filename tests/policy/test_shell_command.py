@@ -124,3 +124,8 @@ def test_word_could_be_a_pattern(word: str | None, pattern: str, expected: bool)
 @given(st.text(alphabet="ab*?", max_size=8), st.text(alphabet="ab", max_size=8))
 def test_glob_could_be_each_text_that_it_matches(pattern: str, text: str) -> None:
     assert could_be(Glob(pattern), text) == fnmatchcase(text, pattern) == could_be(text, pattern)
+
+
+@pytest.mark.parametrize(("text", "runs"), [("fc -s reboot", True), ("fc", True), ("fc -l", False), ("fc -ln 3", False)])
+def test_history_that_runs_again_is_unparsed(text: str, runs: bool) -> None:
+    assert bool(canonical_shell(text).unparsed) is runs
