@@ -22,7 +22,7 @@ MAX_TEXT = 65_536
 #: Most operators and words, outside of the body of a first here-document. The parser needs up to 20 ms for this number:
 #: its time grows with their square in text with errors.
 _MAX_OPERATORS, _MAX_WORDS = 800, 2000
-#: A longer text is read in fragments between operators: so many different ones, and so much of each, in characters.
+#: A longer text is read in fragments between operators: most different fragments, and most characters of each.
 _MAX_FRAGMENTS, _FRAGMENT = 2000, 2000
 _BETWEEN_FRAGMENTS = re.compile(r"[\n\r;&|(){}]+")
 _OPERATOR = re.compile(r"[|&;<>(){}\[$`'\"]")

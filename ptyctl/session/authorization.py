@@ -573,7 +573,7 @@ class Authorization:
         self._echo_delay_s = min(max(at - self._unanswered_at, 0.0), ECHO_WAIT_S)
 
     async def _echo_settled(self) -> bool:
-        """Wait until the far end has handled the typed keys, as far as that can be known; return False if it goes on."""
+        """Wait until the far end has probably handled the typed keys; return False if it has not at the deadline."""
         terminal, stream = self._terminal, self._stream
         deadline = terminal.now() + SETTLE_WAIT_S
         quiet_s = ECHO_QUIET_S
@@ -639,9 +639,9 @@ def _details(verdict: Verdict, *, sensitive: bool) -> dict[str, object]:
 def _secret(verdict: Verdict) -> PtyctlError:
     return PtyctlError(
         ErrorCode.POLICY_DENIED,
-        f"this text needs an approval ({verdict.reason}), and nobody can approve what must not be shown; it was not run",
+        f"this text needs an approval ({verdict.reason}), and a secret cannot be shown to an approver; it was not run",
         _details(verdict, sensitive=True),
-        hint="send it as ordinary text if it is no secret",
+        hint="send it as ordinary text if it is not a secret",
     )
 
 

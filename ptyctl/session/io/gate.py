@@ -47,7 +47,7 @@ class Permit(Protocol):
     approval_id: str
 
     def pending(self) -> PendingApproval | None:
-        """Return the reply field `approval` while nobody has answered."""
+        """Return the reply field `approval` of a pending request; None otherwise."""
         ...
 
     def subscribe(self, callback: Callable[[], None]) -> object:
