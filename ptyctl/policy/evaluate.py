@@ -194,8 +194,12 @@ class Evaluator:
     def _of_device(
         self, request: Request, name: str, scopes: _Scopes, settings: PolicySettings, *, known_only: bool
     ) -> Verdict:
-        form = self._grammar_of(name).read(request.text)
-        findings = _Findings()
+        findings, text = _Findings(), request.text
+        if scopes.may_be_shell and "\t" in text:  # a blank in a script; on a device it completes a word
+            text = text.replace("\t", " ")
+            joined = replace(request, text=request.text.replace("\t", ""))
+            findings.add_verdict(self._verdict(joined, _RULES_ALONE, known_only=known_only))
+        form = self._grammar_of(name).read(text)
         if form.opaque and not form.has_controls and scopes.may_be_shell:  # too long for a device
             return self._in_shell(request, request.text, settings, known_only=known_only)
         if form.opaque:
@@ -219,6 +223,7 @@ class Evaluator:
                 if (pattern.rule.negated or not reading.negated)
                 and pattern.may_match(reading.words)
                 and not (known_only and None in reading.words)
+                and not (name == UNKNOWN_PLATFORM and _is_of_shell(reading.words))
             ]
             scope = scopes.home if command.sure.other_mode else allow_scope
             allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text, any_case=True)
@@ -451,6 +456,14 @@ class _Findings:
 def _decides(rule: Rule) -> bool:
     """Return whether the rule replaces the default: a warning does not."""
     return rule.decision is not Decision.WARN
+
+
+def _is_of_shell(words: tuple[Word, ...]) -> bool:
+    """Return whether words on an unknown command line can begin a command of a shell only: a quoted word, `for`, `fi`.
+
+    A device that reads `for` or `fi` as an abbreviation needs an argument.
+    """
+    return words[0] is None or words in (("for",), ("fi",)) or (words[0] == "for" and words[2:3] == ("in",))
 
 
 def _allowing_rule(words: tuple[Word, ...], scope: _Scope) -> Rule | None:
