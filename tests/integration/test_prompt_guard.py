@@ -12,6 +12,7 @@ from fixtures.servers.frr import Zebra
 from ptyctl import LocalController
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
+from ptyctl.controller.settings import Settings
 from ptyctl.simulator import SimulatedSwitch
 from tests.controller.session_calls import PATIENCE_MS, execute, read, refused, session, write
 from tests.integration.test_ssh_exec import Start
@@ -119,8 +120,11 @@ async def test_half_typed_line_on_sshd_is_cleared_before_exec(
     assert list(folder.iterdir()) == []
 
 
-async def test_pager_and_question_of_another_task_on_the_switch_are_not_answered(controller: LocalController) -> None:
-    async with SimulatedSwitch(password="pw-of-admin", enable_secret="pw-of-enable") as switch:
+async def test_pager_and_question_of_another_task_on_the_switch_are_not_answered(tmp_path: Path) -> None:
+    async with (
+        LocalController(Settings(state_dir=tmp_path / "state", policy="off")) as controller,
+        SimulatedSwitch(password="pw-of-admin", enable_secret="pw-of-enable") as switch,
+    ):
         handle = await open_console(
             controller, switch.telnet_port, "cisco_ios", "admin", password="pw-of-admin", enable_secret="pw-of-enable"
         )
