@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -20,9 +21,9 @@ from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
 from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Request, Verdict, Where
-from ptyctl.policy.typed_line import DEVICE_KEYS, SHELL_KEYS, Piece, TypedLine
+from ptyctl.policy.typed_line import DEVICE_KEYS, SHELL_KEYS, TypedLine
 from ptyctl.session.device.exchange import lines_before, rendered, text_behind_prompt
-from ptyctl.session.io.gate import Refusal, Writer
+from ptyctl.session.io.gate import Refusal, Split, Writer
 from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.runs.runs import LONG_COMMAND
@@ -47,6 +48,8 @@ _BATCH_LINES = 16
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = b"\x15"
+#: Keys of line editors, also Tab; a newline ends a line.
+_CONTROL = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
 _ORDER = {decision: severity for severity, decision in enumerate(Decision)}
 
 
@@ -134,7 +137,7 @@ class Authorization:
         #: The output and the time when a key was last typed, the time of the first one without output since, and its delay.
         self._typed_raw = 0
         self._typed_at = self._unanswered_at = self._echo_delay_s = 0.0
-        self._mode_at: tuple[int, str | None] = (-1, None)
+        self._prompt_at: tuple[int, tuple[str | None, str]] = (-1, (None, ""))
 
     def set_policy(self, policy: Policy, approvals: Approvals) -> None:
         """Set the policy that judges all further input."""
@@ -170,10 +173,14 @@ class Authorization:
     async def judge_ahead(self, text: str, writer: Writer) -> None:
         """Judge a long command in a thread; `judge_command` uses the verdict if the command still goes to the same place."""
         if self._policy is not None:
-            await self._judge_in_thread(text, self._places_of_run(), writer)
+            places = self._places_of_run()
+            self._ahead = text, places, writer.owner, await self._judge_in_thread(text, places, writer)
 
-    def judge_command(self, text: str, writer: Writer, block_id: str) -> Approval | None:
+    def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool) -> Approval | None:
         """Judge the command of a run; return the approval that it must wait for, or None.
+
+        Args:
+            is_quoted: whether a shell gets the command as a quoted word. Otherwise control characters are keys.
 
         Raises:
             PtyctlError: POLICY_DENIED.
@@ -181,7 +188,10 @@ class Authorization:
         if self._policy is None:
             return None
         places = self._places_of_run()
-        return self._decide(self._judge(text, places, writer), text, places, writer, block_id)
+        verdict = self._judge(text, places, writer)
+        if not is_quoted and _CONTROL.search(text):
+            verdict = self._stricter(verdict, self._policy.unreadable(self._request(text, places[0], writer)))
+        return self._decide(verdict, text, places, writer, block_id)
 
     def check_command(self, text: str, writer: Writer) -> None:
         """Judge a command that the session types for a caller, as part of a mode change or of saving.
@@ -210,7 +220,7 @@ class Authorization:
             if not self._unfinished.empty or self._shows_typed_text():
                 approval.set_stale("text was typed into the line meanwhile")
             if approval.held.binding != self._bound(approval.held.text, places):
-                approval.set_stale("the connection, the mode of the device or the lock has changed since it was asked for")
+                approval.set_stale("the connection, the prompt, the folder or the lock has changed since it was asked for")
         text = approval.redeem()
         writer.review.permit, writer.review.edited = approval, approval.edited
         return text
@@ -218,7 +228,7 @@ class Authorization:
     # Input that passes the gate
 
     def typed(self, data: bytes) -> None:
-        """Update the pending line with input that was judged before, or cannot submit a line."""
+        """Update the pending line with input that was sent."""
         self._synchronise()
         for _ in self._line.feed(data):
             pass
@@ -228,18 +238,23 @@ class Authorization:
         """Return whether input may submit a line."""
         return self._line.may_be_submitted_by(data)
 
-    def pieces(self, data: bytes) -> Iterator[Piece]:
-        """Split input at the keys that may submit a line."""
-        for piece in self._line.feed(data):
-            yield piece
-            self._note_typed()
+    def split(self, data: bytes, judged: int) -> Split:
+        """Split input before the first key that may submit a line which is not judged; `judged` lines are."""
+        size = lines = 0
+        for piece in self._line.copy().feed(data):
+            if piece.submits:
+                if lines == judged:
+                    return Split(size, lines, len(piece.data))
+                lines += 1
+            size += len(piece.data)
+        return Split(size, lines, 0)
 
     def line_replaced(self) -> None:
         """Clear the pending line: the command of a run is typed at an empty prompt."""
         self._line.clear()
 
     def lose_line(self) -> None:
-        """Mark the pending line as unknown: a part of the input was not sent."""
+        """Mark the pending line as unknown: the command of a run was not sent whole."""
         self._line.lose()
 
     async def review(self, data: bytes, writer: Writer) -> int:
@@ -250,7 +265,7 @@ class Authorization:
         """
         self._synchronise()
         lines = self._known_lines(data)
-        if self._policy is None or self._keys_allowed(writer):
+        if self._policy is None:
             return 1 << 30
         if lines:
             await self._judge_lines(lines, writer)
@@ -259,23 +274,24 @@ class Authorization:
     def review_now(self, data: bytes, writer: Writer) -> None:
         """Judge input as `review` does, without waiting: an unknown line counts as unreadable."""
         self._synchronise()
-        if self._policy is None or self._keys_allowed(writer):
+        if self._policy is None:
             return
         lines = self._known_lines(data)
         places = self._places()
-        text = "\n".join(lines)
         verdict = self._judge_typed(lines, places, writer) if lines else None
-        if any(piece.submits and piece.line is None for piece in self._line.copy().feed(data)):
+        is_known = not any(piece.submits and piece.line is None for piece in self._line.copy().feed(data))
+        if not is_known:
             verdict = self._stricter(verdict, self._of_unknown(places, writer))
         if verdict is not None:
-            self._enforce(verdict, text, places, writer)
+            self._enforce(verdict, "\n".join(lines), places, writer, readable=is_known)
 
-    async def admit(self, piece: Piece, writer: Writer) -> None:
+    async def admit(self, key: bytes, writer: Writer) -> None:
         """Judge the line that a key submits before the key is sent. Raises Refusal."""
         if self._policy is None:
             return
-        if piece.line is not None:
-            await self._judge_lines([piece.line], writer)
+        line = next((piece.line for piece in self._line.copy().feed(key) if piece.submits), None)
+        if line is not None:
+            await self._judge_lines([line], writer)
             return
         places = self._places()
         readings = await self._read_line(places)
@@ -341,9 +357,7 @@ class Authorization:
         return verdict
 
     async def _judge_in_thread(self, text: str, places: Sequence[Place], writer: Writer) -> Verdict:
-        verdict = await asyncio.to_thread(self._judge, text, places, writer)
-        self._ahead = text, places, writer.owner, verdict
-        return verdict
+        return await asyncio.to_thread(self._judge, text, places, writer)
 
     def _judge_part(self, line: str, places: Sequence[Place], writer: Writer) -> Verdict:
         """Judge one of several lines, which alone may be an incomplete command."""
@@ -397,8 +411,10 @@ class Authorization:
             self._post_notice(f"policy warning for {text.splitlines()[0][:60]!r}: {verdict.reason}" if text else verdict.reason)
         if verdict.decision is Decision.DENY:
             raise _denied(verdict, sensitive=writer.sensitive)
-        if verdict.decision is not Decision.ASK:
+        if verdict.decision is not Decision.ASK or self._keys_allowed(places, writer):
             return None
+        if not _is_text(text):
+            raise _unreadable(verdict)
         if writer.sensitive:
             raise _secret(verdict)
         held = HeldText(
@@ -428,7 +444,7 @@ class Authorization:
     def _enforce(self, verdict: Verdict, text: str, places: Sequence[Place], writer: Writer, *, readable: bool = True) -> None:
         """Raise Refusal unless a text may be sent. A line that cannot be read cannot be approved either."""
         try:
-            if verdict.decision is Decision.ASK and not readable:
+            if verdict.decision is Decision.ASK and not (readable or self._keys_allowed(places, writer)):
                 raise _unreadable(verdict)
             approval = self._decide(verdict, text, places, writer)
         except PtyctlError as error:
@@ -438,8 +454,17 @@ class Authorization:
 
     def _bound(self, text: str, places: Sequence[Place]) -> str:
         """Return the hash of the state that an approval is bound to."""
-        parts = (text, self._subject.session_id, self._binding(), *(str(place) for place in places))
+        parts = (text, self._subject.session_id, self._binding(), self._surroundings(), *(str(place) for place in places))
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def _surroundings(self) -> str:
+        """Return what an approver sees besides the text: the folder that the shell reports, or the prompt."""
+        reported = self._stream.last_prompt if self._has_marks() else None
+        if reported is not None:
+            return str(reported.directory)
+        if self._platform()[1]:
+            return self._shown_prompt()[1]
+        return self._terminal.prompt.learned or ""
 
     def _erasing_keys(self, places: Sequence[Place]) -> bytes:
         """Return the keys that delete the pending line; none if there is no pending line, or a program reads single keys."""
@@ -449,9 +474,12 @@ class Authorization:
             return _KILL_LINE if self._terminal.reads_lines() else b""
         return self._profile().clear_line.encode() if self._platform()[1] else ETX
 
-    def _keys_allowed(self, writer: Writer) -> bool:
+    def _keys_allowed(self, places: Sequence[Place], writer: Writer) -> bool:
+        """Return whether an approver lets the caller type into the running program, and one runs."""
         approvals = self._approvals
-        return approvals is not None and approvals.keys_allowed(self._subject.session_id, writer.owner)
+        if approvals is None or not approvals.keys_allowed(self._subject.session_id, writer.owner):
+            return False
+        return places[0].where == "program" or (self._platform()[1] and not self._shown_prompt()[1])
 
     # Where a text goes
 
@@ -508,14 +536,18 @@ class Authorization:
 
     def _mode(self) -> str | None:
         """Return the mode of the prompt that is shown, also if text follows it."""
+        return self._shown_prompt()[0]
+
+    def _shown_prompt(self) -> tuple[str | None, str]:
+        """Return the mode and the text of the prompt that is shown; None and empty if there is none."""
         raw = self._stream.raw_size
-        if self._mode_at[0] != raw:
+        if self._prompt_at[0] != raw:
             lines, profile = lines_before(self._stream, raw), self._profile()
             shown = profile.shown_prompt(lines)
             if shown is None and (before := profile.prompt_before_text(lines)) is not None:
                 shown = before[0]
-            self._mode_at = raw, None if shown is None else shown.mode
-        return self._mode_at[1]
+            self._prompt_at = raw, (None, "") if shown is None else (shown.mode, shown.prompt)
+        return self._prompt_at[1]
 
     # The pending line
 
@@ -607,6 +639,11 @@ class Authorization:
         if places[0].where == "program" and not readings and screen.cursor[0] < len(screen.rows):
             readings = [screen.rows[screen.cursor[0]].strip()]
         return readings
+
+
+def _is_text(text: str) -> bool:
+    """Return whether a text is valid Unicode, so that a person can review it."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def check_edited(policy: Policy, held: HeldText, text: str) -> None:

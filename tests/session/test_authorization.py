@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import cache
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ExecRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.session import Pace
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.platforms import Platforms
 from ptyctl.policy.evaluate import Evaluator
@@ -23,6 +25,7 @@ from ptyctl.policy.rules import Decision, Request, Verdict
 from ptyctl.policy.shell_command import canonical_shell
 from ptyctl.session.approvals import Approval, Approvals
 from ptyctl.session.calls.exec import execute
+from ptyctl.session.calls.lock import lock
 from ptyctl.session.calls.mode_change import change_mode, save
 from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
@@ -88,26 +91,26 @@ class Device(MemoryChannel):
     def __init__(self) -> None:
         super().__init__(self.type)
         self.lines: list[str] = []
-        self._line = ""
+        self.line = ""
 
     def type(self, data: bytes) -> bytes:
         shown = ""
         for key in data.decode("utf-8", "replace"):
             if key in "\r\n":
-                self.lines.append(self._line)
-                shown, self._line = f"{shown}\r\nR1#", ""
+                self.lines.append(self.line)
+                shown, self.line = f"{shown}\r\nR1#", ""
             elif key in "\x15\x03":
-                shown, self._line = shown + "\b \b" * len(self._line), ""
+                shown, self.line = shown + "\b \b" * len(self.line), ""
             elif key == "\x7f":
-                shown, self._line = shown + "\b \b" * bool(self._line), self._line[:-1]
+                shown, self.line = shown + "\b \b" * bool(self.line), self.line[:-1]
             elif key == "\0":  # ignored
                 shown += "^@"
             elif key == "\x14":  # puts text into the next line, as `print -z` of zsh
-                shown, self._line = shown + "\r\nR1#erase nvram:", "erase nvram:"
+                shown, self.line = shown + "\r\nR1#erase nvram:", "erase nvram:"
             elif key == "\x10":  # history
-                shown, self._line = shown + "\b \b" * len(self._line) + "erase nvram:", "erase nvram:"
+                shown, self.line = shown + "\b \b" * len(self.line) + "erase nvram:", "erase nvram:"
             elif key.isprintable():
-                shown, self._line = shown + key, self._line + key
+                shown, self.line = shown + key, self.line + key
         return shown.encode()
 
 
@@ -272,11 +275,75 @@ async def test_text_that_nobody_has_typed_is_read_from_the_screen(console: Super
     assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, ["show clock"])
 
 
-async def test_keys_are_not_judged_with_standing_approval(console: Supervised) -> None:
+async def test_standing_approval_of_keys_holds_in_a_program_and_lifts_no_denial(console: Supervised) -> None:
     error = await refusal(write_to(console.session, data="reload\n"))
     console.approvals.approve(error.details["approval_id"], BOB, keys_s=60)
-    await write_to(console.session, data="erase nvram:\n")
-    assert executed(console.device) == ["erase nvram:"]
+    assert (await refusal(write_to(console.session, data="reload\n"))).code is ErrorCode.APPROVAL_PENDING  # at the prompt
+    console.device.feed(b"\r\nSystem configuration has been modified. Save? [yes/no]: ")
+    await wait_until(lambda: console.session.terminal.last_line().endswith(": "))
+    assert (await refusal(write_to(console.session, data="erase nvram:\n"))).code is ErrorCode.POLICY_DENIED
+    await write_to(console.session, data="reload\n")
+    assert executed(console.device) == ["reload"]
+
+
+async def test_line_that_an_interrupt_cuts_is_judged_again(console: Supervised) -> None:
+    console.session.set_pace(Pace(chars_per_s=300))
+    paste = asyncio.ensure_future(write_to(console.session, data=f"show {'a' * 24} erase x1\n"))
+    await wait_until(lambda: console.device.line != "")
+    await write_to(console.session, key="ctrl_c")
+    error = await refusal(paste)
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+
+
+async def test_command_that_an_interrupt_cuts_is_not_typed_to_its_end(console: Supervised) -> None:
+    console.session.set_pace(Pace(chars_per_s=300))
+    running = asyncio.ensure_future(run_command(console.session, f"show {'a' * 60} erase x1"))
+    await wait_until(lambda: console.device.line != "")
+    await write_to(console.session, key="ctrl_c")
+    error = await refusal(running)
+    assert (error.code, error.details["reason"], executed(console.device)) == (ErrorCode.BUSY, "interrupted", [])
+
+
+async def test_cancelled_write_leaves_the_line_that_was_sent(console: Supervised) -> None:
+    console.session.set_pace(Pace(chars_per_s=50))
+    paste = asyncio.ensure_future(write_to(console.session, data="erase" + "z" * 60))
+    await wait_until(lambda: console.device.line == "erase")
+    paste.cancel()
+    await asyncio.wait([paste])
+    error = await refusal(write_to(console.session, data="\n"))
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+
+
+async def test_control_characters_of_a_command_that_is_typed_unquoted_are_not_sent(console: Supervised) -> None:
+    console.session.authorization.set_policy(Rules(), console.approvals)
+    error = await refusal(run_command(console.session, "show\x15erase nvram:"))
+    assert (error.code, executed(console.device)) == (ErrorCode.POLICY_DENIED, [])
+
+
+async def test_approval_is_stale_at_another_prompt(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    console.device.feed(b"\r\nR2#")
+    await wait_until(lambda: console.session.terminal.last_line() == "R2#")
+    console.approvals.approve(reply.approval.approval_id, BOB)
+    error = await refusal(execute(console.session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None))
+    assert (error.details["reason"], executed(console.device)) == ("stale", [])
+
+
+async def test_text_that_is_no_unicode_is_not_asked_about(console: Supervised) -> None:
+    data = base64.b64encode(b"reload \xff\r").decode()
+    error = await refusal(write_to(console.session, data=data, encoding="base64"))
+    assert (error.code, console.requests, executed(console.device)) == (ErrorCode.POLICY_DENIED, [], [])
+
+
+async def test_decline_is_reported_although_the_lock_has_changed(console: Supervised) -> None:
+    session = console.session
+    reply = await run_command(session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    await lock(session, "other", 60.0)
+    console.approvals.decline(reply.approval.approval_id, BOB, comment="no")
+    error = await refusal(execute(session, ExecRequest.of({"session_id": "s", "block_id": reply.block_id}), None))
+    assert (error.code, error.details["comment"]) == (ErrorCode.DECLINED, "no")
 
 
 @pytest.mark.parametrize("change", [lambda s: change_mode(s, "config", Writer("t")), lambda s: save(s, Writer("t"))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -17,7 +17,6 @@ from ptyctl.core.lease import Leases, Owner
 from ptyctl.core.principal import Principal
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.policy.rules import Decision, Verdict
-from ptyctl.policy.typed_line import Piece
 from ptyctl.session.clients import current_principal
 from transports.channel import Channel
 from transports.errors import ChannelError
@@ -45,6 +44,11 @@ class Permit(Protocol):
     """The approval that a text waits for."""
 
     approval_id: str
+
+    @property
+    def state(self) -> str:
+        """The state: `pending`, `approved`, `declined`, ..."""
+        ...
 
     def pending(self) -> PendingApproval | None:
         """Return the reply field `approval` of a pending request; None otherwise."""
@@ -132,11 +136,19 @@ class Refusal(Exception):
         self.erase = erase
 
 
+class Split(NamedTuple):
+    """How much of some input can be sent, the lines that it submits, and the size of the key behind it that submits another."""
+
+    size: int
+    lines: int
+    key: int
+
+
 class Inspector(Protocol):
     """Judges input of callers, except the commands of runs."""
 
     def typed(self, data: bytes) -> None:
-        """Follow input that was judged before, or that deletes the pending line."""
+        """Follow input that was sent."""
         ...
 
     def may_submit(self, data: bytes) -> bool:
@@ -151,11 +163,11 @@ class Inspector(Protocol):
         """Judge all lines that a whole write submits. Raises Refusal."""
         ...
 
-    def pieces(self, data: bytes) -> Iterator[Piece]:
-        """Split input at the keys that may submit a line."""
+    def split(self, data: bytes, judged: int) -> Split:
+        """Split input before the first key that may submit a line which is not judged; `judged` lines are."""
         ...
 
-    async def admit(self, piece: Piece, writer: Writer) -> None:
+    async def admit(self, key: bytes, writer: Writer) -> None:
         """Judge the line that a key submits, before the key is sent. Raises Refusal."""
         ...
 
@@ -164,7 +176,7 @@ class Inspector(Protocol):
         ...
 
     def lose_line(self) -> None:
-        """Mark the pending line as unknown: a part of the input was not sent."""
+        """Mark the pending line as unknown: the command of a run was not sent whole."""
         ...
 
 
@@ -216,6 +228,7 @@ class Gate:
         self._front_task: asyncio.Future[None] | None = None
         self._line_free_at = 0.0
         self._inspector: Inspector | None = None
+        self._cuts = 0
 
     def inspect_with(self, inspector: Inspector) -> None:
         """Set the inspector that judges all further input of callers."""
@@ -246,8 +259,9 @@ class Gate:
     async def interrupt(self, data: bytes, writer: Writer) -> int:
         """Write a few bytes before all waiting writes."""
         self.check(writer)
+        self._cuts += 1
         await self._send(_Outgoing(data, urgent=True), writer, None)
-        if self._inspector is not None:
+        if writer.system and self._inspector is not None:
             self._inspector.typed(data)
         return len(data)
 
@@ -269,7 +283,7 @@ class Gate:
                 self._inspector.review_now(out.data, writer)
             except Refusal as refusal:
                 raise refusal.error from None
-            self._inspector.typed(out.data)
+        self._cuts += 1
         try:
             self._hand_over(out, writer)
         except ChannelError as error:
@@ -304,9 +318,10 @@ class Gate:
         written = 0
         await self._acquire_order(writer)
         try:
-            if writer.command and not self.unfinished_line.empty:
+            if (writer.command or writer.judged) and not self.unfinished_line.empty:
                 message = "another task typed into the line at the same moment; nothing was typed"
                 raise PtyctlError(ErrorCode.BUSY, message, {"reason": "half_typed"}, hint=NextStep.CLEAR_LINE)
+            cuts = self._cuts
             inspection = await self._begin_inspection(writer, data)
             for number, piece in enumerate(pieces):
                 if number and self._paced:
@@ -317,10 +332,12 @@ class Gate:
                     await self._wait_for_line(writer)
                 out = _Outgoing(piece.data + self._channel().enter * piece.enters)
                 try:
-                    if inspection is None:
-                        await self._send(out, writer, fence)
-                    else:
+                    if inspection is not None:
                         await inspection.send(out, fence)
+                    else:
+                        await self._send(out, writer, fence, cuts if writer.command or writer.judged else None)
+                except _Cut:
+                    raise self._with_bytes_written(_cut(), written + min(out.sent, len(piece.data)), writer) from None
                 except PtyctlError as error:
                     raise self._with_bytes_written(error, written + min(out.sent, len(piece.data)), writer) from None
                 self._reserve_line(out, piece)
@@ -328,6 +345,10 @@ class Gate:
         except Refusal as refusal:
             refusal.error.details["erased"] = await self._erase(refusal.erase, writer)
             raise self._with_bytes_written(refusal.error, written, writer) from None
+        except BaseException:
+            if writer.command and self._inspector is not None:
+                self._inspector.lose_line()
+            raise
         finally:
             self._order.release()
         return written
@@ -340,11 +361,10 @@ class Gate:
         if writer.command:
             inspector.line_replaced()
             return None
-        whole = data()
-        if writer.judged or not inspector.may_submit(whole):
-            inspector.typed(whole)
+        if writer.judged or not inspector.may_submit(whole := data()):
             return None
-        return _Inspection(inspector, writer, await inspector.review(whole, writer), self._send)
+        cuts = self._cuts
+        return _Inspection(self, inspector, writer, cuts, await inspector.review(whole, writer))
 
     async def _erase(self, keys: bytes, writer: Writer) -> bool:
         """Delete the pending text of a caller whose line was refused; return whether keys for that were sent."""
@@ -384,10 +404,21 @@ class Gate:
         if wait_s > 0:
             await asyncio.sleep(wait_s)
 
-    async def _send(self, out: _Outgoing, writer: Writer, fence: int | None) -> None:
-        """Send all bytes, checking the lease before each chunk."""
+    @property
+    def cuts(self) -> int:
+        """How often input was sent before waiting writes. It may have changed the line of a write that has begun."""
+        return self._cuts
+
+    async def send(self, out: _Outgoing, writer: Writer, fence: int | None, cuts: int) -> None:
+        """Send a part of a write. Raises _Cut once `cuts` has changed; the rest is not sent then."""
+        await self._send(out, writer, fence, cuts)
+
+    async def _send(self, out: _Outgoing, writer: Writer, fence: int | None, cuts: int | None = None) -> None:
+        """Send all bytes. Before each chunk, check the lease, and that no other input has cut the write."""
         try:
             while out.sent < len(out.data):
+                if cuts is not None and cuts != self._cuts:
+                    raise _Cut
                 if self.check(writer) != fence and fence is not None:
                     raise self._lock_lost(writer)
                 if writer.deadline is not None and self._now() >= writer.deadline:
@@ -416,6 +447,8 @@ class Gate:
         if taken:
             if not writer.system:
                 self.unfinished_line.typed(rest[:taken], writer.owner, raw, command=writer.command)
+                if self._inspector is not None and not writer.command:
+                    self._inspector.typed(rest[:taken])
             self._on_input(writer, rest[:taken], secret)
 
     def _lock_lost(self, writer: Writer) -> PtyctlError:
@@ -455,14 +488,19 @@ class Gate:
             draining.cancel()
 
 
+class _Cut(Exception):
+    """Other input was sent in the middle of a write."""
+
+
 @dataclass(slots=True)
 class _Inspection:
-    """The inspection of one write. The first `judged` submitted lines were judged before it was sent."""
+    """The inspection of one write. Its next `judged` lines were judged, unless other input has cut the write since."""
 
+    gate: Gate
     inspector: Inspector
     writer: Writer
+    cuts: int
     judged: int
-    send_bytes: Callable[[_Outgoing, Writer, int | None], Awaitable[None]]
 
     async def send(self, out: _Outgoing, fence: int | None) -> None:
         """Send input up to each key that may submit a line, judge the line, and send the key.
@@ -471,27 +509,29 @@ class _Inspection:
             Refusal: the policy does not allow a line.
             PtyctlError: as `Gate.write`.
         """
-        waiting = b""
-        try:
-            for piece in self.inspector.pieces(out.data):
-                if piece.submits:
-                    self.judged -= 1
-                    if self.judged < 0:
-                        await self._send(waiting, out, fence)
-                        waiting = b""
-                        await self.inspector.admit(piece, self.writer)
-                waiting += piece.data
-            await self._send(waiting, out, fence)
-        except BaseException:
-            self.inspector.lose_line()
-            raise
+        while out.sent < len(out.data):
+            if self.cuts != self.gate.cuts:
+                self.cuts, self.judged = self.gate.cuts, 0
+            rest = out.data[out.sent :]
+            split = self.inspector.split(rest, self.judged)
+            if not await self._send(rest[: split.size], out, fence):
+                continue
+            self.judged -= split.lines
+            if split.key:
+                key = rest[split.size : split.size + split.key]
+                await self.inspector.admit(key, self.writer)
+                await self._send(key, out, fence)
 
-    async def _send(self, data: bytes, out: _Outgoing, fence: int | None) -> None:
+    async def _send(self, data: bytes, out: _Outgoing, fence: int | None) -> bool:
+        """Send bytes; return whether no other input was sent since the last judgement."""
         part = _Outgoing(data)
         try:
-            await self.send_bytes(part, self.writer, fence)
+            await self.gate.send(part, self.writer, fence, self.cuts)
+        except _Cut:
+            return False
         finally:
             out.sent += part.sent
+        return self.cuts == self.gate.cuts
 
 
 @dataclass(slots=True)
@@ -527,6 +567,15 @@ def _pieces(text: str, size: int) -> Iterator[_Piece]:
             data = data[size:]
         if data or newline:
             yield _Piece(data, 1 if newline else 0, len(newline))
+
+
+def _cut() -> PtyctlError:
+    return PtyctlError(
+        ErrorCode.BUSY,
+        "other input was sent while this was being typed; the rest was not sent",
+        {"reason": "interrupted"},
+        hint=NextStep.READ_STATE,
+    )
 
 
 def _not_accepted() -> PtyctlError:

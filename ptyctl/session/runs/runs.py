@@ -47,7 +47,7 @@ class Authorizer(Protocol):
         """Judge a long command without holding up the event loop."""
         ...
 
-    def judge_command(self, text: str, writer: Writer, block_id: str) -> Permit | None:
+    def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool) -> Permit | None:
         """Return the approval that a command must wait for, or None. Raises PtyctlError POLICY_DENIED."""
         ...
 
@@ -148,7 +148,7 @@ class Runs:
             review=writer.review,
         )
         if self._authorizer is not None:
-            permit = self._authorizer.judge_command(text, writer, run.block_id)
+            permit = self._authorizer.judge_command(text, writer, run.block_id, is_quoted=self._is_quoted(request))
             if permit is not None:
                 self._hold(run, rules, writer, permit)
                 return run
@@ -189,16 +189,26 @@ class Runs:
         self.changed.notify()
 
     def _check_unchanged(self, run: Run, writer: Writer, permit: Permit) -> None:
-        """End an approval that can no longer be used: the terminal is in use, or the lock has changed.
-
-        Raises:
-            PtyctlError: LOCKED, LOCK_REQUIRED, REMOTE_CLOSED, ALREADY_CLOSED.
-        """
+        """End an approval that can no longer be used: the terminal is in use or closed, or the lock has changed."""
         gate = self._terminal.gate
-        if self.current is not None or self._reserved_for or not gate.unfinished_line.empty:
+        if permit.state != "approved":
+            return
+        try:
+            fence = gate.check(writer)
+        except PtyctlError as error:
+            permit.set_stale(error.message)
+            return
+        if self.current is not None or self._reserved_for or not gate.unfinished_line.untouched:
             permit.set_stale("the terminal is in use by another command or by typed text")
-        elif gate.check(writer) != run.fence:
+        elif fence != run.fence:
             permit.set_stale("the lock was given to another task meanwhile")
+
+    def _is_quoted(self, request: ExecRequest | None) -> bool:
+        """Return whether the command is typed as a quoted word of a shell's command, and not as it is."""
+        if request is not None and (request.lines is not None or (request.rc_mode and request.rc_mode.enabled is False)):
+            return False
+        shell = self._selector.shell
+        return self._selector.has_marks or (shell is not None and shell.marker is not None)
 
     @contextlib.asynccontextmanager
     async def reserved(self, why: str) -> AsyncIterator[None]:
@@ -314,8 +324,8 @@ class Runs:
     def _remember(self, run: Run) -> None:
         self._next_seq = max(self._next_seq, run.seq + 1)
         self._history[run.block_id] = run
-        while len(self._history) > KEPT_RUNS:
-            self._history.pop(next(iter(self._history)))
+        while len(self._history) > KEPT_RUNS + len(self._held):
+            self._history.pop(next(block_id for block_id in self._history if block_id not in self._held))
 
     def _begin_typed(self, placed: PlacedMark) -> None:
         """A person typed a command: make a run for it."""
