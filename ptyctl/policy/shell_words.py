@@ -22,6 +22,12 @@ class Glob(str):
     __slots__ = ()
 
 
+class FileGlob(Glob):
+    """A pattern for names of files without a directory: the shell expands it to names without a slash."""
+
+    __slots__ = ()
+
+
 #: Longest pattern in a text that is compared; a longer one may be any word.
 _MAX_GLOB = 512
 _GLOB_CHARACTERS = re.compile(r"[*?\[]")
@@ -42,7 +48,10 @@ def resolve(node: Node) -> Word:
     text = "".join(part for part in parts if part is not None)
     if node.type in ("word", "concatenation") and _BRACES.search(source(node)):
         return None
-    return Glob(text) if any(isinstance(part, Glob) for part in parts) else text
+    globs = [part for part in parts if isinstance(part, Glob)]
+    if "/" not in text and globs and all(isinstance(glob, FileGlob) for glob in globs):
+        return FileGlob(text)
+    return Glob(text) if globs else text
 
 
 def source(node: Node) -> str:
@@ -56,7 +65,7 @@ def _part(node: Node) -> Word:
         case "word" | "number" | "extglob_pattern" | "regex" | "variable_name" | "test_operator" | "special_variable_name":
             plain = _ESCAPE.sub("", text)
             literal = _ESCAPE.sub(r"\1", text)
-            return Glob(literal) if _GLOB_CHARACTERS.search(plain) else literal
+            return FileGlob(literal) if _GLOB_CHARACTERS.search(plain) else literal
         case "raw_string":
             return text[1:-1]
         case "ansi_c_string":
@@ -113,6 +122,8 @@ def could_be(word: Word, pattern: str) -> bool:
         return True
     if not isinstance(word, Glob):
         return _regex(pattern).match(word) is not None
+    if isinstance(word, FileGlob) and pattern.startswith("/"):
+        return False
     return len(word) > _MAX_GLOB or _intersect(word, _tokens(pattern))
 
 
