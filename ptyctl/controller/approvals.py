@@ -187,13 +187,13 @@ class ApprovalCalls:
             principal=held.owner.principal,
             task_id=held.owner.task_id or None,
             block_id=held.block_id,
-            text=held.text,
-            canonical=held.canonical,
+            text=_encodable(held.text),
+            canonical=_encodable(held.canonical),
             rules=list(held.rules),
             reason=held.reason,
-            screen=list(held.screen) if screen else None,
+            screen=list(map(_encodable, held.screen)) if screen else None,
             edited=approval.edited or None,
-            approved_text=approval.text if approval.edited else None,
+            approved_text=_encodable(approval.text) if approval.edited else None,
             decided_by=approval.decided_by,
             decided_at=approval.decided_at,
             via=approval.via,
@@ -202,7 +202,13 @@ class ApprovalCalls:
         )
 
     def _handle_change(self, changed: ApprovalChanged) -> None:
-        """Store, record and announce a change."""
+        """Store, record and announce a change. A fault in that must not stop the session in which it happens."""
+        try:
+            self._follow(changed)
+        except Exception:
+            _log.exception("a change of an approval request was not stored")
+
+    def _follow(self, changed: ApprovalChanged) -> None:
         approval, held = changed.approval, changed.approval.held
         is_new = changed.event == "ask"
         entry = self._entry(approval, screen=is_new)
@@ -342,6 +348,11 @@ class Notifier:
         self.problem = None if problem is None else f"{self._command[0]}: {problem}"
         if problem is not None:
             _log.error("the notify command failed", extra={"command": self._command[0], "why": problem})
+
+
+def _encodable(text: str) -> str:
+    """Escape bytes of typed input that are no UTF-8 (lone surrogates, PEP 383): replies and files cannot hold them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _restore(approvals: Approvals, entry: ApprovalEntry) -> None:

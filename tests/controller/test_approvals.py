@@ -264,6 +264,33 @@ async def test_unwritable_file_does_not_stop_approvals(tmp_path: Path) -> None:
         assert (await answered(controller, "approve", request)).state == "approved"
 
 
+async def test_text_that_is_no_utf8_is_shown_escaped_and_stops_nothing(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path / "state", approvals={"notify_command": ["true"]})
+    async with LocalController(settings, persistent=True) as controller:
+        request = controller.approval_requests.ask(replace(HELD, text="reload \udcff", canonical="reload \udcff"))
+        other = controller.approval_requests.ask(replace(HELD, session_id="s2"))
+        reply = await approvals(controller)
+        assert ids(reply) == [request.approval_id, other.approval_id]
+        assert "reload \\\\udcff" in reply.model_dump_json()
+        controller.approval_requests.session_ended("s1", "closed")
+        stored = (tmp_path / "state" / "approvals.jsonl").read_text()
+    assert [json.loads(line)["state"] for line in stored.splitlines()] == ["pending", "pending", "withdrawn"]
+
+
+async def test_fault_in_storing_a_request_stops_neither_it_nor_its_session(
+    controller: Controller, servers: dict[Controller, LocalController], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **fields: object) -> None:
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(servers[controller].audit_log, "record", fail)
+    requests = servers[controller].approval_requests
+    request = requests.ask(HELD)
+    requests.session_ended("s1", "closed")
+    monkeypatch.undo()
+    assert request.state == "withdrawn"
+
+
 async def test_each_change_is_in_the_audit_log(controller: Controller, servers: dict[Controller, LocalController]) -> None:
     requests = servers[controller].approval_requests
     request = requests.ask(HELD)
