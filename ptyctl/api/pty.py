@@ -277,7 +277,7 @@ def encode_error(error: PtyctlError) -> PtyReply:
     known = {name: value for name, value in error.details.items() if name in _ERROR_DETAILS}
     if "mode" in known:
         known["active_block_id"] = known.pop("block_id", None)
-    if "approval_id" in error.details:
+    if error.code is ErrorCode.APPROVAL_PENDING and "approval_id" in error.details:
         known["approval"] = PendingApproval.model_validate(
             {name: value for name, value in error.details.items() if name in PendingApproval.model_fields}
         )
