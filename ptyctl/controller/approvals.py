@@ -205,7 +205,7 @@ class ApprovalCalls:
         """Store, record and announce a change. A fault in that must not stop the session in which it happens."""
         try:
             self._follow(changed)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a bug: what is held must end all the same
             _log.exception("a change of an approval request was not stored")
 
     def _follow(self, changed: ApprovalChanged) -> None:

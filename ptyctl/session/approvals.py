@@ -78,12 +78,15 @@ class Grant:
     expires_at: int
 
     def covers(self, held: HeldText) -> bool:
-        """Return whether a text is the same command, and no further rule holds it back."""
+        """Return whether a text is the same command: the approved text in the same place, and no further rule holds it back.
+
+        The canonical forms of different commands can be equal: each word that is not known is `?`.
+        """
         ours = self.held
         return (
             self.kind == "same"
-            and (ours.session_id, ours.owner, ours.mode, ours.canonical)
-            == (held.session_id, held.owner, held.mode, held.canonical)
+            and (ours.session_id, ours.owner, ours.platform, ours.mode, ours.text.strip(), ours.canonical)
+            == (held.session_id, held.owner, held.platform, held.mode, held.text.strip(), held.canonical)
             and set(held.rules) <= set(ours.rules)
         )
 
@@ -180,7 +183,7 @@ class Approval:
         if self._state == "pending":
             raise self.pending_error()
         if self._state != "approved":
-            raise self._declined_error()
+            raise self.declined_error()
         self._change("redeem")
         return self.text
 
@@ -254,7 +257,8 @@ class Approval:
             "expires_at": self.expires_at,
         }
 
-    def _declined_error(self) -> PtyctlError:
+    def declined_error(self) -> PtyctlError:
+        """Return DECLINED for a call that continues with a request that has ended."""
         reason = "used" if self._state == "redeemed" else self._state
         hint: str | None = "ask again if it is still needed"
         match reason:
@@ -371,7 +375,7 @@ class Approvals:
         return request
 
     def covers(self, held: HeldText) -> bool:
-        """Whether a standing approval covers a text: the same command, session, mode and owner."""
+        """Whether a standing approval covers a text: the same text, session, platform, mode and owner."""
         return any(grant.covers(held) for grant in self._live_grants())
 
     def keys_allowed(self, session_id: str, owner: Owner) -> bool:
@@ -464,11 +468,13 @@ class Approvals:
         request = self.get(approval_id)
         _check_person(by)
         grants = self.grants_of(approval_id)
-        if request.state != "approved" or (request.redeemed and not grants):
+        is_unused = request.state == "approved" and not request.redeemed
+        if not is_unused and not grants:
             raise _answered(request)
-        if not request.redeemed:
-            request.decline(by, via, comment or "the approval was revoked")
-        self._end_grants(lambda grant: grant.approval_id == approval_id, comment or "it was revoked", by, via)
+        why = comment or "the approval was revoked"
+        if is_unused:
+            request.decline(by, via, why)
+        self._end_grants(lambda grant: grant.approval_id == approval_id, why, by.name, via)
         return request
 
     def get(self, approval_id: str) -> Approval:
@@ -549,6 +555,9 @@ class Approvals:
         if request.ended:
             self._cancel_timer(request.approval_id)
         self._publisher.publish(changed)
+        if changed.event in ("decline", "withdraw", "set_stale"):
+            why = changed.why or f"the request is {request.state}"
+            self._end_grants(lambda grant: grant.approval_id == request.approval_id, why, changed.by, changed.via)
 
     def _grant(self, request: Approval, kind: Literal["same", "keys"], seconds: float) -> None:
         deadline = self._deadline(seconds)
@@ -561,15 +570,13 @@ class Approvals:
         now = asyncio.get_running_loop().time()
         return [grant for grant in self._grants.values() if now < grant.deadline]
 
-    def _end_grants(
-        self, chosen: Callable[[Grant], bool], why: str, by: Principal | None = None, via: Via | None = None
-    ) -> None:
+    def _end_grants(self, chosen: Callable[[Grant], bool], why: str, by: str | None = None, via: Via | None = None) -> None:
         for key, grant in list(self._grants.items()):
             if chosen(grant):
                 del self._grants[key]
                 self._cancel_timer(key)
                 request = self._requests[grant.approval_id]
-                self._publish(ApprovalChanged(request, "grant_end", by.name if by else None, via, why))
+                self._publish(ApprovalChanged(request, "grant_end", by, via, why))
 
     def _forget_oldest(self) -> None:
         """Forget the oldest requests that have ended and that no standing approval belongs to."""

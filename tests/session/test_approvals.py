@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.pty import encode_error
 from ptyctl.core.lease import Owner
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session import approvals as approvals_module
@@ -86,9 +87,14 @@ async def test_pending_error_has_what_a_client_needs(approvals: Approvals) -> No
 
 async def test_declined_request_reports_comment_of_person(approvals: Approvals) -> None:
     request = approvals.ask(HELD)
+    pending = encode_error(request.pending_error()).approval
+    assert pending is not None
+    assert pending.approval_id == request.approval_id
     approvals.decline(request.approval_id, PERSON, comment="not before midnight")
     with refused(ErrorCode.DECLINED, "ada declined it: not before midnight") as declined:
         request.redeem()
+    reply = encode_error(declined.value)
+    assert (reply.error, reply.message, reply.approval) == ("declined", declined.value.message, None)
     assert declined.value.details == {
         "approval_id": request.approval_id, "reason": "declined", "rules": ["reload"], "comment": "not before midnight",
         "decided_by": "ada",
@@ -124,8 +130,9 @@ async def test_second_answer_changes_nothing(approvals: Approvals) -> None:
     request.redeem()
     with refused(ErrorCode.ALREADY_CLOSED, "approved and used"):
         approvals.approve(request.approval_id, OTHER)
-    with refused(ErrorCode.NOT_FOUND):
+    with refused(ErrorCode.NOT_FOUND) as unknown:
         approvals.approve("ap-00000000", PERSON)
+    assert encode_error(unknown.value).error == "not_found"
 
 
 async def test_answer_after_session_ended_reports_why(approvals: Approvals) -> None:
@@ -238,8 +245,9 @@ async def test_standing_approval_covers_same_command_of_same_owner_only(approval
     request = approvals.ask(HELD)
     assert not approvals.covers(HELD)
     approvals.approve(request.approval_id, PERSON, same_s=60)
-    assert approvals.covers(replace(HELD, text="rel", binding="later"))
+    assert approvals.covers(replace(HELD, text=" reload ", binding="later"))
     others = (
+        replace(HELD, text="rel"), replace(HELD, platform="linux"),
         replace(HELD, session_id="s2"),
         replace(HELD, owner=Owner(AGENT.name, "other")), replace(HELD, owner=Owner("x", "task")),
         replace(HELD, canonical="reload in 5"), replace(HELD, mode="config"), replace(HELD, rules=("reload", "night")),
@@ -250,6 +258,46 @@ async def test_standing_approval_covers_same_command_of_same_owner_only(approval
     assert not approvals.covers(HELD)
     await clock.advance(0)
     assert approvals.grants_of(request.approval_id) == []
+
+
+async def test_standing_approval_covers_no_text_that_differs_in_unknown_words(approvals: Approvals) -> None:
+    held = replace(HELD, platform="linux", mode=None, text="reload $A", canonical="reload ?")
+    approvals.approve(approvals.ask(held).approval_id, PERSON, same_s=60)
+    assert approvals.covers(held)
+    assert not approvals.covers(replace(held, text="reload $B"))
+
+
+@pytest.mark.parametrize("end", ["stale", "withdrawn", "declined"])
+async def test_standing_approvals_end_with_their_request(approvals: Approvals, end: str) -> None:
+    request = approvals.ask(HELD)
+    changes: list[ApprovalChanged] = []
+    if end == "stale":  # as soon as it is approved, as for a run whose terminal is in use
+        request.subscribe(lambda: request.set_stale("the terminal is in use"))
+    approvals.subscribe(changes.append)
+    approvals.approve(request.approval_id, PERSON, same_s=60, keys_s=60)
+    if end == "withdrawn":
+        request.withdraw("the session was reset")
+    elif end == "declined":
+        approvals.revoke(request.approval_id, OTHER)
+    assert request.state == end
+    assert [(change.event, change.why) for change in changes[-2:]] == [("grant_end", request.comment)] * 2
+    assert not approvals.covers(HELD)
+    assert not approvals.keys_allowed("s1", OWNER)
+    with refused(ErrorCode.ALREADY_CLOSED):
+        approvals.revoke(request.approval_id, PERSON)
+
+
+async def test_standing_approvals_outlive_expiry_and_can_be_revoked(approvals: Approvals, clock: Clock) -> None:
+    request = approvals.ask(HELD)
+    approvals.approve(request.approval_id, PERSON, same_s=3600, keys_s=3600)
+    await clock.advance(601)
+    assert request.state == "expired"
+    assert approvals.covers(HELD)
+    assert approvals.revoke(request.approval_id, OTHER).state == "expired"
+    assert not approvals.covers(HELD)
+    assert not approvals.keys_allowed("s1", OWNER)
+    with refused(ErrorCode.ALREADY_CLOSED, "expired"):
+        approvals.revoke(request.approval_id, PERSON)
 
 
 async def test_keys_are_allowed_to_requester_until_time_is_over(approvals: Approvals, clock: Clock) -> None:

@@ -52,11 +52,21 @@ async def execute(session: Session, request: ExecRequest, progress: Progress | N
 
 
 def _run_of_approval(session: Session, approval_id: str, writer: Writer) -> Run:
-    """Return the run that waits for an approval, or was started by it."""
-    block_id = session.authorization.find_approval(approval_id, writer.owner).held.block_id
+    """Return the run that waits for an approval, or was started by it.
+
+    Raises:
+        PtyctlError: NOT_FOUND; INVALID_ARGUMENT; DECLINED for a run that this process does not know and that never began.
+    """
+    approval = session.authorization.find_approval(approval_id, writer.owner)
+    block_id = approval.held.block_id
     if block_id is None:
         raise invalid("this approval is for typed input", hint="repeat the write with it", field="approval_id")
-    return session.runs.find(block_id)
+    try:
+        return session.runs.find(block_id)
+    except PtyctlError:
+        if approval.ended and not approval.redeemed:
+            raise approval.declined_error() from None
+        raise
 
 
 class _RunWait:
