@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import cache
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api import ExecRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.pty import PtyExpectSend
 from ptyctl.api.session import Pace
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.platforms import Platforms
@@ -25,11 +27,14 @@ from ptyctl.policy.rules import Decision, Request, Verdict
 from ptyctl.policy.shell_command import canonical_shell
 from ptyctl.session.approvals import Approval, Approvals
 from ptyctl.session.calls.exec import execute
+from ptyctl.session.calls.expect_send import expect_send
 from ptyctl.session.calls.lock import lock
 from ptyctl.session.calls.mode_change import change_mode, save
 from ptyctl.session.io.gate import Writer
+from ptyctl.session.runs import runs
 from ptyctl.session.session import Session
 
+from .crash_simulation import restore, simulate_crash
 from .scripted_session import connect_session, run_command, split_at, wait_until, write_to
 
 BOB = Principal("bob", Kind.PERSON, Role.APPROVER)
@@ -112,6 +117,13 @@ class Device(MemoryChannel):
             elif key.isprintable():
                 shown, self.line = shown + key, self.line + key
         return shown.encode()
+
+
+class BusyDevice(Device):
+    """Its commands do not end."""
+
+    def type(self, data: bytes) -> bytes:
+        return super().type(data).replace(b"R1#", b"")
 
 
 class LateDevice(Device):
@@ -202,6 +214,48 @@ async def test_declined_command_reports_the_comment(console: Supervised) -> None
     block = console.session.blocks.get(reply.block_id)
     assert block is not None
     assert (block.status, executed(console.device)) == ("cancelled", [])
+
+
+async def test_wait_for_declined_command_that_is_no_longer_known_reports_why(
+    console: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "KEPT_RUNS", 1)
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    console.approvals.decline(reply.approval.approval_id, BOB, comment="not before 22:00")
+    await run_command(console.session, "show clock")
+    again = ExecRequest.of({"session_id": "s", "cmd": "reload", "approval_id": reply.approval.approval_id})
+    error = await refusal(execute(console.session, again, None))
+    assert (error.code, error.details["comment"]) == (ErrorCode.DECLINED, "not before 22:00")
+
+
+async def test_declined_command_does_not_end_the_output_that_an_answer_may_match(console: Supervised) -> None:
+    await run_command(console.session, "show clock")
+    shown = console.session.blocks.latest()
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    console.device.feed(b"\r\nSave? ")
+    console.approvals.decline(reply.approval.approval_id, BOB)
+    assert console.session.blocks.latest() is shown
+    request = PtyExpectSend(session_id="s", expect="Save? ", send="n", from_cursor=0, timeout_ms=60_000)
+    assert (await expect_send(console.session, request)).sent
+
+
+async def test_command_declined_during_another_one_has_no_events_after_a_crash(tmp_path: Path) -> None:
+    console = await supervised(tmp_path, BusyDevice())
+    held = await run_command(console.session, "reload", timeout_ms=0)
+    running = await run_command(console.session, "show tech", timeout_ms=0)
+    await wait_until(lambda: executed(console.device) == ["show tech"])
+    assert held.approval is not None
+    console.approvals.decline(held.approval.approval_id, BOB)
+    lost = await restore(await simulate_crash(console.session, tmp_path))
+    assert [(block.block_id, block.status) for block in lost.blocks.all()] == [
+        (running.block_id, "cancelled"), (held.block_id, "cancelled")
+    ]  # fmt: skip
+    rows = [json.loads(line) for line in (lost.stream.folder / "events.jsonl").read_text().splitlines()]
+    ids = [row["block"]["block_id"] for row in rows if row["type"] in ("agent_block_begin", "agent_block_end")]
+    assert ids == [running.block_id] * 2
+    lost.release_files()
 
 
 async def test_edited_command_runs_as_edited(console: Supervised) -> None:

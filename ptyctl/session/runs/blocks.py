@@ -15,7 +15,7 @@ from typing import Any
 from ptyctl.api.blocks import Block, BlockStatus
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.transcript.append_file import AppendFile, json_line
-from ptyctl.session.transcript.block_recovery import has_output, output_size, write_outputs
+from ptyctl.session.transcript.block_recovery import has_output, is_discarded, output_size, write_outputs
 
 from .run import Run
 
@@ -66,8 +66,8 @@ class Blocks:
         return list(map(self._block, self._blocks))
 
     def latest(self) -> Block | None:
-        """Return the last block."""
-        return self._block(next(reversed(self._blocks))) if self._blocks else None
+        """Return the last block whose command was typed."""
+        return next((block for block in map(self._block, reversed(self._blocks)) if not is_discarded(block)), None)
 
     def get(self, block_id: str) -> Block | None:
         """Return the block with this id, also that of a run which waits for an approval."""
@@ -83,7 +83,7 @@ class Blocks:
         return [self._block(block_id) for block_id in ids if block_id in self._blocks], at
 
     def discard(self, run: Run) -> None:
-        """Record a run that ended without an approval: nothing was typed."""
+        """Record a run that ended without an approval: nothing was typed. It has no events."""
         self.begin(run)
         self.end(run)
 

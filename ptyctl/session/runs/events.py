@@ -11,7 +11,7 @@ from ptyctl.api.blocks import Block
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.io.signal import Signal
 from ptyctl.session.transcript.append_file import AppendFile, json_line
-from ptyctl.session.transcript.block_recovery import EventLogPosition
+from ptyctl.session.transcript.block_recovery import EventLogPosition, is_discarded
 
 from .blocks import BlockRow
 from .run import Run
@@ -91,14 +91,14 @@ class Events:
         self._publish_block("agent_block_end", block)
 
     def catch_up(self, blocks: list[Block]) -> None:
-        """Publish what a killed server did not: each block has exactly one begin and one end, according to its rows."""
+        """Publish what a killed server did not: each block that was typed has exactly one begin and one end, as in its rows."""
         position, ids = self._position, [block.block_id for block in blocks]
         first = 0
         if position.block_id is not None:
             first = ids.index(position.block_id) if position.block_id in ids else len(ids)
         for block in blocks[first:]:
             begun = block.block_id == position.block_id
-            if begun and position.ended:
+            if (begun and position.ended) or (not begun and is_discarded(block)):
                 continue
             row = block.payload()
             if not begun:

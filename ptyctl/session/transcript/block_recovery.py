@@ -27,6 +27,7 @@ _LINE_BYTES = 4096
 #: The search for a mark reads output.raw in pieces of this size, which overlap by the longest mark.
 _SEARCH_BYTES = 1 << 20
 _MARK_BYTES = 256
+_SERVER_ENDED = "the server ended while it ran"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +96,15 @@ def end_open_blocks(
 
 
 def find_running_block(rows: list[Block], raw: RawLog, nonce: str) -> OpenBlock | None:
-    """Return the last block if its command still runs in a program that outlived its server.
+    """Return the last block without an end if its command still runs in a program that outlived its server.
 
-    Without an end in blocks.jsonl, a block has ended if a prompt mark of `nonce` follows its begin in output.raw.
+    Runs that were declined meanwhile may follow it. Without an end in blocks.jsonl, a block has ended if a prompt mark of
+    `nonce` follows its begin in output.raw.
     """
-    if not rows or rows[-1].ts_end is not None:
+    unfinished = [block for block in {block.block_id: block for block in rows}.values() if block.ts_end is None]
+    if not unfinished:
         return None
-    block = rows[-1]
+    block = unfinished[-1]
     if _contains_mark(raw, block.raw_begin, (nonce,), b"P"):
         return None
     return OpenBlock(block, *find_output_begin(block, raw, (nonce,)))
@@ -115,6 +118,11 @@ def find_output_begin(block: Block, raw: RawLog, nonces: Iterable[str]) -> tuple
     end = min(raw.persisted_size, block.raw_begin + _ECHO_BYTES)
     begins = [placed for placed in _read_marks(block, raw, end, nonces) if placed.mark.kind == "begin"]
     return (begins[-1].raw_end, begins[-1].spool_end) if begins else (None, None)
+
+
+def is_discarded(block: Block) -> bool:
+    """Return whether a block's run got no approval: nothing was typed, so it has no output and no events."""
+    return block.status == "cancelled" and block.raw_end == block.raw_begin and block.reason != _SERVER_ENDED
 
 
 def has_output(block: Block, size: int) -> bool:
@@ -231,7 +239,7 @@ def _cancelled(block: Block, raw: RawLog, spool_end: int, nonces: Iterable[str])
         update={
             "ts_end": int(time.time() * 1000),
             "status": "cancelled",
-            "reason": "the server ended while it ran",
+            "reason": _SERVER_ENDED,
             "raw_end": max(raw.size, block.raw_begin),
             "spool_end": max(spool_end, block.spool_begin),
         }

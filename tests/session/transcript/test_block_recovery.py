@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ptyctl.api.blocks import Block
 from ptyctl.core.marks import MarkReader
 from ptyctl.core.normaliser import Normaliser
-from ptyctl.session.transcript.block_recovery import end_open_blocks, find_output_begin
+from ptyctl.session.transcript.block_recovery import end_open_blocks, find_output_begin, find_running_block
 from ptyctl.session.transcript.raw_log import RawLog
 
 NONCE = "00112233aabbccdd"
@@ -40,6 +40,19 @@ def block(raw_begin: int, spool_begin: int) -> Block:
         raw_begin=raw_begin,
         spool_begin=spool_begin,
     )
+
+
+def test_command_runs_on_although_rows_of_a_declined_one_follow(tmp_path: Path) -> None:
+    running = block(0, 0)
+    declined = block(0, 0).model_copy(update={"block_id": "2_2", "seq": 2})
+    ended = declined.model_copy(update={"status": "cancelled", "ts_end": 2, "raw_end": 0, "spool_end": 0})
+    log = RawLog(tmp_path / "output.raw", 1 << 20)
+    rows = [running, declined, ended]
+    found = find_running_block(rows, log, NONCE)
+    assert found is not None
+    assert found.block is running
+    assert end_open_blocks(tmp_path, rows, log, 0, (NONCE,), found.block) == rows
+    log.close()
 
 
 @given(before=painted(), prompt=painted(), echo=painted(), output=painted())
