@@ -34,7 +34,7 @@ from typing import Protocol
 from ptyctl.platforms import Platform
 from ptyctl.platforms.pattern import encode
 
-from .device_command import DeviceGrammar, Word
+from .device_command import DeviceCommand, DeviceGrammar, Word
 from .rules import ANY_WORDS, SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Request, Rule, RuleWord, Verdict, Where, strictest
 
 #: Number of verdicts, and of groups of requests to which the same rules apply, that are kept.
@@ -223,7 +223,7 @@ class Evaluator:
                 if (pattern.rule.negated or not reading.negated)
                 and pattern.may_match(reading.words)
                 and not (known_only and None in reading.words)
-                and not (name == UNKNOWN_PLATFORM and _is_of_shell(reading.words))
+                and not (name == UNKNOWN_PLATFORM and _is_of_shell(command, reading.words, pattern))
             ]
             scope = scopes.home if command.sure.other_mode else allow_scope
             allow = _allowing_rule(command.sure.words, scope) or scope.allowing(command.text, any_case=True)
@@ -458,12 +458,21 @@ def _decides(rule: Rule) -> bool:
     return rule.decision is not Decision.WARN
 
 
-def _is_of_shell(words: tuple[Word, ...]) -> bool:
-    """Return whether words on an unknown command line can begin a command of a shell only: a quoted word, `for`, `fi`.
+def _is_of_shell(command: DeviceCommand, words: tuple[Word, ...], pattern: _Pattern) -> bool:
+    """Return whether a reading of a command on an unknown command line is that of a shell, and no abbreviation of a pattern.
 
-    A device that reads `for` or `fi` as an abbreviation needs an argument.
+    That is a quoted name, `for` and `fi`, and a single letter, such as the name of a function: on a device, that is ambiguous.
     """
-    return words[0] is None or words in (("for",), ("fi",)) or (words[0] == "for" and words[2:3] == ("in",))
+    plain = command.readings[0].words
+    name = plain[1:2] if command.is_filter else plain[:1]
+    if None in (*name, words[0]):
+        return True
+    first = pattern.words[0]
+    if first is not None and words[0] in first.exact:
+        return False
+    if len(words) == 1:
+        return words[0] in ("for", "fi") or len(words[0] or "") == 1
+    return words[0] == "for" and words[2:3] == ("in",)
 
 
 def _allowing_rule(words: tuple[Word, ...], scope: _Scope) -> Rule | None:
