@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import daemon_load, exec_devices, exec_shells, hostile, idle_sessions, ingest, mcp_server, screen, search
+from . import daemon_load, exec_devices, exec_shells, hostile, idle_sessions, ingest, mcp_server, policy, screen, search
 from .measurement import Plan, Result, Unavailable
 from .table import Row
 
@@ -17,6 +17,7 @@ ROWS = (
     exec_devices.FORTY_ROW,
     exec_shells.SSH_ROW,
     exec_shells.LOCAL_ROW,
+    *policy.ROWS,
     ingest.LOCAL_ROW,
     ingest.SSH_ROW,
     ingest.TELNET_ROW,

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from .measurement import OURS, Plan, Result
 
-Unit = Literal["ms", "MB/s", "KB"]
+Unit = Literal["ms", "us", "MB/s", "KB"]
 
 
 @dataclass(frozen=True, slots=True)
