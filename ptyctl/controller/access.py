@@ -176,10 +176,17 @@ class AccessController:
 
     async def approvals(self, request: ApprovalsRequest) -> ApprovalsReply:
         await self._admit(request)
-        return await self._controller.approvals(request, sees=_sees_request)
+        return await self._controller.approvals(request, sees=self._sees_request)
 
     async def aclose(self) -> None:
         await self._controller.aclose()
+
+    def _sees_request(self, held: HeldText) -> bool:
+        """Return whether an approval request exists for the current principal: for who may answer it, and for who made it."""
+        principal = current_principal()
+        answers = principal.kind is Kind.PERSON and principal.may(Operation.APPROVE)
+        is_own = held.owner.principal == principal.name
+        return (answers or is_own) and principal.sees(*self._controller.device_names(held))
 
     async def _admit(self, request: Request) -> None:
         """Return if the current principal may make a request.
@@ -272,13 +279,6 @@ def _uses_server(request: Request) -> bool:
         return getattr(request, "conversation_id", None) is not None
     auth, ssh = request.auth or Auth(), request.ssh_options or SshOptions()
     return request.protocol == "local" or any((auth.private_key_path, ssh.known_hosts_path, ssh.config_path))
-
-
-def _sees_request(held: HeldText) -> bool:
-    """Whether an approval request exists for the current principal: for who may answer it, and for who made it."""
-    principal = current_principal()
-    answers = principal.kind is Kind.PERSON and principal.may(Operation.APPROVE)
-    return principal.sees(held.device) and (answers or held.owner.principal == principal.name)
 
 
 def _names_device(request: Request) -> bool:

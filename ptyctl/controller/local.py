@@ -269,6 +269,11 @@ class LocalController:
     ) -> ApprovalsReply:
         return await self._approval_calls.answer(request, sees)
 
+    def device_names(self, held: HeldText) -> tuple[str | None, ...]:
+        """Return the names of the device of an approval request: those of its session, if that is in memory."""
+        session = self._registry.get(held.session_id)
+        return (held.device,) if session is None else (session.spec.device, session.spec.device_id)
+
     @reports_os_errors
     async def policy(self, request: PolicyRequest) -> PolicyReply:
         session = None if request.session_id is None else await self._registry.find(request.session_id)

@@ -15,6 +15,7 @@ import pytest
 
 from ptyctl.api import Controller, ErrorCode
 from ptyctl.api.approvals import ApprovalEntry, ApprovalsReply, ApprovalsRequest
+from ptyctl.api.handle import SessionHandle
 from ptyctl.api.methods import METHODS
 from ptyctl.api.operator import AuditRequest
 from ptyctl.controller import approvals as approvals_module
@@ -25,7 +26,7 @@ from ptyctl.core.lease import Owner
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.approvals import Approval, HeldText
 from ptyctl.session.clients import Client, serving, user, user_agent
-from tests.controller.session_calls import MakeController, refused
+from tests.controller.session_calls import BASH, MakeController, refused
 
 ADA = Principal("ada", Kind.PERSON, Role.APPROVER)
 SWITCHES = Principal("sue", Kind.PERSON, Role.APPROVER, ("sw*",))
@@ -147,6 +148,15 @@ async def test_approver_with_devices_answers_for_these_only(
         assert (await answered(access, "approve", shown)).state == "approved"
     with serving(Client(ADA)):
         assert ids(await approvals(access)) == [shown.approval_id, core.approval_id, local.approval_id]
+
+
+async def test_approver_sees_requests_by_each_name_of_the_session(
+    controller: Controller, servers: dict[Controller, LocalController], ask: Callable[..., Approval]
+) -> None:
+    console = await SessionHandle.open(controller, protocol="local", command=BASH, session_type="console", device_id="sw7")
+    shown = ask(session_id=console.session_id, device="core-1")
+    with serving(Client(SWITCHES)):
+        assert ids(await approvals(AccessController(servers[controller]))) == [shown.approval_id]
 
 
 async def test_person_approves_their_agents_request_and_not_their_own(
