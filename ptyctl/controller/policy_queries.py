@@ -9,10 +9,11 @@ from dataclasses import asdict, replace
 from ptyctl.api.errors import invalid
 from ptyctl.api.policy import PolicyReply, PolicyRequest, PolicyRule
 from ptyctl.core.principal import Principal
+from ptyctl.core.shells import shell_dialect
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.policy.policy_file import PlacedRule, Policy
-from ptyctl.policy.rules import Request
+from ptyctl.policy.rules import SHELL_PLATFORM, Request
 from ptyctl.session.calls.mode_change import mode_at
 from ptyctl.session.session import Session
 
@@ -71,11 +72,16 @@ class PolicyQueries:
         return reply
 
     async def _place(self, request: PolicyRequest, session: Session | None) -> Request:
-        """Return a request without a text for the session, the device of the inventory, or the platform."""
+        """Return a request without a text for the session, the device of the inventory, or the platform.
+
+        The session is described as `session.authorization` does.
+        """
         if session is not None:
-            spec = session.spec
-            platform = spec.platform if session.platform is not None else None
-            return Request("", platform, spec.protocol, spec.device, mode_at(session))
+            spec, shell = session.spec, session.runs.shell
+            platform = spec.platform
+            if platform is None and (shell_dialect(spec.program or "") or (shell is not None and shell.marker is not None)):
+                platform = SHELL_PLATFORM
+            return Request("", platform, spec.protocol, spec.device or spec.device_id, mode_at(session))
         platform, protocol = request.platform, request.protocol
         if request.device is not None and platform is None:
             device = await self._inventory.device(request.device)

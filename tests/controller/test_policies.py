@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.handle import SessionHandle
 from ptyctl.api.operator import AuditRequest
 from ptyctl.api.policy import PolicyRequest
 from ptyctl.controller import policies
@@ -23,7 +24,7 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.platforms import Platforms
 from ptyctl.policy.rules import Request
 from ptyctl.session.clients import Client, serving
-from tests.controller.session_calls import refused
+from tests.controller.session_calls import BASH, refused
 
 RELOAD = Request("reload", "cisco_ios", mode="privileged")
 ROUTER = Request("router bgp 1", "cisco_ios", mode="config")
@@ -288,6 +289,17 @@ async def test_check_takes_the_platform_of_a_device_from_the_inventory(
         assert await check(local, **fields) == ("allow", [], "config")
         with refused(ErrorCode.NOT_FOUND, "no device 'sw-2'"):
             await check(local, text="x", device="sw-2")
+
+
+async def test_check_of_a_session_judges_as_its_input_is_judged(folder: Path, controller: LocalController) -> None:
+    (folder / "policy.toml").write_text(
+        '[[rules]]\nid = "r"\nwhen = { device = "sw-*", platform = "linux" }\ncommand = ["router"]\n'
+        'decision = "deny"\nreason = "no"\n'
+    )
+    await controller.policy(PolicyRequest(action="reload"))
+    console = await SessionHandle.open(controller, protocol="local", command=BASH, session_type="console", device_id="sw-1")
+    assert (await check(controller, text="router x", session_id=console.session_id))[:2] == ("deny", ["r"])
+    assert (await controller.policy(PolicyRequest(action="check", text="x", session_id=console.session_id))).platform == "linux"
 
 
 async def test_show_lists_the_rules_with_their_places(folder: Path, controller: LocalController) -> None:
