@@ -7,6 +7,7 @@ How a rule's `command` matches:
 - For `warn`, `ask` and `deny`, a word matches every abbreviation of it, and an unknown word of the text matches all. The rule
   also matches behind a word such as `do`, and behind a negation (`no`, `undo`) unless it has `negated = false`. Where the
   device accepts the words of a command in several lines, the rule's first words may be absent.
+  On a command line of an unknown family, quoted names, `for`, `fi` and single letters are a shell's, and no abbreviations.
 - For `allow`, every compared word must be known, and an abbreviation must not be one of a word that another rule, or a rule of
   the preset `guarded`, has in its place.
 - A filter (`| include x`, `> file`) is a separate command, whose first word is `|` or `>`.
