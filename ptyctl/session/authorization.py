@@ -48,8 +48,9 @@ _BATCH_LINES = 16
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = b"\x15"
-#: Keys of line editors, also Tab; a newline ends a line.
-_CONTROL = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
+#: Keys of line editors; a newline ends a line.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_KEYS = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]")
 _ORDER = {decision: severity for severity, decision in enumerate(Decision)}
 
 
@@ -176,11 +177,12 @@ class Authorization:
             places = self._places_of_run()
             self._ahead = text, places, writer.owner, await self._judge_in_thread(text, places, writer)
 
-    def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool) -> Approval | None:
+    def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool | None) -> Approval | None:
         """Judge the command of a run; return the approval that it must wait for, or None.
 
         Args:
-            is_quoted: whether a shell gets the command as a quoted word. Otherwise control characters are keys.
+            is_quoted: whether a shell gets the command as a quoted word. Otherwise control characters are keys. None: it is not
+                known before the shell is. Then a Tab, which indents scripts, is taken for text.
 
         Raises:
             PtyctlError: POLICY_DENIED.
@@ -189,7 +191,7 @@ class Authorization:
             return None
         places = self._places_of_run()
         verdict = self._judge(text, places, writer)
-        if not is_quoted and _CONTROL.search(text):
+        if not is_quoted and (_CONTROL if is_quoted is None else _KEYS).search(text):
             verdict = self._stricter(verdict, self._policy.unreadable(self._request(text, places[0], writer)))
         return self._decide(verdict, text, places, writer, block_id)
 

@@ -47,7 +47,7 @@ class Authorizer(Protocol):
         """Judge a long command without holding up the event loop."""
         ...
 
-    def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool) -> Permit | None:
+    def judge_command(self, text: str, writer: Writer, block_id: str, *, is_quoted: bool | None) -> Permit | None:
         """Return the approval that a command must wait for, or None. Raises PtyctlError POLICY_DENIED."""
         ...
 
@@ -203,12 +203,14 @@ class Runs:
         elif fence != run.fence:
             permit.set_stale("the lock was given to another task meanwhile")
 
-    def _is_quoted(self, request: ExecRequest | None) -> bool:
-        """Return whether the command is typed as a quoted word of a shell's command, and not as it is."""
+    def _is_quoted(self, request: ExecRequest | None) -> bool | None:
+        """Return whether the command is typed as a quoted word of a shell's command; None if the shell is not known yet."""
         if request is not None and (request.lines is not None or (request.rc_mode and request.rc_mode.enabled is False)):
             return False
         shell = self._selector.shell
-        return self._selector.has_marks or (shell is not None and shell.marker is not None)
+        if self._selector.has_marks:
+            return True
+        return None if shell is None else shell.marker is not None
 
     @contextlib.asynccontextmanager
     async def reserved(self, why: str) -> AsyncIterator[None]:
