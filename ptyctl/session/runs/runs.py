@@ -208,7 +208,7 @@ class Runs:
         if request is not None and (request.lines is not None or (request.rc_mode and request.rc_mode.enabled is False)):
             return False
         shell = self._selector.shell
-        if self._selector.has_marks:
+        if self._selector.has_marks or (shell is None and self._selector.starts_shell):
             return True
         return None if shell is None else shell.marker is not None
 

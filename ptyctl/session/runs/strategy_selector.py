@@ -106,6 +106,11 @@ class StrategySelector:
         self._may_probe = may_probe
 
     @property
+    def starts_shell(self) -> bool:
+        """Whether the session's program is a known shell."""
+        return shell_dialect(self._program or "") is not None
+
+    @property
     def has_marks(self) -> bool:
         """Whether the shell in the foreground sends marks."""
         return self._integrated and not self._marks_lost and len(self._terminal.stream.prompts) > 0
