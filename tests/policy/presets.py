@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from ptyctl.platforms import Platforms
 from ptyctl.policy.policy_file import Policy, load_policy, read_policy_file
+from ptyctl.policy.shell_command import canonical_shell
 
 PLATFORMS = Platforms().all()
-HAS_SHELL_FORM = find_spec("ptyctl.policy.shell_command") is not None
-needs_shell_form = pytest.mark.skipif(not HAS_SHELL_FORM, reason="the canonical form of shell commands is not there")
-
-
-def skip_without_shell_form(platform: str, mode: str) -> None:
-    """Skip a test whose lines are read by a shell, if the canonical form of shell commands is not there."""
-    family = PLATFORMS[platform]
-    by_shell = family.posix_shell or family.modes[mode].shell or family.command_line.may_be_shell or family.command_line.shells
-    if by_shell and not HAS_SHELL_FORM:
-        pytest.skip("the canonical form of shell commands is not there")
 
 
 @dataclass(frozen=True)
@@ -64,19 +49,13 @@ def stub_shell(text: str) -> StubText:
     return StubText((StubCommand(words),) if words else (), " ".join(words), "`$" if set("`$;&|<>") & set(text) else "")
 
 
-def read_shell() -> Callable[[str], Any]:
-    if not HAS_SHELL_FORM:
-        return stub_shell
-    return import_module("ptyctl.policy.shell_command").canonical_shell  # type: ignore[no-any-return]
-
-
 def no_file(name: str) -> str:
     raise AssertionError(f"reads {name}")
 
 
 @cache
 def preset(name: str) -> Policy:
-    return load_policy(name, read=no_file, platforms=PLATFORMS, read_shell=read_shell())
+    return load_policy(name, read=no_file, platforms=PLATFORMS, read_shell=canonical_shell)
 
 
 def load_text(text: str, files: dict[str, str] | None = None, *, name: str = "policy.toml") -> Policy:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ptyctl.policy.rules import Decision, Request, Rule, Verdict, strictest
 
-from .presets import PLATFORMS, load_text, needs_shell_form, preset
+from .presets import PLATFORMS, load_text, preset
 
 DECIDED = {"ask": Decision.ASK, "deny": Decision.DENY, "allow": Decision.ALLOW, "warn": Decision.WARN}
 
@@ -277,7 +277,6 @@ def test_any_text_gets_a_verdict(text: str, platform: str, name: str) -> None:
     assert verdict == preset(name).evaluator.verdict(Request(text, platform, mode=mode))
 
 
-@needs_shell_form
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -295,7 +294,6 @@ def test_part_of_a_text_is_judged_by_rules_alone(line: str, expected: str) -> No
     assert preset("guarded").evaluator.verdict_by_rules(request).decision == expected
 
 
-@needs_shell_form
 def test_continued_text_is_judged_as_a_whole() -> None:
     evaluator = preset("guarded").evaluator
     texts = ["for f in a; do\nreboot\ndone", "bash <<EOF\nreboot\nEOF", 'echo "\n"; reboot', "rm -rf \\\n/"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import re
-import shutil
 import subprocess
 import termios
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.servers.programs import require_program
 from ptyctl.policy.typed_line import LineKeys, Piece, TypedLine
 
 ENTER = b"\r"
@@ -188,8 +188,7 @@ editor_keys = st.lists(
 
 @pytest.mark.parametrize("shell", LINE_READERS)
 def test_known_line_is_what_the_line_editor_of_a_shell_returns(shell: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+    require_program(shell, shell)
     numbers = count(2)
     with line_reader([shell, *(["-f"] if shell == "zsh" else []), "-c", LINE_READERS[shell]]) as terminal:
         read_until(terminal, re.compile(rb"(\(1\))"))
