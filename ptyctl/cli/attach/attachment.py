@@ -143,8 +143,14 @@ class Attachment:
 
     def _handle_event(self, event: dict[str, Any]) -> bool:
         if event.get("type") == "lock_taken_over" and event.get("from_task_id") == self._lease.task_id:
-            self.show_message(f"{event['task_id']} took the lock from you: {event.get('reason') or 'no reason given'}")
+            self._start_call(self._report_takeover(event["task_id"], event.get("reason") or "no reason given"))
         return event.get("type") not in _NEW_TERMINAL_EVENTS
+
+    async def _report_takeover(self, task_id: str, reason: str) -> None:
+        """Tell the user who took the lock, once input is stopped; an event that is older than our lock says nothing."""
+        await self._lease.renew()
+        if not self._lease.held:
+            self.show_message(f"{task_id} took the lock from you: {reason}")
 
     def _handle_input(self, data: bytes) -> None:
         """Handle typed bytes; no bytes mean that the terminal has closed."""
