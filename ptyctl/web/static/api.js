@@ -1,0 +1,113 @@
+// Calls of the daemon over HTTP, and the signed-in principal.
+
+/** @typedef {{name: string, kind: string, role: string}} Principal */
+/** @typedef {{principal: Principal, csrf: string, version: string, task_id: string}} Login */
+/** @typedef {Record<string, any>} Json */
+
+/** An error of a call, as docs/contracts.md describes it. */
+export class ApiError extends Error {
+  /** @param {{error_code: string, message: string, hint?: string, details?: Json, retryable?: boolean}} error */
+  constructor(error) {
+    super(error.message);
+    this.error_code = error.error_code;
+    this.hint = error.hint;
+    this.details = error.details ?? {};
+    this.retryable = error.retryable ?? false;
+  }
+}
+
+/** @type {Login | null} */
+let current = null;
+/** @type {(login: Login | null) => void} */
+let loginChanged = () => {};
+
+/** The signed-in principal, or null. */
+export const principal = () => current?.principal ?? null;
+/** The task of this page's calls. Tabs of one person are one task. */
+export const taskId = () => current?.task_id ?? "web";
+/** The version of the daemon. */
+export const version = () => current?.version ?? "";
+
+/**
+ * Calls `changed` after each login and at the end of the login.
+ * @param {(login: Login | null) => void} changed
+ */
+export function onLogin(changed) {
+  loginChanged = changed;
+}
+
+/**
+ * Exchanges a ticket or token for a session cookie.
+ * @param {{ticket: string} | {token: string}} body
+ */
+export async function login(body) {
+  setLogin(await (await request("/api/login", body)).json());
+}
+
+/** Returns the current login, or null if there is none. */
+export async function me() {
+  try {
+    const reply = await (await request("/api/me")).json();
+    if (reply.csrf !== current?.csrf) setLogin(reply);
+  } catch (error) {
+    if (!isLoginError(error)) throw error;
+  }
+  return current;
+}
+
+/** Ends the login. */
+export async function logout() {
+  await request("/api/logout", {});
+  setLogin(null);
+}
+
+/**
+ * Calls a method of the controller; raises ApiError.
+ * @param {string} method
+ * @param {Json} [fields]
+ * @param {{keepalive?: boolean}} [options] keepalive: the call outlives the page.
+ * @returns {Promise<Json>}
+ */
+export async function call(method, fields = {}, options = {}) {
+  return (await request(`/api/call/${method}`, fields, options)).json();
+}
+
+/**
+ * Reads JSON from an address of the daemon.
+ * @param {string} path
+ * @param {{signal?: AbortSignal}} [options]
+ * @returns {Promise<Json>}
+ */
+export async function get(path, options = {}) {
+  return (await request(path, undefined, options)).json();
+}
+
+/** @param {unknown} error */
+const isLoginError = (error) => error instanceof ApiError && error.error_code === "UNAUTHENTICATED";
+
+/**
+ * @param {string} path
+ * @param {Json} [body] a POST, if given
+ * @param {RequestInit} [options]
+ */
+async function request(path, body, options = {}) {
+  const headers = { "Content-Type": "application/json", "X-Ptyctl-CSRF": current?.csrf ?? "" };
+  const post = body && { method: "POST", headers, body: JSON.stringify(body) };
+  const response = await fetch(path, { ...post, ...options }).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError({ error_code: "OFFLINE", message: "The daemon does not answer.", retryable: true });
+  });
+  if (response.ok) return response;
+  const reply = await response.json().catch(() => ({}));
+  if (response.status === 401) {
+    if (current) setLogin(null);
+    throw new ApiError({ message: "You are not signed in.", ...reply.error, error_code: "UNAUTHENTICATED" });
+  }
+  throw new ApiError({ error_code: "INTERNAL", message: `The daemon answered with status ${response.status}.`, ...reply.error });
+}
+
+/** @param {Login | null} login */
+function setLogin(login) {
+  current = login;
+  loginChanged(login);
+}

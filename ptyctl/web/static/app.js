@@ -1,0 +1,186 @@
+// Start of the page: login, frame with navigation, and the view of the address.
+
+import { login, logout, me, onLogin, principal, version } from "./api.js";
+import { html, nothing, render } from "./lit.js";
+import { navigate, replaceAddress, route, show, start } from "./router.js";
+import { stream } from "./stream.js";
+import { emptyState, errorBox, link, toastError } from "./ui.js";
+
+/** @typedef {{mount: (root: HTMLElement, params: Record<string, string>) => () => void}} View */
+/** @typedef {"auto" | "light" | "dark"} Theme */
+
+const THEME = "ptyctl.theme";
+const BASE_TITLE = "ptyctl";
+/** @type {[path: string, view: string, title: string][]} */
+const ROUTES = [
+  ["/", "sessions", "Sessions"],
+  ["/approvals", "approvals", "Approvals"],
+  ["/search", "search", "Search"],
+  ["/devices", "devices", "Devices"],
+  ["/audit", "audit", "Audit"],
+  ["/s/:session", "session", "Session"],
+  ["/s/:session/b/:block", "block", "Block"],
+  ["/s/:session/at/:offset", "replay", "Replay"],
+];
+/** Number of the routes that the navigation shows. */
+const MENU = 5;
+
+const app = /** @type {HTMLElement} */ (document.getElementById("app"));
+let online = true;
+let shown = "";
+let shows = 0;
+/** @type {() => void} */
+let unmount = () => {};
+/** Ids of the requests that wait for an answer. @type {Set<string>} */
+const pending = new Set();
+/** @type {import("./stream.js").Subscription | null} */
+let approvals = null;
+
+for (const [path, name, title] of ROUTES) route(path, (params) => void showView(name, title, params));
+applyTheme();
+onLogin(() => void loginChanged());
+stream.onState((value) => {
+  online = value;
+  update();
+});
+start();
+void begin();
+
+/** Uses the ticket in the address, or the cookie. */
+async function begin() {
+  const ticket = /^#ticket=(.+)$/.exec(location.hash)?.[1];
+  if (ticket) replaceAddress(location.pathname + location.search);
+  try {
+    if (ticket) return await login({ ticket });
+    if (!(await me())) await loginChanged();
+  } catch (error) {
+    if (!ticket) return render(errorBox(error), app);
+    await loginChanged();
+    toastError(Object.assign(/** @type {Error} */ (error), { error_code: "", hint: "run ptyctl web again for a new address" }));
+  }
+  return undefined;
+}
+
+/** Shows the address after a login, the login form otherwise. */
+async function loginChanged() {
+  closeView();
+  approvals?.close();
+  approvals = null;
+  pending.clear();
+  if (principal()) {
+    approvals = stream.subscribe("approvals", { onMessage: countApprovals });
+    update();
+    show();
+  } else {
+    stream.stop();
+    online = true;
+    const { mount } = /** @type {View} */ (await import("./views/login.js"));
+    render(html`<main class="login"></main>`, app);
+    document.title = `Sign in · ${BASE_TITLE}`;
+    unmount = mount(/** @type {HTMLElement} */ (app.querySelector("main")), {});
+  }
+}
+
+/** @param {Record<string, any>} message */
+function countApprovals(message) {
+  for (const { approval_id: id, state } of message.approvals ?? []) {
+    if (state === "pending") pending.add(id);
+    else pending.delete(id);
+  }
+  update();
+}
+
+/**
+ * @param {string} name
+ * @param {string} title
+ * @param {Record<string, string>} params
+ */
+async function showView(name, title, params) {
+  if (!principal()) return;
+  const number = ++shows;
+  closeView();
+  shown = location.pathname;
+  document.title = [params.session, title, BASE_TITLE].filter(Boolean).join(" · ");
+  update();
+  const main = /** @type {HTMLElement} */ (app.querySelector("main"));
+  const root = document.createElement("div");
+  root.className = `view ${name}-view`;
+  main.replaceChildren(root);
+  try {
+    const view = /** @type {View} */ (await import(`./views/${name}.js`));
+    if (number === shows) unmount = view.mount(root, params);
+  } catch (error) {
+    console.error(error);
+    if (number === shows) render(emptyState("This page did not load", String(error)), root);
+  }
+}
+
+function closeView() {
+  shows++;
+  const closing = unmount;
+  unmount = () => {};
+  closing();
+}
+
+function update() {
+  if (!principal()) return;
+  const user = principal();
+  render(
+    html`<a class="skip" href="#main">Skip to content</a>
+      <header class="top">
+        ${link("/", "ptyctl", "brand")}
+        <nav aria-label="Views">${ROUTES.slice(0, MENU).map(([path, , title]) => menuItem(path, title))}</nav>
+        <div class="who">
+          <span title=${`ptyctl ${version()}`}>${user?.name} <small>${user?.role}</small></span>
+          <button type="button" class="icon" title="Theme: ${theme()}" aria-label="Theme: ${theme()}" @click=${nextTheme}>
+            ${{ auto: "◐", light: "☀", dark: "☾" }[theme()]}
+          </button>
+          <button type="button" class="small" @click=${signOut}>Sign out</button>
+        </div>
+      </header>
+      ${online ? nothing : html`<div class="offline" role="alert">
+        The connection to the daemon is lost. Trying again …
+        <button type="button" class="small" @click=${stream.retry}>Try now</button>
+      </div>`}
+      <main id="main" tabindex="-1"></main>`,
+    app,
+  );
+}
+
+/**
+ * @param {string} path
+ * @param {string} title
+ */
+function menuItem(path, title) {
+  const count = path === "/approvals" && pending.size ? html` <span class="count">${pending.size}</span>` : nothing;
+  return html`<a data-link href=${path} aria-current=${shown === path ? "page" : nothing}>${title}${count}</a>`;
+}
+
+async function signOut() {
+  try {
+    await logout();
+    navigate("/");
+  } catch (error) {
+    toastError(error);
+  }
+}
+
+/** @returns {Theme} */
+function theme() {
+  const stored = localStorage.getItem(THEME);
+  return stored === "light" || stored === "dark" ? stored : "auto";
+}
+
+function nextTheme() {
+  /** @type {Record<Theme, Theme>} */
+  const next = { auto: "light", light: "dark", dark: "auto" };
+  localStorage.setItem(THEME, next[theme()]);
+  applyTheme();
+  update();
+}
+
+/** The style sheet, and a terminal through `themechange`, follow the attribute of the root element. */
+function applyTheme() {
+  document.documentElement.dataset.theme = theme();
+  dispatchEvent(new Event("themechange"));
+}

@@ -1,0 +1,207 @@
+// Small pieces that several views use: times, badges, buttons, dialogs, errors.
+
+import { ApiError } from "./api.js";
+import { html, nothing, render } from "./lit.js";
+
+/** @typedef {import("./lit.js").TemplateResult} Template */
+
+const TOAST_MS = 6_000;
+/** @type {[number, string][]} */
+const UNITS = [
+  [86_400_000, "d"],
+  [3_600_000, "h"],
+  [60_000, "min"],
+  [1_000, "s"],
+];
+
+/**
+ * Text such as `3 min ago`.
+ * @param {number | null | undefined} ts epoch ms
+ */
+export function relativeTime(ts) {
+  if (ts == null) return "";
+  const past = Date.now() - ts;
+  const [size, unit] = UNITS.find(([size]) => Math.abs(past) >= size) ?? [1, ""];
+  if (!unit) return "now";
+  const amount = `${Math.floor(Math.abs(past) / size)} ${unit}`;
+  return past >= 0 ? `${amount} ago` : `in ${amount}`;
+}
+
+/**
+ * A `<time>` with the relative time, and the exact one as its title.
+ * @param {number | null | undefined} ts epoch ms
+ */
+export function timeAgo(ts) {
+  if (ts == null) return nothing;
+  const date = new Date(ts);
+  return html`<time datetime=${date.toISOString()} title=${date.toLocaleString()}>${relativeTime(ts)}</time>`;
+}
+
+/**
+ * Text such as `850 ms`, `12.3 s`, `4:05` or `1:02:03`.
+ * @param {number | null | undefined} ms
+ */
+export function duration(ms) {
+  if (ms == null) return "";
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.floor(ms / 1000);
+  const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  return parts
+    .slice(parts[0] ? 0 : 1)
+    .map((part, index) => (index ? String(part).padStart(2, "0") : part))
+    .join(":");
+}
+
+/**
+ * Text such as `1.5 MB`.
+ * @param {number | null | undefined} size
+ */
+export function bytes(size) {
+  if (size == null) return "";
+  const power = Math.min(4, Math.floor(Math.log10(Math.max(1, size)) / 3));
+  return `${(size / 1000 ** power).toFixed(power && size < 10 ** (3 * power + 1) ? 1 : 0)} ${["B", "kB", "MB", "GB", "TB"][power]}`;
+}
+
+/** Class of the badge by state of a session, block or approval. @type {Record<string, string>} */
+const BADGES = {
+  open: "good",
+  completed: "good",
+  approved: "good",
+  running: "busy",
+  interactive: "busy",
+  block_running: "busy",
+  opening: "busy",
+  reconnecting: "warn",
+  awaiting_approval: "warn",
+  pending: "warn",
+  failed: "bad",
+  lost: "bad",
+  declined: "bad",
+};
+
+/**
+ * The state of a session, block or approval.
+ * @param {string} status
+ * @param {number | null} [exitCode]
+ */
+export function statusBadge(status, exitCode) {
+  const failed = exitCode != null && exitCode !== 0;
+  const text = status.replaceAll("_", " ") + (failed ? ` (${exitCode})` : "");
+  return html`<span class="badge ${(failed ? "bad" : BADGES[status]) ?? ""}">${text}</span>`;
+}
+
+/**
+ * A button that copies text.
+ * @param {string} label
+ * @param {() => string | Promise<string>} text
+ */
+export function copyButton(label, text) {
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(await text());
+      toast("Copied.");
+    } catch (error) {
+      toast(error instanceof ApiError ? error.message : "The browser does not allow copying here.", "bad");
+    }
+  };
+  return html`<button type="button" class="small" @click=${copy}>${label}</button>`;
+}
+
+/**
+ * A link within the page.
+ * @param {string} path
+ * @param {unknown} content
+ * @param {string} [className]
+ */
+export const link = (path, content, className = "") => html`<a data-link class=${className} href=${path}>${content}</a>`;
+
+/** Address of a session, or of a place in it. @param {string} session @param {string} [rest] such as `/b/1_2` */
+export const sessionPath = (session, rest = "") => `/s/${encodeURIComponent(session)}${rest}`;
+
+/**
+ * Shows a message for some seconds.
+ * @param {string} message
+ * @param {"" | "good" | "warn" | "bad"} [kind]
+ */
+export function toast(message, kind = "") {
+  let list = document.querySelector(".toasts");
+  if (!list) {
+    list = document.createElement("div");
+    list.className = "toasts";
+    list.setAttribute("role", "status");
+    document.body.append(list);
+  }
+  const item = document.createElement("div");
+  item.className = `toast ${kind}`;
+  item.textContent = message;
+  list.append(item);
+  setTimeout(() => item.remove(), TOAST_MS);
+}
+
+/**
+ * Reports an error as a toast, with its next step.
+ * @param {unknown} error
+ */
+export function toastError(error) {
+  if (error instanceof ApiError && error.error_code === "UNAUTHENTICATED") return;
+  const { message, hint } = /** @type {ApiError} */ (error);
+  toast(hint ? `${message} (${hint})` : message, "bad");
+}
+
+/**
+ * Asks for a confirmation, and for a line of text if `input` names it. Resolves to the text (or `true`), or null if the
+ * person cancels.
+ * @param {{title: string, text?: unknown, action: string, input?: string, value?: string, required?: boolean, danger?: boolean}} options
+ * @returns {Promise<string | true | null>}
+ */
+export function confirmDialog({ title, text, action, input, value = "", required = false, danger = false }) {
+  const dialog = document.createElement("dialog");
+  document.body.append(dialog);
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      const field = dialog.querySelector("input");
+      resolve(dialog.returnValue !== "ok" ? null : (field?.value ?? true));
+      dialog.remove();
+    });
+    const field = html`<label class="field">${input}<input name="text" autocomplete="off" .value=${value} ?required=${required} autofocus></label>`;
+    render(
+      html`<form method="dialog" aria-label=${title}>
+        <h2>${title}</h2>
+        ${text ? html`<p>${text}</p>` : nothing} ${input ? field : nothing}
+        <div class="actions">
+          <button type="submit" value="cancel" formnovalidate>Cancel</button>
+          <button type="submit" value="ok" class=${danger ? "danger" : "primary"}>${action}</button>
+        </div>
+      </form>`,
+      dialog,
+    );
+    dialog.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
+      event.preventDefault(); // implicit submission would press the first button, Cancel
+      if (event.target.form?.reportValidity()) dialog.close("ok");
+    });
+    dialog.showModal();
+  });
+}
+
+/**
+ * What a view shows when there is nothing, with the next step.
+ * @param {string} title
+ * @param {unknown} text
+ * @param {unknown} [action]
+ */
+export const emptyState = (title, text, action = nothing) =>
+  html`<div class="empty"><h2>${title}</h2><p>${text}</p>${action}</div>`;
+
+/**
+ * An error in place of content, with its next step.
+ * @param {unknown} error
+ */
+export function errorBox(error) {
+  const { message, hint, error_code: code } = /** @type {ApiError} */ (error);
+  return html`<div class="error" role="alert">
+    <p>${message}</p>
+    ${hint ? html`<p class="hint">Next step: ${hint}.</p>` : nothing} ${code ? html`<code>${code}</code>` : nothing}
+  </div>`;
+}
