@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from .decision import PolicyWarning
 from .model import Addressed, Id, Reply, check_fields
 from .session import Dimension, Expect, Pace, check_size
 
@@ -41,7 +42,10 @@ class ConfigRequest(Addressed):
 
 
 class ConfigReply(Reply):
-    """Current settings. `mode` is the device's current mode; `stdout` is the device's output of `save`."""
+    """Current settings. `mode` is the device's current mode; `stdout` is the device's output of `save`.
+
+    `policy`: rules warn of a command of a mode change or of `save`.
+    """
 
     action: Action
     expect: Expect | None = None
@@ -51,6 +55,7 @@ class ConfigReply(Reply):
     mode: str | None = None
     stdout: str | None = None
     pace: Pace | None = None
+    policy: PolicyWarning | None = None
     notices: list[str] | None = None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from functools import partial
 from typing import Self
 
 from ptyctl.api.approvals import ApprovalsReply, ApprovalsRequest
@@ -35,7 +34,6 @@ from ptyctl.audit.audit_log import AuditLog
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.session.approvals import Approvals, HeldText
-from ptyctl.session.authorization import check_edited
 from ptyctl.session.calls.console_log import console_log
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.output_parser import execute_parsed
@@ -105,7 +103,6 @@ class LocalController:
         self._policy_watch: asyncio.Task[None] | None = None
         rules = self.settings.approvals
         self.approval_requests = Approvals(rules.timeout_s, allow_self=rules.allow_self, notifies=bool(rules.notify_command))
-        self.approval_requests.set_check_edited(partial(check_edited, self.policies))
         self._approval_calls = ApprovalCalls(self.approval_requests, rules.notify_command, self.audit_log)
         self._factory = SessionFactory(
             self.settings,

@@ -254,6 +254,7 @@ async def configure(session: Session, request: ConfigRequest) -> ConfigReply:
         mode=mode_at(session),
         stdout=stdout,
         pace=session.gate.pace,
+        policy=writer.review.warning(),
         notices=session.take_notices(request.task_id),
     )
 

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -46,6 +46,7 @@ class HeldText:
         binding: hash of the state that must be unchanged when the text is typed.
         screen: the rows of the screen at the time of the request.
         block_id: of the run that waits for the answer.
+        check: raises PtyctlError for a text that must not be typed in its place.
     """
 
     session_id: str
@@ -60,6 +61,7 @@ class HeldText:
     binding: str
     screen: tuple[str, ...] = ()
     block_id: str | None = None
+    check: Callable[[str], None] = field(default=lambda edited: None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +313,6 @@ class Approvals:
         self._timeout_s = timeout_s
         self._allow_self = allow_self
         self._notifies = notifies
-        self._check_edited: Callable[[HeldText, str], None] = lambda held, text: None
         self._requests: dict[str, Approval] = {}  # in order of creation
         self._grants: dict[tuple[str, str], Grant] = {}  # by approval_id and kind
         self._timers: dict[object, asyncio.TimerHandle] = {}
@@ -324,10 +325,6 @@ class Approvals:
     @cached_property
     def _changes(self) -> Signal:
         return Signal()  # needs a running event loop
-
-    def set_check_edited(self, check: Callable[[HeldText, str], None]) -> None:
-        """Set the check of edited texts. It raises PtyctlError for a text that must not be typed."""
-        self._check_edited = check
 
     def subscribe(self, callback: Callable[[ApprovalChanged], None]) -> Unsubscribe:
         """Call `callback` at each change of a request."""
@@ -440,7 +437,7 @@ class Approvals:
             if same_s is not None:
                 raise invalid("an edited text cannot be approved for later calls too", hint="approve it once")
             _check_text(text)
-            self._check_edited(held, text)
+            held.check(text)
         if same_s is not None:
             self._grant(request, "same", same_s)
         if keys_s is not None:

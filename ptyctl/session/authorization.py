@@ -16,7 +16,6 @@ from typing import NamedTuple, Protocol
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.core.control_sequences import ETX
 from ptyctl.core.lease import Owner
-from ptyctl.core.principal import Kind
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
@@ -203,13 +202,24 @@ class Authorization:
         """
         if self._policy is None:
             return
-        verdict = self._judge(text, self._places_of_run(), writer)
-        if verdict.decision is Decision.ASK:
+        self._check_whole(text, self._places_of_run(), writer, "run this command by itself, and have it approved")
+
+    def check_break(self, writer: Writer) -> None:
+        """Judge a break condition, as the command `break`.
+
+        Raises:
+            PtyctlError: POLICY_DENIED, also if it needs an approval: only text can be approved.
+        """
+        if self._policy is not None:
+            self._check_whole("break", self._places(), writer, "ask a person to send it")
+
+    def _check_whole(self, text: str, places: Sequence[Place], writer: Writer, hint: str) -> None:
+        """Judge a text that cannot wait for an approval. Raises PtyctlError POLICY_DENIED."""
+        verdict = self._judge(text, places, writer)
+        if verdict.decision is Decision.ASK and not self._keys_allowed(places, writer):
             message = f"{text!r} needs an approval: {verdict.reason}; nothing was typed"
-            hint = "run this command by itself, and have it approved"
             raise PtyctlError(ErrorCode.POLICY_DENIED, message, _details(verdict, sensitive=writer.sensitive), hint=hint)
-        if verdict.decision is Decision.DENY:
-            raise _denied(verdict, sensitive=writer.sensitive)
+        self._decide(verdict, text, places, writer)
 
     def confirm(self, approval: Approval, writer: Writer) -> str:
         """Redeem an approval, and return the text to type.
@@ -256,7 +266,8 @@ class Authorization:
         self._line.clear()
 
     def lose_line(self) -> None:
-        """Mark the pending line as unknown: the command of a run was not sent whole."""
+        """Mark the pending line as unknown: the command of a run was not sent whole, or a break may have changed it."""
+        self._synchronise()
         self._line.lose()
 
     async def review(self, data: bytes, writer: Writer) -> int:
@@ -408,7 +419,7 @@ class Authorization:
             PtyctlError: POLICY_DENIED.
         """
         assert self._approvals is not None
-        writer.review.verdict = verdict
+        writer.review.record(verdict)
         if verdict.decision is Decision.WARN:
             self._post_notice(f"policy warning for {text.splitlines()[0][:60]!r}: {verdict.reason}" if text else verdict.reason)
         if verdict.decision is Decision.DENY:
@@ -432,11 +443,18 @@ class Authorization:
             binding=self._bound(text, places),
             screen=self._last_rows(),
             block_id=block_id,
+            check=lambda edited: self._check_edited(edited, places, writer),
         )
         if self._approvals.covers(held):
             return None
         writer.review.permit = approval = self._approvals.ask(held)
         return approval
+
+    def _check_edited(self, text: str, places: Sequence[Place], writer: Writer) -> None:
+        """Check the text that an approver wants to be typed instead. Raises PtyctlError POLICY_DENIED."""
+        verdict = self._judge(text, places, writer)
+        if verdict.decision is Decision.DENY:
+            raise _denied(verdict, sensitive=False)
 
     def _last_rows(self) -> tuple[str, ...]:
         """Return the rows of the output for an approval request."""
@@ -646,18 +664,6 @@ class Authorization:
 def _is_text(text: str) -> bool:
     """Return whether a text is valid Unicode, so that a person can review it."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def check_edited(policy: Policy, held: HeldText, text: str) -> None:
-    """Check the text that an approver wants to be typed instead.
-
-    Raises:
-        PtyctlError: POLICY_DENIED if the policy denies it to an agent.
-    """
-    principal, task = held.owner
-    verdict = policy.verdict(Request(text, held.platform, None, held.device, held.mode, Kind.AGENT, principal, task))
-    if verdict.decision is Decision.DENY:
-        raise _denied(verdict, sensitive=False)
 
 
 def _denied(verdict: Verdict, *, sensitive: bool) -> PtyctlError:

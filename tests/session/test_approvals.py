@@ -216,13 +216,11 @@ async def test_stale_approval_types_nothing(approvals: Approvals) -> None:
 
 
 async def test_edited_text_is_checked_and_replaces_text(approvals: Approvals) -> None:
-    def check(held: HeldText, text: str) -> None:
-        assert held == HELD
+    def check(text: str) -> None:
         if "erase" in text:
             raise PtyctlError(ErrorCode.POLICY_DENIED, "erase is denied")
 
-    approvals.set_check_edited(check)
-    request = approvals.ask(HELD)
+    request = approvals.ask(replace(HELD, check=check))
     with refused(ErrorCode.POLICY_DENIED):
         approvals.approve(request.approval_id, PERSON, text="write erase")
     for text in ("", "reload\n", "reload\x03", "reload\x1b[A", "reload\u202e", "x" * (approvals_module.MAX_TEXT + 1)):

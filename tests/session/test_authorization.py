@@ -57,11 +57,24 @@ decision = "ask"
 reason = "it interrupts the service"
 
 [[rules]]
+id = "breaks"
+command = ["break"]
+decision = "ask"
+reason = "it stops the boot loader"
+
+[[rules]]
+id = "people"
+when = { kind = "person" }
+command = ["boot"]
+decision = "deny"
+reason = "people do not change what is booted"
+
+[[rules]]
 id = "noted"
 when = { platform = "*" }
-command = ["clear"]
+command = [["clear", "write"]]
 decision = "warn"
-reason = "counters are lost"
+reason = "counters or a file are lost"
 """
 
 
@@ -124,6 +137,14 @@ class BusyDevice(Device):
 
     def type(self, data: bytes) -> bytes:
         return super().type(data).replace(b"R1#", b"")
+
+
+class BreakDevice(Device):
+    """A break inserts text."""
+
+    async def send_break(self, duration_ms: int = 250) -> None:
+        await super().send_break(duration_ms)
+        self.feed(self.type(b"\x10"))
 
 
 class LateDevice(Device):
@@ -266,6 +287,15 @@ async def test_edited_command_runs_as_edited(console: Supervised) -> None:
     assert (final.edited, final.cmd, executed(console.device)) == (True, "reload in 5", ["reload in 5"])
 
 
+async def test_edited_command_is_judged_as_its_callers(console: Supervised) -> None:
+    reply = await run_command(console.session, "reload", timeout_ms=0)
+    assert reply.approval is not None
+    with pytest.raises(PtyctlError) as caught:
+        console.approvals.approve(reply.approval.approval_id, BOB, text="boot system flash:x")
+    assert (caught.value.code, caught.value.details["rules"]) == (ErrorCode.POLICY_DENIED, ["people"])
+    assert executed(console.device) == []
+
+
 async def test_approval_is_stale_after_the_line_was_used(console: Supervised) -> None:
     reply = await run_command(console.session, "reload", timeout_ms=0)
     assert reply.approval is not None
@@ -400,6 +430,33 @@ async def test_decline_is_reported_although_the_lock_has_changed(console: Superv
     assert (error.code, error.details["comment"]) == (ErrorCode.DECLINED, "no")
 
 
+async def test_break_is_judged_as_a_command(console: Supervised) -> None:
+    error = await refusal(write_to(console.session, key="break"))  # only text can be approved
+    assert (error.code, error.details["rules"], console.requests) == (ErrorCode.POLICY_DENIED, ["breaks"], [])
+    console.session.authorization.set_policy(ReadOnly(), console.approvals)
+    error = await refusal(write_to(console.session, key="break"))
+    assert (error.code, error.details["canonical"], console.device.breaks) == (ErrorCode.POLICY_DENIED, "break", [])
+
+
+async def test_line_that_a_break_may_have_changed_is_read_from_the_screen(tmp_path: Path) -> None:
+    console = await supervised(tmp_path, BreakDevice())
+    console.session.authorization.set_policy(AllowsBreak(), console.approvals)
+    await write_to(console.session, key="break")
+    await wait_until(lambda: console.session.terminal.last_line().endswith("erase nvram:"))
+    error = await refusal(write_to(console.session, data="\n"))
+    assert (error.code, len(console.device.breaks), executed(console.device)) == (ErrorCode.POLICY_DENIED, 1, [])
+    await console.session.close()
+
+
+async def test_save_that_the_policy_warns_of_reports_it(console: Supervised) -> None:
+    writer = Writer("t")
+    await save(console.session, writer)
+    warning = writer.review.warning()
+    assert warning is not None
+    assert (warning.rules, executed(console.device)) == (["noted"], ["write memory"])
+    assert any("policy warning" in notice for notice in console.session.take_notices("t") or ())
+
+
 @pytest.mark.parametrize("change", [lambda s: change_mode(s, "config", Writer("t")), lambda s: save(s, Writer("t"))])
 async def test_denied_mode_change_or_save_types_nothing(
     console: Supervised, change: Callable[[Session], Coroutine[None, None, object]]
@@ -416,6 +473,14 @@ class ReadOnly(Rules):
         verdict = super().verdict(request)
         reads = request.text.startswith("show") or not request.text
         return verdict if reads else Verdict(Decision.DENY, (), "read only", request.text)
+
+
+class AllowsBreak(Rules):
+    """Allows `break`."""
+
+    def verdict(self, request: Request) -> Verdict:
+        verdict = super().verdict(request)
+        return Verdict(Decision.ALLOW, (), "", request.text) if request.text == "break" else verdict
 
 
 TEXTS = ["erase nvram:", "era", "se", " nvram:", "reload", "re", "load", "show clock", "x"]

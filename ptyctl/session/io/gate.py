@@ -71,19 +71,24 @@ class Permit(Protocol):
 class Review:
     """The result of judging a writer's input: the last verdict, and the approval that the input waits for or has.
 
-    `edited`: the approver has changed the text.
+    `warned`: the last verdict that warns. `edited`: the approver has changed the text.
     """
 
     verdict: Verdict | None = None
+    warned: Verdict | None = None
     permit: Permit | None = None
     edited: bool = False
 
+    def record(self, verdict: Verdict) -> None:
+        """Record the verdict on a part of the input."""
+        self.verdict = verdict
+        if verdict.decision is Decision.WARN:
+            self.warned = verdict
+
     def warning(self) -> PolicyWarning | None:
         """Return the reply field `policy`."""
-        verdict = self.verdict
-        if verdict is None or verdict.decision is not Decision.WARN:
-            return None
-        return PolicyWarning(rules=list(verdict.rules), reason=verdict.reason)
+        warned = self.warned
+        return None if warned is None else PolicyWarning(rules=list(warned.rules), reason=warned.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +176,16 @@ class Inspector(Protocol):
         """Judge the line that a key submits, before the key is sent. Raises Refusal."""
         ...
 
+    def check_break(self, writer: Writer) -> None:
+        """Judge a break condition. Raises PtyctlError POLICY_DENIED."""
+        ...
+
     def line_replaced(self) -> None:
         """Clear the pending line: the command of a run is typed at an empty prompt."""
         ...
 
     def lose_line(self) -> None:
-        """Mark the pending line as unknown: the command of a run was not sent whole."""
+        """Mark the pending line as unknown: the command of a run was not sent whole, or a break may have changed it."""
         ...
 
 
@@ -296,13 +305,18 @@ class Gate:
         """Send a break condition.
 
         Raises:
-            PtyctlError: as `check`; UNSUPPORTED.
+            PtyctlError: as `check`; UNSUPPORTED, POLICY_DENIED.
         """
         self.check(writer)
+        if self._inspector is not None:
+            self._inspector.check_break(writer)
+        self._cuts += 1
         try:
             await self._channel().send_break()
         except ChannelError as error:
             raise from_channel(error) from None
+        if self._inspector is not None:
+            self._inspector.lose_line()
 
     async def _send_front(self, out: _Outgoing, writer: Writer) -> None:
         """Send the rest of a `type_now`. Until it is sent, only interrupts are written."""
