@@ -92,6 +92,7 @@ class Emulator(pyte.Screen):
 
     def reset(self) -> None:
         """Reset to the initial state (RIS), except for the title, as xterm does, and the scrollback."""
+        self.charge(2, self.columns)
         title = self.title
         super().reset()
         self.title = title
@@ -216,10 +217,12 @@ class Emulator(pyte.Screen):
 
     def save_cursor(self) -> None:
         """Save the cursor (DECSC)."""
+        self.charge(1, 0)
         self.saved[self.alternate] = self.cursor_state()
 
     def restore_cursor(self) -> None:
         """Restore the saved cursor (DECRC)."""
+        self.charge(1, 0)
         saved = self.saved.get(self.alternate, _HOME)
         self.mode = self.mode | {modes.DECOM} if saved.origin else self.mode - {modes.DECOM}
         self.g0_charset, self.g1_charset, self.charset = saved.g0, saved.g1, saved.charset
@@ -333,7 +336,7 @@ class Emulator(pyte.Screen):
         """Move the cursor to the next tab stops, at most to the right margin if that is ahead (HT, CHT)."""
         last, number = self.line_end() - 1, count or 1
         if self.cursor.x < last:
-            self.cost += len(self.tabstops)
+            self.cost += 2 * len(self.tabstops)
             ahead = [stop for stop in self.tabstops if self.cursor.x < stop <= last]
             if number == 1:
                 self.cursor.x = min(ahead, default=last)
@@ -343,7 +346,7 @@ class Emulator(pyte.Screen):
     def back_tab(self, count: int | None = None) -> None:
         """Move the cursor back `count` tab stops (CBT)."""
         self.cursor.x, self.margin_wrap = self.cursor.x - self.margin_wrap, False
-        self.cost += len(self.tabstops)
+        self.cost += 2 * len(self.tabstops)
         behind = sorted(stop for stop in self.tabstops if stop < self.cursor.x)
         self.cursor.x = behind[-(count or 1)] if (count or 1) <= len(behind) else 0
 
@@ -387,6 +390,7 @@ class Emulator(pyte.Screen):
 
         Rows that leave the top of the main screen go to the history, also with a bottom margin (xterm).
         """
+        self.charge(1, self.columns)
         if self.sides is not None:
             self.charge(bottom + 1 - top, self.sides[1] + 1 - self.sides[0])
             self.grid.scroll_columns(range(top, bottom + 1), self.sides[0], self.sides[1] + 1, count, self.blank)
@@ -399,6 +403,7 @@ class Emulator(pyte.Screen):
 
     def _add_to_history(self, rows: list[tuple[str, str]]) -> None:
         self.scrolled += len(rows)
+        self.charge(len(rows), self.columns)
         self.history.extend((self.plain(text), styles.rstrip(DEFAULT_STYLE)) for text, styles in rows)
 
     def insert_lines(self, count: int | None = None) -> None:
@@ -643,6 +648,7 @@ class Emulator(pyte.Screen):
             end = begin + limit - cursor.x
             part = cells[begin : end - cells.startswith(STUB, end)]
             if modes.IRM in self.mode:
+                self.charge(1, self.columns)
                 self.grid.insert(cursor.y, cursor.x, limit, len(part), self.blank)
             self.grid.put(cursor.y, cursor.x, part, self.pen)
             cursor.x += len(part)
@@ -675,6 +681,7 @@ class Emulator(pyte.Screen):
                 return
         y, x = self.cursor.y, self.cursor.x
         if modes.IRM in self.mode:
+            self.charge(1, self.columns)
             self.grid.insert(y, x, limit, columns, self.blank)
         self.grid.put(y, x, self.clusters.cell(char) + STUB * (columns - 1), self.pen)
         self.cursor.x += columns

@@ -109,15 +109,20 @@ def scroll_cut(data: bytes, begin: int, end: int, line_feeds: int) -> int:
 def effective_sgr(data: bytes, begin: int, end: int) -> bytes:
     """Return the SGR sequences of this part of a run that still have an effect at its end."""
     found: list[bytes] = []
+    for sgr in _found_backwards(_SGR, data, begin, end):
+        if len(sgr) <= MAX_SEQUENCE:  # the tokenizer ignores longer ones
+            found.append(sgr)
+            if sgr.startswith(_STYLE_RESETS):
+                break
+    return b"".join(reversed(found))
+
+
+def _found_backwards(sequence: re.Pattern[bytes], data: bytes, begin: int, end: int) -> Iterator[bytes]:
+    """Yield the sequences in this part from the last to the first."""
     while begin < end:
         piece = max(data.rfind(b"\x1b", begin, max(begin, end - _PIECE_BYTES)), begin)
-        for sgr in reversed(_SGR.findall(data, piece, end)):
-            if len(sgr) <= MAX_SEQUENCE:  # the tokenizer ignores longer ones
-                found.append(sgr)
-                if sgr.startswith(_STYLE_RESETS):
-                    return b"".join(reversed(found))
+        yield from reversed(sequence.findall(data, piece, end))
         end = piece
-    return b"".join(reversed(found))
 
 
 def drawing_run_end(data: bytes, begin: int) -> int:
@@ -166,8 +171,7 @@ def may_join(data: bytes, begin: int, end: int) -> bool:
 
 def effective_settings(data: bytes, begin: int, end: int) -> bytes:
     """Return bytes that set the settings and the style in effect at the end of this part of a drawing run."""
-    settings = _SETTINGS.findall(data, begin, end) if _ANY_SETTING.search(data, begin, end) else []
-    last = dict.fromkeys(reversed(settings))
+    last = dict.fromkeys(_found_backwards(_SETTINGS, data, begin, end) if _ANY_SETTING.search(data, begin, end) else ())
     shift = max(data.rfind(control, begin, end) for control in _SHIFTS)
     return b"".join(reversed(last)) + data[max(shift, 0) : shift + 1] + effective_sgr(data, begin, end)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import modes
 from .dispatch import apply
-from .emulator import Emulator
+from .emulator import STEP_COST, Emulator
 from .fast_forward import (
     cursor_address,
     drawing_run_end,
@@ -29,10 +29,9 @@ from .parser import Tokenizer
 from .redraw import ScreenFrame, render_frame, serialize
 from .snapshot import ScreenSnapshot, Scrollback, restore_scrollback, stored_scrollback, take_scrollback, take_snapshot
 
-#: Bytes that are skipped or drawn at a time, and tokenized at a time if drawing them is cheap enough.
+#: Bytes that are skipped or drawn at a time, and the least that are tokenized at a time.
 _PIECE_BYTES = 1 << 16
 _MIN_PIECE_BYTES = 256
-_PIECE_COST = 1 << 20
 #: Limit of the deferred text, beyond which it is shortened or drawn.
 _DEFERRED_BYTES = 1 << 20
 #: An attempt to skip overwritten drawing draws the last bytes: so many, and on failure more, up to this fraction. It ends when
@@ -266,7 +265,7 @@ class ScreenModel:
 
     def _draw(self, data: bytes, begin: int, end: int) -> Iterator[None]:
         emulator, cost = self._emulator, self._emulator.byte_cost
-        size = min(max(_PIECE_COST // cost, _MIN_PIECE_BYTES), _PIECE_BYTES)
+        size = min(max(STEP_COST // cost + 1, _MIN_PIECE_BYTES), _PIECE_BYTES)
         for piece in range(begin, end, size):
             emulator.collect_unused()
             emulator.cost += cost * min(size, end - piece)

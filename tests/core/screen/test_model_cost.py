@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -35,9 +37,25 @@ SIDES = b"\x1b[?69h\x1b[1;2s"
 @example(b"\x1b['}\x1b['~" * 60, (80, 24))
 @example(b"\x1b[?1049h" + b"\x1b[H\x1b[2Jx\x1b[999999b" * 40, (80, 24))
 def test_step_of_hostile_output_is_bounded(data: bytes, size: tuple[int, int]) -> None:
-    model = ScreenModel(*size)
-    model.feed(b"line of text\r\n" * min(size[1], 100))
-    steps, before = model.steps(data), model.cost
+    cols, rows = size
+    model = ScreenModel(cols, rows)
+    model.feed(b"line of text\r\n" * min(rows, 100))
+    before = model.cost
+    assert_steps_are_bounded(model, data)
+    assert model.cost - before <= 600 * (cols + 256) * (rows + 8) * len(data)
+
+
+@pytest.mark.parametrize("unit", [b"\n", b"\x1b[9S\x1b[9T", b"\x1bM", b"\x1bcx", b"\x1b[4hx\r", b"\x1b7x\x1b8"], ids=repr)
+def test_step_of_many_short_controls_is_bounded(unit: bytes) -> None:
+    assert_steps_are_bounded(ScreenModel(80, 24), unit * (20_000 // len(unit)))
+
+
+def assert_steps_are_bounded(model: ScreenModel, data: bytes) -> None:
+    def drawing() -> Iterator[None]:
+        yield from model.steps(data)
+        yield from model.settle()
+
+    steps = drawing()
     longest = 0
     done = False
     while not done:
@@ -45,9 +63,7 @@ def test_step_of_hostile_output_is_bounded(data: bytes, size: tuple[int, int]) -
         longest = max(longest, lines_of(lambda ended=ended: ended.append(next(steps, "end") == "end")))  # type: ignore[misc]
         done = ended[0]
         model.responses.clear()
-    cols, rows = size
-    assert longest <= LINES_PER_STEP + LINES_PER_ROW * rows + LINES_PER_CELL * cols * rows
-    assert model.cost - before <= 600 * (cols + 256) * (rows + 8) * len(data)
+    assert longest <= LINES_PER_STEP + LINES_PER_ROW * model.rows + LINES_PER_CELL * model.cols * model.rows
 
 
 @pytest.mark.parametrize(
