@@ -41,13 +41,13 @@ demo: $(VENV)/.demo
 	@$(BIN)/ptyctl demo $(ARGS)
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest --workers $(WORKERS) $(ARGS)
 
 soak: $(VENV)/.test
 	@$(BIN)/python -m pytest -s tests/daemon/test_soak.py --soak 1200 $(ARGS)
 
 faults: $(VENV)/.test
-	@nice -n 19 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/controller/test_random_faults.py --faults 10000 $(ARGS)
+	@nice -n 19 $(BIN)/python -m pytest --workers $(WORKERS) tests/controller/test_random_faults.py --faults 10000 $(ARGS)
 
 check: $(VENV)/.check
 	$(BIN)/ruff check .
@@ -61,7 +61,7 @@ docs: $(VENV)/.docs
 	@$(BIN)/mkdocs build --strict $(ARGS)
 
 coverage: $(VENV)/.coverage
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term --cov-report=html $(ARGS)
+	@$(BIN)/python -m pytest --workers $(WORKERS) --cov --cov-report=term --cov-report=html $(ARGS)
 
 bench: $(VENV)/.bench
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from fixtures.daemons import daemon_folder
-from fixtures.forked_process import ForkedDaemon
+from fixtures.forked_process import ForkedDaemon, start_template
 from ptyctl.daemon.runtime_dir import RuntimeDir
+from tests.forked_workers import ForkedWorkers
 
 # No deadline: on a busy machine one example can be slow. CI runs more examples, without a database, to find new failures.
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
@@ -35,6 +36,7 @@ _numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--workers", type=int, default=0, help="number of processes to run the tests in; 0: the main process")
     parser.addoption("--faults", type=int, default=200, help="number of faults in tests/controller/test_random_faults.py")
     soak = 120 if os.environ.get("CI") else 20
     parser.addoption("--soak", type=float, default=soak, help="duration of tests/daemon/test_soak.py in seconds")
@@ -45,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: begin with this test, which takes minutes and mostly waits")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if workers := config.getoption("--workers"):
+        start_template()
+        config.pluginmanager.register(ForkedWorkers(workers))
 
 
 def pytest_collection() -> None:

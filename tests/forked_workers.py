@@ -1,0 +1,181 @@
+"""Run the tests in several processes (`--workers N`), forked after one collection.
+
+Each process of pytest-xdist collects the tests again, which takes 14 s of CPU time in a fresh clone. Here the main process
+collects them, runs none, and forks the workers. Each worker has a slice of the tests; one that has finished takes half of
+the largest remaining slice. A worker receives the number of the next test before it runs the current one, because pytest
+needs it to decide which fixtures end.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import pytest
+
+_context = multiprocessing.get_context("fork")
+
+
+class ForkedWorkers:
+    """Plugin of the main process: hands out the tests and reports the results of the workers."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed or session.config.option.collectonly or len(session.items) < 2:
+            return None  # pytest's own loop
+        size = -(-len(session.items) // self._count)
+        _directories(session.config).getbasetemp()  # creates it, for all workers
+        slices = [deque(range(start, min(start + size, len(session.items)))) for start in range(0, len(session.items), size)]
+        workers: list[_Worker] = []
+        try:
+            for own in slices:
+                workers.append(_Worker(len(workers), session, own, slices, workers))
+            while running := {worker.connection: worker for worker in workers if not worker.ended}:
+                for connection in wait([*running]):
+                    assert isinstance(connection, Connection)
+                    running[connection].receive()
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+        finally:
+            for worker in workers:
+                worker.connection.close()  # an interrupted worker ends its fixtures
+            for worker in workers:
+                worker.process.join()
+        return True
+
+
+class _Worker:
+    """One process, and the numbers of the tests that it was sent: the running one and the next one."""
+
+    def __init__(
+        self, number: int, session: pytest.Session, own: deque[int], slices: list[deque[int]], others: list[_Worker]
+    ) -> None:
+        self._number, self._session, self._own, self._slices, self._others = number, session, own, slices, others
+        self._start()
+
+    def _start(self) -> None:
+        self.ended = False
+        self._sent: deque[int | None] = deque()
+        self.connection, far_end = _context.Pipe()
+        ours = [self.connection, *(worker.connection for worker in self._others if not worker.ended)]
+        self.process = _context.Process(target=_run_worker, args=(self._number, self._session, far_end, ours))
+        self.process.start()
+        far_end.close()
+        self._send_next()
+        self._send_next()
+
+    def receive(self) -> None:
+        """Report the results of the test that has run, or the death of the process."""
+        config = self._session.config
+        try:
+            reports = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self._report_end()
+            return
+        self._sent.popleft()
+        for data in reports:
+            report = config.hook.pytest_report_from_serializable(config=config, data=data)
+            config.hook.pytest_runtest_logreport(report=report)
+        self._send_next()
+
+    def _send_next(self) -> None:
+        largest = max(self._slices, key=len)
+        if not self._own:
+            for _ in range((len(largest) + 1) // 2):
+                self._own.appendleft(largest.pop())
+        stop = self._session.shouldfail or self._session.shouldstop or not self._own
+        number = None if stop else self._own.popleft()
+        self._sent.append(number)
+        with suppress(BrokenPipeError):  # receive() reports the end of the process
+            self.connection.send(number)
+
+    def _report_end(self) -> None:
+        """Report a failure of the running test and start another process, unless all tests of the process have run."""
+        self.ended = True
+        self.connection.close()
+        self.process.join()
+        code = self.process.exitcode
+        running = self._sent.popleft()
+        if running is None:
+            if code:
+                raise RuntimeError(f"worker {self._number} failed after its last test: exit code {code}")
+            return
+        item = self._session.items[running]
+        message = f"worker {self._number} ended with exit code {code} during this test"
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", message, "call")
+        item.ihook.pytest_runtest_logreport(report=report)
+        self._own.extendleft(number for number in self._sent if number is not None)
+        self._start()
+
+
+class _Reports:
+    """Plugin of a worker: collects the reports of the running test."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._reports: list[Any] = []
+
+    def take(self) -> list[Any]:
+        reports, self._reports = self._reports, []
+        return reports
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+
+
+def _run_worker(number: int, session: pytest.Session, connection: Connection, inherited: list[Connection]) -> None:
+    for other in inherited:
+        other.close()
+    config = session.config
+    config.workerinput = {"workerid": f"gw{number}"}  # type: ignore[attr-defined]  # plugins look for it, as for pytest-xdist's
+    plugins = config.pluginmanager
+    plugins.unregister(name="terminalreporter")
+    plugins.register(reports := _Reports(config))
+    # The workers must not share the files that hold captured output, nor the directories of tests.
+    if config.option.capture == "fd":
+        capture: Any = plugins.getplugin("capturemanager")
+        for captured in (capture._global_capturing.out, capture._global_capturing.err):
+            with tempfile.TemporaryFile() as file:
+                os.dup2(file.fileno(), captured.tmpfile.fileno(), inheritable=False)
+    directories = _directories(config)
+    directories._basetemp = directories.mktemp("worker")
+
+    try:
+        for item, following in _received(session.items, connection):
+            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            connection.send(reports.take())
+    finally:
+        config.hook.pytest_sessionfinish(session=session, exitstatus=0)
+        config._ensure_unconfigure()
+
+
+def _directories(config: pytest.Config) -> pytest.TempPathFactory:
+    return config._tmp_path_factory  # type: ignore[attr-defined, no-any-return]
+
+
+def _received(items: list[pytest.Item], connection: Connection) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
+    """Yield each test to run with the one to run after it, until the main process sends None or ends."""
+
+    def receive() -> pytest.Item | None:
+        try:
+            number = connection.recv()
+        except EOFError:
+            return None
+        return None if number is None else items[number]
+
+    item = receive()
+    while item:
+        following = receive()
+        yield item, following
+        item = following
