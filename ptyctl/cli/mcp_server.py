@@ -84,7 +84,7 @@ def run(
     Returns:
         The exit code: 0 after a clean end, 2 for invalid options, 130 after a second SIGINT.
     """
-    from ptyctl.mcp.access import AccessError
+    from ptyctl.http.access import AccessError
 
     raise_open_file_limit()
     try:
@@ -110,7 +110,7 @@ def run_with_daemon(
     For a system daemon no token is generated: its output is a log that others may read.
     """
     from ptyctl.daemon.main import run as run_daemon
-    from ptyctl.mcp.access import AccessError
+    from ptyctl.http.access import AccessError
     from ptyctl.mcp.http import serve_http
     from ptyctl.mcp.server import build_server
 
@@ -150,7 +150,7 @@ def _check_options(
     from ptyctl.audit.audit_log import AuditLog
     from ptyctl.controller.settings import load_settings
     from ptyctl.controller.tokens import TokenFile, Tokens, make_token
-    from ptyctl.mcp import access
+    from ptyctl.http import access
     from ptyctl.mcp.toolsets import choose
 
     # Sessions opened here inherit the environment, and any process of the user could read it.

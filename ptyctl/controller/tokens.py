@@ -169,6 +169,11 @@ class Tokens:
         found = self._match(text)
         return found if found is not None and found.is_valid(time.time()) else None
 
+    def accepts(self, token: Token) -> bool:
+        """Whether a token that was found earlier is still valid."""
+        self._refresh()
+        return token in (*self._own, *self._named) and token.is_valid(time.time())
+
     def find_expired(self, text: str) -> Token | None:
         """Return the token with this text that has expired."""
         found = self._match(text)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ptyctl.mcp.listener import Listener
+from ptyctl.http.listener import Listener
 
 from .control import find_daemon
 from .errors import DaemonError, encode_rejection

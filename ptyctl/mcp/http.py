@@ -1,17 +1,14 @@
-"""The streamable HTTP transport: the endpoint `/mcp` for any number of clients, on a loopback socket."""
+"""The streamable HTTP transport: the endpoint `/mcp` for any number of clients."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
-import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
@@ -23,32 +20,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ptyctl.controller.tokens import Tokens
 from ptyctl.core import json_lines
+from ptyctl.http.bearer import BearerTokens, Record
+from ptyctl.http.origins import Origins
+from ptyctl.http.server import MCP_PATH, serve
 from ptyctl.session.clients import Client, current_principal, serving, serving_connection
 
-from .access import BACKLOG
-from .connection_limits import ConnectionLimits, LimitedProtocol
 from .event_store import RecentEvents
-from .guard import Guard, Record, TokenUser
+from .guard import Guard, TokenUser
 from .message_stream import InvalidMessageError, parse_message
 
-PATH = "/mcp"
 #: How long a client that lost an event stream should wait before it reconnects (milliseconds).
 RETRY_MS = 1000
-#: How long a client that does not read has at shutdown to receive its last response.
-_SHUTDOWN_TIMEOUT_S = 2
 #: A session of the 2025 revisions without a request for this time expires; the oldest idle one ends if there are too many.
 SESSION_IDLE_S = 30 * 60
 MAX_SESSIONS = 1000
 
 
-async def serve_http(
-    server: Server[Any], listener: socket.socket, tokens: Tokens, record: Record = lambda event, **fields: None
-) -> None:
-    """Serve on a listening socket until cancelled; then end open requests and close the socket.
-
-    Args:
-        record: adds a row to the audit log.
-    """
+@asynccontextmanager
+async def open_endpoint(
+    server: Server[Any], tokens: BearerTokens, origins: Origins
+) -> AsyncIterator[tuple[ASGIApp, Callable[[], None]]]:
+    """Yield the application for `/mcp`, and a function that ends its open requests."""
     manager = _SessionManager(
         server,
         max_request_body_size=json_lines.MAX_LINE_BYTES,
@@ -57,31 +49,24 @@ async def serve_http(
         max_sessions=MAX_SESSIONS,
     )
     endpoint = McpEndpoint(manager)
-    guard = Guard(endpoint, tokens, record)
-    config = uvicorn.Config(
-        guard,
-        http=partial(LimitedProtocol, limits=ConnectionLimits()),  # type: ignore[arg-type]  # called, never subclassed
-        lifespan="off",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        backlog=BACKLOG,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
-    )
-    uvicorn_server = _Uvicorn(config)
-    serving = asyncio.create_task(uvicorn_server.serve(sockets=[listener]))
+    async with manager.run():
+        yield Guard(endpoint, tokens, origins), endpoint.close
+
+
+async def serve_http(
+    server: Server[Any], listener: socket.socket, tokens: Tokens, record: Record = lambda event, **fields: None
+) -> None:
+    """Serve only MCP on a listening socket until cancelled; then end open requests and close the socket.
+
+    Args:
+        record: adds a row to the audit log.
+    """
+    bearer = BearerTokens(tokens, record)
     try:
-        async with manager.run():
-            try:
-                await asyncio.shield(serving)
-            finally:
-                endpoint.close()
+        async with open_endpoint(server, bearer, Origins()) as (app, close):
+            await serve(app, listener, on_stop=close)
     finally:
-        uvicorn_server.should_exit = True
-        await serving
-        guard.close()
+        bearer.close()
 
 
 class _SessionManager(StreamableHTTPSessionManager):
@@ -134,13 +119,6 @@ class _SessionManager(StreamableHTTPSessionManager):
         return admitted
 
 
-class _Uvicorn(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the command, which has more to shut down than this server."""
-        yield
-
-
 class McpEndpoint:
     """The ASGI application behind the guard.
 
@@ -153,8 +131,8 @@ class McpEndpoint:
         self._closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] != PATH:
-            await PlainTextResponse(f"Not found; the endpoint is {PATH}\n", 404)(scope, receive, send)
+        if scope["path"] != MCP_PATH:
+            await PlainTextResponse(f"Not found; the endpoint is {MCP_PATH}\n", 404)(scope, receive, send)
         elif self._closed:
             await _send_unavailable(scope, receive, send)
         else:

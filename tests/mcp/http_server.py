@@ -13,8 +13,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ptyctl.api import Controller
 from ptyctl.controller.tokens import Tokens
-from ptyctl.mcp.access import Address, open_listener
-from ptyctl.mcp.guard import Record
+from ptyctl.http.access import Address, open_listener
+from ptyctl.http.bearer import Record
 from ptyctl.mcp.http import serve_http
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose

@@ -11,7 +11,8 @@ import pytest
 
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.mcp import connection_limits, http
+from ptyctl.http import connection_limits
+from ptyctl.mcp import http
 from tests.mcp.http_server import TOKEN, http_client, http_server
 from tests.mcp.server_process import PATIENCE_S
 from tests.mcp.stub_controller import StubController

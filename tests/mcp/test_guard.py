@@ -9,6 +9,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
 from ptyctl.controller.tokens import Tokens
+from ptyctl.http.bearer import BearerTokens
+from ptyctl.http.origins import Origins
 from ptyctl.mcp.guard import Guard
 
 TOKEN = "correct-horse"
@@ -30,7 +32,8 @@ async def asked(*headers: Header) -> tuple[int, dict[str, str], str]:
 
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": raw}
-    await Guard(PlainTextResponse("inside"), Tokens(None, TOKEN))(scope, receive, send)
+    tokens = BearerTokens(Tokens(None, TOKEN), lambda event, **fields: None)
+    await Guard(PlainTextResponse("inside"), tokens, Origins())(scope, receive, send)
     start, *bodies = sent
     answered = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
     return start["status"], answered, b"".join(body["body"] for body in bodies).decode()

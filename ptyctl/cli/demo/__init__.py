@@ -23,7 +23,7 @@ from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.controller.tokens import Tokens, make_token
-from ptyctl.mcp.access import Address, open_listener
+from ptyctl.http.access import Address, open_listener
 from ptyctl.mcp.http import serve_http
 from ptyctl.mcp.server import build_server
 from ptyctl.mcp.toolsets import choose

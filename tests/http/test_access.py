@@ -9,7 +9,8 @@ import pytest
 
 from fixtures.servers.programs import free_port
 from ptyctl.controller.tokens import make_token
-from ptyctl.mcp.access import AccessError, Address, find_token, is_loopback, open_listener, parse_listen
+from ptyctl.http.access import AccessError, Address, find_token, open_listener, parse_listen
+from ptyctl.http.origins import is_loopback
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ptyctl.mcp.listener import RESERVED, Listener
+from ptyctl.http.listener import RESERVED, Listener
 
 
 def fail_at_limit(*_: Any) -> None:
@@ -23,7 +23,7 @@ def test_reserve_lost_to_other_threads_is_filled_by_the_next_accepted_client(mon
         for _ in range(2):
             with monkeypatch.context() as limit:
                 limit.setattr(socket.socket, "accept", fail_at_limit)
-                limit.setattr("ptyctl.mcp.listener._open_reserve", fail_at_limit)
+                limit.setattr("ptyctl.http.listener._open_reserve", fail_at_limit)
                 for _ in range(RESERVED):
                     with pytest.raises(BlockingIOError):
                         listener.accept()

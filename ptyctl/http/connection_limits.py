@@ -9,7 +9,9 @@ import asyncio
 import logging
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from transports.process import share_of_descriptors
 
@@ -27,9 +29,14 @@ class ConnectionLimits:
 
     def __init__(self, maximum: int | None = None) -> None:
         self.maximum = maximum or share_of_descriptors(MAX_CONNECTIONS)
-        self._open: set[LimitedProtocol] = set()
+        self._open: set[LimitedProtocol | LimitedWebSocket] = set()
         #: Connections without a request in progress, in the order in which they began to wait.
         self._waiting: dict[LimitedProtocol, None] = {}
+
+    @property
+    def in_use(self) -> int:
+        """Number of open connections."""
+        return len(self._open)
 
     def add(self, connection: LimitedProtocol) -> None:
         """Register a new connection; close another one, or this one, if there are too many."""
@@ -41,9 +48,14 @@ class ConnectionLimits:
             self.remove(oldest)
             oldest.abort()
 
-    def remove(self, connection: LimitedProtocol) -> None:
+    def add_upgraded(self, connection: LimitedWebSocket) -> None:
+        """Register a WebSocket, in place of the HTTP connection that it was. It never waits for a header."""
+        self._open.add(connection)
+
+    def remove(self, connection: LimitedProtocol | LimitedWebSocket) -> None:
         self._open.discard(connection)
-        self._waiting.pop(connection, None)
+        if isinstance(connection, LimitedProtocol):
+            self._waiting.pop(connection, None)
 
     def set_waiting(self, connection: LimitedProtocol, waiting: bool) -> None:
         """Record whether a connection waits for the header of a request."""
@@ -61,6 +73,7 @@ class LimitedProtocol(H11Protocol):
         self._limits = limits
         self.app_state = {**self.app_state, SEEN: set()}
         self._header_timeout: asyncio.TimerHandle | None = None
+        self._upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -75,12 +88,21 @@ class LimitedProtocol(H11Protocol):
     def handle_events(self) -> None:
         """Process received data; called for each piece of it, and after a response."""
         super().handle_events()
+        if self._upgraded:
+            self._cancel_header_timeout()
+            return
         waiting = self.cycle is None or self.cycle.response_complete
         self._limits.set_waiting(self, waiting)
         if not waiting:
             self._cancel_header_timeout()
         elif self._header_timeout is None and self.timeout_keep_alive_task is None:
             self._set_header_timeout()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Leave the connection to a WebSocket protocol."""
+        self._limits.remove(self)
+        self._upgraded = True
+        super().handle_websocket_upgrade(event)
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -93,3 +115,19 @@ class LimitedProtocol(H11Protocol):
         if self._header_timeout is not None:
             self._header_timeout.cancel()
             self._header_timeout = None
+
+
+class LimitedWebSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket protocol, which counts as a connection too."""
+
+    def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._limits = limits
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._limits.add_upgraded(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limits.remove(self)
+        super().connection_lost(exc)

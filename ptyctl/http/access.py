@@ -1,12 +1,11 @@
-"""Options of the HTTP endpoint: its listening address and its bearer token.
+"""Options of the HTTP servers: the listening address and the bearer token.
 
-Does not import the SDK, so that invalid options are reported at once.
+Does not import uvicorn, so that invalid options are reported at once.
 """
 
 from __future__ import annotations
 
 import errno
-import ipaddress
 import os
 import re
 import socket
@@ -18,6 +17,7 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
 
 from .listener import Listener
+from .origins import is_loopback
 
 #: Length of the listening socket's queue.
 BACKLOG = 128
@@ -42,16 +42,6 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host, as written in an option, a Host or an Origin header, is a loopback address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def parse_listen(text: str) -> Address:

@@ -1,0 +1,75 @@
+"""Runs uvicorn with one application, or with the MCP endpoint and another application, on a listening socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .access import BACKLOG
+from .connection_limits import ConnectionLimits, LimitedProtocol, LimitedWebSocket
+
+MCP_PATH = "/mcp"
+#: Longest message of a WebSocket client. uvicorn closes the connection of a larger one with 1009.
+MAX_FRAME_BYTES = 64 * 1024
+#: How long a client that does not read has at shutdown to receive its last response.
+_SHUTDOWN_TIMEOUT_S = 2
+
+
+def with_mcp(mcp: ASGIApp, other: ASGIApp) -> ASGIApp:
+    """Return an application that passes the requests for `/mcp` to one application, and all others to another one."""
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        await (mcp if scope["type"] == "http" and scope["path"] == MCP_PATH else other)(scope, receive, send)
+
+    return route
+
+
+async def serve(
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    websockets: bool = False,
+    limits: ConnectionLimits | None = None,
+    on_stop: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve on a listening socket until cancelled; then close the connections and the socket.
+
+    Args:
+        on_stop: ends the application's open requests.
+    """
+    limits = limits or ConnectionLimits()
+    config = uvicorn.Config(
+        app,
+        http=partial(LimitedProtocol, limits=limits),  # type: ignore[arg-type]  # called, never subclassed
+        lifespan="off",
+        ws=partial(LimitedWebSocket, limits=limits) if websockets else "none",  # type: ignore[arg-type]
+        ws_max_size=MAX_FRAME_BYTES,
+        ws_per_message_deflate=False,  # compression would take the time of all sessions in the loop
+        log_config=None,
+        access_log=False,
+        backlog=BACKLOG,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+    )
+    server = _Uvicorn(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        on_stop()
+        server.should_exit = True
+        await serving
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the command, which has more to shut down than this server."""
+        yield
