@@ -15,7 +15,7 @@ from pathlib import Path
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.platforms import Platform, Platforms
 from ptyctl.policy.policy_file import DEFAULT_PRESET, PRESETS, Policy, load_policy, preset_text, read_policy_file, run_examples
-from ptyctl.policy.rules import Request, Verdict
+from ptyctl.policy.rules import SHELL_PLATFORM, Request, Verdict
 from ptyctl.policy.shell_command import canonical_shell
 from ptyctl.version import __version__
 
@@ -32,6 +32,8 @@ POLL_S = 1.0
 _Version = tuple[int, ...] | int
 #: Number of the last requests that a new policy judges before it is in force.
 _LAST_REQUESTS = 32
+#: Judged by a new policy too: they load the platforms and the parser of a session without a platform.
+_FIRST_REQUESTS = (Request("true"), Request("true", SHELL_PLATFORM))
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 #: Receives the name of an event and its fields.
 Record = Callable[..., None]
@@ -178,7 +180,7 @@ class PolicyStore:
             self._versions, self._fault = versions, error
             self._report(name, texts, by)
             raise
-        for request in tuple(self._last_requests):  # finds their rules here, and not in the event loop
+        for request in (*_FIRST_REQUESTS, *self._last_requests):  # finds their rules here, and not in the event loop
             with suppress(PtyctlError):  # of a platform whose file is faulty
                 policy.evaluator.verdict(request)
         if name in PRESETS:

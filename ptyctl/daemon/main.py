@@ -86,7 +86,9 @@ async def _serve(
     if extra_service is None:  # with one, this process's environment is also that of its clients
         _forget_environment(settings.devices_file)
     fd_store = FdStore(runtime_dir)
-    async with LocalController(settings, fd_store=fd_store, persistent=True) as controller:
+    # In a thread, because it loads the policy and platforms.
+    controller = await asyncio.to_thread(LocalController, settings, fd_store=fd_store, persistent=True)
+    async with controller:
         access = AccessController(controller, local_sessions=not runtime_dir.is_system or settings.access.local_sessions)
         server = DaemonServer(
             access,

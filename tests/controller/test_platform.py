@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ptyctl.api import Controller, ErrorCode
-from ptyctl.platforms import Platforms, common, loader
-from tests.controller.session_calls import MakeController, Open, config, refused, session
+from ptyctl.platforms import Platforms, loader
+from tests.controller.session_calls import BASH, MakeController, Open, config, refused, session
 
 MINE = "title = 'Mine'\nhome = ['cli']\n[modes.cli]\nprompt = '^mine> ?$'\n"
 #: A shell whose prompt and errors are a FortiGate's.
@@ -61,20 +61,38 @@ async def test_unknown_platform_is_unsupported(open_session: Open, name: str) ->
         await open_session(platform=name)
 
 
-@pytest.mark.parametrize("name", ["cisco_ios", "auto"])
-async def test_platform_is_loaded_outside_the_event_loop(
-    make_controller: MakeController, open_session: Open, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+@pytest.fixture
+def files_by_thread(monkeypatch: pytest.MonkeyPatch) -> dict[int, set[str]]:
+    """The platform files that each thread has read; none is loaded at first."""
     loader._built_in.cache_clear()
-    common()
-    by_thread: dict[int, set[str]] = {}
+    files: dict[int, set[str]] = {}
 
     def validated(file: Any, tables: dict[str, Any]) -> Any:
-        by_thread.setdefault(threading.get_ident(), set()).add(file.name)
+        files.setdefault(threading.get_ident(), set()).add(file.name)
         return load(file, tables)
 
     load = loader._validated
     monkeypatch.setattr(loader, "_validated", validated)
-    await open_session(on=await make_controller(), platform=name, command=["sh", "-c", "printf 'sw1#'; cat"])
-    assert by_thread.pop(threading.get_ident(), set()) == set()
-    assert "cisco_ios.toml" in set.union(*by_thread.values())
+    return files
+
+
+@pytest.mark.parametrize("name", ["cisco_ios", "auto"])
+async def test_platform_is_loaded_outside_the_event_loop(
+    make_controller: MakeController, open_session: Open, files_by_thread: dict[int, set[str]], name: str
+) -> None:
+    controller = await make_controller()
+    files_by_thread.clear()
+    await open_session(on=controller, platform=name, command=["sh", "-c", "printf 'sw1#'; cat"])
+    assert files_by_thread.pop(threading.get_ident(), set()) == set()
+    assert "cisco_ios.toml" in set.union(*files_by_thread.values())
+
+
+async def test_controller_loads_the_platforms_of_local_shells_when_it_is_made(
+    make_controller: MakeController, open_session: Open, files_by_thread: dict[int, set[str]]
+) -> None:
+    controller = await make_controller()
+    assert set.union(*files_by_thread.values()) == {"generic.toml", "linux.toml"}
+    files_by_thread.clear()
+    handle = await open_session(on=controller, command=BASH)
+    await handle.exec("true")
+    assert not files_by_thread
