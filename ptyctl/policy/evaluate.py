@@ -12,7 +12,8 @@ How a rule's `command` matches:
   the preset `guarded`, has in its place.
 - A filter (`| include x`, `> file`) is a separate command, whose first word is `|` or `>`.
 - In a POSIX shell, the name of the command must match the first word and any arguments the others, in any order; for `allow`,
-  the words in order. There are no abbreviations.
+  the words in order. There are no abbreviations. Where `unparsed` only warns or allows, a rule needs known arguments (`Match`):
+  if an unknown one decides, `unparsed` does.
 
 `regex` is searched in the canonical text, in which each command line is a line and `?` stands for an unknown word; for `allow`,
 in each command. It knows no abbreviations. On devices, the canonical text is in lower case, and the case of the expression does
@@ -36,7 +37,19 @@ from ptyctl.platforms import Platform
 from ptyctl.platforms.pattern import encode
 
 from .device_command import DeviceCommand, DeviceGrammar, Word
-from .rules import ANY_WORDS, SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Request, Rule, RuleWord, Verdict, Where, strictest
+from .rules import (
+    ANY_WORDS,
+    SHELL_PLATFORM,
+    UNKNOWN_PLATFORM,
+    Decision,
+    Match,
+    Request,
+    Rule,
+    RuleWord,
+    Verdict,
+    Where,
+    strictest,
+)
 
 #: Number of verdicts, and of groups of requests to which the same rules apply, that are kept.
 _VERDICTS = 2048
@@ -57,8 +70,8 @@ class ShellCommand(Protocol):
     @property
     def text(self) -> str: ...
 
-    def could_be(self, pattern: tuple[tuple[str, ...], ...], /) -> bool:
-        """Whether the command may match the words."""
+    def match(self, pattern: tuple[tuple[str, ...], ...], /) -> Match:
+        """How certain it is that the command matches the words."""
         ...
 
     def surely_is(self, pattern: tuple[tuple[str, ...], ...], /) -> bool:
@@ -125,6 +138,7 @@ class Evaluator:
         self._rules = tuple(rules)
         self._known = tuple(rule for rule in known if rule.decision is not Decision.ALLOW)
         self._settings = settings
+        self._unknown_matches = strictest((settings.unparsed, Decision.WARN)) is not Decision.WARN
         self._platforms = platforms
         self._read_shell = read_shell
         self._grammar_of = cache(lambda name: DeviceGrammar(platforms[name].command_line))
@@ -183,7 +197,14 @@ class Evaluator:
             if known_only and not all(type(word) is str for word in command.words):
                 continue
             name = command.words[0]
-            strict = [pattern.rule for pattern in scope.strict_commands.named(name) if command.could_be(pattern.raw)]
+            strict = []
+            for pattern in scope.strict_commands.named(name):
+                match = command.match(pattern.raw)
+                if match is Match.FOUND or (match and self._unknown_matches):
+                    strict.append(pattern.rule)
+                elif match is Match.PARTLY:
+                    reason = f"an argument is not known, so that the rule {pattern.rule.id} may match"
+                    findings.add_decision(settings.unparsed, reason)
             allow = next((p.rule for p in scope.allow_commands.named(name) if command.surely_is(p.raw)), None)
             findings.add_command(strict, allow or scope.allowing(command.text))
         if form.opaque and not known_only:

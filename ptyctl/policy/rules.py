@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -173,6 +173,21 @@ class Rule(Value):
     @cached_property
     def _search_any_case(self) -> Callable[[bytes], Any] | None:
         return None if self.regex is None else line_pattern(f"(?i){self.regex}", "regex").search
+
+
+class Match(IntEnum):
+    """How certain it is that a pattern matches a command.
+
+    Values:
+        CONCEIVABLE: only if unknown arguments have certain values.
+        PARTLY: the same, but other arguments match.
+        FOUND: by what is known; an unknown value is empty, or a text that is elsewhere in the input.
+    """
+
+    NONE = 0
+    CONCEIVABLE = 1
+    PARTLY = 2
+    FOUND = 3
 
 
 @dataclass(frozen=True, slots=True)

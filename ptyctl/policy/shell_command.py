@@ -8,14 +8,16 @@ errors, an unknown command word, history expansion, control characters, programs
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from .rules import Match
 from .shell_runners import SHELLS, inner_command
-from .shell_words import Glob, Word, could_be, normalised_path, resolve, source, surely_is
+from .shell_words import Expansion, Glob, Word, could_be, normalised_path, resolve, resolve_all, source, surely_is
 
 #: Longest text that is parsed, in characters.
 MAX_TEXT = 65_536
@@ -57,6 +59,8 @@ _EVALUATES = frozenset(
 )
 #: Programs that run their input; a version may follow the name.
 _INPUT_INTERPRETERS = frozenset("python perl ruby node php lua tclsh expect osascript ed ex at batch parallel".split())  # noqa: SIM905
+#: Most values of unknown words that are compared; with more, these words may be anything.
+_MAX_VALUES = 32
 _HARMLESS_TARGETS = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 
 
@@ -68,10 +72,12 @@ class Command:
         words: its name, without the directory of a system program, and its arguments. A redirection into a file is the
             command `>`.
         directory: the working directory, if the text itself changes into one.
+        values: texts that the unknown words among the arguments may have, as far as the text has them.
     """
 
     words: tuple[Word, ...]
     directory: str | None = None
+    values: tuple[Word, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -83,7 +89,7 @@ class Command:
         """The words, with `?` for unknown ones."""
         return " ".join("?" if word is None else word for word in self.words)
 
-    def could_be(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
+    def match(self, pattern: tuple[tuple[str, ...], ...]) -> Match:
         """Return whether the name may match the pattern's first word, and some argument each of the others, in any order.
 
         A word of the pattern has alternatives, which are globs. Grouped options count as single ones too: `-rf` as `-r`
@@ -91,9 +97,41 @@ class Command:
         """
         name, *others = pattern
         if not any(could_be(self.words[0], glob) for glob in name):
-            return False
-        arguments = self._argument_forms() if others else []
-        return all(any(_may_mean(word, glob) for word in arguments for glob in alternatives) for alternatives in others)
+            return Match.NONE
+        arguments = self._forms(self.words[1:]) if others else []
+        if not all(any(_may_mean(word, glob) for word in arguments for glob in alternatives) for alternatives in others):
+            return Match.NONE
+        if self.is_known:
+            return Match.FOUND
+        likely = self._forms(self._likely_arguments()) if others else []
+        found = [any(_is_likely(word, glob) for word in likely for glob in alternatives) for alternatives in others]
+        if all(found):
+            return Match.FOUND
+        has_unknown = any(word is None or isinstance(word, Expansion) for word in self.words[1:])
+        return Match.PARTLY if any(found) and has_unknown else Match.CONCEIVABLE
+
+    @property
+    def if_unset(self) -> tuple[Word, ...] | None:
+        """The words if unknown values at the beginning of paths are empty; None if there are none."""
+        if not any(_is_path_behind_unknown(word) for word in self.words):
+            return None
+        return tuple(
+            word.unset if isinstance(word, Expansion) and _is_path_behind_unknown(word) else word for word in self.words
+        )
+
+    def _likely_arguments(self) -> list[Word]:
+        """Return the arguments with the values that the text has for unknown words, or none."""
+        likely: list[Word] = []
+        for word in self.words[1:]:
+            if word is None:
+                likely += self.values
+            elif isinstance(word, Expansion):
+                values = [Glob(word)] if word.begins_known else [value and f"{value}{word.unset}" for value in self.values]
+                likely += values
+                likely += [Glob(word.unset) if "*" in word.unset else word.unset] if word.unset else []
+            else:
+                likely.append(word)
+        return likely
 
     def surely_is(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
         """Return whether all words are known, and the first ones match the pattern's in order."""
@@ -103,9 +141,10 @@ class Command:
             any(surely_is(word, glob) for glob in alternatives) for word, alternatives in zip(self.words, pattern, strict=False)
         )
 
-    def _argument_forms(self) -> list[Word]:
+    def _forms(self, arguments: Sequence[Word]) -> list[Word]:
+        """Return the arguments and other texts with the same meaning."""
         forms: list[Word] = []
-        for word in self.words[1:]:
+        for word in arguments:
             forms.append(word)
             if word is None:
                 continue
@@ -130,10 +169,19 @@ class Command:
         return forms
 
 
+def _is_path_behind_unknown(word: Word) -> bool:
+    return isinstance(word, Expansion) and not word.begins_known and word.unset.startswith("/")
+
+
 def _may_mean(word: Word, glob: str) -> bool:
     """Return whether an argument may match a glob; GNU programs accept abbreviations of long options."""
     is_abbreviation = word is not None and len(word) > 2 and word.startswith("--") and glob.startswith(word.partition("=")[0])
     return is_abbreviation or could_be(word, glob)
+
+
+def _is_likely(word: Word, glob: str) -> bool:
+    """Return whether an argument may match a glob, if the shell expands no pattern to an option."""
+    return _may_mean(word, glob) and not (glob.startswith("-") and isinstance(word, Glob) and not word.startswith("-"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +210,11 @@ def canonical_shell(text: str) -> ShellText:
     walk.read(text, 0)
     if walk.too_long and not walk.opaque:
         return _read_fragments(text, walk.unparsed)
-    return ShellText(tuple(dict.fromkeys(walk.commands)), "\n".join(walk.lines), walk.unparsed, walk.opaque)
+    values: tuple[Word, ...] = tuple(dict.fromkeys(walk.values))
+    if len(values) > _MAX_VALUES:
+        values = (None,)
+    commands = dict.fromkeys(command if command.is_known else replace(command, values=values) for command in walk.commands)
+    return ShellText(tuple(commands), "\n".join(walk.lines), walk.unparsed, walk.opaque)
 
 
 def _read_fragments(text: str, unparsed: str) -> ShellText:
@@ -187,6 +239,7 @@ class _Walk:
 
     commands: list[Command] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    values: list[Word] = field(default_factory=list)
     unparsed: str = ""
     too_long: bool = False
     opaque: bool = False
@@ -252,6 +305,11 @@ class _Walk:
                 self._command(node, depth)
             case "variable_assignment":
                 self._assignment(node)
+            case "for_statement":
+                self._add_values((None, *(resolve(value) for value in node.children_by_field_name("value"))))
+            case "command_substitution":
+                for words in _commands_in(node):
+                    self._add_values(words)
             case "file_redirect":
                 self._redirect(node)
             case "heredoc_redirect" | "herestring_redirect":
@@ -329,6 +387,10 @@ class _Walk:
         """Add a command and what it runs. Returns the text of the innermost command that reads its input."""
         command = Command(words, self.directory)
         self.commands.append(command)
+        if (if_unset := command.if_unset) is not None:
+            self.lines.append(Command(if_unset).text)
+        if words[0] == "find":
+            self._add_values(words)
         self._change_directory(words)
         inner = inner_command(words)
         if inner.unknown:
@@ -348,6 +410,10 @@ class _Walk:
         self.lines += [self._add(_named(words), depth + 1) for words in inner.also if words]
         return line if inner.follows else command.text
 
+    def _add_values(self, words: tuple[Word, ...]) -> None:
+        """Add the arguments of a command whose output may be in unknown words."""
+        self.values += [word for word in words[1:] if word is not None and not isinstance(word, Expansion)]
+
     def _change_directory(self, words: tuple[Word, ...]) -> None:
         if words[0] in ("cd", "pushd"):
             target = next((word for word in words[1:] if word is None or not word.startswith("-")), "~")
@@ -359,6 +425,8 @@ class _Walk:
     def _pipeline(self, node: Node) -> None:
         stages = [[_effective(words) for words in _stage(child)] for child in node.named_children]
         everything = [words for stage in stages for words in stage]
+        for words in everything:
+            self._add_values(words)
         self.lines.append(" | ".join(" ".join("?" if word is None else word for word in words) for words in everything))
         is_fed = node.parent is not None and node.parent.type == "heredoc_redirect"
         for stage in stages if is_fed else stages[1:]:
@@ -367,6 +435,9 @@ class _Walk:
 
     def _assignment(self, node: Node) -> None:
         name = source(node.child_by_field_name("name") or node)
+        value = node.child_by_field_name("value")
+        if value is not None and (word := resolve(value)) is not None:
+            self._add_values((None, *([*word.split(), word] if type(word) is str else [word])))
         is_prefix = node.parent is not None and node.parent.type == "command"
         if _RUNNING_VARIABLE.match(name) or (is_prefix and not _HARMLESS_VARIABLE.match(name)):
             self._cannot(f"the variable {name} may change what runs")
@@ -430,7 +501,9 @@ def _words(node: Node) -> tuple[Word, ...]:
     if name is None:
         return ()
     arguments = node.children_by_field_name("argument")
-    return _named((resolve(name.children[0]) if name.children else None, *(resolve(each) for each in arguments)))
+    return _named(
+        (resolve(name.children[0]) if name.children else None, *(word for each in arguments for word in resolve_all(each)))
+    )
 
 
 def _source_or_word(node: Node) -> Word:

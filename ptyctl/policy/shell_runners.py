@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from .shell_words import Glob, Word, could_be
+from .shell_words import Expansion, Glob, Word, could_be
 
 
 class Inner(NamedTuple):
@@ -249,7 +249,7 @@ def _of_shell(words: tuple[Word, ...]) -> Inner:
             has_script_option = True
     if has_script_option:
         return _script(tuple(rest[:1])) if rest else NOTHING
-    if any(word is None for word in rest[:1]):
+    if any(word is None or isinstance(word, Expansion) for word in rest[:1]):
         return Inner(unknown="the script of a shell is not known")
     return NOTHING
 

@@ -1,6 +1,7 @@
 """Words of a shell command after quoting and expansion, as far as they are known from the text.
 
-A word is a str, a `Glob` (its text after expansion is anything that the pattern matches), or None: any number of unknown words.
+A word is a str, a `Glob` (its text after expansion is anything that the pattern matches), an `Expansion` (a glob with the value
+of a variable or a substitution in it), or None: any number of unknown words.
 """
 
 from __future__ import annotations
@@ -17,9 +18,47 @@ Word = str | None
 
 
 class Glob(str):
-    """A word that the shell expands, or that is known in part; `*`, `?` and `[...]` match unknown text."""
+    """A word that the shell expands, or that is known in part; `*`, `?` and `[...]` match unknown text.
+
+    It differs from a quoted word with the same text.
+    """
 
     __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+class Expansion(Glob):
+    """A word with unknown values, which are `*` in its text.
+
+    Attributes:
+        unset: the text if these values are empty.
+        may_split: whether the shell may split the word into several ones.
+    """
+
+    __slots__ = ("may_split", "unset")
+
+    unset: str
+    may_split: bool
+
+    def __new__(cls, text: str, unset: str, *, may_split: bool) -> Expansion:
+        word = super().__new__(cls, text)
+        word.unset = unset
+        word.may_split = may_split
+        return word
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expansion) and str.__eq__(self, other) and self.unset == other.unset
+
+    __hash__ = str.__hash__
+
+    @property
+    def begins_known(self) -> bool:
+        """Whether the first character of the word is known."""
+        return not self.startswith("*")
 
 
 class FileGlob(Glob):
@@ -32,22 +71,50 @@ class FileGlob(Glob):
 _MAX_GLOB = 512
 _GLOB_CHARACTERS = re.compile(r"[*?\[]")
 #: Braces that the shell expands to several words.
-_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
+#: Most words that braces expand to; more are unknown.
+_MAX_BRACES = 64
+_NOT_LITERAL = re.compile(r"[\\'\"$`]")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _STRING_ESCAPE = re.compile(r'\\([$`"\\])')
 _ANSI_C_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 _ANSI_C_NAMES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _HOME = frozenset(("$HOME", "${HOME}"))
+#: An expansion with a default value, or with an error in place of one.
+_DEFAULT = re.compile(r"\$\{\w+:?([-=?])([^$`\"'\\]*)\}")
+
+
+def resolve_all(node: Node) -> list[Word]:
+    """Return the words of an argument's node: several if it has braces."""
+    text = source(node)
+    if node.type not in ("word", "concatenation") or _NOT_LITERAL.search(text) or not _BRACES.search(text):
+        return [resolve(node)]
+    done: list[Word] = []
+    pending = [text]
+    while pending:
+        each = pending.pop()
+        braces = _BRACES.search(each)
+        if len(pending) + len(done) > _MAX_BRACES:
+            return [None]
+        if braces is None:
+            done.append(FileGlob(each) if _GLOB_CHARACTERS.search(each) else each)
+            continue
+        options = braces[1].split(",") if "," in braces[1] else ["*"]
+        pending += [each[: braces.start()] + option + each[braces.end() :] for option in reversed(options)]
+    return done
 
 
 def resolve(node: Node) -> Word:
     """Return the word of a node of the syntax tree."""
-    parts = [_part(child) for child in node.children] if node.type == "concatenation" else [_part(node)]
-    if any(part is None for part in parts):
-        return None
-    text = "".join(part for part in parts if part is not None)
     if node.type in ("word", "concatenation") and _BRACES.search(source(node)):
         return None
+    parts = [_part(child) for child in node.children] if node.type == "concatenation" else [_part(node)]
+    text = "".join(parts)
+    expansions = [part for part in parts if isinstance(part, Expansion)]
+    if expansions:
+        unset = "".join(part.unset if isinstance(part, Expansion) else part for part in parts)
+        may_split = any(part.may_split for part in expansions)
+        return None if may_split and not text.strip("*") else Expansion(text, unset, may_split=may_split)
     globs = [part for part in parts if isinstance(part, Glob)]
     if "/" not in text and globs and all(isinstance(glob, FileGlob) for glob in globs):
         return FileGlob(text)
@@ -59,7 +126,7 @@ def source(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
-def _part(node: Node) -> Word:
+def _part(node: Node) -> str:
     text = source(node)
     match node.type:
         case "word" | "number" | "extglob_pattern" | "regex" | "variable_name" | "test_operator" | "special_variable_name":
@@ -75,34 +142,42 @@ def _part(node: Node) -> Word:
         case "simple_expansion" | "expansion" if text in _HOME:
             return "~"
         case "concatenation":
-            return resolve(node)
+            return resolve(node) or Expansion("*", "", may_split=True)
         case _ if node.child_count == 0:  # a token of a concatenation, such as a brace
             return text
-    return None
+    return Expansion("*", _value_if_unset(node), may_split=True)
+
+
+def _value_if_unset(node: Node) -> str:
+    """Return the value of an expansion whose variable is unset; a name if the shell would report an error (`${x:?}`)."""
+    match = _DEFAULT.fullmatch(source(node)) if node.type == "expansion" else None
+    return "" if match is None else match[2] if match[1] != "?" else "x"
 
 
 def _string(node: Node) -> str:
     """Return the text of a double-quoted string; what it expands is unknown text within one word."""
     pieces: list[str] = []
+    unset: list[str] = []
     is_known, begin = True, node.start_byte
     raw = node.text or b""
     for child in node.children:
-        pieces.append(raw[begin - node.start_byte : child.start_byte - node.start_byte].decode("utf-8", "replace"))
+        between = raw[begin - node.start_byte : child.start_byte - node.start_byte].decode("utf-8", "replace")
         begin = child.end_byte
         kind = child.type
         if kind == "string":  # the quoted part of $"..."
             return _string(child)
-        if kind in ('"', '$"', "$"):
-            continue
+        value = if_unset = ""
         if kind == "string_content":
-            pieces.append(_STRING_ESCAPE.sub(r"\1", source(child)))
+            value = if_unset = _STRING_ESCAPE.sub(r"\1", source(child))
         elif source(child) in _HOME:
-            pieces.append("~")
-        else:
+            value = if_unset = "~"
+        elif kind not in ('"', '$"', "$"):
             is_known = False
-            pieces.append("*")
+            value, if_unset = "*", _value_if_unset(child)
+        pieces += (between, value)
+        unset += (between, if_unset)
     text = "".join(pieces)
-    return text if is_known else Glob(text)
+    return text if is_known else Expansion(text, "".join(unset), may_split=False)
 
 
 def _decode_ansi_c(match: re.Match[str]) -> str:
@@ -120,8 +195,10 @@ def could_be(word: Word, pattern: str) -> bool:
     """Return whether the word, when it is known, may be a text that the glob `pattern` matches."""
     if word is None:
         return True
+    if isinstance(word, Expansion) and word.may_split:
+        return True
     if not isinstance(word, Glob):
-        return _regex(pattern).match(word) is not None
+        return word == pattern or (_is_glob(pattern) and _regex(pattern).match(word) is not None)
     if isinstance(word, FileGlob) and pattern.startswith("/"):
         return False
     return len(word) > _MAX_GLOB or _intersect(word, _tokens(pattern))
@@ -147,6 +224,11 @@ def normalised_path(word: str) -> str:
 
 # a token of a pattern is a character, or one of these
 _ANY_TEXT, _ANY_CHARACTER = "**", "??"
+
+
+@lru_cache(4096)
+def _is_glob(pattern: str) -> bool:
+    return _GLOB_CHARACTERS.search(pattern) is not None
 
 
 @lru_cache(4096)

@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from ptyctl.platforms import Platforms
+from ptyctl.policy.evaluate import ReadShell
 from ptyctl.policy.policy_file import Policy, load_policy, read_policy_file
+from ptyctl.policy.rules import Match
 from ptyctl.policy.shell_command import canonical_shell
 
 PLATFORMS = Platforms().all()
@@ -24,9 +26,10 @@ class StubCommand:
     def text(self) -> str:
         return " ".join(map(str, self.words))
 
-    def could_be(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
+    def match(self, pattern: tuple[tuple[str, ...], ...]) -> Match:
         name, *others = pattern
-        return self.words[0] in name and all(any(word in self.words[1:] for word in other) for other in others)
+        found = self.words[0] in name and all(any(word in self.words[1:] for word in other) for other in others)
+        return Match.FOUND if found else Match.NONE
 
     def surely_is(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
         return len(self.words) >= len(pattern) and all(map(lambda word, other: word in other, self.words, pattern))
@@ -58,10 +61,12 @@ def preset(name: str) -> Policy:
     return load_policy(name, read=no_file, platforms=PLATFORMS, read_shell=canonical_shell)
 
 
-def load_text(text: str, files: dict[str, str] | None = None, *, name: str = "policy.toml") -> Policy:
+def load_text(
+    text: str, files: dict[str, str] | None = None, *, name: str = "policy.toml", read_shell: ReadShell = stub_shell
+) -> Policy:
     """Load a policy from a text, and those that it extends from `files`."""
     texts = {name: text, **(files or {})}
-    return load_policy(name, read=texts.__getitem__, platforms=PLATFORMS, read_shell=stub_shell)
+    return load_policy(name, read=texts.__getitem__, platforms=PLATFORMS, read_shell=read_shell)
 
 
 def load_file(path: Path) -> Policy:

@@ -13,9 +13,10 @@ from ptyctl.policy.policy_file import PRESETS, run_examples
 from ptyctl.policy.rules import Decision, Request
 from ptyctl.policy.shell_command import canonical_shell
 
-from .presets import PLATFORMS, no_file, preset
+from .presets import PLATFORMS, load_text, no_file, preset
 
 TASKS = tomllib.loads((Path(__file__).parent / "tasks.toml").read_text())
+SHELL_TEXTS = tomllib.loads((Path(__file__).parent / "corpus_shell.toml").read_text())
 
 
 #: Among the configuration commands, those that only show or leave a mode.
@@ -75,6 +76,24 @@ def test_usual_show_commands_pass_readonly(platform: str) -> None:
 def test_usual_configuration_commands_are_denied_by_readonly(platform: str) -> None:
     found = decisions("readonly", platform, "config")
     assert {text: decision for text, decision in found.items() if decision != "deny" and text not in SHOWING} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [
+        (text, decision)
+        for decision, name in (("ask", "unknown_asks"), ("warn", "unknown_warns"), ("allow", "unknown_passes"))
+        for text in SHELL_TEXTS[name]
+    ],
+)
+def test_unknown_word_of_a_shell_is_empty_or_ordinary_with_guarded(text: str, decision: str) -> None:
+    assert preset("guarded").evaluator.verdict(Request(text, "linux")).decision == decision
+
+
+@pytest.mark.parametrize("text", SHELL_TEXTS["unknown_asks"] + SHELL_TEXTS["unknown_warns"])
+def test_unknown_word_of_a_shell_matches_all_rules_of_a_policy_that_asks_for_unparsed_text(text: str) -> None:
+    policy = load_text('extends = ["guarded"]\nunparsed = "ask"', read_shell=canonical_shell)
+    assert policy.evaluator.verdict(Request(text, "linux")).decision == "ask"
 
 
 def test_readonly_allows_no_show_command_in_an_unknown_mode() -> None:

@@ -19,7 +19,7 @@ REMOVAL = (("rm",), ("-r", "-R", "--recursive"), ("/", "~", "~/", "/etc", "/usr"
 
 
 def removes(form: ShellText) -> bool:
-    return any(command.could_be(REMOVAL) for command in form.commands)
+    return any(command.match(REMOVAL) for command in form.commands)
 
 
 @pytest.mark.parametrize("text", CORPUS["removes"])
