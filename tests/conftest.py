@@ -30,7 +30,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 #: Variables of the developer's environment that affect a test: agents, shell start-up files, prompts, state directories.
 _REMOVED = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "ENV", "BASH_ENV", "ZDOTDIR", "PROMPT_COMMAND", "PS1", "HISTFILE", "TMUX")
 _REMOVED_PREFIXES = ("PTYCTL_", "XDG_")
-_KEPT = frozenset({"PTYCTL_REQUIRE_SERVERS"})
+_KEPT = frozenset({"PTYCTL_CHROMIUM", "PTYCTL_REQUIRE_SERVERS"})
 #: Numbers of the directories of tests that do not use `tmp_path`.
 _numbers = itertools.count()
 
