@@ -121,6 +121,7 @@ class RpcConnection:
                 while line := await self._reader.readline():
                     self._receive(line)
                     await self._flush()
+                    await asyncio.sleep(0)  # calls that arrive together begin in separate iterations of the event loop
         except (OSError, ValueError):  # connection lost, or a line longer than the reader's limit
             return
         finally:

@@ -90,6 +90,7 @@ class MessageReader(_AsyncClosing):
         Raises:
             anyio.EndOfStream: the client closed its side.
         """
+        await asyncio.sleep(0)  # calls that arrive together begin in separate iterations of the event loop
         while True:
             try:
                 line = await self._source.readline()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ptyctl import __version__
-from ptyctl.api import ExecRequest, PtyctlError
+from ptyctl.api import ExecRequest, PtyctlError, SessionReply, SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
@@ -90,6 +90,30 @@ async def test_call_for_an_invalid_principal_is_refused(principal: Any) -> None:
     async with connection_of(user()) as raw:
         answer = await raw.ask(id=1, method="ptyctl_session", params={"action": "list"}, principal=principal)
         assert answer["error"]["data"]["error_code"] == "INVALID_ARGUMENT"
+
+
+async def test_calls_that_arrive_together_begin_in_separate_iterations_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, iteration, begun = asyncio.get_running_loop(), 0, list[int]()
+
+    def count() -> None:
+        nonlocal iteration
+        iteration += 1
+        loop.call_soon(count)
+
+    async def session(controller: LocalController, request: SessionRequest) -> SessionReply:
+        begun.append(iteration)
+        return SessionReply(action="list")
+
+    monkeypatch.setattr(LocalController, "session", session)
+    count()
+    async with connection_of(user()) as raw:
+        call = {"method": "ptyctl_session", "params": {"action": "list"}}
+        raw.writer.writelines(json.dumps({**call, "id": number}).encode() + b"\n" for number in range(20))
+        for _ in range(20):
+            await raw.hear()
+    assert len(set(begun)) == 20
 
 
 @pytest.fixture
