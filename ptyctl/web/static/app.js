@@ -97,8 +97,8 @@ function countApprovals(message) {
  */
 async function showView(name, title, params) {
   if (!principal()) return;
-  const number = ++shows;
   closeView();
+  const number = shows;
   shown = location.pathname;
   document.title = [params.session, title, BASE_TITLE].filter(Boolean).join(" · ");
   update();

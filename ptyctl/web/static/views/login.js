@@ -1,6 +1,6 @@
 // The login form: a token, for pages that were not opened by `ptyctl web`.
 
-import { login } from "../api.js";
+import { login, me } from "../api.js";
 import { html, nothing, render } from "../lit.js";
 import { errorBox } from "../ui.js";
 
@@ -39,6 +39,14 @@ export function mount(root) {
       root,
     );
 
+  /** Another tab may have signed in. */
+  const check = () => document.hidden || void me().catch(() => {});
+
   update();
-  return () => {};
+  document.addEventListener("visibilitychange", check);
+  addEventListener("focus", check);
+  return () => {
+    document.removeEventListener("visibilitychange", check);
+    removeEventListener("focus", check);
+  };
 }

@@ -1,0 +1,255 @@
+// The blocks of a session as cards. A card is drawn from the block and the text of its output; events of the stream only say
+// that there is more to read, so that nothing is shown twice, whatever is repeated.
+
+import { call } from "./api.js";
+import { html, nothing, ref, repeat } from "./lit.js";
+import { screenView } from "./screen_view.js";
+import { stream } from "./stream.js";
+import { copyButton, duration, link, sessionPath, statusBadge, timeAgo, toastError } from "./ui.js";
+
+/** @typedef {Record<string, any>} Block as in docs/contracts.md */
+/**
+ * @typedef {object} Card
+ * @property {Block} block
+ * @property {string} text output that is read so far
+ * @property {number} offset where to continue
+ * @property {boolean} complete whether the whole output is read
+ * @property {boolean} reading
+ * @property {boolean} stale whether there is more to read since the last read began
+ * @property {boolean} expanded
+ * @property {boolean} visible
+ */
+/** @typedef {ReturnType<typeof createCards>} Cards */
+
+const FIRST_CARDS = 50;
+const COLLAPSED_LINES = 8;
+const PAGE_BYTES = 32_768;
+/** A card shows output up to this length; the block's page has all of it. */
+const MAX_TEXT = 200_000;
+const READ_INTERVAL_MS = 250;
+const COLOURS = { completed: "good", failed: "bad", cancelled: "warn", awaiting_approval: "warn" };
+
+/** @param {Block} block */
+export const isRunning = (block) => block.ts_end == null;
+
+/** Whether the block failed, or its exit code is not 0. @param {Block} block */
+export const hasFailed = (block) => block.status === "failed" || (block.exit_code ?? 0) !== 0;
+
+/** Colour of a block. @param {Block} block */
+export function blockColour(block) {
+  if (hasFailed(block)) return "bad";
+  return COLOURS[/** @type {keyof typeof COLOURS} */ (block.status)] ?? "busy";
+}
+
+/**
+ * Reads the output of a block page by page.
+ * @param {string} session
+ * @param {Block} block
+ * @param {number} [maxBytes] where to stop
+ */
+export async function readOutput(session, block, maxBytes = Infinity) {
+  const pages = [];
+  let offset = 0;
+  let complete = false;
+  for (let more = true; more && offset < maxBytes; ) {
+    const page = await call("blocks_read", { session_id: session, block_id: block.block_id, offset, max_bytes: 1 << 20 });
+    pages.push(page.data);
+    complete = page.complete;
+    more = page.resume_offset > offset;
+    offset = page.resume_offset;
+    if (complete) break;
+  }
+  return { text: pages.join(""), complete };
+}
+
+/**
+ * Lets the browser save the output of a block.
+ * @param {string} session
+ * @param {Block} block
+ */
+export async function downloadOutput(session, block) {
+  try {
+    const { text } = await readOutput(session, block);
+    const anchor = document.createElement("a");
+    anchor.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+    anchor.download = `${session}-${block.block_id}.txt`;
+    anchor.click();
+    setTimeout(() => URL.revokeObjectURL(anchor.href), 10_000);
+  } catch (error) {
+    toastError(error);
+  }
+}
+
+/**
+ * The cards of `session`.
+ * @param {string} session
+ * @param {{changed: () => void, runAgain: (cmd: string) => void}} callbacks
+ */
+export function createCards(session, { changed, runAgain }) {
+  /** @type {Map<string, Card>} */
+  const cards = new Map();
+  let cursor = 0;
+  let shown = FIRST_CARDS;
+  let older = false;
+  let loaded = false;
+  /** @type {Record<string, any> | null} */
+  let screen = null;
+  /** @type {import("./stream.js").Subscription | null} */
+  let screenTopic = null;
+  const observer = new IntersectionObserver(handleVisibility, { rootMargin: "200px" });
+
+  /** @param {Block} block */
+  const put = (block) => {
+    const card = cards.get(block.block_id);
+    if (!card) {
+      cards.set(block.block_id, { block, text: "", offset: 0, complete: false, reading: false, stale: false, expanded: false, visible: false });
+    } else if (isRunning(card.block)) {
+      card.block = block;
+      void read(card);
+    }
+    watchScreen();
+  };
+
+  /** Shows the screen while a program uses all of it. */
+  const watchScreen = () => {
+    const wanted = [...cards.values()].some(({ block, visible }) => visible && block.status === "interactive" && isRunning(block));
+    if (wanted && !screenTopic) {
+      screenTopic = stream.subscribe(`screen:${session}`, {
+        onMessage(message) {
+          screen = message;
+          changed();
+        },
+      });
+    } else if (!wanted && screenTopic) {
+      screenTopic.close();
+      screenTopic = screen = null;
+    }
+  };
+
+  /** Reads what the card does not have yet. @param {Card} card */
+  const read = async (card) => {
+    card.stale = card.reading;
+    if (card.reading || card.complete || !card.visible) return;
+    card.reading = true;
+    try {
+      for (let more = true; more && !card.complete && card.text.length < MAX_TEXT; ) {
+        const request = { session_id: session, block_id: card.block.block_id, offset: card.offset, max_bytes: PAGE_BYTES };
+        const page = await call("blocks_read", request);
+        more = page.resume_offset > card.offset && (card.expanded || isRunning(card.block));
+        card.text += page.data;
+        card.offset = page.resume_offset;
+        card.complete = page.complete;
+        changed();
+      }
+      await new Promise((resolve) => setTimeout(resolve, isRunning(card.block) ? READ_INTERVAL_MS : 0));
+    } catch {
+      card.complete = true; // the output is no longer on disk
+    }
+    card.reading = false;
+    if (card.stale) void read(card);
+  };
+
+  /** @param {IntersectionObserverEntry[]} entries */
+  function handleVisibility(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const card = cards.get(/** @type {HTMLElement} */ (target).dataset.block ?? "");
+      if (!card) continue;
+      card.visible = isIntersecting;
+      if (!card.text) void read(card);
+    }
+    watchScreen();
+  }
+
+  /** Reads the blocks that began or ended since the last call, or the last ones. */
+  const load = async () => {
+    const first = !loaded;
+    for (let more = true; more; ) {
+      const reply = await call("blocks_since", { session_id: session, ...(first ? { last: shown } : { cursor }) });
+      reply.items.forEach(put);
+      cursor = reply.resume_cursor;
+      more = !first && reply.items.length > 0;
+      if (first) older = reply.items.length === shown;
+    }
+    loaded = true;
+    changed();
+  };
+
+  const loadOlder = async () => {
+    shown = Math.min(1000, shown + 100);
+    loaded = false;
+    await load().catch(toastError);
+  };
+
+  /** @param {Card} card */
+  const toggle = (card) => {
+    card.expanded = !card.expanded;
+    void read(card);
+    changed();
+  };
+
+  /** @param {Card} card */
+  const output = (card) => {
+    const { block, text, expanded } = card;
+    if (block.status === "interactive" && isRunning(block)) {
+      return screen ? html`<div class="output">${screenView(/** @type {any} */ (screen), `Screen of ${block.cmd}`)}</div>` : nothing;
+    }
+    const lines = text.replace(/\n$/, "").split("\n");
+    const hidden = lines.length - COLLAPSED_LINES;
+    if (!text) return nothing;
+    const part = isRunning(block) ? lines.slice(-COLLAPSED_LINES) : lines.slice(0, COLLAPSED_LINES);
+    const rest = link(sessionPath(session, `/b/${block.block_id}`), "The block's page has the rest.");
+    return html`<pre class="output" tabindex="0" aria-label="Output">${expanded || hidden <= 0 ? lines.join("\n") : part.join("\n")}</pre>
+      ${text.length < MAX_TEXT ? nothing : html`<p class="hint">The output is longer. ${rest}</p>`}
+      ${hidden > 0 ? html`<footer><button type="button" class="small" aria-expanded=${expanded} @click=${() => toggle(card)}>
+        ${expanded ? "Show less" : card.complete ? `Show ${hidden} more lines` : "Show more"}</button></footer>` : nothing}`;
+  };
+
+  /** @param {Card} card */
+  const template = (card) => {
+    const { block } = card;
+    const path = sessionPath(session, `/b/${block.block_id}`);
+    const details = [block.mode, block.task_id && `by ${block.task_id}`, block.cwd].filter(Boolean).join(" · ");
+    return html`<article class="card ${blockColour(block)}" data-block=${block.block_id} aria-label=${block.cmd}
+      ${ref((element) => element && observer.observe(element))}>
+      <header>
+        ${link(path, block.cmd || "(no command)", "cmd")} ${statusBadge(block.status, block.exit_code)}
+        <span class="meta">${timeAgo(block.ts_begin)} · ${duration((block.ts_end ?? Date.now()) - block.ts_begin)}</span>
+        <span class="meta">${details}</span>
+        ${block.reason ? html`<span class="meta">${block.reason}</span>` : nothing}
+      </header>
+      ${output(card)}
+      <footer class="acts">
+        ${copyButton("Copy command", () => block.cmd)}
+        ${copyButton("Copy output", async () => (await readOutput(session, block)).text)}
+        <button type="button" class="small" @click=${() => downloadOutput(session, block)}>Download</button>
+        <button type="button" class="small" @click=${() => runAgain(block.cmd)} title="Types the command; you press Enter">Run again</button>
+      </footer>
+    </article>`;
+  };
+
+  return {
+    load,
+    /** Applies an event of the stream. @param {Record<string, any>} event */
+    handleEvent(event) {
+      if (event.type === "agent_block_delta") {
+        const card = cards.get(event.block_id);
+        if (card) void read(card);
+      } else if (event.block) {
+        put(event.block);
+        changed();
+      }
+    },
+    /** Commands, newest first. */
+    commands: () => [...cards.values()].map(({ block }) => block.cmd).reverse(),
+    template() {
+      const sorted = [...cards.values()].sort((a, b) => a.block.seq - b.block.seq);
+      return html`${older ? html`<button type="button" class="small" @click=${loadOlder}>Show older commands</button>` : nothing}
+        ${repeat(sorted, (card) => card.block.block_id, template)}
+        ${loaded && !sorted.length ? html`<p class="hint">No command has run in this session yet. Each one becomes a card here.</p>` : nothing}`;
+    },
+    close() {
+      observer.disconnect();
+      screenTopic?.close();
+    },
+  };
+}

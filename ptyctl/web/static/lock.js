@@ -1,0 +1,197 @@
+// The lock of a session: who may type. Only the holder's input is sent, and only the holder's page resizes the terminal.
+
+import { ApiError, call, principal, taskId } from "./api.js";
+import { html, nothing } from "./lit.js";
+import { confirmDialog, duration, toast, toastError } from "./ui.js";
+
+/** @typedef {import("./stream.js").Message} Message */
+/** @typedef {ReturnType<typeof createLock>} Lock */
+
+const TTL_MS = 30_000;
+/** Interval at which a waiter asks for the lock; the queue keeps its place in between. */
+const QUEUE_MS = 1_000;
+/** The key that takes the lock, or gives it back. */
+export const LOCK_KEY = "Ctrl+Shift+L";
+
+/**
+ * The lock of `session` as this page sees it. `changed` is called after each change, `acquired` when this page gets the lock.
+ * @param {string} session
+ * @param {{changed: () => void, acquired: () => void}} callbacks
+ */
+export function createLock(session, { changed, acquired }) {
+  /** @type {{holder: string, principal: string, expires: number} | null} */
+  let current = null;
+  /** Whether this page, not only another one of the same person, uses the lock: it renews it and sizes the terminal. */
+  let active = false;
+  /** @type {number | null} */
+  let position = null;
+  let refusal = "";
+  /** @type {string[]} */
+  let waiters = [];
+
+  const isOurs = () => current?.holder === taskId() && current.principal === principal()?.name;
+  const holderName = () => (current ? (current.principal === current.holder ? current.holder : `${current.principal} (${current.holder})`) : "");
+
+  /**
+   * @param {string} action
+   * @param {Record<string, any>} [fields]
+   * @param {{keepalive?: boolean}} [options]
+   */
+  const act = (action, fields, options) => call("ptyctl_session", { action, session_id: session, task_id: taskId(), ...fields }, options);
+
+  /** @param {Record<string, any>} fields */
+  const setHolder = ({ lock_holder: holder, lock_principal: name, lock_expires_at: expires }) => {
+    const had = active && isOurs();
+    current = holder ? { holder, principal: name ?? holder, expires: expires ?? 0 } : null;
+    if (had && !isOurs()) {
+      active = false;
+      waiters = [];
+      if (current) toast(`${holderName()} has the lock now.`, "warn");
+    }
+    changed();
+  };
+
+  /**
+   * Applies a state of the stream. It can be older than our lock: then the session is asked.
+   * @param {Record<string, any>} state
+   */
+  const observe = (state) => {
+    const ours = state.lock_holder === taskId() && state.lock_principal === principal()?.name;
+    if (active && isOurs() && !ours) void renew();
+    else setHolder(state);
+  };
+
+  /** @param {Record<string, any>} [fields] */
+  const take = async (fields = {}) => {
+    setHolder(await act("lock", { lock_ttl_ms: TTL_MS, ...fields }));
+    refusal = "";
+    position = null;
+    active = true;
+    acquired();
+    changed();
+  };
+
+  /** Takes the lock if it is free; returns whether it is ours now. */
+  const tryTake = async () => {
+    try {
+      await take();
+    } catch (error) {
+      if (error instanceof ApiError && error.error_code === "LOCKED") refuse("The lock is taken: wait for it, or take it over.");
+      else toastError(error);
+    }
+  };
+
+  const takeOver = async () => {
+    const reason = await confirmDialog({
+      title: `Take the lock from ${holderName()}?`,
+      text: "The holder's input stops at once. All users of the session see the reason.",
+      input: "Reason",
+      required: true,
+      action: "Take over",
+      danger: true,
+    });
+    if (typeof reason === "string") await take({ force: true, reason }).catch(toastError);
+  };
+
+  const queue = async () => {
+    for (position = 0; position !== null; await new Promise((resolve) => setTimeout(resolve, QUEUE_MS))) {
+      try {
+        return await take({ wait_ms: 1 });
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.error_code !== "LOCKED") {
+          position = null;
+          toastError(error);
+        } else if (position !== null) position = error.details.queue_position ?? position;
+        changed();
+      }
+    }
+  };
+
+  const giveBack = async () => {
+    position = null;
+    active = false;
+    waiters = [];
+    await act("unlock").then(setHolder, toastError);
+  };
+
+  /** @param {string} reason */
+  const refuse = (reason) => {
+    refusal = reason;
+    changed();
+  };
+
+  const renew = async () => {
+    if (!active || !isOurs()) return;
+    try {
+      setHolder(await act("heartbeat", { lock_ttl_ms: TTL_MS }));
+      waiters = (await act("status")).queue ?? [];
+    } catch (error) {
+      if (error instanceof ApiError && error.error_code !== "OFFLINE") await act("status").then(setHolder, () => setHolder({}));
+    }
+    changed();
+  };
+
+  const timers = [
+    setInterval(renew, TTL_MS / 3),
+    setInterval(() => {
+      if (current && current.expires < Date.now()) setHolder({});
+      else changed();
+    }, 1_000),
+  ];
+
+  return {
+    isOurs,
+    /** Whether this page uses the lock: it sizes the terminal. */
+    isActive: () => active && isOurs(),
+    observe,
+    /** Takes the lock again after a lost connection, in which it may have expired. */
+    async restore() {
+      if (active && !isOurs()) await tryTake();
+    },
+    /** Takes the lock, or gives it back. */
+    toggle: () => void (isOurs() ? giveBack() : tryTake()),
+    /** Called for each input: returns whether it may be sent. Otherwise the bar shows why not. */
+    admit() {
+      if (isOurs()) {
+        if (!active) {
+          active = true;
+          acquired();
+        }
+        return true;
+      }
+      refuse(current ? `Nothing was typed: ${holderName()} has the lock.` : "Nothing was typed: you only watch. Take the lock first.");
+      return false;
+    },
+    /** Releases the lock when the view or the page closes. */
+    close() {
+      for (const timer of timers) clearInterval(timer);
+      const waiting = position !== null;
+      position = null;
+      if ((active && isOurs()) || waiting) act("unlock", {}, { keepalive: true }).catch(() => {});
+      active = false;
+    },
+    /** The lock bar. */
+    template() {
+      const left = current?.expires ? duration(Math.max(0, current.expires - Date.now())).replace(/\.\d/, "") : "";
+      const kind = isOurs() ? "held" : current ? "other" : "";
+      const state = isOurs()
+        ? html`<strong>You have the lock.</strong> ${waiters.length ? `${waiters.length} waiting: ${waiters.join(", ")}.` : nothing}`
+        : current
+          ? html`<strong>${holderName()}</strong> has the lock${left ? html`, <span class="mono">${left}</span> left` : nothing}.
+              ${position === null ? "You watch." : position ? `You are number ${position} in the queue.` : "You wait for it."}`
+          : "Nobody has the lock. You watch.";
+      return html`<div class="lockbar ${kind}" role="group" aria-label="Lock">
+        <span class="grow">${state}</span>
+        ${isOurs()
+          ? html`<button type="button" @click=${giveBack}>Give back <kbd>${LOCK_KEY}</kbd></button>`
+          : current
+            ? html`${position === null
+                  ? html`<button type="button" @click=${queue}>Wait in the queue</button>`
+                  : html`<button type="button" @click=${giveBack}>Leave the queue</button>`}
+                <button type="button" @click=${takeOver}>Take over …</button>`
+            : html`<button type="button" class="primary" @click=${tryTake}>Take the lock <kbd>${LOCK_KEY}</kbd></button>`}
+        <span class="refusal" role="status">${refusal}</span>
+      </div>`;
+    },
+  };
+}

@@ -1,0 +1,71 @@
+// A screen as rows of text with attributes, as the server's screen model has it: for thumbnails, cards and approvals.
+
+import { cssColour } from "./colours.js";
+import { html, nothing } from "./lit.js";
+
+/** @typedef {{begin: number, end: number, fg?: string, bg?: string, reverse?: boolean} & Record<string, any>} AttributeRun */
+/** @typedef {{rows: string[], attributes?: AttributeRun[][], cursor?: {row: number, col: number}, cols?: number}} Screen */
+
+const FLAGS = ["bold", "faint", "italics", "underline", "strikethrough", "hidden"];
+const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+/** Characters of two cells: wide and full-width East Asian characters, and emoji. */
+const WIDE = /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;
+
+/**
+ * A screen as a template. `label` names it for screen readers.
+ * @param {Screen} screen
+ * @param {string} label
+ */
+export function screenView({ rows, attributes, cursor }, label) {
+  return html`<div class="screen" role="img" aria-label=${label} tabindex="0">
+    ${rows.map((row, number) => html`<div class="row">${spans(row, attributes?.[number] ?? [], cursor?.row === number ? cursor.col : -1)}</div>`)}
+  </div>`;
+}
+
+/**
+ * The row as pieces of equal attributes.
+ * @param {string} text
+ * @param {AttributeRun[]} runs
+ * @param {number} cursor column, or -1
+ */
+function spans(text, runs, cursor) {
+  const cells = toCells(text, Math.max(cursor + 1, ...runs.map((run) => run.end)));
+  const edges = new Set([0, cells.length, ...runs.flatMap((run) => [run.begin, run.end])]);
+  if (cursor >= 0) edges.add(cursor).add(cursor + 1);
+  const columns = [...edges].filter((edge) => edge <= cells.length).sort((a, b) => a - b);
+  return columns.slice(0, -1).map((begin, index) => {
+    const run = runs.find((run) => run.begin <= begin && begin < run.end);
+    const piece = cells.slice(begin, columns[index + 1]).join("");
+    if (!run && begin !== cursor) return piece;
+    return html`<span class=${className(run, begin === cursor)} .style=${style(run)}>${piece}</span>`;
+  });
+}
+
+/**
+ * The text by column: a wide character is followed by an empty string.
+ * @param {string} text
+ * @param {number} width minimum number of columns
+ */
+function toCells(text, width) {
+  const cells = /^[\x20-\x7e]*$/.test(text) ? [...text] : [...graphemes.segment(text)].flatMap(({ segment }) => (WIDE.test(segment) ? [segment, ""] : [segment]));
+  while (cells.length < width) cells.push(" ");
+  return cells;
+}
+
+/**
+ * @param {AttributeRun | undefined} run
+ * @param {boolean} isCursor
+ */
+function className(run, isCursor) {
+  const names = run ? FLAGS.filter((flag) => run[flag]) : [];
+  return isCursor ? [...names, "cursor"].join(" ") : names.join(" ") || nothing;
+}
+
+/** @param {AttributeRun | undefined} run */
+function style(run) {
+  if (!run) return "";
+  const fg = cssColour(run.fg);
+  const bg = cssColour(run.bg);
+  if (run.reverse) return `color:${bg || "var(--term-bg)"};background:${fg || "var(--term-fg)"}`;
+  return (fg && `color:${fg};`) + (bg && `background:${bg}`);
+}

@@ -1,0 +1,204 @@
+// A terminal of xterm.js. It shows output and reports what a person types; it never answers the far end, which only the
+// daemon does, and it has no effect beyond its element.
+
+import { FitAddon } from "/vendor/@xterm/addon-fit/lib/addon-fit.mjs";
+import { SearchAddon } from "/vendor/@xterm/addon-search/lib/addon-search.mjs";
+import { UnicodeGraphemesAddon } from "/vendor/@xterm/addon-unicode-graphemes/lib/addon-unicode-graphemes.mjs";
+import { WebLinksAddon } from "/vendor/@xterm/addon-web-links/lib/addon-web-links.mjs";
+import { WebglAddon } from "/vendor/@xterm/addon-webgl/lib/addon-webgl.mjs";
+import { Terminal as XTerm } from "/vendor/@xterm/xterm/lib/xterm.mjs";
+import { palette } from "./colours.js";
+import { confirmDialog } from "./ui.js";
+
+/**
+ * @typedef {object} Options
+ * @property {boolean} [readOnly]
+ * @property {(data: string) => void} [onData] typed or pasted text
+ * @property {(data: string) => void} [onBinary] mouse reports, one byte per character
+ * @property {(event: KeyboardEvent) => boolean} [onKey] returns whether the page handled the key
+ */
+/** @typedef {ReturnType<typeof createTerminal>} Terminal */
+/** @typedef {{cols: number, rows: number}} Size */
+
+const FONT_PX = 14;
+const SMALLEST_FONT_PX = 7;
+const SCROLLBACK = 5_000;
+/** Queries by private prefix, intermediates and final. The daemon answers them; the daemon's sanitizer removes them too. */
+const QUERIES = ["c", ">c", "=c", "n", "?n", ">n", "$p", "?$p", ">q", "?u", "t", "x", "?S", "$w", "*y"];
+/** OSC that only set something, unless they contain a `?`: colours. */
+const COLOURS = [4, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
+const CLIPBOARD = 52;
+const FOCUS_REPORTS = ["\x1b[I", "\x1b[O"];
+
+/** @type {WeakMap<Element, XTerm>} */
+const terminals = new WeakMap();
+
+/** The xterm.js terminal in an element. @param {Element} element */
+export const terminalOf = (element) => terminals.get(element);
+
+/**
+ * @param {HTMLElement} element
+ * @param {Options} [options]
+ */
+export function createTerminal(element, { readOnly = false, onData, onBinary, onKey } = {}) {
+  const xterm = new XTerm({
+    allowProposedApi: true,
+    cursorBlink: false,
+    disableStdin: readOnly,
+    documentOverride: styledDocument(),
+    fontFamily: getComputedStyle(element).getPropertyValue("--mono"),
+    fontSize: FONT_PX,
+    linkHandler: { activate: (_, address) => void openLink(address), allowNonHttpProtocols: false },
+    minimumContrastRatio: 4.5,
+    scrollback: SCROLLBACK,
+    theme: theme(element),
+  });
+  const fit = new FitAddon();
+  const search = new SearchAddon();
+  for (const addon of [fit, search, new UnicodeGraphemesAddon(), new WebLinksAddon((_, address) => void openLink(address))]) {
+    xterm.loadAddon(addon);
+  }
+  swallowQueries(xterm);
+  openStyled(xterm, element);
+  useWebgl(xterm);
+  terminals.set(element, xterm);
+  if (!readOnly) {
+    xterm.onData((data) => FOCUS_REPORTS.includes(data) || onData?.(data));
+    xterm.onBinary((data) => onBinary?.(data));
+  }
+  xterm.attachCustomKeyEventHandler((event) => event.type !== "keydown" || !onKey?.(event));
+  const changeTheme = () => (xterm.options.theme = theme(element));
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  addEventListener("themechange", changeTheme);
+  dark.addEventListener("change", changeTheme);
+
+  return {
+    xterm,
+    search,
+    /**
+     * Writes output; calls `parsed` once it is on the screen.
+     * @param {string | Uint8Array} data
+     * @param {() => void} [parsed]
+     */
+    write: (data, parsed) => xterm.write(data, parsed),
+    /**
+     * Makes the terminal blank, once everything written before is parsed.
+     * @param {number} cols
+     * @param {number} rows
+     */
+    reset(cols, rows) {
+      xterm.write("", () => {
+        xterm.reset();
+        xterm.resize(cols, rows);
+      });
+    },
+    /** The size that fills the element at the normal font size. @returns {Size | undefined} */
+    fittingSize() {
+      xterm.options.fontSize = FONT_PX;
+      return fit.proposeDimensions();
+    },
+    /** Chooses the font size so that the whole screen is visible. */
+    scale() {
+      let size = FONT_PX;
+      xterm.options.fontSize = size;
+      for (let step = 0; step < 4; step++) {
+        const proposed = fit.proposeDimensions();
+        if (!proposed || (proposed.cols >= xterm.cols && proposed.rows >= xterm.rows)) return;
+        const ratio = Math.min(proposed.cols / xterm.cols, proposed.rows / xterm.rows);
+        size = Math.max(SMALLEST_FONT_PX, Math.min(size - 0.5, Math.floor(2 * size * ratio) / 2));
+        xterm.options.fontSize = size;
+        if (size === SMALLEST_FONT_PX) return;
+      }
+    },
+    focus: () => xterm.focus(),
+    dispose() {
+      removeEventListener("themechange", changeTheme);
+      dark.removeEventListener("change", changeTheme);
+      terminals.delete(element);
+      xterm.dispose();
+    },
+  };
+}
+
+/**
+ * Drops what xterm.js would answer, and access to the clipboard.
+ * @param {XTerm} xterm
+ */
+function swallowQueries({ parser }) {
+  for (const query of QUERIES) {
+    const [, prefix, intermediates, final] = /^([?>=]?)(\W?)(\w)$/.exec(query) ?? [];
+    parser.registerCsiHandler({ ...(prefix && { prefix }), ...(intermediates && { intermediates }), final: final ?? "" }, () => true);
+  }
+  for (const intermediates of ["$", "+"]) parser.registerDcsHandler({ intermediates, final: "q" }, () => true);
+  for (const number of COLOURS) parser.registerOscHandler(number, (data) => data.includes("?"));
+  parser.registerOscHandler(CLIPBOARD, () => true);
+  parser.registerEscHandler({ final: "Z" }, () => true);
+}
+
+/** @param {string} address */
+async function openLink(address) {
+  if (!/^https?:\/\//i.test(address)) return;
+  const answer = await confirmDialog({ title: "Open this address?", text: address, action: "Open in a new tab" });
+  if (answer) open(address, "_blank", "noopener,noreferrer");
+}
+
+/** @param {XTerm} xterm */
+function useWebgl(xterm) {
+  try {
+    const addon = new WebglAddon();
+    addon.onContextLoss(() => addon.dispose()); // xterm.js continues with its DOM renderer
+    xterm.loadAddon(addon);
+  } catch {
+    // The browser has no WebGL: the DOM renderer stays.
+  }
+}
+
+/** @param {HTMLElement} element */
+function theme(element) {
+  const { color, backgroundColor } = getComputedStyle(element);
+  const [black, red, green, yellow, blue, magenta, cyan, white, brightBlack, brightRed, brightGreen, brightYellow, brightBlue,
+    brightMagenta, brightCyan, brightWhite] = palette(); // prettier-ignore
+  return { background: backgroundColor, foreground: color, cursor: color, cursorAccent: backgroundColor, selectionBackground: "#6cb2f766",
+    black, red, green, yellow, blue, magenta, cyan, white, brightBlack, brightRed, brightGreen, brightYellow, brightBlue,
+    brightMagenta, brightCyan, brightWhite }; // prettier-ignore
+}
+
+/**
+ * The document as xterm.js sees it: its elements conform to the Content-Security-Policy, which rejects style elements without
+ * a nonce, and style attributes that are set as text.
+ */
+function styledDocument() {
+  return new Proxy(document, {
+    get(target, name) {
+      const value = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      return name === "createElement" ? createStyled : value.bind(target);
+    },
+  });
+}
+
+/**
+ * Opens the terminal. Some parts of xterm.js create their style elements from the document itself.
+ * @param {XTerm} xterm
+ * @param {HTMLElement} element
+ */
+function openStyled(xterm, element) {
+  document.createElement = createStyled;
+  try {
+    xterm.open(element);
+  } finally {
+    Reflect.deleteProperty(document, "createElement");
+  }
+}
+
+/** @param {string} name */
+function createStyled(name) {
+  const element = Document.prototype.createElement.call(document, name);
+  if (element instanceof HTMLStyleElement) {
+    element.nonce = document.querySelector("meta[name=csp-nonce]")?.getAttribute("content") ?? "";
+  } else if (element instanceof HTMLSpanElement) {
+    element.setAttribute = (name, value) =>
+      name === "style" ? void (element.style.cssText = value) : Element.prototype.setAttribute.call(element, name, value);
+  }
+  return element;
+}

@@ -1,0 +1,219 @@
+// Replay of a session: the screen at any place of its output, from the server's screen model, and the output from there on in
+// its original timing.
+
+import { ApiError, call, get } from "../api.js";
+import { hasFailed } from "../cards.js";
+import { html, nothing, render } from "../lit.js";
+import { replaceAddress } from "../router.js";
+import { createTerminal } from "../terminal.js";
+import { bytes, emptyState, errorBox, link, sessionPath } from "../ui.js";
+
+/** @typedef {Record<string, any>} Message */
+
+const SPEEDS = [0.5, 1, 2, 4, 16];
+const PAGE_BYTES = 1 << 18;
+/** Pauses are at most this long when idle time is skipped. */
+const LONGEST_IDLE_MS = 400;
+const MAX_BLOCKS = 1_000;
+
+/** @param {string} text */
+export const fromBase64 = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+/**
+ * @param {HTMLElement} root
+ * @param {Record<string, string>} params
+ * @returns {() => void}
+ */
+export function mount(root, params) {
+  const session = params.session ?? "";
+  const path = `/api/session/${encodeURIComponent(session)}`;
+  let offset = Number(params.offset) || 0;
+  let size = offset;
+  /** @type {number | null} */
+  let ts = null;
+  /** @type {Message[]} */
+  let blocks = [];
+  /** @type {Message[]} */
+  let events = [];
+  /** Where the next page of events begins; null at the end. @type {number | null} */
+  let next = null;
+  let playing = false;
+  let speed = 1;
+  let skipIdle = true;
+  /** @type {unknown} */
+  let error = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  /** @type {AbortController | null} */
+  let seeking = null;
+  /** @type {import("../terminal.js").Terminal | null} */
+  let terminal = null;
+
+  /** Shows the screen at a place; a later call replaces this one. @param {number} place */
+  async function seek(place) {
+    seeking?.abort();
+    const current = (seeking = new AbortController());
+    clearTimeout(timer);
+    offset = Math.max(0, Math.min(place, size));
+    update();
+    try {
+      const screen = await get(`${path}/screen?at=${offset}`, { signal: current.signal });
+      if (current.signal.aborted) return;
+      error = null;
+      show(screen);
+      replaceAddress(sessionPath(session, `/at/${offset}`));
+      if (playing) void step();
+    } catch (failed) {
+      if (current.signal.aborted) return;
+      error = failed;
+      playing = false;
+    }
+    update();
+  }
+
+  /** @param {Message} screen */
+  function show(screen) {
+    const shown = open();
+    shown.reset(screen.cols, screen.rows_count);
+    shown.write(fromBase64(screen.data_b64), () => shown.scale());
+    offset = screen.raw_offset;
+    ts = screen.ts;
+    events = [];
+    next = offset;
+  }
+
+  function open() {
+    const box = /** @type {HTMLElement} */ (root.querySelector(".term-box"));
+    return (terminal ??= createTerminal(box, { readOnly: true }));
+  }
+
+  /** Plays the next event after its pause. */
+  async function step() {
+    const place = seeking;
+    if (!events.length && next !== null) {
+      try {
+        const page = await get(`${path}/recording?from=${next}&max_bytes=${PAGE_BYTES}`);
+        if (!playing || place !== seeking) return;
+        events = page.events;
+        next = page.complete || page.resume_offset <= next ? null : page.resume_offset;
+      } catch (failed) {
+        error = failed;
+        playing = false;
+        return update();
+      }
+    }
+    const event = events.shift();
+    if (!event) {
+      playing = false;
+      return update();
+    }
+    const pause = Math.max(0, event.ts - (ts ?? event.ts));
+    timer = setTimeout(() => play(event), (skipIdle ? Math.min(pause, LONGEST_IDLE_MS) : pause) / speed);
+  }
+
+  /** @param {Message} event */
+  function play(event) {
+    const shown = open();
+    if (event.data_b64) shown.write(fromBase64(event.data_b64));
+    else if (event.cols) shown.write("", () => (shown.xterm.resize(event.cols, event.rows), shown.scale()));
+    offset = event.offset;
+    ts = event.ts;
+    size = Math.max(size, offset);
+    update();
+    if (playing) void step();
+  }
+
+  function toggle() {
+    playing = !playing;
+    clearTimeout(timer);
+    if (!playing) replaceAddress(sessionPath(session, `/at/${offset}`));
+    else if (offset >= size) return void seek(0);
+    else void step();
+    update();
+  }
+
+  /** Goes to the begin of the next block, or of the previous one. @param {1 | -1} direction */
+  function stepBlock(direction) {
+    const places = blocks.map((block) => block.raw_begin);
+    const place = direction > 0 ? places.find((begin) => begin > offset) : places.findLast((begin) => begin < offset);
+    void seek(place ?? (direction > 0 ? size : 0));
+  }
+
+  /** @param {KeyboardEvent} event */
+  function handleKey(event) {
+    if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement || event.ctrlKey || event.altKey) return;
+    if (event.target instanceof HTMLButtonElement && event.key === " ") return;
+    if (event.key === " " || event.key === "k") toggle();
+    else if (event.key === "]" || event.key === "n") stepBlock(1);
+    else if (event.key === "[" || event.key === "p") stepBlock(-1);
+    else return;
+    event.preventDefault();
+  }
+
+  /** The block at the present place. */
+  const currentBlock = () => blocks.findLast((block) => block.raw_begin <= offset && offset <= (block.raw_end ?? Infinity));
+
+  function controls() {
+    const block = currentBlock();
+    return html`<div class="lockbar" role="group" aria-label="Replay">
+      <button type="button" class="primary" @click=${toggle}>${playing ? "Pause" : "Play"} <kbd>k</kbd></button>
+      <button type="button" @click=${() => stepBlock(-1)} aria-label="Previous command"><kbd>[</kbd> Command</button>
+      <button type="button" @click=${() => stepBlock(1)} aria-label="Next command">Command <kbd>]</kbd></button>
+      <span class="scrubber">
+        <input type="range" min="0" max=${Math.max(size, 1)} .value=${String(offset)} aria-label="Place in the output"
+          aria-valuetext="${bytes(offset)} of ${bytes(size)}"
+          @input=${(/** @type {Event} */ event) => seek(Number(/** @type {HTMLInputElement} */ (event.target).value))}>
+        <span class="ticks">${blocks.map((one) => html`<i class=${hasFailed(one) ? "bad" : ""} .style=${`left:${(100 * one.raw_begin) / Math.max(size, 1)}%`}></i>`)}</span>
+      </span>
+      <span class="mono">${bytes(offset)} / ${bytes(size)}</span>
+      <label class="check">Speed <select @change=${(/** @type {Event} */ event) => (speed = Number(/** @type {HTMLSelectElement} */ (event.target).value))}>
+        ${SPEEDS.map((one) => html`<option value=${one} ?selected=${one === speed}>${one}×</option>`)}</select></label>
+      <label class="check"><input type="checkbox" .checked=${skipIdle}
+        @change=${(/** @type {Event} */ event) => (skipIdle = /** @type {HTMLInputElement} */ (event.target).checked)}> Skip idle time</label>
+      <span class="refusal">${ts === null ? nothing : new Date(ts).toLocaleString()}
+        ${block ? html`· ${link(sessionPath(session, `/b/${block.block_id}`), block.cmd || "command")}` : nothing}</span>
+    </div>`;
+  }
+
+  function update() {
+    const gone = error instanceof ApiError && error.error_code === "NOT_FOUND";
+    render(
+      html`<div class="session-head"><h1>Replay of ${session}</h1><span class="grow"></span>
+          ${link(sessionPath(session), "Live session", "button small")}
+          <a class="button small" href="${path}/text" download>Text</a>
+          <a class="button small" href="${path}/cast" download>Recording</a></div>
+        ${gone
+          ? emptyState("There is no recording", "The session was removed, or the address is wrong.", link("/", "All sessions", "button"))
+          : error ? errorBox(error) : nothing}
+        <section class="stage" aria-label="Terminal" ?hidden=${gone}><div class="term-box"></div></section>
+        ${gone ? nothing : controls()}`,
+      root,
+    );
+  }
+
+  async function begin() {
+    const place = offset;
+    try {
+      size = (await call("pty_read_raw", { session_id: session, max_bytes: 1 })).raw_size;
+      await seek(place);
+      blocks = (await call("blocks_since", { session_id: session, last: MAX_BLOCKS })).items;
+    } catch (failed) {
+      error = failed;
+    }
+    update();
+  }
+
+  update();
+  const resized = new ResizeObserver(() => terminal?.scale());
+  resized.observe(/** @type {HTMLElement} */ (root.querySelector(".term-box")));
+  addEventListener("keydown", handleKey);
+  void begin();
+  return () => {
+    playing = false;
+    clearTimeout(timer);
+    seeking?.abort();
+    resized.disconnect();
+    removeEventListener("keydown", handleKey);
+    terminal?.dispose();
+  };
+}

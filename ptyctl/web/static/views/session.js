@@ -1,0 +1,358 @@
+// A session: the live terminal, its blocks as cards, the lock, and messages.
+
+import { ApiError, call, taskId } from "../api.js";
+import { createCards } from "../cards.js";
+import { createKeyboard } from "../keyboard.js";
+import { html, nothing, render } from "../lit.js";
+import { createLock } from "../lock.js";
+import { query, replaceAddress } from "../router.js";
+import { stream } from "../stream.js";
+import { createTerminal } from "../terminal.js";
+import { errorBox, link, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
+
+/** @typedef {Record<string, any>} Message */
+/** @typedef {"split" | "terminal" | "cards"} Layout */
+
+const COMPOSER = "ptyctl.composer";
+const RESIZE_DELAY_MS = 150;
+const EXEC_WAIT_MS = 1_000;
+const MESSAGES = 100;
+/** @type {Record<string, string>} */
+const ENDS = { eof: "The far end has closed.", lost: "The connection is lost.", closed: "The session is closed." };
+/** Events after which the session has a new terminal. */
+const NEW_TERMINAL = ["session_reset", "session_restarted"];
+/** Keys for screens without a keyboard. @type {[label: string, key: string][]} */
+const TOUCH_KEYS = [["Esc", "esc"], ["Tab", "tab"], ["Ctrl-C", "ctrl_c"], ["Ctrl-D", "ctrl_d"], ["↑", "up"], ["↓", "down"], ["←", "left"], ["→", "right"]]; // prettier-ignore
+
+/**
+ * @param {HTMLElement} root
+ * @param {Record<string, string>} params
+ * @returns {() => void}
+ */
+export function mount(root, params) {
+  const session = params.session ?? "";
+  /** @type {Message} */
+  let state = {};
+  /** @type {Message | null} */
+  let entry = null;
+  /** @type {unknown} */
+  let error = null;
+  /** @type {{ts: number, text: string}[]} */
+  const messages = [];
+  let finding = false;
+  let composing = localStorage.getItem(COMPOSER) === "on";
+  let layout = /** @type {Layout} */ (query().get("view") ?? "split");
+  let history = 0;
+  let closed = false;
+
+  const keyboard = createKeyboard(session, handleRefusal);
+  const lock = createLock(session, { changed: update, acquired: () => fitTerminal() });
+  const cards = createCards(session, { changed: update, runAgain });
+  /** @param {Message} message */
+  function handleMessage(message) {
+    if (message.op === "event") return handleEvent(message.event);
+    if (message.op === "end") return end(null);
+    const resized = state.cols !== message.cols || state.rows !== message.rows;
+    state = message;
+    if (message.op === "snapshot") terminal.reset(message.cols, message.rows);
+    else if (resized) output.resubscribe("snapshot");
+    if (message.op !== "terminal") void cards.load().catch((failed) => failed.error_code === "OFFLINE" || end(failed));
+    lock.observe(message);
+    if (message.op !== "terminal") void lock.restore();
+    terminal.write("", fitTerminal);
+    update();
+  }
+
+  /** @param {Message} event */
+  function handleEvent(event) {
+    if (event.type.startsWith("agent_block_")) return cards.handleEvent(event);
+    if (NEW_TERMINAL.includes(event.type)) output.resubscribe("snapshot");
+    const text = describe(event);
+    messages.push({ ts: event.ts ?? Date.now(), text });
+    messages.splice(0, messages.length - MESSAGES);
+    toast(text, event.type === "message" ? "" : "warn");
+    update();
+  }
+
+  /** Ends the live view: the session was closed, or cannot be watched. @param {unknown} failed */
+  function end(failed) {
+    output.close();
+    if (failed instanceof ApiError && failed.error_code !== "ALREADY_CLOSED") error = failed;
+    state = { ...state, state: state.state in ENDS ? state.state : "closed", mode: undefined };
+    lock.observe({});
+    void cards.load().catch(() => {});
+    update();
+  }
+
+  async function loadEntry() {
+    try {
+      const { sessions } = await call("ptyctl_session", { action: "list" });
+      entry = sessions.find((/** @type {Message} */ one) => one.session_id === session) ?? null;
+      if (entry) document.title = `${sessionName()} · ptyctl`;
+      update();
+    } catch (failed) {
+      toastError(failed);
+    }
+  }
+
+  const sessionName = () => entry?.device ?? entry?.device_id ?? entry?.host ?? entry?.conversation_id ?? session;
+
+  /** The holder's window sizes the session; other windows show its size scaled. */
+  function fitTerminal() {
+    if (closed || !box.clientWidth) return;
+    if (!lock.isActive()) return terminal.scale();
+    const size = terminal.fittingSize();
+    if (!size || (size.cols === state.cols && size.rows === state.rows)) return;
+    const request = { session_id: session, task_id: taskId(), action: "resize", cols: size.cols, rows: size.rows };
+    call("ptyctl_session_config", request).catch(toastError);
+  }
+
+  /** @param {KeyboardEvent} event */
+  function isPageKey(event) {
+    if (!event.ctrlKey || !event.shiftKey) return false;
+    return event.code === "KeyL" || event.code === "KeyF" || (event.code === "KeyC" && terminal.xterm.hasSelection());
+  }
+
+  /** @param {KeyboardEvent} event */
+  function pressPageKey(event) {
+    event.preventDefault();
+    if (event.code === "KeyL") lock.toggle();
+    else if (event.code === "KeyF") find(true);
+    else navigator.clipboard.writeText(terminal.xterm.getSelection()).catch(toastError);
+  }
+
+  /** @param {ApiError} failed */
+  function handleRefusal(failed) {
+    if (failed.error_code === "APPROVAL_PENDING") toast(`${failed.message}. Approvals has the request.`, "warn");
+    else toastError(failed);
+  }
+
+  /** Types a command without Enter. Several lines go into the card view: in the terminal each line would be submitted. @param {string} cmd */
+  function runAgain(cmd) {
+    if (composing || cmd.includes("\n")) {
+      if (!composing) toggleComposer();
+      compose(cmd);
+    } else if (lock.admit()) {
+      keyboard.type(cmd);
+      terminal.focus();
+    }
+  }
+
+  /** @param {string} text */
+  function compose(text) {
+    const field = root.querySelector("textarea.command");
+    if (!(field instanceof HTMLTextAreaElement)) return;
+    field.value = text;
+    field.focus();
+  }
+
+  function toggleComposer() {
+    composing = !composing;
+    localStorage.setItem(COMPOSER, composing ? "on" : "off");
+    update();
+    if (composing) compose("");
+  }
+
+  /** @param {KeyboardEvent} event */
+  function composerKey(event) {
+    const field = /** @type {HTMLTextAreaElement} */ (event.target);
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      void submit(field);
+    } else if ((event.key === "ArrowUp" || event.key === "ArrowDown") && !field.value.includes("\n")) {
+      const commands = cards.commands();
+      history = Math.max(0, Math.min(commands.length, history + (event.key === "ArrowUp" ? 1 : -1)));
+      field.value = history ? (commands[history - 1] ?? "") : "";
+      event.preventDefault();
+    }
+  }
+
+  /** Runs the line as a command; while a program runs, types it into the program. @param {HTMLTextAreaElement} field */
+  async function submit(field) {
+    const text = field.value;
+    if (!lock.admit() || (!text.trim() && state.mode === "idle")) return;
+    field.value = "";
+    history = 0;
+    if (state.mode !== "idle") return keyboard.type(`${text}\r`);
+    try {
+      const reply = await call("ptyctl_session_exec", { session_id: session, task_id: taskId(), cmd: text, timeout_ms: EXEC_WAIT_MS });
+      if (reply.done_reason === "approval") toast(`“${text}” waits for an approval: ${reply.approval?.reason ?? ""}`, "warn");
+      else if (reply.policy) toast(reply.policy.reason, "warn");
+    } catch (failed) {
+      toastError(failed);
+      if (!field.value) field.value = text;
+    }
+  }
+
+  /** @param {SubmitEvent} event */
+  async function sendMessage(event) {
+    event.preventDefault();
+    const field = /** @type {HTMLInputElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("message"));
+    if (!field.value.trim()) return;
+    try {
+      await call("notify", { session_id: session, task_id: taskId(), message: field.value });
+      field.value = "";
+    } catch (failed) {
+      toastError(failed);
+    }
+  }
+
+  /** @param {boolean} on */
+  function find(on) {
+    finding = on;
+    update();
+    if (on) /** @type {HTMLElement | null} */ (root.querySelector(".find input"))?.focus();
+    else terminal.focus();
+  }
+
+  /** @param {KeyboardEvent} event */
+  function findKey(event) {
+    const { value } = /** @type {HTMLInputElement} */ (event.target);
+    if (event.key === "Enter") event.shiftKey ? terminal.search.findPrevious(value) : terminal.search.findNext(value);
+    else if (event.key === "Escape") find(false);
+  }
+
+  /** @param {Layout} next */
+  function setLayout(next) {
+    layout = next;
+    replaceAddress(sessionPath(session, next === "split" ? "" : `?view=${next}`));
+    update();
+  }
+
+  /** @param {Layout} name @param {string} label */
+  const layoutButton = (name, label) =>
+    html`<button type="button" class="small" aria-pressed=${layout === name} @click=${() => setLayout(name)}>${label}</button>`;
+
+  function header() {
+    const where = [entry?.protocol, entry?.username && entry.host ? `${entry.username}@${entry.host}` : entry?.host, entry?.platform];
+    const api = `/api/session/${encodeURIComponent(session)}`;
+    return html`<div class="session-head">
+      <h1 title=${session}>${sessionName()}</h1>
+      ${state.state ? statusBadge(state.state) : nothing} ${state.mode ? statusBadge(state.mode) : nothing}
+      <small>${where.filter((part) => part && part !== sessionName()).join(" · ")} ${state.cols ? `${state.cols}×${state.rows}` : ""}</small>
+      <span class="grow"></span>
+      <span class="group" role="group" aria-label="Layout">
+        ${layoutButton("split", "Both")}${layoutButton("terminal", "Terminal")}${layoutButton("cards", "Cards")}
+      </span>
+      <button type="button" class="small" title="Find in the terminal (Ctrl+Shift+F)" @click=${() => find(!finding)}>Find</button>
+      ${link(sessionPath(session, "/at/0"), "Replay", "button small")}
+      <a class="button small" href="${api}/text" download>Text</a>
+      <a class="button small" href="${api}/cast" download>Recording</a>
+    </div>`;
+  }
+
+  const findBar = () =>
+    html`<div class="find" role="search">
+      <input type="search" aria-label="Find in the terminal" placeholder="Find: Enter, Shift+Enter" @keydown=${findKey}>
+      <button type="button" class="icon" aria-label="Close" @click=${() => find(false)}>×</button>
+    </div>`;
+
+  const touchKeys = () =>
+    html`<div class="toolbar touch-keys" role="group" aria-label="Keys">
+      ${TOUCH_KEYS.map(([label, key]) => html`<button type="button" class="small" @click=${() => lock.admit() && keyboard.press(key)}>${label}</button>`)}
+    </div>`;
+
+  const composer = () =>
+    html`<div class="composer">
+      <button type="button" class="small" aria-pressed=${composing} aria-label="Type commands here" title="Type commands here" @click=${toggleComposer}>&gt;_</button>
+      ${composing
+        ? html`<textarea class="command" rows="1" aria-label="Command" spellcheck="false" autocapitalize="off"
+            placeholder=${state.mode === "idle" ? "Command: Enter runs it" : "Input of the running program"} @keydown=${composerKey}></textarea>`
+        : html`<span class="hint">Type commands here as well as into the terminal.</span>`}
+    </div>`;
+
+  const messagePanel = () =>
+    html`<section class="panel messages" aria-label="Messages">
+      <ol aria-live="polite">${messages.map(({ ts, text }) => html`<li>${text} ${timeAgo(ts)}</li>`)}</ol>
+      <form @submit=${sendMessage}>
+        <input name="message" autocomplete="off" maxlength="2000" aria-label="Message" placeholder="Message to all users of the session">
+        <button type="submit" class="small">Send</button>
+      </form>
+    </section>`;
+
+  function update() {
+    if (closed) return;
+    const list = root.querySelector(".cards");
+    const atEnd = !list || list.scrollHeight - list.scrollTop - list.clientHeight < 40;
+    const ended = ENDS[state.state];
+    render(
+      html`${header()} ${error ? errorBox(error) : nothing}
+        ${ended ? html`<div class="notice" role="status">${ended} Its history stays: ${link(sessionPath(session, "/at/0"), "replay it")}, or open a card.</div>` : nothing}
+        <div class="split ${layout === "split" ? "" : `${layout}-only`}">
+          <section class="stage" aria-label="Terminal">
+            ${finding ? html`<div class="find-place">${findBar()}</div>` : nothing}
+            <div class="term-box"></div>
+            ${ended ? nothing : touchKeys()}
+          </section>
+          <section class="side" aria-label="Commands">
+            <div class="cards" tabindex="0" aria-label="Cards" role="region">${cards.template()}</div>
+            ${ended ? nothing : composer()} ${messagePanel()}
+          </section>
+        </div>
+        ${ended || error ? nothing : lock.template()}`,
+      root,
+    );
+    const after = root.querySelector(".cards");
+    if (atEnd && after) after.scrollTop = after.scrollHeight;
+  }
+
+  update();
+
+  const box = /** @type {HTMLElement} */ (root.querySelector(".term-box"));
+  const terminal = createTerminal(box, {
+    onData: (data) => lock.admit() && keyboard.type(data),
+    onBinary: (data) => lock.isOurs() && keyboard.sendBinary(data),
+    onKey: (event) => isPageKey(event) || (event.key === "Tab" && !lock.isOurs()),
+  });
+  const output = stream.subscribe(`terminal:${session}`, {
+    from: "snapshot",
+    onMessage: handleMessage,
+    onBytes: (offset, bytes) => terminal.write(bytes, () => output.ack(offset)),
+    onError: (failed) => end(failed),
+  });
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let resizeTimer;
+  const resized = new ResizeObserver(() => {
+    clearTimeout(resizeTimer);
+    resizeTimer = setTimeout(fitTerminal, RESIZE_DELAY_MS);
+  });
+  resized.observe(box);
+  const handleKey = (/** @type {KeyboardEvent} */ event) => isPageKey(event) && pressPageKey(event);
+  addEventListener("keydown", handleKey);
+  const release = () => lock.close();
+  addEventListener("pagehide", release);
+  void loadEntry();
+  if (layout !== "cards") terminal.focus();
+
+  return () => {
+    closed = true;
+    clearTimeout(resizeTimer);
+    resized.disconnect();
+    removeEventListener("keydown", handleKey);
+    removeEventListener("pagehide", release);
+    lock.close();
+    output.close();
+    cards.close();
+    terminal.dispose();
+  };
+}
+
+/**
+ * An event as a sentence.
+ * @param {Message} event
+ */
+function describe(event) {
+  const why = event.reason ? `: ${event.reason}` : "";
+  switch (event.type) {
+    case "message":
+      return `${event.sender ?? "Message"}: ${event.message}`;
+    case "lock_taken_over":
+      return `${event.task_id} took the lock from ${event.from_task_id}${why}`;
+    case "line_lost":
+      return `The connection was lost${why}`;
+    case "session_reconnected":
+      return "The session is connected again";
+    default:
+      return event.type.replaceAll("_", " ").replace(/^./, (/** @type {string} */ letter) => letter.toUpperCase()) + why;
+  }
+}
