@@ -11,10 +11,16 @@ from .session import Mode, State
 
 
 class WatchRequest(Request):
-    """Follow a session. Without `from_offset` the first item paints the current screen."""
+    """Follow a session. Without `from_offset` the first item paints the current screen.
+
+    Attributes:
+        max_behind: paint the screen again (another `begin`) instead of output that is more bytes behind, and after a resize or
+            a new connection. A `from_offset` that cannot be resumed counts as absent.
+    """
 
     session_id: Id
     from_offset: int | None = Field(default=None, ge=0, description="a byte offset into the raw output")
+    max_behind: int | None = Field(default=None, ge=0)
     task_id: Id | None = None
 
 

@@ -51,6 +51,8 @@ _INTRODUCER = compile_bytes(TERMINAL_INTRODUCER)
 #: A C1 control in UTF-8. Repeated first bytes belong to it, so that removing one control does not form another.
 _C1 = re.compile(rb"\xc2+[\x80-\x9f]")
 _PARTIAL_C1 = re.compile(rb"\xc2+\Z")
+#: A first byte that is followed by what may be removed: it is no character, and must not form a control with what follows.
+_TORN_C1 = re.compile(rb"\xc2+(?=[\x05\x1b])")
 
 #: CSI by private marker, intermediates and final: queries, and sequences that act beyond the screen.
 _REMOVED_CSI = frozenset(
@@ -70,18 +72,40 @@ class TerminalSanitizer:
     def __init__(self) -> None:
         self._partial = b""
         self._partial_c1 = b""
-        #: The end of a sequence that is too long, until it is found.
+        #: The end of a sequence that is too long, until it is found, and the offset at which that sequence begins.
         self._skip_until: re.Pattern[bytes] | None = None
+        self._skip_from = 0
+        self._size = 0
+        #: Offsets of the last two ESC: a partial sequence begins at one of them.
+        self._escapes = (0, 0)
+
+    @property
+    def held(self) -> int:
+        """Number of bytes at the end of the input that are held back. A new filter that is fed them first resumes here."""
+        if self._skip_until is not None:
+            return self._size - self._skip_from
+        return self._size - self._begin_of(self._partial) if self._partial else len(self._partial_c1)
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that may pass. A partial sequence at the end is held back."""
-        data = data.replace(_ENQ, b"")
-        if ESC in data or self._partial or self._skip_until:
-            data = self._filter_sequences(data)
+        self._note_escapes(data)
         data = self._partial_c1 + data
         partial = _PARTIAL_C1.search(data)
         self._partial_c1 = partial[0] if partial else b""
-        return _C1.sub(b"", data[: partial.start()] if partial else data)
+        data = _TORN_C1.sub(b"", data[: partial.start()] if partial else data).replace(_ENQ, b"")
+        if ESC in data or self._partial or self._skip_until:
+            data = self._filter_sequences(data)
+        return _C1.sub(b"", data)
+
+    def _note_escapes(self, data: bytes) -> None:
+        if (last := data.rfind(ESC)) >= 0:
+            previous = data.rfind(ESC, 0, last)
+            self._escapes = (self._size + previous if previous >= 0 else self._escapes[1], self._size + last)
+        self._size += len(data)
+
+    def _begin_of(self, partial: bytes) -> int:
+        """Return the offset at which the partial sequence at the end of the input begins."""
+        return self._escapes[-partial.count(ESC)]
 
     def _filter_sequences(self, data: bytes) -> bytes:
         data = self._partial + data
@@ -116,6 +140,7 @@ class TerminalSanitizer:
             return
         introducer = _INTRODUCER.match(partial)
         assert introducer is not None
+        self._skip_from = self._begin_of(partial)
         self._skip_until = _ENDS.get(introducer[2], _STRING_END)
         self._partial = ESC if partial.endswith(ESC) else b""
 

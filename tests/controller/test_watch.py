@@ -14,7 +14,7 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.core.screen import ScreenModel
 from ptyctl.session.clients import Client, serving
-from tests.controller.session_calls import PATIENCE_MS, Open, refused, say, scripted_program, session
+from tests.controller.session_calls import PATIENCE_MS, Open, heard, refused, say, scripted_program, session
 
 pytestmark = pytest.mark.also_remote("items, flow control and cancellation of a stream")
 
@@ -23,6 +23,12 @@ Watching = AsyncGenerator[WatchItem, None]
 
 def watching(handle: SessionHandle, **fields: object) -> Watching:
     return handle.controller.watch(WatchRequest.of({"session_id": handle.session_id, **fields}))
+
+
+async def raw_size(handle: SessionHandle) -> int:
+    entries = (await session(handle.controller, "list")).sessions
+    assert entries is not None
+    return entries[0].bytes_received
 
 
 async def following(watch: Watching, kind: str) -> WatchItem:
@@ -164,4 +170,44 @@ async def test_watchers_are_listed_as_observers(bash: SessionHandle) -> None:
     watch = watching(bash, task_id="looker")
     await anext(watch)
     assert (await bash.status()).observers == ["looker"]
+    await watch.aclose()
+
+
+async def test_watch_with_max_behind_paints_again_instead_of_much_output(open_session: Open) -> None:
+    handle = await scripted_program(open_session, b"first\r\n")
+    watch = watching(handle, max_behind=1000)
+    begin = await anext(watch)
+    await heard(handle, b"x" * 5000 + b"last")
+    again = await following(watch, "begin")
+    assert (again.raw_offset or 0) >= (begin.raw_offset or 0) + 5004
+    late = ScreenModel(begin.cols or 0, begin.rows or 0)
+    late.feed(b64decode(again.data_b64 or ""))
+    assert list(late.snapshot().rows) == (await handle.screen()).rows
+    await watch.aclose()
+
+
+async def test_watch_with_max_behind_paints_again_after_resize(open_session: Open) -> None:
+    handle = await scripted_program(open_session, b"text")
+    watch = watching(handle, max_behind=1 << 20)
+    await anext(watch)
+    await handle.resize(100, 30)
+    again = await following(watch, "begin")
+    assert (again.cols, again.rows, bool(again.data_b64)) == (100, 30, True)
+    await watch.aclose()
+
+
+@pytest.mark.parametrize(("back", "is_painted"), [(0, False), (4, False), (2, True), (3, True), (100_000, True), (-1, True)])
+async def test_watch_resumes_only_where_a_terminal_can_continue(open_session: Open, back: int, is_painted: bool) -> None:
+    """The output ends in a sequence of 4 bytes; an offset within it, too old or past the end is not resumed."""
+    handle = await scripted_program(open_session)
+    start = await raw_size(handle)
+    before = watching(handle, from_offset=start)
+    await say(handle, b"x" * 1000 + b"\x1b[1m")
+    assert (await output(before, 1004)).endswith(b"x\x1b[1m")
+    await before.aclose()
+    size = start + 1004
+    watch = watching(handle, from_offset=max(size - back, 0), max_behind=500)
+    begin = await anext(watch)
+    assert bool(begin.data_b64) is is_painted
+    assert begin.raw_offset == (size if is_painted else size - back)
     await watch.aclose()

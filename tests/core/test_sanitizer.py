@@ -85,6 +85,17 @@ def test_feed_any_split_gives_same_output(stream: bytes, data: st.DataObject) ->
     assert passed(*(bytes([byte]) for byte in stream)) == passed(stream)
 
 
+@given(STREAMS, st.data())
+@example(b"\xc2\x1b[6n\x9b", None)
+@example(b"\x1b]52;c;" + b"x" * (2 * MAX_SEQUENCE_BYTES) + b"\x1b\\end", None)
+def test_new_filter_fed_held_bytes_continues_at_every_cut(stream: bytes, data: st.DataObject | None) -> None:
+    step = 1 if data is None or len(stream) < 2 else data.draw(st.integers(1, len(stream)))
+    for cut in range(step, len(stream) + 1, max(step, len(stream) // 50)):
+        first = TerminalSanitizer()
+        before = first.feed(stream[: cut // 2]) + first.feed(stream[cut // 2 : cut])
+        assert before + passed(stream[cut - first.held :]) == passed(stream)
+
+
 @given(STREAMS)
 def test_feed_output_triggers_no_response(stream: bytes) -> None:
     left = passed(stream + b"\x18")  # CAN ends a partial sequence

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from collections.abc import AsyncGenerator
 from typing import Any
 
 from ptyctl.api.errors import invalid
 from ptyctl.api.operator import WatchItem
+from ptyctl.core.sanitizer import MAX_SEQUENCE_BYTES, TerminalSanitizer
 from ptyctl.session.clock import epoch_ms
 from ptyctl.session.screen.screen import run_for
 from ptyctl.session.session import Session
 
 #: Largest output in one item.
 PIECE_BYTES = 64 * 1024
+#: A watcher that is too far behind gets the screen this often at most (seconds), or after twice the time that painting took.
+_PAINT_INTERVAL_S = 0.1
 
 
-async def watch(session: Session, from_offset: int | None = None) -> AsyncGenerator[WatchItem, None]:
+async def watch(
+    session: Session, from_offset: int | None = None, max_behind: int | None = None
+) -> AsyncGenerator[WatchItem, None]:
     """Yield items (see `WatchItem`) until the session is closed and all items were delivered.
 
     Raises:
         PtyctlError: INVALID_ARGUMENT for an offset past the end; BUSY if the screen is too far behind.
     """
-    watcher = _Watcher(session)
+    watcher = _Watcher(session, max_behind)
     unsubscribe = session.stream.subscribe_output(lambda raw, data: session.signal.notify())
     try:
         yield await watcher.begin(from_offset)
         while True:
-            if (item := watcher.next()) is not None:
+            if watcher.is_outdated():
+                yield await watcher.paint_again()
+            elif (item := watcher.next()) is not None:
                 yield item
             elif session.state == "closed":
                 yield WatchItem(kind="end", raw_offset=session.stream.raw_size)
@@ -40,25 +48,60 @@ async def watch(session: Session, from_offset: int | None = None) -> AsyncGenera
 
 
 class _Watcher:
-    """One watcher's position."""
+    """One watcher's position. With `max_behind` it sees the screen again instead of output that it cannot use."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, max_behind: int | None) -> None:
         self._session = session
         self._source = session.display.source
+        self._max_behind = max_behind
         self._raw = 0
+        self._steps = 0
+        self._next_paint = 0.0
         self._event = session.events.cursor
         self._pending_events: list[dict[str, Any]] = []
         self._last_state: tuple[object, ...] = ()
 
     async def begin(self, from_offset: int | None) -> WatchItem:
         """Return the first item: an offset, or the painted screen."""
-        if from_offset is None:
-            async with self._session.screen.current() as replay:
-                self._raw, painted = replay.raw, await run_for(replay.cells, replay.model.serialize)
-        elif from_offset > self._source.end:
+        if from_offset is None or (self._max_behind is not None and not await self._can_resume(from_offset)):
+            return await self._paint()
+        if from_offset > self._source.end:
             raise invalid(f"from_offset {from_offset} is past the end, {self._source.end}", field="from_offset")
-        else:
-            self._raw, painted = from_offset, b""
+        self._raw, self._steps = from_offset, self._source.step_count()
+        return self._begin(b"")
+
+    def is_outdated(self) -> bool:
+        """Return whether the screen is to be painted again: the terminal was resized or replaced, or too much output waits."""
+        if self._max_behind is None:
+            return False
+        late = self._source.end - self._raw > self._max_behind and asyncio.get_running_loop().time() >= self._next_paint
+        return late or self._source.step_count() != self._steps
+
+    async def paint_again(self) -> WatchItem:
+        """Paint the screen, and do not do that again at once: a flood would leave no time for anything else."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        item = await self._paint()
+        self._next_paint = loop.time() + max(2 * (loop.time() - started), _PAINT_INTERVAL_S)
+        return item
+
+    async def _paint(self) -> WatchItem:
+        """Return an item that paints the current screen, and continue from there. Raises PtyctlError BUSY."""
+        async with self._session.screen.current() as replay:
+            self._raw, self._steps = replay.raw, replay.step
+            painted = await run_for(replay.cells, replay.model.serialize)
+        return self._begin(painted)
+
+    async def _can_resume(self, offset: int) -> bool:
+        """Return whether the terminal of an earlier watch, which had all output up to an offset, can continue there."""
+        assert self._max_behind is not None
+        if not 0 <= self._source.end - offset <= self._max_behind or await self._source.changed_at(offset):
+            return False
+        before = TerminalSanitizer()
+        before.feed(self._source.read(max(offset - 2 * MAX_SEQUENCE_BYTES, 0), offset))
+        return not before.held
+
+    def _begin(self, painted: bytes) -> WatchItem:
         self._last_state = self._current_state()
         return WatchItem(kind="begin", raw_offset=self._raw, data_b64=b64encode(painted).decode(), **self._terminal())
 
