@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 
 from .model import MAX_REPLY_BYTES, Id, Reply, Text, Unlisted
 from .pty import PtyReplyBase, PtyRequest
+from .session import BlockStatus
 
 BlockOrigin = Literal["exec", "interactive", "typed"]
-BlockStatus = Literal["awaiting_approval", "running", "interactive", "completed", "failed", "cancelled"]
 
 
 class Block(Reply):

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
-from .blocks import Block, BlocksReply, BlocksSearch, BlocksSince, BlockStatus, Hit
+from .blocks import Block, BlocksReply, BlocksSearch, BlocksSince, Hit
 from .config import ConfigRequest, ResizeReply
 from .controller import Controller
 from .exec import DEFAULT_EXEC_TIMEOUT_MS, DEFAULT_MAX_OUTPUT_BYTES, ExecReply, ExecRequest, RcMode, Response
@@ -17,6 +17,7 @@ from .operator import WatchItem, WatchRequest
 from .pty import PtyReplyBase, PtyRequest, decode_error
 from .session import (
     Auth,
+    BlockStatus,
     CloseReply,
     Expect,
     LockReply,

@@ -13,6 +13,7 @@ SessionAction = Literal["open", "close", "list", "lock", "unlock", "heartbeat", 
 SessionType = Literal["normal", "console"]
 State = Literal["opening", "open", "reconnecting", "eof", "lost", "closed"]
 Mode = Literal["idle", "block_running", "interactive"]
+BlockStatus = Literal["awaiting_approval", "running", "interactive", "completed", "failed", "cancelled"]
 ShellName = Literal["bash", "zsh", "fish", "posix"]
 Dimension = Annotated[int, Field(ge=1, le=65535)]
 #: Largest terminal: each look at the screen costs time and memory for all its cells.
@@ -127,7 +128,7 @@ session_type device_id acquire_lock lock_ttl_ms shell_integration shell"""
 _ACTIONS = {
     "open": ("", _OPEN),
     "close": ("session_id", "force"),
-    "list": ("", ""),
+    "list": ("", "details"),
     "lock": ("session_id task_id", "lock_ttl_ms wait_ms force reason"),
     "unlock": ("session_id task_id", "lock_ttl_ms"),
     "heartbeat": ("session_id task_id", "lock_ttl_ms"),
@@ -174,6 +175,7 @@ class SessionRequest(Request):
     force: bool | None = None
     wait_ms: int | None = Field(default=None, ge=0)
     reason: Text | None = None
+    details: Annotated[bool | None, Unlisted] = None
 
     @model_validator(mode="after")
     def _check_action(self) -> Self:
@@ -208,6 +210,22 @@ class LeftProcess(Reply):
     command: str
 
 
+class LastCommand(Reply):
+    """The last command of a session. Times are epoch ms.
+
+    Attributes:
+        cmd: its first 200 characters.
+        ts_end: None while it runs.
+    """
+
+    block_id: str
+    cmd: str
+    status: BlockStatus
+    exit_code: int | None = None
+    ts_begin: int
+    ts_end: int | None = None
+
+
 class SessionEntry(Reply):
     """One session in the reply of `list`. Times are epoch ms, sizes are bytes.
 
@@ -215,6 +233,7 @@ class SessionEntry(Reply):
         opened_by: name of the principal that opened it.
         mode: None once the program has ended.
         alarm: why the session's files cannot be written.
+        waiting_for_input, pending_approvals, last_command: only with `details`.
     """
 
     session_id: str
@@ -244,6 +263,9 @@ class SessionEntry(Reply):
     disk_bytes: int
     incarnation: int
     alarm: str | None = None
+    waiting_for_input: bool | None = None
+    pending_approvals: int | None = None
+    last_command: LastCommand | None = None
 
 
 class Capabilities(Reply):

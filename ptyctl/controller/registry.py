@@ -57,9 +57,9 @@ class SessionRegistry:
         """Return the state that clients see: `opening` while an attempt to connect the session continues."""
         return "opening" if session.session_id in self._attempts.values() else session.state
 
-    def entries(self) -> list[SessionEntry]:
+    def entries(self, *, details: bool = False) -> list[SessionEntry]:
         """Return the rows of the live sessions in a list."""
-        return [session.entry().model_copy(update={"state": self.state(session)}) for session in self.live()]
+        return [session.entry(details=details).model_copy(update={"state": self.state(session)}) for session in self.live()]
 
     async def ends_in_time(self, attempt: asyncio.Task[Any]) -> bool:
         """Wait for an attempt to connect a session, at most OPEN_WAIT_S; whether it has ended."""

@@ -72,9 +72,8 @@ class SessionActions:
         return _reply(session, request).model_copy(update={"left_running": left})
 
     async def _list(self, request: SessionRequest) -> SessionReply:
-        return SessionReply(
-            action="list", sessions=self._registry.entries(), capabilities=capabilities(self._platforms.names())
-        )
+        entries = self._registry.entries(details=bool(request.details))
+        return SessionReply(action="list", sessions=entries, capabilities=capabilities(self._platforms.names()))
 
     async def _status(self, request: SessionRequest) -> SessionReply:
         if (failure := self._failures.get(request.session_id or "")) is not None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ptyctl.api.blocks import Block
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
-from ptyctl.api.session import Expect, LimitUse, Pace, SessionEntry
+from ptyctl.api.session import Expect, LastCommand, LimitUse, Pace, SessionEntry
 from ptyctl.core.lease import Lease, LeaseEnd, Leases, Owner
 from ptyctl.core.marks import PlacedMark
 from ptyctl.core.renderer import WidthHistory
@@ -52,6 +53,8 @@ from .usage import Usage
 LEASE_MARGIN_S = 5.0
 #: Each of blocks.jsonl, events.jsonl and input.jsonl takes at most this part of the session's quota.
 LOG_SHARE = 16
+#: Longest part of a command in a list of sessions.
+_LISTED_COMMAND_CHARS = 200
 
 Event = TypeVar("Event")
 
@@ -628,10 +631,15 @@ class Session:
         alarm, notices = self.storage_alarm(), self.notices.take(task_id)
         return notices if alarm is None else [alarm, *(notices or ())]
 
-    def entry(self) -> SessionEntry:
-        """Return the session's row in a list of sessions."""
+    def entry(self, *, details: bool = False) -> SessionEntry:
+        """Return the session's row in a list of sessions. `details`: also what it waits for, and its last command."""
         entry = self._entry(self.lease())
         entry.alarm = self.storage_alarm()
+        if details:
+            run, block = self.runs.current, self.blocks.latest()
+            entry.waiting_for_input = (run is not None and run.question is not None) or None
+            entry.pending_approvals = self.authorization.pending_approvals() or None
+            entry.last_command = None if block is None else _last_command(block)
         return entry
 
     def _entry(self, lease: Lease | None) -> SessionEntry:
@@ -710,6 +718,18 @@ class Session:
 
     def _close_as_idle(self) -> None:
         self._begin_close(False, "idle_timeout_ms passed without use")
+
+
+def _last_command(block: Block) -> LastCommand:
+    """Return a block as the last command in a list of sessions."""
+    return LastCommand(
+        block_id=block.block_id,
+        cmd=block.cmd[:_LISTED_COMMAND_CHARS],
+        status=block.status,
+        exit_code=block.exit_code,
+        ts_begin=block.ts_begin,
+        ts_end=block.ts_end,
+    )
 
 
 def _owner_fields(lease: Lease) -> dict[str, object]:

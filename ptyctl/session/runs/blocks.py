@@ -12,7 +12,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from ptyctl.api.blocks import Block, BlockStatus
+from ptyctl.api.blocks import Block
+from ptyctl.api.session import BlockStatus
 from ptyctl.session.io.output_stream import OutputStream
 from ptyctl.session.transcript.append_file import AppendFile, json_line
 from ptyctl.session.transcript.block_recovery import has_output, is_discarded, output_size, write_outputs
