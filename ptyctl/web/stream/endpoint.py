@@ -1,0 +1,193 @@
+"""The server's side of one WebSocket of `/api/stream`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from pydantic_core import to_json
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from ptyctl.api.controller import Controller
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+
+from .feeds import feeds_of_caller
+from .messages import Acknowledge, Subscribe, Unsubscribe, id_of, message_of, parse
+from .topics import (
+    CONNECTION_INTERVAL_S,
+    THUMBNAIL_INTERVAL_S,
+    TerminalTopic,
+    send_approvals,
+    send_screens,
+    send_sessions,
+)
+from .viewer import Viewer
+
+_LOG = logging.getLogger(__name__)
+
+#: Longest message of a client.
+MAX_MESSAGE_BYTES = 64 * 1024
+#: Number of subscriptions of one connection.
+MAX_SUBSCRIPTIONS = 500
+#: Close codes (RFC 6455, section 7.4.1).
+_UNSUPPORTED_DATA, _TOO_BIG = 1003, 1009
+
+
+async def serve_stream(websocket: WebSocket, controller: Controller) -> None:
+    """Serve a connection until it ends. The caller has checked who connects, and set the client's context."""
+    await websocket.accept()
+    await _Connection(websocket, controller).run()
+
+
+class _Connection:
+    """One client, and its subscriptions."""
+
+    def __init__(self, websocket: WebSocket, controller: Controller) -> None:
+        self._websocket = websocket
+        self._controller = controller
+        self._feeds = feeds_of_caller(controller)
+        self._sending = asyncio.Lock()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._terminals: dict[int, TerminalTopic] = {}
+        self._thumbnails = 0
+
+    async def run(self) -> None:
+        """Read messages until the connection ends, then end the subscriptions."""
+        try:
+            while (text := await self._receive()) is not None:
+                await self._handle(text)
+        finally:
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def send(self, subscription_id: int | None, op: str, **fields: Any) -> None:
+        """Send a message; wait until the client's socket takes it."""
+        number = {} if subscription_id is None else {"id": subscription_id}
+        await self._send({"type": "websocket.send", "text": to_json({"op": op, **number, **fields}).decode()})
+
+    async def send_frame(self, frame: bytes) -> None:
+        """Send a binary frame; wait until the client's socket takes it."""
+        await self._send({"type": "websocket.send", "bytes": frame})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        async with self._sending:  # a client that does not read has at most one message in memory beyond the socket's buffer
+            with suppress(WebSocketDisconnect, RuntimeError):  # the connection has ended, which `run` notices
+                await self._websocket.send(message)
+
+    async def _receive(self) -> str | None:
+        """Return the next message, or None at the end of the connection."""
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            return None
+        text = message.get("text")
+        if text is None or len(text.encode("utf-8", "surrogatepass")) > MAX_MESSAGE_BYTES:
+            await self._close(_UNSUPPORTED_DATA if text is None else _TOO_BIG)
+            return None
+        return str(text)
+
+    async def _close(self, code: int) -> None:
+        if self._websocket.application_state is WebSocketState.CONNECTED:
+            async with self._sending:
+                with suppress(WebSocketDisconnect, RuntimeError):
+                    await self._websocket.close(code)
+
+    async def _handle(self, text: str) -> None:
+        value: object = None
+        try:
+            value = parse(text)
+            message = message_of(value)
+            if isinstance(message, Subscribe):
+                self._subscribe(message)
+            elif isinstance(message, Unsubscribe):
+                self._unsubscribe(message.id)
+            else:
+                self._acknowledge(message)
+        except PtyctlError as error:
+            await self.send(id_of(value), "error", error=error.payload())
+
+    def _subscribe(self, message: Subscribe) -> None:
+        if message.id in self._tasks:
+            raise invalid(f"id {message.id} is the number of another subscription", field="id")
+        if len(self._tasks) >= MAX_SUBSCRIPTIONS:
+            raise PtyctlError(
+                ErrorCode.LIMIT_EXCEEDED,
+                f"this connection has {MAX_SUBSCRIPTIONS} subscriptions, which is the limit",
+                {"limit": MAX_SUBSCRIPTIONS},
+                hint="end subscriptions that are not needed",
+            )
+        send_topic = self._topic(message)
+        name = f"web {message.topic.partition(':')[0]}"
+        self._tasks[message.id] = asyncio.create_task(self._run(message.id, send_topic), name=name)
+
+    def _topic(self, message: Subscribe) -> Callable[[], Awaitable[None]]:
+        """Return the function that sends the topic of a subscription. Raises PtyctlError INVALID_ARGUMENT."""
+        kind, _, session_id = message.topic.partition(":")
+        output = _Subscription(self, message.id)
+        if message.topic == "sessions":
+            return partial(send_sessions, self._feeds.sessions, output)
+        if message.topic == "approvals":
+            return partial(send_approvals, self._feeds.approvals, output)
+        if kind == "terminal" and session_id:
+            terminal = TerminalTopic(self._controller, output, Viewer(message.id))
+            self._terminals[message.id] = terminal
+            return partial(terminal.run, session_id, None if message.start == "snapshot" else message.start)
+        if kind == "screen" and session_id:
+            return partial(self._send_screens, session_id, output)
+        raise invalid(f"there is no topic {message.topic!r}: sessions, approvals, terminal:ID or screen:ID", field="topic")
+
+    async def _send_screens(self, session_id: str, output: _Subscription) -> None:
+        self._thumbnails += 1
+        try:
+            await send_screens(self._controller, session_id, output, self._thumbnail_interval)
+        finally:
+            self._thumbnails -= 1
+
+    def _thumbnail_interval(self) -> float:
+        return max(THUMBNAIL_INTERVAL_S, self._thumbnails * CONNECTION_INTERVAL_S)
+
+    def _unsubscribe(self, subscription_id: int) -> None:
+        """End a subscription; one that has ended already is not an error."""
+        if (task := self._tasks.get(subscription_id)) is not None:
+            task.cancel()
+            self._forget(subscription_id)
+
+    def _acknowledge(self, message: Acknowledge) -> None:
+        if (terminal := self._terminals.get(message.id)) is not None:
+            terminal.acknowledge(message.offset)
+
+    def _forget(self, subscription_id: int) -> None:
+        self._tasks.pop(subscription_id, None)
+        self._terminals.pop(subscription_id, None)
+
+    async def _run(self, subscription_id: int, send_topic: Callable[[], Awaitable[None]]) -> None:
+        """Run a subscription, and report its error."""
+        try:
+            await send_topic()
+        except PtyctlError as error:
+            await self.send(subscription_id, "error", error=error.payload())
+        except Exception:  # noqa: BLE001 - a bug: other subscriptions continue
+            _LOG.exception("a subscription of the web console failed")
+            await self.send(subscription_id, "error", error=PtyctlError(ErrorCode.INTERNAL, "the server failed").payload())
+        finally:
+            if self._tasks.get(subscription_id) is asyncio.current_task():
+                self._forget(subscription_id)
+
+
+class _Subscription:
+    """The connection as one subscription uses it."""
+
+    def __init__(self, connection: _Connection, subscription_id: int) -> None:
+        self._connection = connection
+        self._id = subscription_id
+
+    async def send(self, op: str, **fields: Any) -> None:
+        await self._connection.send(self._id, op, **fields)
+
+    async def send_frame(self, frame: bytes) -> None:
+        await self._connection.send_frame(frame)
