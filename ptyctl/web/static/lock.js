@@ -8,8 +8,8 @@ import { confirmDialog, duration, toast, toastError } from "./ui.js";
 /** @typedef {ReturnType<typeof createLock>} Lock */
 
 const TTL_MS = 30_000;
-/** Interval at which a waiter asks for the lock; the queue keeps its place in between. */
-const QUEUE_MS = 1_000;
+/** How long one call waits in the queue; the next one reports the new position. */
+const QUEUE_MS = 5_000;
 /** The key that takes the lock, or gives it back. */
 export const LOCK_KEY = "Ctrl+Shift+L";
 
@@ -94,14 +94,14 @@ export function createLock(session, { changed, acquired }) {
   };
 
   const queue = async () => {
-    for (position = 0; position !== null; await new Promise((resolve) => setTimeout(resolve, QUEUE_MS))) {
+    for (position = 0; position !== null; ) {
       try {
-        return await take({ wait_ms: 1 });
+        return await take({ wait_ms: position ? QUEUE_MS : 1 });
       } catch (error) {
         if (!(error instanceof ApiError) || error.error_code !== "LOCKED") {
           position = null;
           toastError(error);
-        } else if (position !== null) position = error.details.queue_position ?? position;
+        } else if (position !== null) position = error.details.queue_position ?? null;
         changed();
       }
     }

@@ -46,7 +46,7 @@ export function mount(root, params) {
   let closed = false;
 
   const keyboard = createKeyboard(session, handleRefusal);
-  const lock = createLock(session, { changed: update, acquired: () => fitTerminal() });
+  const lock = createLock(session, { changed: update, acquired: handleAcquired });
   const cards = createCards(session, { changed: update, runAgain });
   /** @param {Message} message */
   function handleMessage(message) {
@@ -96,6 +96,11 @@ export function mount(root, params) {
   }
 
   const sessionName = () => entry?.device ?? entry?.device_id ?? entry?.host ?? entry?.conversation_id ?? session;
+
+  function handleAcquired() {
+    if (layout !== "cards" && !composing) terminal.focus();
+    fitTerminal();
+  }
 
   /** The holder's window sizes the session; other windows show its size scaled. */
   function fitTerminal() {
