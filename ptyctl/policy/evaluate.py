@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cache, lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from ptyctl.platforms import Platform
 from ptyctl.platforms.pattern import encode
@@ -39,6 +39,7 @@ from ptyctl.platforms.pattern import encode
 from .device_command import DeviceCommand, DeviceGrammar, Word
 from .rules import (
     ANY_WORDS,
+    ORIGIN_KEYS,
     SHELL_PLATFORM,
     UNKNOWN_PLATFORM,
     Decision,
@@ -122,21 +123,46 @@ class PolicySettings:
 _RULES_ALONE = PolicySettings(unparsed=Decision.ALLOW, unreadable=Decision.ALLOW)
 
 
+class RuleSet:
+    """The rules of a policy. Those that apply to a group of requests are found once, also for several evaluators."""
+
+    def __init__(self, rules: Iterable[Rule], known: Iterable[Rule] = ()) -> None:
+        """`known` are rules that do not count, but whose words an allowed abbreviation must not mean."""
+        self._rules = tuple(rules)
+        self._known = tuple(rule for rule in known if rule.decision is not Decision.ALLOW)
+        conditions = [rule.when for rule in (*self._rules, *self._known)]
+        unused = [key for key in ORIGIN_KEYS if all(getattr(when, key) is None for when in conditions)]
+        self._unused: dict[str, Any] = dict.fromkeys(unused) | {"text": ""}
+        self._scope_of = lru_cache(_SCOPES)(self._find_scope)
+
+    def scope(self, request: Request, names: tuple[str, ...], *, contexts: bool) -> _Scope:
+        """Return the rules that apply to requests that differ from this one in their text only.
+
+        Args:
+            names: names of the platform.
+            contexts: as `CommandLine.contexts`: the last words of a rule's command match alone.
+        """
+        return self._scope_of(replace(request, **self._unused), names, contexts)
+
+    def _find_scope(self, request: Request, names: tuple[str, ...], contexts: bool) -> _Scope:
+        """Find the rules. In the shell of a device, only rules for shells allow."""
+        strict = [r for r in self._rules if r.decision is not Decision.ALLOW and r.when.applies(request, names, unknown=True)]
+        allow = [r for r in self._rules if r.decision is Decision.ALLOW and r.when.applies(request, names[:1], unknown=False)]
+        known = [r for r in self._known if r.when.applies(request, names, unknown=True)]
+        return _Scope(strict, allow, known, contexts)
+
+
 class Evaluator:
     """Judges requests by the rules of one policy."""
 
     def __init__(
         self,
-        rules: Iterable[Rule],
+        rules: RuleSet,
         settings: PolicySettings,
         platforms: Mapping[str, Platform],
         read_shell: ReadShell,
-        *,
-        known: Iterable[Rule] = (),
     ) -> None:
-        """`known` are rules that do not count, but whose words an allowed abbreviation must not mean."""
-        self._rules = tuple(rules)
-        self._known = tuple(rule for rule in known if rule.decision is not Decision.ALLOW)
+        self._rules = rules
         self._settings = settings
         self._unknown_matches = strictest((settings.unparsed, Decision.WARN)) is not Decision.WARN
         self._platforms = platforms
@@ -273,19 +299,14 @@ class Evaluator:
         mode = platform.modes.get(request.mode or "")
         is_shell = platform.posix_shell or (mode is not None and mode.shell)
         names = (SHELL_PLATFORM, name) if is_shell else (name,)
+        contexts = platform.command_line.contexts
         here, anywhere, home = (
-            self._find_scope(replace(request, mode=each), names, platform) for each in (request.mode, None, platform.home[0])
+            self._rules.scope(replace(request, mode=each), names, contexts=contexts)
+            for each in (request.mode, None, platform.home[0])
         )
         has_shell_mode = any(mode.shell for mode in platform.modes.values())
         may_be_shell = platform.command_line.may_be_shell or (has_shell_mode and request.mode is None)
         return _Scopes(is_shell, may_be_shell, here, anywhere, home)
-
-    def _find_scope(self, request: Request, names: tuple[str, ...], platform: Platform) -> _Scope:
-        """Return the rules that apply. In the shell of a device, only rules for shells allow."""
-        strict = [r for r in self._rules if r.decision is not Decision.ALLOW and r.when.applies(request, names, unknown=True)]
-        allow = [r for r in self._rules if r.decision is Decision.ALLOW and r.when.applies(request, names[:1], unknown=False)]
-        known = [r for r in self._known if r.when.applies(request, names, unknown=True)]
-        return _Scope(strict, allow, known, platform.command_line.contexts)
 
 
 @dataclass(frozen=True, slots=True)

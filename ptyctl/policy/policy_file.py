@@ -23,8 +23,8 @@ from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.model import Value
 from ptyctl.platforms import Platform
 
-from .evaluate import Evaluator, PolicySettings, ReadShell
-from .rules import UNKNOWN_PLATFORM, Decision, Request, Rule, glob_matches, strictest
+from .evaluate import Evaluator, PolicySettings, ReadShell, RuleSet
+from .rules import ORIGIN_KEYS, UNKNOWN_PLATFORM, Decision, Request, Rule, glob_matches, strictest
 
 #: The policies of the package, from the weakest to the strictest.
 PRESETS = ("off", "guarded", "readonly")
@@ -87,17 +87,12 @@ def load_policy(
     Raises:
         PtyctlError: INVALID_ARGUMENT, naming file, line and rule. The caller keeps the policy that it has.
     """
-    loader = _Loader(read)
-    settings = loader.load(name, ())
-    rules = tuple(loader.rules)
+    settings, rules, rule_set = _load_preset(name) if name in PRESETS else _load(name, read)
     for placed in rules:
         if placed.source not in PRESETS:
             for fault in _faults(placed, platforms, read_shell):
                 raise fault
-    evaluator = Evaluator(
-        (placed.rule for placed in rules), settings, platforms, read_shell, known=_preset_tables(DEFAULT_PRESET).rules
-    )
-    return Policy(name, settings, rules, evaluator)
+    return Policy(name, settings, rules, Evaluator(rule_set, settings, platforms, read_shell))
 
 
 def run_examples(
@@ -138,6 +133,13 @@ def read_policy_file(folder: Path) -> ReadPolicy:
     return read
 
 
+def _load(name: str, read: ReadPolicy) -> tuple[PolicySettings, tuple[PlacedRule, ...], RuleSet]:
+    loader = _Loader(read)
+    settings = loader.load(name, ())
+    rule_set = RuleSet((placed.rule for placed in loader.rules), known=_preset_tables(DEFAULT_PRESET).rules)
+    return settings, tuple(loader.rules), rule_set
+
+
 class _Loader:
     """Collects the rules of a policy and of those that it extends, each file once."""
 
@@ -170,6 +172,11 @@ class _Loader:
 def preset_text(name: str) -> str:
     """Return the text of a preset."""
     return (resources.files(__package__) / "presets" / f"{name}.toml").read_text("utf-8")
+
+
+@cache
+def _load_preset(name: str) -> tuple[PolicySettings, tuple[PlacedRule, ...], RuleSet]:
+    return _load(name, preset_text)
 
 
 @cache
@@ -294,8 +301,8 @@ def _failing_examples(placed: PlacedRule, platforms: Mapping[str, Platform], rea
     rule = placed.rule
     if not rule.matches and not rule.passes:
         return
-    when = rule.when.model_copy(update=dict.fromkeys(("protocol", "device", "kind", "principal", "task")))
-    evaluator = Evaluator((rule.model_copy(update={"when": when}),), PolicySettings(), platforms, read_shell)
+    when = rule.when.model_copy(update=dict.fromkeys(ORIGIN_KEYS))
+    evaluator = Evaluator(RuleSet((rule.model_copy(update={"when": when}),)), PolicySettings(), platforms, read_shell)
     for expected, texts in ((True, rule.matches), (False, rule.passes)):
         for text in texts:
             for request in example_requests(rule, text, platforms):

@@ -82,6 +82,10 @@ class Request:
     where: Where = "prompt"
 
 
+#: Keys of `When` that name where a request comes from.
+ORIGIN_KEYS = ("protocol", "device", "kind", "principal", "task")
+
+
 class When(Value):
     """The requests that a rule applies to. Every key is a glob or a list of globs; an absent key matches all requests."""
 
