@@ -1,6 +1,6 @@
 // Start of the page: login, frame with navigation, and the view of the address.
 
-import { login, logout, me, onLogin, principal, version } from "./api.js";
+import { ApiError, login, logout, me, onLogin, principal, version } from "./api.js";
 import { html, nothing, render } from "./lit.js";
 import { navigate, replaceAddress, route, show, start } from "./router.js";
 import { stream } from "./stream.js";
@@ -51,14 +51,19 @@ async function begin() {
   const ticket = /^#ticket=(.+)$/.exec(location.hash)?.[1];
   if (ticket) replaceAddress(location.pathname + location.search);
   try {
-    if (ticket) return await login({ ticket });
-    if (!(await me())) await loginChanged();
-  } catch (error) {
-    if (!ticket) return render(errorBox(error), app);
+    const refused = ticket ? await login({ ticket }).catch(toApiError) : null;
+    if (principal() || (await me())) return;
     await loginChanged();
-    toastError(Object.assign(/** @type {Error} */ (error), { error_code: "", hint: "run ptyctl web again for a new address" }));
+    if (refused) toastError(Object.assign(refused, { hint: "run ptyctl web again for a new address", error_code: "" }));
+  } catch (error) {
+    render(errorBox(error), app);
   }
-  return undefined;
+}
+
+/** @param {unknown} error */
+function toApiError(error) {
+  if (error instanceof ApiError) return error;
+  throw error;
 }
 
 /** Shows the address after a login, the login form otherwise. */

@@ -52,10 +52,11 @@ export function mount(root, params) {
   function handleMessage(message) {
     if (message.op === "event") return handleEvent(message.event);
     if (message.op === "end") return end(null);
+    const isFirst = state.cols === undefined;
     const resized = state.cols !== message.cols || state.rows !== message.rows;
     state = message;
-    if (message.op === "snapshot") terminal.reset(message.cols, message.rows);
-    else if (resized) output.resubscribe("snapshot");
+    if (message.op === "snapshot" || resized) terminal.reset(message.cols, message.rows);
+    if (message.op !== "snapshot" && resized && !isFirst) output.resubscribe("snapshot");
     if (message.op !== "terminal") void cards.load().catch((failed) => failed.error_code === "OFFLINE" || end(failed));
     lock.observe(message);
     if (message.op !== "terminal") void lock.restore();
