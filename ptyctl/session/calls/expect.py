@@ -106,7 +106,7 @@ class ExpectWait:
         assert self._search is not None
         self._searching = True
         try:
-            return await find_next(self._stream.search_turn, self._search, self._stream.searchable_window(), deadline)
+            return await find_next(self._stream.search_turn, self._search, self._stream.searchable_window, deadline)
         finally:
             self._searching = False
 
@@ -130,11 +130,15 @@ class ExpectWait:
     async def _search_before_window(self, search: Search, deadline: float) -> MatchRange | None:
         """Return the first match in text that the window no longer holds."""
         stream = self._stream
-        while search.scanned < stream.window.start:
+
+        def piece() -> SpoolWindow:
             begin = max(self._cursor, search.scanned - MATCH_LIMIT_BYTES - UTF8_MAX_BYTES)
             end = min(search.scanned + _PIECE_BYTES, stream.spool_end)
-            piece = SpoolWindow(end - begin, begin)
-            piece.append(stream.read(begin, end))
+            window = SpoolWindow(end - begin, begin)
+            window.append(stream.read(begin, end))
+            return window
+
+        while search.scanned < stream.window.start:
             match = await find_next(stream.search_turn, search, piece, deadline)
             if match is not None:
                 return match

@@ -94,8 +94,8 @@ class OutputWait:
         full_at = self._conditions.full_at
         search = self._search or self._begin_search()
         if search is not None and search.scanned < self._stream.spool_end:
-            window, deadline = self._stream.searchable_window(), self._conditions.deadline
-            self.span = await find_next(self._stream.search_turn, search, window, deadline)
+            stream, deadline = self._stream, self._conditions.deadline
+            self.span = await find_next(stream.search_turn, search, stream.searchable_window, deadline)
             if self.span is not None and (full_at is None or self.span.end <= full_at):
                 return "matched"
         return end

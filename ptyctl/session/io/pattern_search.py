@@ -47,6 +47,28 @@ async def search_with(
     """
     if size * program_size(pattern) <= LOOP_STEPS:
         return search(pattern)
+    return await _search_in_turn(turn, pattern, lambda: search, deadline)
+
+
+async def find_next(
+    turn: asyncio.Lock, search: Search, window: Callable[[], SpoolWindow], deadline: float = 0.0
+) -> MatchRange | None:
+    """Return the leftmost match in the part of a window that was not searched yet. Deadline and errors as `search_with`."""
+    current = window()
+    if search.steps(current) <= LOOP_STEPS:
+        return search.search(current)
+
+    def search_copy() -> Callable[[Any], MatchRange | None]:
+        part = search.unsearched(window())
+        return lambda pattern: search.search(part, pattern)
+
+    return await _search_in_turn(turn, search.pattern, search_copy, deadline)
+
+
+async def _search_in_turn(
+    turn: asyncio.Lock, pattern: Any, prepare: Callable[[], Callable[[Any], Result]], deadline: float
+) -> Result:
+    """Search in a thread. `prepare` returns the search at its turn: a copy of the text for each in the queue would be large."""
     loop, client = asyncio.get_running_loop(), current_client()
     latest = max(deadline, loop.time() + TURN_S)
     with ExitStack() as turns:
@@ -59,7 +81,7 @@ async def search_with(
             raise _too_many_searches() from None
         is_dropped = threading.Event()  # a search that no thread could be started for stays in the queue
         try:
-            work = _threads.submit(_search_unless, is_dropped, search, pattern)
+            work = _threads.submit(_search_unless, is_dropped, prepare(), pattern)
         except RuntimeError as error:  # the system starts no more threads
             is_dropped.set()
             raise _no_thread() from error
@@ -79,14 +101,6 @@ async def search_with(
     if work.cancel():  # no thread has begun it
         raise _too_many_searches()
     return await result
-
-
-async def find_next(turn: asyncio.Lock, search: Search, window: SpoolWindow, deadline: float = 0.0) -> MatchRange | None:
-    """Return the leftmost match in the part of a window that was not searched yet. Deadline and errors as `search_with`."""
-    if search.steps(window) <= LOOP_STEPS:
-        return search.search(window)
-    part = search.unsearched(window)
-    return await search_with(turn, search.pattern, LOOP_STEPS + 1, lambda pattern: search.search(part, pattern), deadline)
 
 
 def _search_unless(is_dropped: threading.Event, search: Callable[[Any], Result], pattern: Any) -> Result:

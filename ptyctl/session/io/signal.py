@@ -16,6 +16,8 @@ COALESCE_BYTES = 896 * 1024
 #: After this many loop iterations without a pause the output is a flood, which is checked at this interval (seconds).
 FLOOD_ITERATIONS = 8
 FLOOD_CHECK_S = 0.002
+#: Number of waiters that are woken in one loop iteration.
+_WAKES = 32
 
 
 class CoalescedTimer:
@@ -88,7 +90,7 @@ class Signal:
     def notify(self) -> None:
         """Wake all waiters for a change other than received bytes."""
         if self._waiting:
-            _wake_all(self._waiting)
+            self._wake_all(self._waiting)
         if self._coalescing or self._observer is not None:
             self._wake_coalescing()
 
@@ -97,7 +99,7 @@ class Signal:
         self._received += nbytes
         self.settled = False
         if self._waiting:
-            _wake_all(self._waiting)
+            self._wake_all(self._waiting)
         if self._coalescing or self._observes_output:
             if self._received - self._received_at_wake >= self._coalesce_bytes:
                 self._wake_coalescing()
@@ -152,9 +154,21 @@ class Signal:
 
     def _wake_coalescing(self) -> None:
         self._received_at_wake = self._received
-        _wake_all(self._coalescing)
+        self._wake_all(self._coalescing)
         if self._observer is not None:
             self._observer()
+
+    def _wake_all(self, waiting: dict[asyncio.Future[None], float]) -> None:
+        futures = [*waiting]
+        waiting.clear()
+        self._wake_next(futures)
+
+    def _wake_next(self, futures: list[asyncio.Future[None]]) -> None:
+        """Wake some waiters now, and the next ones in the next iteration of the loop: each looks at the output."""
+        for future in futures[:_WAKES]:
+            _wake(future)
+        if len(futures) > _WAKES:
+            self._loop.call_soon(self._wake_next, futures[_WAKES:])
 
     def _wake_due(self) -> None:
         now, next_due = self._loop.time(), inf
@@ -167,12 +181,6 @@ class Signal:
                     next_due = min(next_due, until)
         if next_due < inf:
             self._timer.at(next_due)
-
-
-def _wake_all(waiting: dict[asyncio.Future[None], float]) -> None:
-    for future in waiting:
-        _wake(future)
-    waiting.clear()
 
 
 def _wake(future: asyncio.Future[None]) -> None:

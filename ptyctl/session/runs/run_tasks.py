@@ -62,7 +62,7 @@ async def _respond(run: Run, rule: ResponseRule, terminal: TerminalState, deadli
     search = Search(pattern, run.spool_begin)
     while True:
         try:
-            found = await find_next(stream.search_turn, search, stream.window, deadline)
+            found = await find_next(stream.search_turn, search, lambda: stream.window, deadline)
         except PtyctlError as error:
             terminal.post_notice(f"responses to block {run.block_id} have ended: {error.message}")
             return

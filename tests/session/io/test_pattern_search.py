@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.search import LOOP_STEPS, compile_pattern
+from ptyctl.core.search import LOOP_STEPS, MatchRange, Search, compile_pattern
+from ptyctl.core.spool import SpoolWindow
 from ptyctl.session.clients import CLIENT_SEARCHES, Client, serving, user
 from ptyctl.session.io import pattern_search
-from ptyctl.session.io.pattern_search import search_with
+from ptyctl.session.io.pattern_search import find_next, search_with
 from tests.session.scripted_session import wait_until
 
 
@@ -129,3 +130,23 @@ async def test_search_without_a_thread_fails_and_ends_its_turn(monkeypatch: pyte
             assert not turn.locked()
     await search_with(turn, pattern, LOOP_STEPS + 1, lambda timed: searched.append("later"))
     assert searched == ["later"]
+
+
+async def test_text_is_copied_when_the_search_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    window, turn, copied = SpoolWindow(1 << 22), asyncio.Lock(), []
+    window.append(b"a" * LOOP_STEPS)
+
+    def unsearched(search: Search, window: SpoolWindow) -> SpoolWindow:
+        copied.append(window.end)
+        return copy(search, window)
+
+    copy = Search.unsearched
+    monkeypatch.setattr(Search, "unsearched", unsearched)
+    async with turn:
+        searches = [Search(compile_pattern("[xyz]+b", "pattern"), 0) for _ in range(4)]
+        waiting = [asyncio.create_task(find_next(turn, search, lambda: window, float("inf"))) for search in searches]
+        await wait_until(lambda: len(turn._waiters or ()) == len(waiting))
+        assert copied == []
+        window.append(b"xb")
+    assert await asyncio.gather(*waiting) == [MatchRange(LOOP_STEPS, LOOP_STEPS + 2)] * len(waiting)
+    assert copied == [LOOP_STEPS + 2] * len(waiting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -35,6 +36,22 @@ class Waiter:
 async def loop_iterations(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("coalesce", [True, False])
+async def test_many_waiters_are_woken_in_batches(coalesce: bool) -> None:
+    signal = Signal()
+    waiters = [Waiter(signal, coalesce=coalesce) for _ in range(300)]
+    await loop_iterations(1)
+    signal.notify()
+    woken = [0]
+    while woken[-1] < len(waiters):
+        await loop_iterations(1)
+        woken.append(sum(waiter.woken for waiter in waiters))
+    assert max(after - before for before, after in pairwise(woken)) <= 32
+    assert {waiter.woken for waiter in waiters} == {1}
+    for waiter in waiters:
+        await waiter.end()
 
 
 async def test_coalescing_waiter_during_flood_is_woken_once_per_coalesce_size() -> None:
