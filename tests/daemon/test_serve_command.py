@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from asyncio.subprocess import PIPE, Process
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -26,39 +25,40 @@ SERVE = ["serve", "--listen", "127.0.0.1:0"]
 HTTP = ["mcp", "--transport", "http", "--listen", "127.0.0.1:0"]
 
 
-async def start(*arguments: str) -> Process:
-    environment = {**os.environ, "PTYCTL_TOKEN": TOKEN}
-    command = [sys.executable, "-c", PTYCTL, *(arguments or SERVE)]
-    return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
+def start(*arguments: str) -> ForkedProgram:
+    return ForkedProgram(PTYCTL, *(arguments or SERVE), environment={**os.environ, "PTYCTL_TOKEN": TOKEN})
 
 
 async def refusal(*arguments: str) -> str:
     """Return the error message of a server that exits with code 2."""
-    server = ForkedProgram(PTYCTL, *arguments, environment={**os.environ, "PTYCTL_TOKEN": TOKEN})
+    server = start(*arguments)
     _, said = await asyncio.to_thread(server.communicate)
     assert server.returncode == 2
     return said
 
 
-async def first_message(server: asyncio.subprocess.Process) -> bytes:
+async def first_message(server: ForkedProgram) -> str:
     """Return the first line of stderr, without the watchdog's warnings about a slow machine."""
-    assert server.stderr is not None
-    while b"the event loop was blocked" in (line := await asyncio.wait_for(server.stderr.readline(), PATIENCE_S)):
+    while "the event loop was blocked" in (line := await asyncio.to_thread(server.stderr.readline)):
         pass
     return line
 
 
+async def end(server: ForkedProgram) -> None:
+    server.send_signal(signal.SIGTERM)
+    await asyncio.to_thread(server.communicate)
+    assert server.returncode == 0
+
+
 @pytest.fixture
 async def url(runtime_dir: RuntimeDir) -> AsyncIterator[str]:
-    server = await start()
-    assert server.stdout is not None
+    server = start()
     said = await first_message(server)
-    assert said.startswith(b"ptyctl: serving MCP at http://127.0.0.1:")
-    up = await asyncio.wait_for(server.stdout.read(), PATIENCE_S)  # printed once the socket listens
-    assert up.decode() == f"up: process {server.pid}, ptyctl {__version__}\n"
-    yield said.decode().split()[-1]
-    server.terminate()
-    assert await asyncio.wait_for(server.wait(), PATIENCE_S) == 0
+    assert said.startswith("ptyctl: serving MCP at http://127.0.0.1:")
+    up = await asyncio.to_thread(server.stdout.read)  # printed once the socket listens
+    assert up == f"up: process {server.pid}, ptyctl {__version__}\n"
+    yield said.split()[-1]
+    await end(server)
 
 
 async def test_http_and_socket_share_sessions(runtime_dir: RuntimeDir, url: str) -> None:
@@ -76,24 +76,22 @@ async def test_second_serve_exits_with_pid_and_next_step(runtime_dir: RuntimeDir
 
 
 async def test_refused_token_has_a_row_in_the_audit_log(runtime_dir: RuntimeDir) -> None:
-    server = await start()
+    server = start()
     said = await first_message(server)
     async with httpx2.AsyncClient(headers={"Authorization": "Bearer guess"}, timeout=PATIENCE_S) as http:
-        assert (await http.get(said.decode().split()[-1])).status_code == 401
-    server.terminate()
-    assert await asyncio.wait_for(server.wait(), PATIENCE_S) == 0
+        assert (await http.get(said.split()[-1])).status_code == 401
+    await end(server)
     files = (Path(os.environ["PTYCTL_STATE_DIR"]) / "audit").glob("*.jsonl")
     assert any('"event":"refused","via":"http","why":"unknown token"' in file.read_text() for file in files)
 
 
 @pytest.fixture
 async def client_url(runtime_dir: RuntimeDir) -> AsyncIterator[str]:
-    server = await start(*HTTP)
+    server = start(*HTTP)
     said = await first_message(server)
-    assert said.startswith(b"ptyctl: serving MCP at http://127.0.0.1:"), said
-    yield said.decode().split()[-1]
-    server.terminate()
-    assert await asyncio.wait_for(server.wait(), PATIENCE_S) == 0
+    assert said.startswith("ptyctl: serving MCP at http://127.0.0.1:"), said
+    yield said.split()[-1]
+    await end(server)
 
 
 async def test_http_server_shares_sessions_with_daemon_and_follows_its_successor(
