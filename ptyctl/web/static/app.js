@@ -88,6 +88,7 @@ async function loginChanged() {
 
 /** @param {Record<string, any>} message */
 function countApprovals(message) {
+  if (message.full) pending.clear();
   for (const { approval_id: id, state } of message.approvals ?? []) {
     if (state === "pending") pending.add(id);
     else pending.delete(id);

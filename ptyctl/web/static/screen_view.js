@@ -6,7 +6,7 @@ import { html, nothing } from "./lit.js";
 /** @typedef {{begin: number, end: number, fg?: string, bg?: string, reverse?: boolean} & Record<string, any>} AttributeRun */
 /** @typedef {{rows: string[], attributes?: AttributeRun[][], cursor?: {row: number, col: number}, cols?: number}} Screen */
 
-const FLAGS = ["bold", "faint", "italics", "underline", "strikethrough", "hidden"];
+const FLAGS = ["bold", "faint", "italics", "underline", "strikethrough", "hidden", "typed"];
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 /** Characters of two cells: wide and full-width East Asian characters, and emoji. */
 const WIDE = /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;

@@ -91,7 +91,7 @@ async def send_sessions(feed: Feed, output: Output) -> None:
 async def send_approvals(feed: Feed, output: Output) -> None:
     """Send the approval requests that the principal may answer, then those that change. Raises PtyctlError."""
     async for state, changed, _ in _changes(feed):
-        await output.send("approvals", approvals=list(changed.values()), **state.fields)
+        await output.send("approvals", approvals=list(changed.values()), full=changed is state.entries, **state.fields)
 
 
 async def _changes(feed: Feed) -> AsyncGenerator[tuple[FeedState, Any, list[str]], None]:

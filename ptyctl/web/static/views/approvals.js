@@ -1,0 +1,349 @@
+// The inbox: each request with the live screen of its session, and the text marked where it would be typed.
+
+import { call, principal } from "../api.js";
+import { html, nothing, render, repeat } from "../lit.js";
+import { query, replaceAddress } from "../router.js";
+import { screenView } from "../screen_view.js";
+import { stream } from "../stream.js";
+import { sessionName, visible } from "../text.js";
+import { confirmDialog, duration, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
+
+/** @typedef {Record<string, any>} Approval an entry, see docs/contracts.md */
+
+const SAME_S = 600;
+const KEYS_S = 60;
+
+/** @param {HTMLElement} root */
+export function mount(root) {
+  /** @type {Map<string, Approval>} */
+  const all = new Map();
+  const session = query().get("session");
+  let selected = query().get("id") ?? "";
+  let loaded = false;
+  /** @type {unknown} */
+  let error = null;
+  /** The changed text, while it is edited. @type {string | null} */
+  let edited = null;
+  let comment = "";
+  let same = false;
+  let keys = false;
+  let busy = false;
+  /** @type {import("../stream.js").Subscription | null} */
+  let screenSubscription = null;
+  /** @type {Record<string, any> | null} */
+  let screen = null;
+  /** @type {Record<string, any>[]} */
+  let rules = [];
+
+  const subscription = stream.subscribe("approvals", {
+    onMessage(message) {
+      const entries = (message.approvals ?? []).filter((/** @type {Approval} */ entry) => !session || entry.session_id === session);
+      if (loaded) for (const entry of entries) if (entry.state === "pending" && !all.has(entry.approval_id)) notify(entry);
+      if (message.full) for (const entry of pending()) all.delete(entry.approval_id);
+      for (const entry of entries) all.set(entry.approval_id, entry);
+      loaded = true;
+      error = null;
+      // A selected request stays selected when it ends, so that no key answers another one.
+      if (!all.has(selected)) select(pending()[0]?.approval_id ?? "");
+      update();
+    },
+    onError(failure) {
+      error = failure;
+      update();
+    },
+  });
+  const timer = setInterval(update, 1_000);
+  document.addEventListener("keydown", onKey);
+  if (selected) void fetchSelected(selected);
+  update();
+
+  /** An ended request is not in the stream: a link to it must still show it. @param {string} id */
+  async function fetchSelected(id) {
+    try {
+      const { approval } = await call("approvals", { action: "get", approval_id: id });
+      if (!all.has(id)) all.set(id, approval);
+      select(id);
+    } catch (failure) {
+      toastError(failure);
+    }
+  }
+
+  function pending() {
+    return [...all.values()].filter(({ state }) => state === "pending").sort((a, b) => a.created_at - b.created_at);
+  }
+
+  function ended() {
+    return [...all.values()].filter(({ state }) => state !== "pending").sort((a, b) => b.created_at - a.created_at);
+  }
+
+  /** @param {string} id */
+  function select(id) {
+    selected = id;
+    edited = null;
+    comment = "";
+    same = keys = false;
+    screenSubscription?.close();
+    screenSubscription = screen = null;
+    rules = [];
+    const entry = all.get(id);
+    const state = new URLSearchParams({ ...(session && { session }), ...(id && { id }) });
+    replaceAddress(`/approvals${state.size ? `?${state}` : ""}`);
+    if (entry?.state === "pending") follow(entry);
+    update();
+  }
+
+  /** @param {Approval} entry */
+  function follow(entry) {
+    screenSubscription = stream.subscribe(`screen:${entry.session_id}`, {
+      onMessage(message) {
+        if (message.op !== "screen") return;
+        screen = message;
+        update();
+      },
+    });
+    const { text, session_id, principal: requester } = entry;
+    call("policy", { action: "check", text, session_id, principal: requester }).then(
+      ({ rule_details: details }) => {
+        if (selected === entry.approval_id) rules = details ?? [];
+        update();
+      },
+      () => {}, // the ids of the rules are shown anyway
+    );
+  }
+
+  function update() {
+    const list = pending();
+    if (error || !loaded) return render(html`<h1>Approvals</h1>${error ? errorBox(error) : html`<p class="hint">Loading …</p>`}`, root);
+    const entry = all.get(selected);
+    return render(
+      html`<div class="toolbar">
+          <h1>Approvals <small>${list.length} waiting</small></h1>
+          ${session ? link("/approvals", "of all sessions", "button small") : nothing}<span class="grow"></span>${notifyButton()}
+        </div>
+        ${all.size ? html`<div class="inbox">${listView(list)}${entry ? detail(entry) : nothing}</div>` : nothingWaits()}`,
+      root,
+    );
+  }
+
+  /** @param {Approval[]} list */
+  function listView(list) {
+    return html`<nav class="requests" aria-label="Requests">
+      ${list.length ? nothing : html`<p class="hint">No request waits.</p>`} ${repeat(list, (entry) => entry.approval_id, item)}
+      ${ended().length ? html`<h2>Answered</h2>` : nothing} ${repeat(ended(), (entry) => entry.approval_id, item)}
+    </nav>`;
+  }
+
+  /** @param {Approval} entry */
+  function item(entry) {
+    const left = entry.state === "pending" ? html`<small>${duration(secondsLeft(entry))}</small>` : statusBadge(entry.state);
+    return html`<button type="button" aria-current=${entry.approval_id === selected ? "true" : "false"} @click=${() => select(entry.approval_id)}>
+      <code>${visible(entry.text)}</code><span><b>${sessionName(entry)}</b> ${entry.principal}</span>${left}
+    </button>`;
+  }
+
+  /** @param {Approval} entry */
+  function detail(entry) {
+    return html`<article class="panel request" aria-label="Request">
+      <header>
+        ${statusBadge(entry.state)}
+        <p>
+          <b>${entry.principal}</b>${entry.task_id ? `, task ${entry.task_id},` : ""} asks on
+          ${link(sessionPath(entry.session_id), sessionName(entry))}${entry.mode ? html`, mode <code>${entry.mode}</code>` : nothing}
+          ${timeAgo(entry.created_at)}
+        </p>
+      </header>
+      <pre class="asked" aria-label="Requested text">${visible(entry.text)}</pre>
+      ${entry.approved_text ? html`<p>Approved instead:</p><pre class="asked">${visible(entry.approved_text)}</pre>` : nothing}
+      <p>Why: ${entry.reason}</p>
+      <ul class="rules" aria-label="Rules that match">${entry.rules.map(ruleView)}</ul>
+      ${entry.state === "pending" ? html`${liveScreen(entry)}${answerForm(entry)}` : outcome(entry)}
+    </article>`;
+  }
+
+  /** @param {string} id */
+  function ruleView(id) {
+    const rule = rules.find((found) => found.id === id);
+    const place = rule ? `${rule.decision}: ${rule.reason ?? ""} (${rule.source}${rule.line ? `:${rule.line}` : ""})` : "";
+    return html`<li><code>${id}</code> <small>${place}</small></li>`;
+  }
+
+  /** @param {Approval} entry */
+  function liveScreen(entry) {
+    if (!screen) return html`<p class="hint">The screen of the session is not available yet.</p>`;
+    const text = visible(edited ?? entry.text);
+    return html`<figure><figcaption class="hint">The screen now, with the text where it would be typed</figcaption>
+      ${screenView(withText(screen, text), "The screen now, with the requested text at the cursor")}</figure>`;
+  }
+
+  /** @param {Approval} entry */
+  function answerForm(entry) {
+    const user = principal();
+    if (user?.kind !== "person" || !["approver", "admin"].includes(user.role)) {
+      return html`<p class="notice">You can see this request, but not answer it: that needs a person with the role approver.</p>`;
+    }
+    const textField = html`<label class="field">Text to approve
+      <textarea rows=${Math.min(12, (edited ?? "").split("\n").length)} .value=${edited ?? ""}
+        @input=${(/** @type {any} */ event) => ((edited = event.target.value), update())}></textarea></label>`;
+    return html`<form class="answer" @submit=${(/** @type {Event} */ event) => (event.preventDefault(), approve(entry))}>
+      ${edited === null ? nothing : textField}
+      <label class="field">Comment <input autocomplete="off" maxlength="2000" placeholder="optional; the requester gets it" .value=${comment}
+        @input=${(/** @type {any} */ event) => (comment = event.target.value)}></label>
+      <div class="toolbar">
+        <label class="check"><input type="checkbox" .checked=${same} ?disabled=${edited !== null}
+          @change=${(/** @type {any} */ event) => (same = event.target.checked)}>Also the same command, for 10 minutes</label>
+        <label class="check"><input type="checkbox" .checked=${keys}
+          @change=${(/** @type {any} */ event) => (keys = event.target.checked)}>Also keys for its program, for 60 s</label>
+      </div>
+      <div class="actions">
+        <span class="hint grow">expires in ${duration(secondsLeft(entry))}</span>
+        <button type="button" ?disabled=${busy} @click=${() => void decline(entry)}>Decline <kbd>d</kbd></button>
+        ${edited === null
+          ? html`<button type="button" @click=${() => edit(entry)}>Edit <kbd>e</kbd></button>`
+          : html`<button type="button" @click=${() => ((edited = null), update())}>Cancel the edit</button>`}
+        <button type="submit" class="primary" ?disabled=${busy}>Approve${edited === null ? html` <kbd>a</kbd>` : " the changed text"}</button>
+      </div>
+    </form>`;
+  }
+
+  /** @param {Approval} entry */
+  function outcome(entry) {
+    const { same_until: sameUntil, keys_until: keysUntil } = entry.scope ?? {};
+    const scope = Math.max(sameUntil ?? 0, keysUntil ?? 0) > Date.now() || (entry.state === "approved" && !entry.used);
+    return html`<dl class="facts">
+        ${entry.decided_by ? html`<dt>By</dt><dd>${entry.decided_by}, ${timeAgo(entry.decided_at)}</dd>` : nothing}
+        ${entry.comment ? html`<dt>Comment</dt><dd>${visible(entry.comment)}</dd>` : nothing}
+        ${entry.state === "approved" ? html`<dt>Typed</dt><dd>${entry.used ? "yes" : "not yet"}</dd>` : html`<dt>Typed</dt><dd>no</dd>`}
+        ${sameUntil ? html`<dt>Same command</dt><dd>until ${new Date(sameUntil).toLocaleTimeString()}</dd>` : nothing}
+        ${keysUntil ? html`<dt>Keys</dt><dd>until ${new Date(keysUntil).toLocaleTimeString()}</dd>` : nothing}
+      </dl>
+      <div class="actions">
+        ${entry.block_id ? link(sessionPath(entry.session_id, `/b/${entry.block_id}`), "Open the block", "button") : nothing}
+        ${scope ? html`<button type="button" @click=${() => void answer(entry, { action: "revoke" }, "Revoked.")}>Revoke</button>` : nothing}
+      </div>`;
+  }
+
+  /** @param {Approval} entry */
+  function edit(entry) {
+    edited = entry.text;
+    same = false;
+    update();
+    root.querySelector("textarea")?.focus();
+  }
+
+  /** @param {Approval} entry */
+  function approve(entry) {
+    const changed = edited !== null && edited !== entry.text && { text: edited };
+    const fields = { action: "approve", ...changed, ...(same && { for_s: SAME_S }), ...(keys && { keys_s: KEYS_S }) };
+    void answer(entry, fields, "Approved: the text is typed once.");
+  }
+
+  /** @param {Approval} entry */
+  async function decline(entry) {
+    const given = await confirmDialog({ title: "Decline the request?", input: "Comment for the requester", value: comment, action: "Decline", danger: true });
+    if (given === null) return;
+    comment = String(given);
+    await answer(entry, { action: "decline" }, "Declined: nothing is typed.");
+  }
+
+  /**
+   * @param {Approval} entry
+   * @param {Record<string, any>} fields
+   * @param {string} done
+   */
+  async function answer(entry, fields, done) {
+    if (busy) return;
+    busy = true;
+    update();
+    try {
+      const said = comment.trim();
+      const reply = await call("approvals", { approval_id: entry.approval_id, via: "web", ...(said && { comment: said }), ...fields });
+      all.set(entry.approval_id, reply.approval);
+      toast(done, "good");
+      select(selected);
+    } catch (failure) {
+      toastError(failure);
+    } finally {
+      busy = false;
+      update();
+    }
+  }
+
+  /** @param {KeyboardEvent} event */
+  function onKey(event) {
+    const field = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
+    if (field && event.key === "Escape" && edited !== null) {
+      edited = null;
+      update();
+    }
+    if (field || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+    const entry = all.get(selected);
+    const answerable = entry?.state === "pending" && root.querySelector("form");
+    if (event.key === "j" || event.key === "k") move(event.key === "j" ? 1 : -1);
+    else if (event.key === "a" && answerable) approve(entry);
+    else if (event.key === "d" && answerable) void decline(entry);
+    else if (event.key === "e" && answerable) edit(entry);
+    else return;
+    event.preventDefault();
+  }
+
+  /** @param {number} step */
+  function move(step) {
+    const ids = [...pending(), ...ended()].map((entry) => entry.approval_id);
+    const id = ids[Math.max(0, Math.min(ids.length - 1, ids.indexOf(selected) + step))];
+    if (id) select(id);
+    root.querySelector('.requests [aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Offers notifications of the browser until the person has decided. */
+  function notifyButton() {
+    if (!("Notification" in window) || Notification.permission !== "default") return nothing;
+    return html`<button type="button" class="small" @click=${() => Notification.requestPermission().then(update)}>Notify me of new requests</button>`;
+  }
+
+  return () => {
+    document.removeEventListener("keydown", onKey);
+    clearInterval(timer);
+    subscription.close();
+    screenSubscription?.close();
+  };
+}
+
+const nothingWaits = () =>
+  emptyState(
+    "No request waits",
+    html`When the policy asks before a text is typed, the request appears here. <code>ptyctl policy show</code> lists the rules.`,
+    link("/", "All sessions", "button"),
+  );
+
+/** @param {Approval} entry */
+const secondsLeft = (entry) => Math.max(0, Math.ceil((entry.expires_at - Date.now()) / 1000) * 1000);
+
+/** @param {Approval} entry */
+function notify(entry) {
+  if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
+  const body = `${entry.principal} on ${sessionName(entry)}: ${visible(entry.text)}`;
+  const notification = new Notification("ptyctl: approval needed", { body, tag: entry.approval_id });
+  notification.onclick = () => window.focus();
+}
+
+/**
+ * The screen with the text inserted at the cursor.
+ * @param {Record<string, any>} screen
+ * @param {string} text
+ * @returns {import("../screen_view.js").Screen}
+ */
+function withText(screen, text) {
+  const { row, col } = screen.cursor;
+  const lines = text.replace(/\n$/, "").split("\n");
+  const rows = [...screen.rows];
+  const attributes = rows.map((_, number) => screen.attributes?.[number] ?? []);
+  lines.forEach((line, index) => {
+    const begin = index ? 0 : col;
+    const head = index ? "" : [...(rows[row] ?? "")].slice(0, col).join("").padEnd(col);
+    rows.splice(row + index, index ? 0 : 1, head + line);
+    const before = index ? [] : (attributes[row] ?? []).filter((/** @type {any} */ run) => run.end <= col);
+    attributes.splice(row + index, index ? 0 : 1, [...before, { begin, end: begin + line.length, typed: true }]);
+  });
+  const last = Math.max(row + lines.length, rows.findLastIndex((text) => text.trim()) + 1);
+  return { rows: rows.slice(0, last), attributes, cols: screen.cols };
+}
