@@ -1,6 +1,6 @@
 // A session: the live terminal, its blocks as cards, the lock, and messages.
 
-import { ApiError, call, taskId } from "../api.js";
+import { ApiError, call, principal, taskId } from "../api.js";
 import { createCards } from "../cards.js";
 import { createKeyboard } from "../keyboard.js";
 import { html, nothing, render } from "../lit.js";
@@ -196,7 +196,7 @@ export function mount(root, params) {
     const field = /** @type {HTMLInputElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("message"));
     if (!field.value.trim()) return;
     try {
-      await call("notify", { session_id: session, task_id: taskId(), message: field.value });
+      await call("notify", { session_id: session, task_id: taskId(), sender: principal()?.name, message: field.value });
       field.value = "";
     } catch (failed) {
       toastError(failed);
