@@ -7,7 +7,9 @@ from typing import Protocol
 
 from .approvals import ApprovalsReply, ApprovalsRequest
 from .config import ConfigReply, ConfigRequest
+from .devices import DevicesReply, DevicesRequest
 from .exec import ExecReply, ExecRequest
+from .history import RecordingReply, RecordingRequest, SearchReply, SearchRequest
 from .io import IoReply, IoRequest
 from .operator import (
     AuditReply,
@@ -66,6 +68,18 @@ class Controller(Protocol):
 
     async def log(self, request: LogRequest) -> LogReply:
         """Return a session's output line by line with times."""
+        ...
+
+    async def recording(self, request: RecordingRequest) -> RecordingReply:
+        """Return a session's raw output with its times, and the changes of its terminal."""
+        ...
+
+    async def search(self, request: SearchRequest) -> SearchReply:
+        """Search the commands of all sessions, and their output."""
+        ...
+
+    async def devices(self, request: DevicesRequest) -> DevicesReply:
+        """Return the devices of the inventory, or check one of them."""
         ...
 
     async def gc(self, request: GcRequest) -> GcReply:

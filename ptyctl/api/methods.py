@@ -10,7 +10,9 @@ from . import blocks, screen  # noqa: F401  (define requests)
 from .approvals import ApprovalsQuery, ApprovalsRequest
 from .config import ConfigRequest
 from .controller import Controller, Progress
+from .devices import DevicesRequest
 from .exec import ExecRequest
+from .history import RecordingRequest, SearchRequest
 from .io import IoRequest
 from .model import Reply, Request
 from .operator import AuditRequest, GcRequest, LogRequest, NotifyRequest
@@ -20,6 +22,7 @@ from .session import SessionRequest
 
 #: Names of the methods that are not tools.
 NOTIFY, LOG, GC, AUDIT, POLICY, APPROVALS = "notify", "log", "gc", "audit", "policy", "approvals"
+RECORDING, SEARCH, DEVICES = "recording", "search", "devices"
 #: Performs a request of the method's type. The progress callback may be None.
 Call = Callable[[Controller, Any, Progress | None], Awaitable[Reply]]
 
@@ -42,6 +45,9 @@ METHODS: dict[str, Method] = {
     "ptyctl_session_config": Method(ConfigRequest, lambda controller, request, _: controller.config(request)),
     NOTIFY: Method(NotifyRequest, lambda controller, request, _: controller.notify(request)),
     LOG: Method(LogRequest, lambda controller, request, _: controller.log(request)),
+    RECORDING: Method(RecordingRequest, lambda controller, request, _: controller.recording(request)),
+    SEARCH: Method(SearchRequest, lambda controller, request, _: controller.search(request)),
+    DEVICES: Method(DevicesRequest, lambda controller, request, _: controller.devices(request)),
     GC: Method(GcRequest, lambda controller, request, _: controller.gc(request)),
     AUDIT: Method(AuditRequest, lambda controller, request, _: controller.audit(request)),
     POLICY: Method(PolicyRequest, lambda controller, request, _: controller.policy(request)),

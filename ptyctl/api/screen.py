@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from .io import DEFAULT_WAIT_MS
-from .model import MAX_REPLY_BYTES, Id, Reply
+from .model import MAX_REPLY_BYTES, Id, Reply, Unlisted
 from .pty import PtyReplyBase, PtyRequest, Timeout
 
 
@@ -25,6 +25,7 @@ class PtyReadScreen(PtyRequest):
         default=None, description="a raw_offset or block_id"
     )
     attributes: bool = False
+    paint: Annotated[bool, Unlisted] = False
     until_regex: str | None = None
     until_idle_ms: int | None = Field(default=None, ge=1)
     timeout_ms: Timeout = DEFAULT_WAIT_MS
@@ -33,6 +34,8 @@ class PtyReadScreen(PtyRequest):
     def _check_conditions(self) -> Self:
         if self.at is not None and (self.until_regex is not None or self.until_idle_ms is not None):
             raise ValueError("at shows a past screen and takes no until_regex and until_idle_ms")
+        if self.paint and (self.until_regex is not None or self.until_idle_ms is not None):
+            raise ValueError("paint takes no until_regex and until_idle_ms")
         return self
 
 
@@ -83,7 +86,10 @@ class AttributeRun(Reply):
 
 
 class ScreenReply(PtyReplyBase):
-    """The screen after `raw_offset` bytes: `rows_count` rows, without trailing blanks; after a wait, what ended it."""
+    """The screen after `raw_offset` bytes: `rows_count` rows, without trailing blanks; after a wait, what ended it.
+
+    `data_b64`, with `paint`: bytes that paint it on a blank terminal of its size, which can then continue from `raw_offset`.
+    """
 
     rows: list[str]
     cursor: Position
@@ -98,6 +104,7 @@ class ScreenReply(PtyReplyBase):
     idle_reached: bool | None = None
     timed_out: bool | None = None
     attributes: list[list[AttributeRun]] | None = None
+    data_b64: str | None = None
 
 
 class RawReply(PtyReplyBase):

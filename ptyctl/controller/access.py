@@ -13,8 +13,10 @@ from ptyctl.api import blocks, pty, screen
 from ptyctl.api.approvals import ApprovalsQuery, ApprovalsReply, ApprovalsRequest
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
+from ptyctl.api.devices import DevicesReply, DevicesRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.history import RecordingReply, RecordingRequest, SearchReply, SearchRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.model import Addressed, Request
 from ptyctl.api.operator import (
@@ -39,7 +41,7 @@ from .local import LocalController
 from .registry import no_session
 
 #: Requests that address a session.
-_OnSession = Addressed | SessionRequest | WatchRequest | LogRequest | NotifyRequest | PolicyRequest
+_OnSession = Addressed | SessionRequest | WatchRequest | LogRequest | RecordingRequest | NotifyRequest | PolicyRequest
 
 #: The operation of each request, by its type and `action`. A request that is not here is refused.
 OPERATIONS: Mapping[type[Request], Operation | Mapping[str, Operation]] = {
@@ -64,6 +66,9 @@ OPERATIONS: Mapping[type[Request], Operation | Mapping[str, Operation]] = {
     },
     WatchRequest: Operation.WATCH,
     LogRequest: Operation.READ,
+    RecordingRequest: Operation.READ,
+    SearchRequest: Operation.READ,
+    DevicesRequest: {"list": Operation.LIST, "doctor": Operation.OPEN},
     NotifyRequest: Operation.NOTIFY,
     GcRequest: Operation.REMOVE,
     AuditRequest: Operation.AUDIT,
@@ -159,6 +164,21 @@ class AccessController:
     async def log(self, request: LogRequest) -> LogReply:
         await self._admit(request)
         return await self._controller.log(request)
+
+    async def recording(self, request: RecordingRequest) -> RecordingReply:
+        await self._admit(request)
+        return await self._controller.recording(request)
+
+    async def search(self, request: SearchRequest) -> SearchReply:
+        await self._admit(request)
+        return await self._controller.search(request, sees=current_principal().sees)
+
+    async def devices(self, request: DevicesRequest) -> DevicesReply:
+        await self._admit(request)
+        sees = current_principal().sees
+        if request.device is not None and not sees(request.device):
+            raise _unknown_device(request.device)
+        return await self._controller.devices(request, sees=sees)
 
     async def gc(self, request: GcRequest) -> GcReply:
         await self._admit(request)

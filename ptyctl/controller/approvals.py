@@ -59,6 +59,11 @@ class ApprovalCalls:
         self._run = secrets.token_hex(4)
         approvals.subscribe(self._handle_change)
 
+    @property
+    def problem(self) -> str | None:
+        """Why the notify command failed when it ran last."""
+        return self._notifier.problem
+
     async def store_in(self, folder: Path) -> None:
         """Store requests in a folder from now on. Those of an earlier process that have not ended expire."""
         file = ApprovalFile(folder / "approvals.jsonl")

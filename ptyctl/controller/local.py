@@ -10,8 +10,10 @@ from typing import Self
 from ptyctl.api.approvals import ApprovalsReply, ApprovalsRequest
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
+from ptyctl.api.devices import DevicesReply, DevicesRequest
 from ptyctl.api.errors import PtyctlError
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.history import RecordingReply, RecordingRequest, SearchReply, SearchRequest
 from ptyctl.api.io import IoReply, IoRequest
 from ptyctl.api.model import Addressed
 from ptyctl.api.operator import (
@@ -38,6 +40,7 @@ from ptyctl.session.calls.console_log import console_log
 from ptyctl.session.calls.exec import execute
 from ptyctl.session.calls.output_parser import execute_parsed
 from ptyctl.session.calls.read import read
+from ptyctl.session.calls.recording import recording
 from ptyctl.session.calls.screen_read import read_on_screen
 from ptyctl.session.calls.watch import watch
 from ptyctl.session.calls.write import write
@@ -51,12 +54,14 @@ from .channels import ChannelFactory
 from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
+from .devices import answer_devices
 from .policies import PolicyStore
 from .policy_queries import PolicyQueries
 from .reconnect import ConsoleReconnector
 from .recovery import StoredSessions
 from .registry import SessionRegistry
 from .retention import remove_old_sessions
+from .search import BlockSearches
 from .session_actions import SessionActions, configure
 from .session_factory import SessionFactory
 from .settings import Settings, load_settings
@@ -119,6 +124,8 @@ class LocalController:
         self._hand_off = SessionHandOff(fd_store) if fd_store is not None else None
         if self._hand_off is not None:
             self._factory.watch(self._hand_off.watch)
+        self._inventory = inventory
+        self._searches = BlockSearches(self.settings.state_dir / "sessions", self._registry)
         self._actions = SessionActions(self._registry, self._factory, self._stored, destinations, platforms)
         self._conversations = Conversations(self._registry, self._factory, self._stored)
 
@@ -187,7 +194,7 @@ class LocalController:
 
     @reports_os_errors
     async def spec_of(
-        self, request: Addressed | SessionRequest | WatchRequest | LogRequest | NotifyRequest | PolicyRequest
+        self, request: Addressed | SessionRequest | WatchRequest | LogRequest | RecordingRequest | NotifyRequest | PolicyRequest
     ) -> Spec:
         """Return what the session that a request addresses is, in any state.
 
@@ -281,3 +288,21 @@ class LocalController:
         session = await self._registry.find(request.session_id)
         with session.usage.in_use(request.task_id, reading=True):
             return await console_log(session, request.from_offset, request.limit)
+
+    @reports_os_errors
+    async def recording(self, request: RecordingRequest) -> RecordingReply:
+        session = await self._registry.find(request.session_id)
+        with session.usage.in_use(request.task_id, reading=True):
+            return await recording(session, request.from_offset, request.max_bytes)
+
+    @reports_os_errors
+    async def search(
+        self, request: SearchRequest, *, sees: Callable[[str | None, str | None], bool] = lambda device, device_id: True
+    ) -> SearchReply:
+        return await self._searches.search(request, sees)
+
+    @reports_os_errors
+    async def devices(
+        self, request: DevicesRequest, *, sees: Callable[[str | None, str | None], bool] = lambda device, device_id: True
+    ) -> DevicesReply:
+        return await answer_devices(self.settings, self._inventory, request, self._approval_calls.problem, sees)

@@ -12,10 +12,12 @@ from typing import Any, Self, TypeVar, cast
 from ptyctl.api.approvals import ApprovalsReply, ApprovalsRequest
 from ptyctl.api.config import ConfigReply, ConfigRequest
 from ptyctl.api.controller import Progress
+from ptyctl.api.devices import DevicesReply, DevicesRequest
 from ptyctl.api.errors import PtyctlError, invalid
 from ptyctl.api.exec import ExecReply, ExecRequest
+from ptyctl.api.history import RecordingReply, RecordingRequest, SearchReply, SearchRequest
 from ptyctl.api.io import IoReply, IoRequest
-from ptyctl.api.methods import APPROVALS, AUDIT, GC, LOG, NOTIFY, POLICY
+from ptyctl.api.methods import APPROVALS, AUDIT, DEVICES, GC, LOG, NOTIFY, POLICY, RECORDING, SEARCH
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import (
     AuditReply,
@@ -146,6 +148,15 @@ class RemoteController:
 
     async def log(self, request: LogRequest) -> LogReply:
         return await self._call(LOG, request, LogReply)
+
+    async def recording(self, request: RecordingRequest) -> RecordingReply:
+        return await self._call(RECORDING, request, RecordingReply)
+
+    async def search(self, request: SearchRequest) -> SearchReply:
+        return await self._call(SEARCH, request, SearchReply)
+
+    async def devices(self, request: DevicesRequest) -> DevicesReply:
+        return await self._call(DEVICES, request, DevicesReply)
 
     async def gc(self, request: GcRequest) -> GcReply:
         return await self._call(GC, request, GcReply)

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ptyctl.api import approvals, blocks, config, exec, io, operator, policy, pty, screen, session
+from ptyctl.api import approvals, blocks, config, devices, exec, history, io, operator, policy, pty, screen, session
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.methods import METHODS
@@ -45,7 +45,7 @@ _NO_CHANGE = nullcontext()
 
 _REPLY_TYPES: dict[str, type[Reply]] = {
     name: reply
-    for module in (session, io, exec, config, pty, blocks, screen, approvals, operator, policy)
+    for module in (session, io, exec, config, pty, blocks, screen, approvals, operator, policy, history, devices)
     for name, reply in vars(module).items()
     if isinstance(reply, type) and issubclass(reply, Reply)
 }

@@ -15,7 +15,9 @@ from ptyctl.api.approvals import ApprovalsReply
 from ptyctl.api.blocks import BlocksReply
 from ptyctl.api.config import ConfigReply
 from ptyctl.api.controller import Controller
+from ptyctl.api.devices import DevicesReply
 from ptyctl.api.exec import ExecReply
+from ptyctl.api.history import RecordingReply, SearchReply
 from ptyctl.api.io import IoReply
 from ptyctl.api.methods import METHODS, PTY_REQUESTS
 from ptyctl.api.model import Reply, Request
@@ -47,6 +49,9 @@ OTHER: dict[str, tuple[type[Request], type[Reply]]] = {
     "watch": (WatchRequest, WatchItem),
     "notify": (METHODS["notify"].request, NotifyReply),
     "log": (METHODS["log"].request, LogReply),
+    "recording": (METHODS["recording"].request, RecordingReply),
+    "search": (METHODS["search"].request, SearchReply),
+    "devices": (METHODS["devices"].request, DevicesReply),
     "gc": (METHODS["gc"].request, GcReply),
     "audit": (METHODS["audit"].request, AuditReply),
     "policy": (METHODS["policy"].request, PolicyReply),

@@ -25,7 +25,7 @@ def test_definition_matches_request_and_reply_fields(tool: Tool) -> None:
     for schema in (defined.input_schema, defined.output_schema):
         assert schema is not None
         Draft202012Validator.check_schema(schema)
-    unlisted = {"client_id", "since_ts", "until_ts", *(["task_id"] if tool.read_only else [])}
+    unlisted = {"client_id", "since_ts", "until_ts", "paint", *(["task_id"] if tool.read_only else [])}
     assert set(defined.input_schema["properties"]) == set(tool.request.model_fields) - unlisted
     assert tool.reply_fields is not None
     assert defined.output_schema is not None

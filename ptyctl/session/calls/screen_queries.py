@@ -73,9 +73,9 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
     if at == session.display.source.end and not await session.display.source.changed_at(at):
         at = None
     if at is None:
-        state = await session.screen.state(attributes=request.attributes)
+        state = await session.screen.state(attributes=request.attributes, paint=request.paint)
         return _reply(state, int(time.time() * 1000), session.display.status_message())
-    state = await session.screen.state_at(at, attributes=request.attributes)
+    state = await session.screen.state_at(at, attributes=request.attributes, paint=request.paint)
     return _reply(state, await session.display.source.time_at(at), None)
 
 
@@ -152,6 +152,7 @@ def _reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
         ts=ts,
         raw_offset=state.raw,
         attributes=_attribute_rows(picture.attributes),
+        data_b64=None if state.painted is None else base64.b64encode(state.painted).decode(),
     )
 
 

@@ -50,11 +50,15 @@ UNPERSISTED_TURN_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ScreenState:
-    """The screen after `raw` bytes and at least `steps` resizes and incarnations."""
+    """The screen after `raw` bytes and at least `steps` resizes and incarnations.
+
+    `painted`: bytes that paint it on a blank terminal, if they were asked for.
+    """
 
     snapshot: ScreenSnapshot
     raw: int
     steps: int
+    painted: bytes | None = None
 
 
 class Screen:
@@ -98,19 +102,19 @@ class Screen:
             self._looked()
             yield replay
 
-    async def state(self, *, attributes: bool = False) -> ScreenState:
+    async def state(self, *, attributes: bool = False, paint: bool = False) -> ScreenState:
         """Return the screen now. Raises as `current`."""
         steps = self._source.step_count()  # the snapshot may lack a later one
         async with self.current() as replay:
-            return await _state(replay, attributes, steps)
+            return await _state(replay, attributes, steps, paint)
 
-    async def state_at(self, raw: int, *, attributes: bool = False) -> ScreenState:
+    async def state_at(self, raw: int, *, attributes: bool = False, paint: bool = False) -> ScreenState:
         """Return the screen when the first `raw` bytes had arrived, before later resizes. Raises as `current`."""
         steps = await self._source.steps()
         replay = await self._checkpoints.before(raw, len(steps), self._source.first_size)
         steps = steps[: bisect_left(steps, raw, key=lambda step: step.raw)]
         await self._advance(replay, raw, asyncio.get_running_loop().time() + LOOK_TIMEOUT_S, steps, settle=True)
-        return await _state(replay, attributes, len(steps))
+        return await _state(replay, attributes, len(steps), paint)
 
     def is_outdated(self, state: ScreenState) -> bool:
         """Return whether output or steps have arrived since the state."""
@@ -268,9 +272,10 @@ async def _in_thread(function: Callable[[], Result]) -> Result:
         await asyncio.wait({turn})
 
 
-async def _state(replay: ScreenReplay, attributes: bool, steps: int) -> ScreenState:
+async def _state(replay: ScreenReplay, attributes: bool, steps: int, paint: bool) -> ScreenState:
     snapshot = await run_for(replay.cells, lambda: replay.model.snapshot(attributes=attributes))
-    return ScreenState(snapshot, replay.raw, steps)
+    painted = await run_for(replay.cells, replay.model.serialize) if paint else None
+    return ScreenState(snapshot, replay.raw, steps, painted)
 
 
 def _after(seconds: float) -> Callable[[], bool]:

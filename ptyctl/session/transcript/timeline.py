@@ -29,11 +29,13 @@ class TimelineRow:
 
     Attributes:
         incarnation: the incarnation that begins here, or None.
+        size: the new size of the terminal (columns, rows), or None.
     """
 
     raw: int
     ts: int
     incarnation: int | None = None
+    size: tuple[int, int] | None = None
 
 
 def parse_step(row: dict[str, Any]) -> TimelineStep | None:
@@ -60,7 +62,9 @@ def read_times(timeline: Path, raw: int) -> Iterator[TimelineRow]:
         for line in file:
             if line.endswith(b"\n"):
                 row = json.loads(line)
-                yield TimelineRow(row["raw"], row["ts"], row.get("incarnation") if row["kind"] == "incarnation" else None)
+                incarnation = row.get("incarnation") if row["kind"] == "incarnation" else None
+                size = (row["cols"], row["rows"]) if row["kind"] == "resize" else None
+                yield TimelineRow(row["raw"], row["ts"], incarnation, size)
 
 
 def time_at(timeline: Path, raw: int) -> int:

@@ -1,0 +1,265 @@
+"""A search over the commands of all sessions and their output: those in memory, and those that are only on disk.
+
+A stored session is searched in its files, without restoring it. Nothing is indexed but when each session was created.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ptyctl.api.blocks import Block
+from ptyctl.api.errors import invalid
+from ptyctl.api.history import MAX_HIT_LINES, HitLine, SearchHit, SearchReply, SearchRequest
+from ptyctl.core.search import line_pattern, literal_pattern
+from ptyctl.session.calls.block_read import with_current_offsets
+from ptyctl.session.io.pattern_search import LINE_STEPS, search_with
+from ptyctl.session.session import Session
+from ptyctl.session.transcript.jsonl import read_rows
+
+from .registry import SessionRegistry
+
+#: A call ends after about this time, and its reply says where to continue (seconds).
+SEARCH_S = 2.0
+#: Output is read and searched in pieces of this size.
+_PIECE_BYTES = 4 * 1024 * 1024
+_SHOWN_CHARS = 1000
+_CURSOR = re.compile(r"(\d+):([A-Za-z0-9._-]+):(\d+)")
+
+#: Whether the caller may see a session of a device with these names.
+Sees = Callable[[str | None, str | None], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """A session: when it was created, what it is, and how its blocks and its text are read."""
+
+    created_at: int
+    session_id: str
+    device: str | None
+    device_id: str | None
+    blocks: Callable[[], Awaitable[list[Block]]]
+    read: Callable[[int, int], bytes]
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.created_at, self.session_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    created_at: int
+    device: str | None
+    device_id: str | None
+
+
+class BlockSearches:
+    """Serves searches. Knows the stored sessions since its first one."""
+
+    def __init__(self, sessions: Path, registry: SessionRegistry) -> None:
+        self._folder = sessions
+        self._registry = registry
+        self._stored: dict[str, _Stored] = {}
+
+    async def search(self, request: SearchRequest, sees: Sees) -> SearchReply:
+        """Return the commands that match, the newest first.
+
+        Raises:
+            PtyctlError: INVALID_ARGUMENT for a pattern that RE2 rejects, or for another cursor; LIMIT_EXCEEDED for a slow
+                pattern.
+        """
+        pattern = None
+        if request.query is not None:
+            pattern = line_pattern(request.query, "query") if request.regex else literal_pattern(request.query)
+        after, before_seq = _parse_cursor(request.from_cursor)
+        deadline = asyncio.get_running_loop().time() + SEARCH_S
+        hits: list[SearchHit] = []
+        for session in await self._sessions(request, sees):
+            if after is not None and session.key > after:
+                continue
+            blocks = _chosen(await session.blocks(), request, before_seq if session.key == after else None)
+            async for block, lines in _matches(session, blocks, pattern):
+                if lines is not None:
+                    hits.append(_hit(session, block, lines))
+                if len(hits) >= request.limit or asyncio.get_running_loop().time() >= deadline:
+                    return SearchReply(hits=hits, resume_cursor=f"{session.created_at}:{session.session_id}:{block.seq}")
+        return SearchReply(hits=hits)
+
+    async def _sessions(self, request: SearchRequest, sees: Sees) -> list[_Searched]:
+        """Return the sessions that the request selects and the caller sees, the newest first."""
+        await asyncio.to_thread(self._index)
+        live = {session.session_id: session for session in self._registry.known()}
+        found = [_in_memory(session) for session in live.values()]
+        found += [
+            _on_disk(self._folder / session_id, stored) for session_id, stored in self._stored.items() if session_id not in live
+        ]
+        chosen = (
+            session
+            for session in found
+            if sees(session.device, session.device_id)
+            and request.session_id in (None, session.session_id)
+            and _is_of_device(session, request.device)
+        )
+        return sorted(chosen, key=lambda session: session.key, reverse=True)
+
+    def _index(self) -> None:
+        """Read what is new in the folder of the sessions. Blocks."""
+        try:
+            names = set(os.listdir(self._folder))  # noqa: PTH208 - thousands of names, of which nearly all are known
+        except FileNotFoundError:
+            names = set()
+        for gone in self._stored.keys() - names:
+            del self._stored[gone]
+        for name in names - self._stored.keys():
+            if not name.startswith(".") and (stored := _read_stored(self._folder / name)) is not None:
+                self._stored[name] = stored
+
+
+def _read_stored(folder: Path) -> _Stored | None:
+    """Return what a stored session is; None if it cannot be read, or is not only the user's."""
+    try:
+        status = folder.lstat()
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            return None
+        meta = json.loads((folder / "meta.json").read_bytes())
+        return _Stored(int(meta["created_at"]), meta.get("device"), meta.get("device_id"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _in_memory(session: Session) -> _Searched:
+    async def blocks() -> list[Block]:
+        return [*(found := session.blocks.all())[:-1], *(with_current_offsets(session, block) for block in found[-1:])]
+
+    spec, stream = session.spec, session.stream
+    return _Searched(
+        session.created_at, session.session_id, spec.device, spec.device_id, blocks, stream.read, stream.search_turn
+    )
+
+
+def _on_disk(folder: Path, stored: _Stored) -> _Searched:
+    async def blocks() -> list[Block]:
+        return await asyncio.to_thread(_read_blocks, folder / "blocks.jsonl")
+
+    def read(begin: int, end: int) -> bytes:
+        try:
+            with (folder / "output.spool").open("rb", buffering=0) as file:
+                file.seek(begin)
+                return file.read(end - begin)
+        except FileNotFoundError:  # removed since
+            return b""
+
+    return _Searched(stored.created_at, folder.name, stored.device, stored.device_id, blocks, read)
+
+
+def _read_blocks(path: Path) -> list[Block]:
+    rows = {row.get("block_id"): row for row in read_rows(path)}
+    blocks = []
+    for row in rows.values():
+        try:
+            blocks.append(Block.model_validate(row))
+        except ValueError:
+            continue
+    return blocks
+
+
+def _is_of_device(session: _Searched, device: str | None) -> bool:
+    return device is None or any(name is not None and fnmatchcase(name, device) for name in (session.device, session.device_id))
+
+
+def _chosen(blocks: list[Block], request: SearchRequest, before_seq: int | None) -> list[Block]:
+    """Return the blocks that the request selects, the newest first."""
+    return [
+        block
+        for block in sorted(blocks, key=lambda block: block.seq, reverse=True)
+        if (before_seq is None or block.seq < before_seq)
+        and request.exit_code in (None, block.exit_code)
+        and request.failed in (None, block.status == "failed" or bool(block.exit_code))
+        and (request.since_ts is None or block.ts_end is None or block.ts_end >= request.since_ts)
+        and (request.until_ts is None or block.ts_begin <= request.until_ts)
+    ]
+
+
+async def _matches(
+    session: _Searched, blocks: list[Block], pattern: Any
+) -> AsyncGenerator[tuple[Block, list[HitLine] | None], None]:
+    """Yield each block with its matching lines; None instead of them if neither these nor the command match."""
+    for block in blocks:
+        if pattern is None:
+            yield block, []
+            continue
+        in_command = pattern.search(block.cmd.encode()) is not None
+        lines = [line async for line in _lines(session, block, pattern)]
+        yield block, lines if lines or in_command else None
+        await asyncio.sleep(0)
+
+
+async def _lines(session: _Searched, block: Block, pattern: Any) -> AsyncGenerator[HitLine, None]:
+    """Yield the matching lines of a block's output, at most one more than are returned."""
+    at, number, count = block.spool_begin, 1, 0
+    while count <= MAX_HIT_LINES and (block.spool_end is None or at < block.spool_end):
+        end = at + _PIECE_BYTES if block.spool_end is None else min(at + _PIECE_BYTES, block.spool_end)
+        data = session.read(at, end)
+        if not data:
+            return
+        if len(data) == _PIECE_BYTES and (cut := data.rfind(b"\n")) >= 0:
+            data = data[: cut + 1]  # the rest of the line belongs to the next piece
+        search = partial(_lines_of_piece, data=data, limit=MAX_HIT_LINES + 1 - count)
+        for line, offset, text in await search_with(session.turn, pattern, len(data) * LINE_STEPS, search):
+            yield HitLine(line=number + line, offset=at + offset, text=text)
+            count += 1
+        at, number = at + len(data), number + data.count(b"\n")
+
+
+def _lines_of_piece(pattern: Any, data: bytes, limit: int) -> list[tuple[int, int, str]]:
+    """Return the first matching lines: number from 0, offset of the match, and text."""
+    found: list[tuple[int, int, str]] = []
+    number = counted = at = 0
+    while at < len(data) and len(found) < limit and (match := pattern.search(data, at)) is not None:
+        begin = match.start()
+        number += data.count(b"\n", counted, begin)
+        counted = begin
+        first = max(data.rfind(b"\n", 0, begin) + 1, begin - _SHOWN_CHARS // 2)
+        end = data.find(b"\n", begin)
+        end = len(data) if end < 0 else end
+        found.append((number, begin, data[first : min(end, first + _SHOWN_CHARS)].decode("utf-8", "replace")))
+        newline = data.find(b"\n", match.end())
+        at = len(data) if newline < 0 else newline + 1
+    return found
+
+
+def _hit(session: _Searched, block: Block, lines: list[HitLine]) -> SearchHit:
+    return SearchHit(
+        session_id=session.session_id,
+        device=session.device,
+        device_id=session.device_id,
+        block_id=block.block_id,
+        cmd=block.cmd[:_SHOWN_CHARS],
+        status=block.status,
+        exit_code=block.exit_code,
+        mode=block.mode,
+        task_id=block.task_id,
+        ts_begin=block.ts_begin,
+        ts_end=block.ts_end,
+        lines=lines[:MAX_HIT_LINES],
+        more_lines=len(lines) > MAX_HIT_LINES or None,
+    )
+
+
+def _parse_cursor(cursor: str | None) -> tuple[tuple[int, str] | None, int]:
+    """Return the session at which a search continues, and the number of the block before which it does."""
+    if cursor is None:
+        return None, 0
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or len(found[1]) > 20 or len(found[3]) > 20:
+        raise invalid("from_cursor is the resume_cursor of an earlier reply", field="from_cursor")
+    return (int(found[1]), found[2]), int(found[3])

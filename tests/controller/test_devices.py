@@ -1,0 +1,84 @@
+"""The devices of the inventory for clients, without credentials, and the check of one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptyctl.api import ErrorCode
+from ptyctl.api.devices import DevicesRequest
+from ptyctl.controller.access import AccessController
+from ptyctl.controller.local import LocalController
+from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.session.clients import serving_connection
+from tests.controller.session_calls import MakeController, refused
+
+_INVENTORY = """
+[devices.core-1]
+protocol = "ssh"
+host = "127.0.0.1"
+port = 1
+username = "admin"
+password = "env:CORE_PASSWORD"
+platform = "frr"
+
+[devices.edge-1]
+protocol = "telnet"
+host = "192.0.2.1"
+device_id = "rack-7"
+session_type = "console"
+"""
+
+
+@pytest.fixture
+def devices_file(tmp_path: Path) -> Path:
+    path = tmp_path / "devices.toml"
+    path.write_text(_INVENTORY)
+    path.chmod(0o600)
+    return path
+
+
+@pytest.mark.also_remote("entries")
+async def test_devices_are_listed_without_credentials(make_controller: MakeController, devices_file: Path) -> None:
+    controller = await make_controller(devices_file=devices_file)
+    reply = await controller.devices(DevicesRequest())
+    assert [entry.payload() for entry in reply.devices or ()] == [
+        {
+            "device": "core-1",
+            "protocol": "ssh",
+            "host": "127.0.0.1",
+            "port": 1,
+            "username": "admin",
+            "platform": "frr",
+        },
+        {"device": "edge-1", "protocol": "telnet", "host": "192.0.2.1", "device_id": "rack-7", "session_type": "console"},
+    ]
+    assert "CORE_PASSWORD" not in str(reply)
+
+
+async def test_devices_check_ends_with_failure_and_next_step(
+    make_controller: MakeController, devices_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORE_PASSWORD", "secret-of-core")
+    controller = await make_controller(devices_file=devices_file)
+    reply = await controller.devices(DevicesRequest(action="doctor", device="core-1"))
+    checks = reply.checks or []
+    assert [(check.name, check.ok) for check in checks] == [
+        ("storage", True), ("policy", True), ("name", True), ("credentials", True), ("network", False),
+    ]  # fmt: skip
+    assert checks[-1].hint
+    assert "secret-of-core" not in str(reply)
+
+
+async def test_principal_sees_and_checks_only_its_devices(make_controller: MakeController, devices_file: Path) -> None:
+    local = await make_controller(devices_file=devices_file)
+    assert isinstance(local, LocalController)
+    controller = AccessController(local)
+    with serving_connection(Principal("contractor", Kind.PERSON, Role.OPERATOR, ("edge-*",))):
+        reply = await controller.devices(DevicesRequest())
+        assert [entry.device for entry in reply.devices or ()] == ["edge-1"]
+        with refused(ErrorCode.NOT_FOUND):
+            await controller.devices(DevicesRequest(action="doctor", device="core-1"))
+    with serving_connection(Principal("reader", Kind.PERSON, Role.VIEWER)), refused(ErrorCode.FORBIDDEN):
+        await controller.devices(DevicesRequest(action="doctor", device="core-1"))
