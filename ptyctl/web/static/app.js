@@ -43,6 +43,7 @@ stream.onState((value) => {
   online = value;
   update();
 });
+addEventListener("hashchange", () => void begin()); // a new ticket in the same tab
 start();
 void begin();
 

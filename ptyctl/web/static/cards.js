@@ -83,9 +83,10 @@ export async function downloadOutput(session, block) {
 /**
  * The cards of `session`.
  * @param {string} session
- * @param {{changed: () => void, runAgain: (cmd: string) => void}} callbacks
+ * @param {{changed: () => void, runAgain: (cmd: string) => void, isFullScreen: () => boolean}} callbacks isFullScreen: whether
+ *   the running program uses the whole screen
  */
-export function createCards(session, { changed, runAgain }) {
+export function createCards(session, { changed, runAgain, isFullScreen }) {
   /** @type {Map<string, Card>} */
   const cards = new Map();
   let cursor = 0;
@@ -110,9 +111,12 @@ export function createCards(session, { changed, runAgain }) {
     watchScreen();
   };
 
-  /** Shows the screen while a program uses all of it. */
+  /** @param {Block} block */
+  const showsScreen = (block) => isRunning(block) && (block.status === "interactive" || (block.status === "running" && isFullScreen()));
+
+  /** Shows the screen in the card of a program that uses all of it, while it runs. */
   const watchScreen = () => {
-    const wanted = [...cards.values()].some(({ block, visible }) => visible && block.status === "interactive" && isRunning(block));
+    const wanted = [...cards.values()].some(({ block, visible }) => visible && showsScreen(block));
     if (wanted && !screenTopic) {
       screenTopic = stream.subscribe(`screen:${session}`, {
         onMessage(message) {
@@ -190,7 +194,7 @@ export function createCards(session, { changed, runAgain }) {
   /** @param {Card} card */
   const output = (card) => {
     const { block, text, expanded } = card;
-    if (block.status === "interactive" && isRunning(block)) {
+    if (showsScreen(block)) {
       return screen ? html`<div class="output">${screenView(/** @type {any} */ (screen), `Screen of ${block.cmd}`)}</div>` : nothing;
     }
     const lines = text.replace(/\n$/, "").split("\n");
@@ -239,6 +243,7 @@ export function createCards(session, { changed, runAgain }) {
         changed();
       }
     },
+    watchScreen,
     /** Commands, newest first. */
     commands: () => [...cards.values()].map(({ block }) => block.cmd).reverse(),
     template() {

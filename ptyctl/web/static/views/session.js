@@ -47,7 +47,7 @@ export function mount(root, params) {
 
   const keyboard = createKeyboard(session, handleRefusal);
   const lock = createLock(session, { changed: update, acquired: handleAcquired });
-  const cards = createCards(session, { changed: update, runAgain });
+  const cards = createCards(session, { changed: update, runAgain, isFullScreen: () => terminal.xterm.buffer.active.type === "alternate" });
   /** @param {Message} message */
   function handleMessage(message) {
     if (message.op === "event") return handleEvent(message.event);
@@ -249,7 +249,7 @@ export function mount(root, params) {
 
   const findBar = () =>
     html`<div class="find" role="search">
-      <input type="search" aria-label="Find in the terminal" placeholder="Find: Enter, Shift+Enter" @keydown=${findKey}>
+      <input aria-label="Find in the terminal" placeholder="Find: Enter, Shift+Enter" @keydown=${findKey}>
       <button type="button" class="icon" aria-label="Close" @click=${() => find(false)}>×</button>
     </div>`;
 
@@ -310,6 +310,7 @@ export function mount(root, params) {
     onBinary: (data) => lock.isOurs() && keyboard.sendBinary(data),
     onKey: (event) => isPageKey(event) || (event.key === "Tab" && !lock.isOurs()),
   });
+  terminal.xterm.buffer.onBufferChange(cards.watchScreen);
   const output = stream.subscribe(`terminal:${session}`, {
     from: "snapshot",
     onMessage: handleMessage,
