@@ -45,7 +45,7 @@ class ApprovalsRequest(Request):
     Attributes:
         since: the cursor of an earlier `watch`; without it all requests that can be answered or revoked are changes.
         timeout_ms: how long `watch` waits for a change.
-        text: approves this text instead of the one that was asked for.
+        text: approves this text instead of the requested one.
         for_s: also approves the same command on the same session for this time (seconds).
         keys_s: also lets the requester type into the running program for this time (seconds).
     """
@@ -70,7 +70,7 @@ class ApprovalsRequest(Request):
 
 
 class ApprovalScope(Reply):
-    """What else an approval allows, until a time in epoch ms: the same command again, or keys for the running program."""
+    """Standing permissions of an approval, each until a time in epoch ms: the same command again, keys for the program."""
 
     same_until: int | None = None
     keys_until: int | None = None
@@ -80,7 +80,7 @@ class ApprovalEntry(Reply):
     """One approval request. Times are epoch ms.
 
     Attributes:
-        text: what was asked for; `approved_text`: what the approver made of it, if `edited`.
+        text: the requested text; `approved_text`: the approver's version of it, if `edited`.
         canonical: the form of the text that the policy judged; `rules`: those that hold it back.
         screen: the rows at the time of the request; only `get` returns them.
         used: whether the approved text was typed: an approval is valid once.

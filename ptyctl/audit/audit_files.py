@@ -39,7 +39,7 @@ class AuditFiles:
         """Append encoded rows to the file of a month, such as "2026-11".
 
         Rows that a killed process has written behind the recorded head are kept and counted in a row `recovered`; an incomplete
-        one is removed. Behind rows that do not fit the recorded head the chain goes on with a row `chain_broken`.
+        one is removed. Behind rows that do not fit the recorded head the chain continues with a row `chain_broken`.
 
         Raises:
             OSError: no row was added.
@@ -152,7 +152,7 @@ def _lines(path: Path, size: int | None = None) -> Iterator[bytes]:
 
 
 def _cut_incomplete_line(path: Path) -> None:
-    """Remove what follows the last line break."""
+    """Remove the incomplete line after the last line break."""
     with path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))

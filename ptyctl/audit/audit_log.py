@@ -134,7 +134,7 @@ class AuditLog:
         note = [encode({"ts": int(time.time() * 1000), "event": "rows_lost", "rows": lost})] if lost else []
         try:
             self._files.append([*rows, *note], time.strftime("%Y-%m", time.gmtime()))
-        except Exception as error:  # noqa: BLE001 - the thread must go on, and consoles must take no input meanwhile
+        except Exception as error:  # noqa: BLE001 - the thread must survive, and consoles must take no input meanwhile
             self._failure = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             return False
         self._failure = None

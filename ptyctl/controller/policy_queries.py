@@ -89,7 +89,7 @@ class PolicyQueries:
         return Request("", platform, protocol, request.device)
 
     def _mode(self, request: PolicyRequest, where: Request) -> str | None:
-        """Return the mode of the request, the session's, or else the platform's for running commands."""
+        """Return the mode of the request or of the session; without either, the platform's mode for running commands."""
         if where.platform is None:
             return request.mode or where.mode
         platform = self._platforms.get(where.platform)

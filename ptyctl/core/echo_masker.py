@@ -19,7 +19,7 @@ HOLD_S = 0.2
 _LINE_BYTES = 4096
 #: What a line may contain besides text: controls, blanks, and the masks that some programs show for a secret.
 _NO_TEXT = compile_bytes(rf"(?>{SEQUENCE}|[\x00-\x1a\x1c-\x20*\x7f])*+")
-#: What follows an echo at the cursor, if more was typed in that line; and behind other text, where only Enter's echo follows.
+#: Byte after an echo: at the cursor, if more was typed in that line; and behind other text, where only Enter's echo follows.
 _NO_WORD = re.compile(rb"[^0-9A-Za-z_.-]")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 #: A device's log line contains a time of day, or the code of the message (RFC 3164; Cisco: %FACILITY-SEVERITY-MNEMONIC).

@@ -31,7 +31,7 @@ _SHORT_LITERAL = re.compile(rb"(?:[^\\.+*?()|\[\]{}^$]|\\[^0-9A-Za-z]){1,%d}" % 
 LOOP_STEPS = 1_000_000
 #: Largest size of a pattern. RE2 compiles in the event loop: it keeps the interpreter lock, and takes 5 s for 60 KB of `a?`.
 MAX_PATTERN_BYTES = 2048
-#: A Unicode class such as `\pL`, which has hundreds of ranges, counts as so many bytes more.
+#: Size that a Unicode class such as `\pL`, which has hundreds of ranges, counts in addition to its text.
 _CLASS_BYTES = 32
 _UNICODE_CLASS = re.compile(rb"\\[pP]")
 #: Largest number of instructions of a pattern, or of a list of patterns: compiling takes about 1 us for each, and the first
@@ -189,7 +189,7 @@ def _is_literal(pattern: Any) -> bool:
 
 
 def _match_limit(pattern: Any) -> int:
-    """Return the size up to which a match is found however the output is split: each search reads so much again.
+    """Return the size of the matches that are found in every split of the output: each search reads this much text again.
 
     For a literal it has room for a character. A very large program has a smaller one: a search cannot be interrupted.
     """

@@ -49,7 +49,7 @@ _current: ContextVar[Client | None] = ContextVar("client", default=None)
 
 
 def current_client() -> Client | None:
-    """Return the client of the running task; None is this process itself, which has no limits of its own."""
+    """Return the client of the running task; None is this process itself, which has no limits per client."""
     return _current.get()
 
 

@@ -132,7 +132,7 @@ async def attempt(handle: SessionHandle, action: str) -> ErrorCode | None:
 async def test_two_principals_with_one_task_name_never_both_write(
     controller: Controller, open_session: Open, seed: int
 ) -> None:
-    """The oracle: whoever got the lock last and has not lost it since may write, and nobody else."""
+    """The oracle: only the task that got the lock last, and has not lost it since, may write."""
     choose = random.Random(seed)
     handle = await scripted_program(open_session)
     handle.task_id = "t"

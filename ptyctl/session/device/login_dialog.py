@@ -156,7 +156,7 @@ class CredentialPrompts:
         if not known:
             why = f"the far end asks {self.last_prompt!r}, and {self._system()} has no {what}"
             return _failed(ErrorCode.AUTH_FAILED, why, self.last_prompt, f"give the {what} and open the session again")
-        # A previous user may have left the first password prompt. After that the username is asked for.
+        # A previous user may have left the first password prompt; the device asks for the username after it.
         self._refusable = self._sent == "username" or not self._layer.username
         self._sent, self._checked = what, True
         if what == "username":
@@ -227,7 +227,7 @@ class LoginDialog:
         return self._counted(self._wake(lines) if action.kind == "wait" else action, lines)
 
     def timed_out(self, output: str, what: str) -> LoginAction:
-        """The failure if no prompt is shown in time; `what` says so."""
+        """Return the failure for a timeout, which `what` describes."""
         lines = self._unanswered(output)
         if self.credentials.has_failure(lines):
             return self.credentials.refused(f"the far end shows {_last_text(lines).strip()!r}; it last asked")

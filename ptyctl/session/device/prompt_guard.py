@@ -29,7 +29,7 @@ CLEAR_WAIT_S = 2.0
 ANSWER_WAIT_S = 0.5
 #: A line editor that does not react to Ctrl-C within this time gets a second one: fish closes a search with the first.
 _SECOND_INTERRUPT_S = 0.4
-#: The request for a text is looked for in this much output.
+#: Size of the output that is searched for a request for text.
 _TEXT_BYTES = 4096
 
 _REFUSALS: dict[Reason, tuple[str, NextStep]] = {
@@ -62,7 +62,7 @@ class PromptGuard:
             typed.answered()
 
     async def clear_device_line(self) -> bool:
-        """Clear the text behind a device's prompt, whoever typed it; whether there was any.
+        """Clear the text behind a device's prompt, of any user; return whether there was any.
 
         Raises:
             PtyctlError: BUSY if text is left, or if it was typed at something else than a prompt.
@@ -312,6 +312,6 @@ class PromptGuard:
 
 
 def _name(owners: Sequence[Owner | None]) -> str:
-    """Return the names of those who typed, for the caller whose command follows."""
+    """Return the names of the users who typed, for the caller whose command follows."""
     caller = lock_owner(None)
     return " and ".join(owner.describe(caller) for owner in owners if owner is not None) or "an unknown user"

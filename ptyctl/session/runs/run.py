@@ -21,7 +21,7 @@ _SIGNAL_EXIT_CODES = (130, 137)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What waits for an answer. `certain` is False if the text may be something else."""
+    """The text of a question. `certain` is False if the text may be something else."""
 
     text: str
     certain: bool = True
@@ -69,7 +69,7 @@ class Run:
         on_device: whether only a prompt or silence can end it: it runs on a device's CLI, or an unknown program.
         prompt_before: the prompt at which the command was typed.
         sent: whether the command, or its first line, was typed completely.
-        question: what waits for an answer.
+        question: the unanswered question, if any.
         answered_at: when a caller last typed into the run, on the loop's clock.
         line: number of the last typed line, if lines are typed one by one; the first is 1.
         pages: number of pages that the pager showed.

@@ -175,7 +175,7 @@ class _Output:
             text = plain_text(before.encode() + self._stream.read_raw(begin, end))
         if text is None:
             text = await self._drawn(begin, end, before)
-        if head and run.echoed and "\n" not in run.command:  # the echoes of several lines tell their outputs apart
+        if head and run.echoed and "\n" not in run.command:  # the echoes of several lines separate their outputs
             text = strip_echo(text, before, run.command)
         if end == self._end and run.result is not None and run.result.prompt_after:
             text = strip_prompt(text, run.result.prompt_after)

@@ -1,4 +1,4 @@
-"""Tasks beside a run that its caller asked for: responses to questions, and a cancellation after a time."""
+"""Tasks that a caller requests with a run: responses to questions, and a cancellation after a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""screen.jsonl: the changes of a screen, recorded while somebody reads them (docs/contracts.md, Screen)."""
+"""screen.jsonl: the changes of a screen, recorded while a client reads them (docs/contracts.md, Screen)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Deltas:
         await self._screen.write_snapshot()
 
     async def _next_change(self, state: ScreenState) -> bool:
-        """Wait for the next possible change, at least one interval; return False once nobody reads the recording."""
+        """Wait for the next possible change, at least one interval; return False once no client reads the recording."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(INTERVAL_S)
         while not self._screen.is_outdated(state):
