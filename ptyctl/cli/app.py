@@ -22,6 +22,7 @@ from . import (
     server_commands,
     session_commands,
     token_commands,
+    web_command,
 )
 from .attach import command as attach_command
 from .errors import report_error
@@ -71,6 +72,7 @@ app.add_typer(audit_commands.app, name="audit", rich_help_panel=_SERVERS)
 app.command(rich_help_panel=_DEVICES)(device_commands.devices)
 app.command(rich_help_panel=_DEVICES)(device_commands.doctor)
 app.command(rich_help_panel=_DEVICES)(device_commands.platforms)
+app.command(rich_help_panel=_SERVERS)(web_command.web)
 app.add_typer(server_commands.app, name="daemon", rich_help_panel=_SERVERS)
 app.command(rich_help_panel=_SERVERS)(server_commands.mcp)
 app.command(rich_help_panel=_SERVERS)(server_commands.serve)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ptyctl.api import Controller
     from ptyctl.audit.audit_log import AuditLog
     from ptyctl.controller.tokens import Tokens
+    from ptyctl.daemon.web_service import WebService
     from ptyctl.mcp.tool import Tool
 
 DEFAULT_LISTEN = "127.0.0.1:8765"
@@ -105,13 +107,12 @@ def run(
 def run_with_daemon(
     listen: str, toolsets: str, token_file: Path | None, *, full_text: bool | None = None, system: bool = False
 ) -> int:
-    """Run the daemon in this process and also serve its sessions over HTTP. Returns the exit code as `run` does.
+    """Run the daemon in this process, and serve MCP and the web console over HTTP. Returns the exit code as `run` does.
 
     For a system daemon no token is generated: its output is a log that others may read.
     """
     from ptyctl.daemon.main import run as run_daemon
     from ptyctl.http.access import AccessError
-    from ptyctl.mcp.http import serve_http
     from ptyctl.mcp.server import build_server
 
     try:
@@ -122,11 +123,10 @@ def run_with_daemon(
         return _refuse(f"{error.code}: {format_error(error)}")
     assert http is not None
 
-    async def serve_clients(controller: Controller) -> None:
+    async def serve_clients(controller: Controller, web: WebService) -> None:
         _announce(http)
-        # The daemon's socket is being served.
-        server = await asyncio.to_thread(build_server, controller, tools, full_text=full_text)
-        await serve_http(server, http.listener, http.tokens, http.audit_log.record)
+        print_message(f"serving the web console at {http.url}/")
+        await web.serve(http.listener, http.url, http.tokens, partial(build_server, controller, tools, full_text=full_text))
 
     with http:
         return run_daemon(serve_clients, system=system)
@@ -169,7 +169,7 @@ def _check_options(
     generated = make_token() if generate and token is None and not named.load() else None
     tokens = Tokens(named, token or generated)
     listener = access.open_listener(address)
-    url = f"http://{access.Address(address.host, listener.getsockname()[1])}/mcp"
+    url = f"http://{access.Address(address.host, listener.getsockname()[1])}"
     return tools, _HttpPlan(listener, AuditLog(AuditFiles(state_dir / "audit")), url, tokens, generated)
 
 
@@ -220,7 +220,7 @@ async def _serve(
 
 
 def _announce(http: _HttpPlan) -> None:
-    print_message(f"serving MCP at {http.url}")
+    print_message(f"serving MCP at {http.url}/mcp")
     if http.generated is not None:
         print_message(f"bearer token, shown only now: {http.generated}")
 

@@ -21,6 +21,9 @@ from .runtime_dir import RuntimeDir
 STOP_TIMEOUT_S = 60.0
 #: Makes a daemon exit and leave its sessions to the next one. SIGHUP makes it load the policy again.
 HAND_OVER = signal.SIGUSR2
+#: The request that opens the web console, and where it listens by default.
+WEB = "web"
+WEB_LISTEN = "127.0.0.1:8022"
 
 
 class DaemonStatus(NamedTuple):

@@ -35,6 +35,7 @@ from .log_file import rotate_log
 from .loop_watchdog import LoopWatchdog
 from .runtime_dir import SYSTEM_USER, RuntimeDir
 from .server import DaemonServer, admit_own_user
+from .web_service import WebService
 
 EXIT_REFUSED = 2
 
@@ -46,8 +47,8 @@ _USED_VARIABLES = {
 _USED_PREFIXES = ("PTYCTL_", "LC_", "XDG_", "PYTHON", "COVERAGE_")
 _ENV_SECRET = re.compile(r"env:(\w+)", re.ASCII)
 
-#: Serves the daemon's sessions in a second way, in addition to the socket. The daemon stops when it returns.
-ExtraService = Callable[[Controller], Coroutine[Any, Any, None]]
+#: Serves the daemon's sessions, and its web console, in addition to the socket. The daemon stops when it returns.
+ExtraService = Callable[[Controller, WebService], Coroutine[Any, Any, None]]
 
 
 def run(extra_service: ExtraService | None = None, *, system: bool = False) -> int:
@@ -90,12 +91,14 @@ async def _serve(
     controller = await asyncio.to_thread(LocalController, settings, fd_store=fd_store, persistent=True)
     async with controller:
         access = AccessController(controller, local_sessions=not runtime_dir.is_system or settings.access.local_sessions)
+        web = WebService(access, settings.state_dir, controller.audit_log.record)
         server = DaemonServer(
             access,
             0 if runtime_dir.is_system else settings.daemon_idle_s,
-            controller.has_sessions,
+            lambda: controller.has_sessions() or web.is_used(),
             watchdog,
             fd_store.restore_socket,
+            open_web=web.open,
             limits=settings.limits.use,
             limits_in_use=controller.limits_in_use,
             record=controller.audit_log.record,
@@ -109,12 +112,12 @@ async def _serve(
         _report_ready()
         gc.freeze()  # a full collection of the modules' objects would take 45 ms each time
         serving = asyncio.create_task(server.serve(listen_socket))
-        extra = [asyncio.create_task(extra_service(access))] if extra_service is not None else []
+        extra = [asyncio.create_task(extra_service(access, web))] if extra_service is not None else []
         done, _ = await asyncio.wait([serving, *extra], return_when=asyncio.FIRST_COMPLETED)
         server.stop()
         for task in extra:
             task.cancel()
-        await asyncio.gather(serving, *extra, return_exceptions=True)
+        await asyncio.gather(serving, web.close(), *extra, return_exceptions=True)
         for task in done:
             task.result()
 

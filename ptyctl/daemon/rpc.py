@@ -1,4 +1,6 @@
-"""The daemon's protocol: JSON-RPC 2.0 over newline-delimited JSON, with the methods of `api.methods.METHODS` and `watch`.
+"""The daemon's protocol: JSON-RPC 2.0 over newline-delimited JSON.
+
+The methods are those of `api.methods.METHODS`, `watch`, and `web`, which opens the web console.
 
     -> {"jsonrpc": "2.0", "id": 1, "method": "ptyctl_session_exec", "params": {"session_id": "s", "cmd": "w"}, "progress": true}
     <- {"jsonrpc": "2.0", "method": "progress", "params": {"id": 1, "bytes": 512, "seconds": 1.0}}
@@ -13,14 +15,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
 from pydantic import SecretStr
 
 from ptyctl.api import approvals, blocks, config, devices, exec, history, io, operator, policy, pty, screen, session
-from ptyctl.api.controller import Controller
-from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.controller import Controller, Progress
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.methods import METHODS
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchRequest
@@ -29,6 +32,8 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import Client, serving, serving_connection, user
 
 from . import errors
+from .control import WEB
+from .web_service import WebOpenReply, WebOpenRequest
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,6 +46,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600,
 PTYCTL_ERROR = -32000
 
 _Id = int | str
+OpenWeb = Callable[[WebOpenRequest], Awaitable[WebOpenReply]]
 _NO_CHANGE = nullcontext()
 
 _REPLY_TYPES: dict[str, type[Reply]] = {
@@ -99,13 +105,24 @@ def _to_json(value: Any) -> Any:
     return value
 
 
+async def refuse_web(_request: WebOpenRequest) -> WebOpenReply:
+    """Raise UNSUPPORTED, of a server without a console."""
+    raise unsupported("this server has no web console")
+
+
 class RpcConnection:
     """The daemon's side of one connection after its handshake. Invalid input fails at most its own call."""
 
     def __init__(
-        self, controller: Controller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, principal: Principal
+        self,
+        controller: Controller,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        principal: Principal,
+        open_web: OpenWeb = refuse_web,
     ) -> None:
         self._controller = controller
+        self._open_web = open_web
         self._principal = principal
         #: The clients that this one makes calls for, by principal.
         self._represented: dict[Principal, Client] = {}
@@ -145,7 +162,7 @@ class RpcConnection:
         match message["method"]:
             case "cancel" | "more" as method:
                 self._handle_notification(method, message.get("params"))
-            case method if method in METHODS or method == WATCH:
+            case method if method in METHODS or method in (WATCH, WEB):
                 self._start_call(message)
             case method:
                 self._reject(_id(message), METHOD_NOT_FOUND, f"no method {method}")
@@ -192,20 +209,24 @@ class RpcConnection:
         return serving(self._represented.setdefault(principal, Client(principal)))
 
     async def _run_call(self, call_id: _Id, message: dict[str, Any]) -> None:
-        method = METHODS[message["method"]]
-
         def progress(received: int, seconds: float) -> None:
             self._send({"method": "progress", "params": {"id": call_id, "bytes": received, "seconds": seconds}})
 
         try:
-            request = method.request.of(message.get("params", {}))
             with self._representing(message):
-                reply = await method.call(self._controller, request, progress if message.get("progress") else None)
+                reply = await self._call(message, progress if message.get("progress") else None)
         except PtyctlError as error:
             self._send({"id": call_id, "error": encode_error(error)})
         else:
             self._send({"id": call_id, "result": encode_reply(reply)})
         await self._flush()
+
+    async def _call(self, message: dict[str, Any], progress: Progress | None) -> Reply:
+        name, params = message["method"], message.get("params", {})
+        if name == WEB:
+            return await self._open_web(WebOpenRequest.of(params))
+        method = METHODS[name]
+        return await method.call(self._controller, method.request.of(params), progress)
 
     async def _run_watch(self, call_id: _Id, message: dict[str, Any]) -> None:
         credit = self._credits[call_id] = asyncio.Semaphore(WATCH_WINDOW)

@@ -28,7 +28,7 @@ from .connection import MAX_HELLO_BYTES, PeerCredentials, peer_credentials, vers
 from .errors import DaemonError, encode_rejection
 from .listen_socket import ListenSocket
 from .loop_watchdog import LoopWatchdog
-from .rpc import RpcConnection
+from .rpc import OpenWeb, RpcConnection, refuse_web
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,17 +53,18 @@ async def admit_own_user(peer: PeerCredentials) -> Principal:
 class DaemonServer:
     """Serves connections until `stop` is called, or until it was idle for `idle_s` seconds (0: no limit).
 
-    The daemon is idle while it has no connections and `has_sessions` returns False.
+    The daemon is idle while it has no connections and `is_used` returns False.
     """
 
     def __init__(
         self,
         controller: Controller,
         idle_s: float,
-        has_sessions: Callable[[], bool],
+        is_used: Callable[[], bool],
         watchdog: LoopWatchdog,
         on_restored: Callable[[], None] = lambda: None,
         *,
+        open_web: OpenWeb = refuse_web,
         limits: Mapping[str, Limit] = LIMITS,
         limits_in_use: Callable[[], dict[str, int]] = dict,
         record: Callable[..., None] = lambda event, **fields: None,
@@ -73,6 +74,7 @@ class DaemonServer:
 
         Args:
             on_restored: called when the runtime directory was created again after it was deleted.
+            open_web: opens the web console.
             limits: the named limits, of which those of connections are enforced here.
             limits_in_use: returns what is in use of the others.
             record: adds a row to the audit log.
@@ -80,9 +82,10 @@ class DaemonServer:
         """
         self._controller = controller
         self._idle_s = idle_s
-        self._has_sessions = has_sessions
+        self._is_used = is_used
         self._watchdog = watchdog
         self._on_restored = on_restored
+        self._open_web = open_web
         self._stopped = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._limit, self._process_limit = limits["max_connections"], limits["max_client_connections"]
@@ -140,7 +143,7 @@ class DaemonServer:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_IDLE_POLL_S if self._idle_s else None):
                     await self._stopped.wait()
-            if self._connections or self._has_sessions():
+            if self._connections or self._is_used():
                 self._last_used = loop.time()
             elif self._idle_s and loop.time() >= self._last_used + self._idle_s:
                 return
@@ -205,7 +208,7 @@ class DaemonServer:
         caller = Caller(hello["cwd"], hello["env"], hello.get("umask")) if is_own_user else None
         with on_behalf_of(caller), self._recorded(principal=principal.name, via=hello["speaks"], pid=peer.pid, uid=peer.uid):
             if serve_mcp is None:
-                await RpcConnection(self._controller, reader, writer, principal).run()
+                await RpcConnection(self._controller, reader, writer, principal, self._open_web).run()
             else:
                 await serve_mcp(reader, writer)
 

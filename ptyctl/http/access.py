@@ -27,10 +27,12 @@ _MAX_TOKEN_FILE_BYTES = 65536
 
 
 class AccessError(Exception):
-    """An option is invalid or cannot be used. The text contains the reason and the next step."""
+    """An option is invalid or cannot be used. `str()` gives the message and the hint in one line."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(f"{message}; {hint}" if hint else message)
+        self.message = message
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

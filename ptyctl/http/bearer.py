@@ -55,22 +55,22 @@ class BearerTokens:
         self._record_connection(token.principal.name, scope)
         return token
 
-    def find(self, text: str) -> Token | None:
-        """Return the valid token with this text. Records a refusal if there is none."""
+    def find(self, text: str, **fields: object) -> Token | None:
+        """Return the valid token with this text. Records a refusal with these fields if there is none."""
         token = self._tokens.find(text)
         if token is None:
             expired = self._tokens.find_expired(text)
             named = {} if expired is None else {"principal": expired.principal.name}
-            self._refusals.record(why="unknown token" if expired is None else "expired token", **named)
+            self._refusals.record(why="unknown token" if expired is None else "expired token", **named, **fields)
         return token
 
     def accepts(self, token: Token) -> bool:
         """Whether a token that was found earlier is still valid."""
         return self._tokens.accepts(token)
 
-    def refuse(self, why: str) -> None:
+    def refuse(self, why: str, **fields: object) -> None:
         """Record a request that was refused for another reason."""
-        self._refusals.record(why=why)
+        self._refusals.record(why=why, **fields)
 
     def close(self) -> None:
         """Record what the last minute has left out."""

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-import secrets
-import traceback
 from collections.abc import Awaitable, Callable
-from pathlib import PurePath
 from typing import Any
 
 import anyio
 from mcp_types import CallToolResult, TextContent
 from pydantic_core import to_json
 
-from ptyctl.api import Controller, ErrorCode, Progress, PtyctlError
-from ptyctl.api.errors import NextStep
+from ptyctl.api import Controller, Progress, PtyctlError
+from ptyctl.internal_error import internal_error
 
 from .hints import format_hint
 from .tool import Tool
-
-_log = logging.getLogger(__name__)
 
 #: A longer text is not repeated for clients that read structured content.
 MAX_REPEATED_TEXT = 500
@@ -45,7 +39,7 @@ async def call_tool(
     except PtyctlError as error:
         return _error_result(tool, error)
     except Exception as error:  # noqa: BLE001 - the SDK would send the exception's text to the client
-        return _error_result(tool, _internal_error(tool.name, error))
+        return _error_result(tool, internal_error(tool.name, error))
 
 
 def _error_result(tool: Tool, error: PtyctlError) -> CallToolResult:
@@ -63,22 +57,6 @@ def _result(tool: Tool, payload: dict[str, Any], *, full_text: bool = True, is_e
         encoded = f"The result is in structuredContent: {', '.join(payload)}. For clients without it: ptyctl mcp --full-text"
     text = TextContent(type="text", text=encoded)
     return CallToolResult(content=[text], structured_content=payload, is_error=is_error)
-
-
-def _internal_error(tool: str, error: Exception) -> PtyctlError:
-    """Log an unexpected exception and return its error. Neither contains the exception's text, which may hold a secret."""
-    trace_id = secrets.token_hex(8)
-    frames = [
-        f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
-    ]
-    name = type(error).__qualname__
-    _log.error("tool call failed", extra={"tool": tool, "trace_id": trace_id, "error": name, "frames": frames})
-    return PtyctlError(
-        ErrorCode.INTERNAL,
-        f"internal error in ptyctl ({name}); the server's log has the trace id {trace_id}",
-        {"trace_id": trace_id},
-        hint=NextStep.READ_STATE,
-    )
 
 
 class ProgressReporter:

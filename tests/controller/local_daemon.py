@@ -21,7 +21,7 @@ async def served(controller: Controller, folder: Path) -> AsyncIterator[RemoteCo
     runtime_dir = RuntimeDir(folder)
     async with AsyncExitStack() as stack:
         listen_socket = stack.enter_context(open_listen_socket(runtime_dir))
-        server = DaemonServer(controller, idle_s=0, has_sessions=lambda: True, watchdog=LoopWatchdog())
+        server = DaemonServer(controller, idle_s=0, is_used=lambda: True, watchdog=LoopWatchdog())
         serving = asyncio.create_task(server.serve(listen_socket))
         try:
             async with await RemoteController.connect(runtime_dir, start=False) as remote:

@@ -1,0 +1,148 @@
+"""The daemon's web console: it begins to listen when a user asks for it.
+
+The console and uvicorn are imported at the first use, in a thread: most daemons never need them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptyctl.api.controller import Controller
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.model import Reply, Request, SystemText
+from ptyctl.controller.tokens import TokenFile, Tokens
+from ptyctl.core.principal import Kind, Role
+from ptyctl.http.access import AccessError, Address, open_listener, parse_listen
+from ptyctl.session.clients import current_principal
+
+from .control import WEB_LISTEN
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+    from ptyctl.http.connection_limits import ConnectionLimits
+    from ptyctl.web.app import WebApp
+
+_LOG = logging.getLogger(__name__)
+
+
+class WebOpenRequest(Request):
+    """Opens the web console. `listen` is where, if it is not open yet."""
+
+    listen: SystemText = WEB_LISTEN
+
+
+class WebOpenReply(Reply):
+    """Where the web console is, and a ticket that logs in once. `opened`: whether this request has opened it."""
+
+    url: str
+    ticket: str
+    opened: bool
+
+
+class WebService:
+    """The web console of a daemon, which listens at one address at most."""
+
+    def __init__(self, controller: Controller, state_dir: Path, record: Callable[..., None]) -> None:
+        """Create it; it does not listen yet. `record` adds rows to the audit log."""
+        self._controller = controller
+        self._state_dir = state_dir
+        self._record = record
+        self._opening = asyncio.Lock()
+        self._serving: asyncio.Task[None] | None = None
+        self._console: WebApp | None = None
+        self._limits: ConnectionLimits | None = None
+        self._url = ""
+
+    def is_used(self) -> bool:
+        """Whether it has connections."""
+        return self._limits is not None and self._limits.in_use > 0
+
+    async def open(self, request: WebOpenRequest) -> WebOpenReply:
+        """Listen, unless the console listens already, and return a ticket for the caller.
+
+        Raises:
+            PtyctlError: FORBIDDEN unless the caller is a person with the role admin; INVALID_ARGUMENT if the address cannot be
+                used; as `TokenFile.load`.
+        """
+        principal = current_principal()
+        if principal.kind is not Kind.PERSON or principal.role is not Role.ADMIN:
+            raise PtyctlError(
+                ErrorCode.FORBIDDEN,
+                f"{principal.name} may not open the web console: only a person with the role admin may",
+                {"role": principal.role, "needed_role": Role.ADMIN},
+                hint="log in to it with a token, or ask the administrator of this server",
+            )
+        async with self._opening:
+            if opened := self._console is None:
+                await self._listen(request.listen)
+            assert self._console is not None
+            return WebOpenReply(url=self._url, ticket=self._console.mint_ticket(principal), opened=opened)
+
+    async def serve(self, listener: socket.socket, url: str, tokens: Tokens, build_mcp: Callable[[], Server[Any]]) -> None:
+        """Serve the console and `/mcp` on a listening socket until cancelled. `build_mcp` is called in a thread."""
+        async with self._opening:
+            await self._prepare(url, tokens)
+        await self._run(listener, tokens, await asyncio.to_thread(build_mcp))
+
+    async def close(self) -> None:
+        """Stop a console that `open` has started."""
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.gather(self._serving, return_exceptions=True)
+
+    async def _listen(self, listen: str) -> None:
+        try:
+            address = parse_listen(listen)
+            tokens = await asyncio.to_thread(Tokens, TokenFile(self._state_dir), None)
+            listener = open_listener(address)
+        except AccessError as error:
+            raise invalid(error.message, hint=error.hint, field="listen") from None
+        await self._prepare(f"http://{Address(address.host, listener.getsockname()[1])}", tokens)
+        self._serving = asyncio.create_task(self._run(listener, tokens, None))
+        self._serving.add_done_callback(_log_failure)
+
+    async def _prepare(self, url: str, tokens: Tokens) -> None:
+        await asyncio.to_thread(_import_servers)
+        from ptyctl.http.connection_limits import ConnectionLimits
+        from ptyctl.web.app import WebApp
+
+        self._limits = ConnectionLimits()
+        self._console = WebApp(self._controller, tokens, self._record)
+        self._url = url
+
+    async def _run(self, listener: socket.socket, tokens: Tokens, mcp_server: Server[Any] | None) -> None:
+        from ptyctl.http.bearer import BearerTokens
+        from ptyctl.http.origins import Origins
+        from ptyctl.http.server import serve, with_mcp
+
+        assert self._console is not None
+        bearer = BearerTokens(tokens, self._record)
+        try:
+            if mcp_server is None:
+                await serve(self._console, listener, websockets=True, limits=self._limits)
+                return
+            from ptyctl.mcp.http import open_endpoint
+
+            async with open_endpoint(mcp_server, bearer, Origins()) as (endpoint, end_requests):
+                app = with_mcp(endpoint, self._console)
+                await serve(app, listener, websockets=True, limits=self._limits, on_stop=end_requests)
+        finally:
+            self._console.close()
+            self._console = self._limits = None
+            bearer.close()
+
+
+def _import_servers() -> None:
+    import ptyctl.http.server
+    import ptyctl.web.app  # noqa: F401
+
+
+def _log_failure(serving: asyncio.Task[None]) -> None:
+    if not serving.cancelled() and (error := serving.exception()) is not None:
+        _LOG.error("the web console failed", exc_info=error)

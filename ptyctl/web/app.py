@@ -1,0 +1,215 @@
+"""The ASGI application of the web console: its routes, and the checks before them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from ptyctl.api.controller import Controller
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.controller.tokens import Token, Tokens
+from ptyctl.core.principal import Principal
+from ptyctl.http.bearer import BearerTokens, Record
+from ptyctl.http.origins import Origins
+from ptyctl.version import __version__
+
+from .calls import call, read_json
+from .errors import RefusedError, error_response, json_response, on_error
+from .security import COOKIE, FailureLimit, RequestGuard, set_cookie, with_security_headers
+from .sessions import MAX_SOCKETS, WebSession, WebSessions
+from .static_files import StaticFiles
+from .stream.endpoint import serve_stream
+
+#: The task of a page's calls, so that two tabs of one person share a lock.
+TASK_ID = "web"
+#: How often the login of an open WebSocket is checked (seconds).
+RECHECK_S = 1.0
+_MAX_LOGIN_BYTES = 4096
+#: Close code of a WebSocket whose login has ended (RFC 6455, section 7.4.2: for private use).
+_LOGIN_ENDED = 4401
+#: The addresses of the views: all get the page, which reads the view from its address.
+_VIEWS = (
+    "/",
+    "/login",
+    "/s/{session}",
+    "/s/{session}/b/{block}",
+    "/s/{session}/at/{offset}",
+    "/approvals",
+    "/search",
+    "/devices",
+    "/audit",
+)
+#: Addresses that need no login.
+_OPEN = ("/api/login",)
+
+ServeStream = Callable[[WebSocket, Controller], Awaitable[None]]
+
+
+class WebApp:
+    """The console of one controller, which decides what a principal may do."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        tokens: Tokens,
+        record: Record,
+        origins: Origins | None = None,
+        *,
+        serve_stream: ServeStream = serve_stream,
+    ) -> None:
+        """Create the application.
+
+        Args:
+            record: adds rows to the audit log.
+            origins: the addresses at which browsers reach it.
+            serve_stream: serves a WebSocket, whose client is set as the current one, until it ends.
+        """
+        self._controller = controller
+        self._tokens = BearerTokens(tokens, record)
+        self._sessions = WebSessions(self._tokens.accepts)
+        self._guard = RequestGuard(origins or Origins(), self._tokens, self._sessions)
+        self._failures = FailureLimit()
+        self._record = record
+        self._serve_stream = serve_stream
+        self._app = Starlette(routes=self._routes(), exception_handlers={PtyctlError: on_error, HTTPException: _on_http_error})
+
+    def mint_ticket(self, principal: Principal) -> str:
+        """Return a ticket that logs in as a principal, once and within a minute."""
+        return self._sessions.mint_ticket(principal)
+
+    def close(self) -> None:
+        """End the logins, and record what the last minute has left out."""
+        self._sessions.close()
+        self._tokens.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        send = with_security_headers(scope, send)
+        connection = HTTPConnection(scope)
+        try:
+            target = self._guard.check_host(connection)
+            scope["state"]["target"] = target
+            if scope["path"].startswith("/api/") and scope["path"] not in _OPEN:
+                with self._guard.admit(connection, target) as session:
+                    scope["state"]["web_session"] = session
+                    await self._app(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+        except RefusedError as error:
+            response = error_response(error)
+            if scope["type"] == "websocket":
+                await WebSocket(scope, receive, send).send_denial_response(response)
+            else:
+                await response(scope, receive, send)
+
+    def _routes(self) -> list[BaseRoute]:
+        files = StaticFiles()
+        return [
+            Route("/api/login", self._login, methods=["POST"]),
+            Route("/api/logout", self._logout, methods=["POST"]),
+            Route("/api/me", self._me),
+            Route("/api/call/{method}", self._call, methods=["POST"]),
+            WebSocketRoute("/api/stream", self._stream),
+            *(Route(view, files.page) for view in _VIEWS),
+            Route("/static/{path:path}", files.static),
+            Route("/vendor/{path:path}", files.vendor),
+        ]
+
+    async def _login(self, request: Request) -> Response:
+        """Exchange a ticket or a token for a cookie."""
+        self._guard.check_origin(request, request.state.target)
+        address = _address(request)
+        token = None
+        match await read_json(request, _MAX_LOGIN_BYTES):
+            case {"ticket": str(ticket), **rest} if not rest:
+                by, principal = "ticket", self._redeem(ticket, address)
+            case {"token": str(text), **rest} if not rest:
+                token = self._find_token(text, address)
+                by, principal = "token", token.principal
+            case _:
+                raise invalid("give a ticket or a token, as text")
+        cookie, session = self._sessions.create(principal, token)
+        self._record("connect", via="web", principal=principal.name, by=by, address=address)
+        response = json_response(_describe(session))
+        set_cookie(response, cookie, request.state.target)
+        return response
+
+    def _redeem(self, ticket: str, address: str) -> Principal:
+        """Return whose ticket it is. A valid one is accepted also after failures: it cannot be guessed."""
+        principal = self._sessions.redeem(ticket)
+        if principal is None:
+            self._tokens.refuse("unknown, used or expired ticket", address=address)
+            raise self._failures.failed(address)
+        return principal
+
+    def _find_token(self, text: str, address: str) -> Token:
+        """Return the token with this text. After too many failures none is accepted for a while: it may be a chosen word."""
+        self._failures.check(address)
+        token = self._tokens.find(text, address=address)
+        if token is None:
+            raise self._failures.failed(address)
+        return token
+
+    async def _logout(self, request: Request) -> Response:
+        session: WebSession = request.state.web_session
+        self._sessions.end(request.cookies.get(COOKIE, ""))
+        self._record("disconnect", via="web", principal=session.principal.name)
+        response = Response(status_code=204)
+        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        return response
+
+    async def _me(self, request: Request) -> Response:
+        return json_response(_describe(request.state.web_session))
+
+    async def _call(self, request: Request) -> Response:
+        return await call(request, self._controller)
+
+    async def _stream(self, websocket: WebSocket) -> None:
+        """Serve a WebSocket until its client leaves, or its login ends."""
+        session: WebSession = websocket.state.web_session
+        if session.sockets >= MAX_SOCKETS:
+            raise RefusedError(429, ErrorCode.LIMIT_EXCEEDED, f"this login has {MAX_SOCKETS} connections open")
+        session.sockets += 1
+        serving = asyncio.ensure_future(self._serve_stream(websocket, self._controller))
+        try:
+            while not serving.done() and self._sessions.is_valid(session):
+                await asyncio.wait((serving,), timeout=RECHECK_S)
+            if serving.done():
+                serving.result()
+        finally:
+            session.sockets -= 1
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+        if not self._sessions.is_valid(session):
+            with suppress(RuntimeError):  # it was closed already
+                await websocket.close(_LOGIN_ENDED, "the login has ended")
+
+
+def _describe(session: WebSession) -> dict[str, Any]:
+    principal = session.principal
+    return {
+        "principal": {"name": principal.name, "kind": principal.kind, "role": principal.role},
+        "csrf": session.csrf,
+        "version": __version__,
+        "task_id": TASK_ID,
+    }
+
+
+def _address(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client is not None else "unknown"
+
+
+async def _on_http_error(_request: Request, error: Exception) -> Response:
+    """Return the response for an unknown path or method."""
+    assert isinstance(error, HTTPException)
+    code = ErrorCode.NOT_FOUND if error.status_code == 404 else ErrorCode.INVALID_ARGUMENT
+    return error_response(RefusedError(error.status_code, code, error.detail, headers=error.headers))

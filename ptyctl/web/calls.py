@@ -1,0 +1,70 @@
+"""`POST /api/call/METHOD`: a call of the Controller with its request as JSON, by the same table as the daemon's RPC."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from ptyctl.api.controller import Controller
+from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.api.methods import METHODS
+from ptyctl.core import json_lines
+from ptyctl.internal_error import internal_error
+
+from .errors import RefusedError, json_response
+
+
+async def call(request: Request, controller: Controller) -> Response:
+    """Perform the call of a request. It is cancelled if the client disconnects.
+
+    Raises:
+        PtyctlError
+    """
+    name = request.path_params["method"]
+    if name not in METHODS:
+        raise PtyctlError(ErrorCode.NOT_FOUND, f"no method {name[:100]}")
+    arguments = await read_json(request, json_lines.MAX_LINE_BYTES)
+    calling = asyncio.create_task(_perform(name, arguments, controller))
+    leaving = asyncio.create_task(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait((calling, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return json_response(calling.result()) if calling.done() else Response(status_code=503)
+    finally:
+        calling.cancel()
+        leaving.cancel()
+        await asyncio.gather(calling, leaving, return_exceptions=True)
+
+
+async def read_json(request: Request, limit: int) -> Any:
+    """Return the body of a request. Raises RefusedError (413), INVALID_ARGUMENT."""
+    body = bytearray()
+    with suppress(ClientDisconnect):  # the response is lost too
+        async for part in request.stream():
+            body += part
+            if len(body) > limit:
+                message = f"the body has more than {limit} bytes"
+                raise RefusedError(413, ErrorCode.INVALID_ARGUMENT, message, headers={"Connection": "close"})
+    try:
+        return json_lines.decode(bytes(body))
+    except ValueError:
+        raise invalid("the body is not JSON, or is nested too deeply") from None
+
+
+async def _perform(name: str, arguments: Any, controller: Controller) -> dict[str, Any]:
+    method = METHODS[name]
+    try:
+        reply = await method.call(controller, method.request.of(arguments), None)
+        return reply.payload()
+    except PtyctlError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the exception's text may hold a secret
+        raise internal_error(name, error) from None
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

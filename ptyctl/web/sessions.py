@@ -1,0 +1,136 @@
+"""Logins of the web console: single-use tickets, and web sessions, which a cookie names.
+
+They are in memory only, so a new daemon knows none of those of its predecessor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ptyctl.controller.tokens import Token
+from ptyctl.core.principal import Principal
+from ptyctl.session.clients import Client, serving
+
+#: Random bytes of a ticket, of a cookie and of a CSRF value.
+SECRET_BYTES = 32
+TICKET_LIFETIME_S = 60
+SESSION_LIFETIME_S = 12 * 60 * 60
+#: Of more tickets or sessions the oldest one ends.
+MAX_TICKETS = 100
+MAX_SESSIONS = 1000
+#: WebSockets of a web session at a time.
+MAX_SOCKETS = 100
+
+
+class WebSession:
+    """What a person, or the holder of a token, is logged in as.
+
+    Attributes:
+        client: with its principal, as which the requests are made.
+        csrf: the value that requests with the cookie repeat in a header.
+        sockets: number of open WebSockets.
+    """
+
+    def __init__(self, principal: Principal, token: Token | None, expires_at: float, *, csrf: str = "") -> None:
+        self.client = Client(principal)
+        self.csrf = csrf
+        self.sockets = 0
+        self._token = token
+        self._expires_at = expires_at
+
+    @property
+    def principal(self) -> Principal:
+        return self.client.principal
+
+    def is_valid(self, accepts: Callable[[Token], bool]) -> bool:
+        """Whether it has not ended. `accepts` returns whether a token is still valid."""
+        return not self.client.left and _now() < self._expires_at and (self._token is None or accepts(self._token))
+
+
+class WebSessions:
+    """The tickets and web sessions of a server."""
+
+    def __init__(self, accepts: Callable[[Token], bool]) -> None:
+        """Create it. `accepts` returns whether a token is still valid: with it, its sessions end."""
+        self._accepts = accepts
+        #: By the hash of the ticket or of the cookie, in the order of their creation.
+        self._tickets: dict[str, tuple[Principal, float]] = {}
+        self._sessions: dict[str, WebSession] = {}
+
+    def mint_ticket(self, principal: Principal) -> str:
+        """Return a ticket that logs in once, within a minute."""
+        while len(self._tickets) >= MAX_TICKETS:
+            del self._tickets[next(iter(self._tickets))]
+        ticket = secrets.token_urlsafe(SECRET_BYTES)
+        self._tickets[_digest(ticket)] = principal, _now() + TICKET_LIFETIME_S
+        return ticket
+
+    def redeem(self, ticket: str) -> Principal | None:
+        """Return whose ticket it is, and forget it; None if it is unknown, used or expired."""
+        principal, expires_at = self._tickets.pop(_digest(ticket), (None, 0.0))
+        return principal if _now() < expires_at else None
+
+    def create(self, principal: Principal, token: Token | None = None) -> tuple[str, WebSession]:
+        """Return the cookie of a new session, and the session. With a token, it ends when the token does."""
+        for key, session in list(self._sessions.items()):
+            if not session.is_valid(self._accepts):
+                self._end(key)
+        while len(self._sessions) >= MAX_SESSIONS:
+            self._end(next(iter(self._sessions)))
+        cookie = secrets.token_urlsafe(SECRET_BYTES)
+        session = WebSession(principal, token, _now() + SESSION_LIFETIME_S, csrf=secrets.token_urlsafe(SECRET_BYTES))
+        self._sessions[_digest(cookie)] = session
+        return cookie, session
+
+    def find(self, cookie: str) -> WebSession | None:
+        """Return the valid session of a cookie."""
+        session = self._sessions.get(_digest(cookie))
+        return session if session is not None and self.is_valid(session) else None
+
+    def is_valid(self, session: WebSession) -> bool:
+        """Whether a session has not ended: by logout, by its age, or with its token."""
+        return session.is_valid(self._accepts)
+
+    def end(self, cookie: str) -> None:
+        """End the session of a cookie, if there is one."""
+        if (key := _digest(cookie)) in self._sessions:
+            self._end(key)
+
+    def close(self) -> None:
+        """End all sessions."""
+        for key in list(self._sessions):
+            self._end(key)
+
+    def _end(self, key: str) -> None:
+        self._sessions.pop(key).client.leave()
+
+
+@contextmanager
+def serving_token(token: Token) -> Iterator[WebSession]:
+    """Serve one request with a bearer token as a session of its own."""
+    session = WebSession(token.principal, token, float("inf"))
+    try:
+        with serving(session.client):
+            yield session
+    finally:
+        session.client.leave()
+
+
+def _digest(secret: str) -> str:
+    """Return the key of a secret: a look-up by it takes no time that depends on the secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _now() -> float:
+    """Return seconds since boot. They include the time for which the machine was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def is_equal(one: str, other: str) -> bool:
+    """Compare secrets in a time that does not depend on them."""
+    return hmac.compare_digest(one.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))

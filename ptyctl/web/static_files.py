@@ -1,0 +1,97 @@
+"""The files of the page: ours in `static/`, and those of third-party packages in `node_modules/` that vendor.json lists."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
+
+from .security import nonce_of
+
+_FOLDER = Path(__file__).parent
+#: What a file may be, by its suffix. Other files are not sent.
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+}
+#: A browser asks at each load whether a file has changed.
+_CACHE = {"Cache-Control": "no-cache"}
+_NONCE_MARK = "{{nonce}}"
+_MISSING = """\
+This server has the API of the web console, but not the files of its page.
+In a clone of the repository, run: make web
+Otherwise install ptyctl from a wheel, which contains them.
+"""
+
+
+class StaticFiles:
+    """Finds and sends the files.
+
+    Files are looked up at each request, so that those that `make` installs later are found.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        folder = folder or _FOLDER
+        self._static = folder / "static"
+        self._modules = folder / "node_modules"
+        self._vendor = folder / "vendor.json"
+
+    async def page(self, request: Request) -> Response:
+        """Send the page, whatever the view; without its files, text that explains how to get them."""
+        html = await asyncio.to_thread(self._read_page)
+        if html is None:
+            return PlainTextResponse(_MISSING, 503)
+        return HTMLResponse(html.replace(_NONCE_MARK, nonce_of(request.scope)))
+
+    async def static(self, request: Request) -> Response:
+        """Send a file of ours."""
+        return await _send(request, self._static)
+
+    async def vendor(self, request: Request) -> Response:
+        """Send a file of a package, if it is in the list."""
+        if request.path_params["path"] not in await asyncio.to_thread(self._vendor_files):
+            raise HTTPException(404)
+        return await _send(request, self._modules)
+
+    def _read_page(self) -> str | None:
+        """Return the page; None if a file that it needs is missing."""
+        try:
+            html = (self._static / "index.html").read_text("utf-8")
+        except FileNotFoundError:
+            return None
+        return html if all((self._modules / name).is_file() for name in self._vendor_files()) else None
+
+    def _vendor_files(self) -> set[str]:
+        packages: dict[str, list[str]] = json.loads(self._vendor.read_bytes())
+        return {f"{package}/{file}" for package, files in packages.items() for file in files}
+
+
+async def _send(request: Request, folder: Path) -> Response:
+    found = await asyncio.to_thread(_find, folder.resolve(), request.path_params["path"])
+    if found is None:
+        raise HTTPException(404)
+    path, status = found
+    response = FileResponse(path, headers=_CACHE, media_type=_TYPES[path.suffix], stat_result=status)
+    if request.headers.get("if-none-match") == response.headers["etag"]:
+        return Response(status_code=304, headers={"ETag": response.headers["etag"], **_CACHE})
+    return response
+
+
+def _find(folder: Path, name: str) -> tuple[Path, os.stat_result] | None:
+    """Return the file of a URL's path, if it is in the folder and of a known type."""
+    try:
+        path = (folder / name).resolve(strict=True)
+        status = path.stat()
+    except (OSError, ValueError):  # missing, too long, or with a NUL
+        return None
+    is_sent = path.is_relative_to(folder) and path.suffix in _TYPES and stat.S_ISREG(status.st_mode)
+    return (path, status) if is_sent else None

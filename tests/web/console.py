@@ -1,0 +1,90 @@
+"""The web console of a controller in this process, on a real socket, and clients that send what a browser sends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from ptyctl.controller.access import AccessController
+from ptyctl.controller.local import LocalController
+from ptyctl.controller.settings import Settings
+from ptyctl.controller.tokens import TokenFile, Tokens
+from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.http.access import Address, open_listener
+from ptyctl.http.connection_limits import ConnectionLimits
+from ptyctl.http.origins import Origins
+from ptyctl.http.server import serve
+from ptyctl.web.app import ServeStream, WebApp
+from ptyctl.web.stream.endpoint import serve_stream
+
+PATIENCE_S = 60
+ALICE = Principal("alice", Kind.PERSON, Role.ADMIN)
+
+
+@dataclass
+class Console:
+    """A running console. `rows` are those that it added to the audit log."""
+
+    url: str
+    app: WebApp
+    token_file: TokenFile
+    limits: ConnectionLimits
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @asynccontextmanager
+    async def client(self, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
+        """Yield a client without a login. It sends the Origin of the console unless another one is given."""
+        origin = {"Origin": self.url} | headers
+        async with httpx2.AsyncClient(base_url=self.url, headers=origin, timeout=PATIENCE_S) as client:
+            yield client
+
+    @asynccontextmanager
+    async def browser(self, body: Mapping[str, str] | None = None) -> AsyncIterator[httpx2.AsyncClient]:
+        """Yield a client that is logged in, as alice by a ticket by default. It sends the CSRF header."""
+        async with self.client() as client:
+            reply = await client.post("/api/login", json=body or {"ticket": self.app.mint_ticket(ALICE)})
+            assert reply.status_code == 200, reply.text
+            client.headers["X-Ptyctl-CSRF"] = reply.json()["csrf"]
+            yield client
+
+
+@asynccontextmanager
+async def console(
+    folder: Path, *, origins: Origins | None = None, serve_stream: ServeStream = serve_stream
+) -> AsyncIterator[Console]:
+    """Serve a console on a free port."""
+    async with LocalController(Settings(state_dir=folder / "state")) as controller:
+        listener, limits, token_file = open_listener(Address("127.0.0.1", 0)), ConnectionLimits(), TokenFile(folder)
+        rows: list[dict[str, Any]] = []
+
+        def record(event: str, **fields: object) -> None:
+            rows.append({"event": event, **fields})
+
+        app = WebApp(AccessController(controller), Tokens(token_file, None), record, origins, serve_stream=serve_stream)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        serving = asyncio.create_task(serve(app, listener, websockets=True, limits=limits))
+        try:
+            yield Console(url, app, token_file, limits, rows)
+        finally:
+            serving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait_for(serving, PATIENCE_S)
+            app.close()
+
+
+def error_code(reply: httpx2.Response) -> str:
+    """Return the error code of a response, which is an error."""
+    error = reply.json()["error"]
+    assert set(error) - {"hint"} == {"error_code", "message", "details", "retryable"}
+    return str(error["error_code"])
