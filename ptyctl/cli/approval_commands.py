@@ -124,13 +124,20 @@ def decline(approval_id: _Id, comment: _Comment = None, as_json: AsJson = False)
 
 def _cells(entry: ApprovalEntry) -> tuple[str, ...]:
     now = time.time()
-    first, *others = text_lines(entry.text)
-    shown = first if len(first) <= _CELL else f"{first[:_CELL]}…"
-    more = f" (+{len(others)} lines)" if others else ""
+    shown = _first_line(entry.text)
+    if entry.approved_text is not None:
+        shown += f" → {_first_line(entry.approved_text)}"
     left = remaining(entry.expires_at, now) if entry.state == "pending" else ""
     return (
-        entry.approval_id, left, state(entry, now), asked_by(entry), where(entry), shown + more, escape_controls(entry.reason),
+        entry.approval_id, left, state(entry, now), asked_by(entry), where(entry), shown, escape_controls(entry.reason),
     )  # fmt: skip
+
+
+def _first_line(text: str) -> str:
+    """Return a text for a cell of the table."""
+    first, *others = text_lines(text)
+    shown = first if len(first) <= _CELL else f"{first[:_CELL]}…"
+    return shown + (f" (+{len(others)} lines)" if others else "")
 
 
 def _call(action: str, **fields: Any) -> ApprovalsReply:

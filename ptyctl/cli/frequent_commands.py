@@ -42,12 +42,26 @@ def exec_command(name: str, command: str, *, timeout: float | None, task: str | 
 
 
 def send_input(
-    name: str, text: str | None, keys: Sequence[str], *, enter: bool, sensitive: bool, task: str | None, as_json: bool
+    name: str,
+    text: str | None,
+    keys: Sequence[str],
+    *,
+    enter: bool,
+    sensitive: bool,
+    approval: str | None,
+    task: str | None,
+    as_json: bool,
 ) -> None:
-    """Type a text, or standard input if it is `-`, then press keys."""
+    """Type a text, or standard input if it is `-`, then press keys.
+
+    Args:
+        approval: the id of the approval request for the first of these inputs.
+    """
     data = sys.stdin.read() if text == "-" else None if text is None else text + "\n" * enter
     writes: list[dict[str, Any]] = [{"data": data, **({"sensitive": True} if sensitive else {})}] if data else []
     writes += [{"key": key} for key in keys]
+    if approval is not None and writes:
+        writes[0]["approval_id"] = approval
     with _session(name) as (client, session_id):
         common = {"session_id": session_id, "action": "write", "task_id": resolve_task(task)}
         replies = [client.call("ptyctl_session_io", {**common, **fields}) for fields in writes]
@@ -233,6 +247,7 @@ _OPTIONS: Mapping[str, Mapping[str, _Option]] = {
         "-k": _KEY,
         "--no-enter": _Option("enter", flag=False),
         "--sensitive": _Option("sensitive"),
+        "--approval": _Option("approval", str),
     },
     "tail": {"--json": _COMMON["--json"], "--lines": _LINES, "-n": _LINES},
     "lock": {**_COMMON, "--ttl": _Option("ttl", float, least=0.001, most=86_400)},
@@ -256,7 +271,9 @@ def run_frequent(arguments: list[str]) -> int | None:
         case "exec", [name, _, *_]:
             return exec_command(name, " ".join(words[1:]), **{"timeout": None, **values})
         case "send", [name, *text] if len(text) <= 1 and (text or values.get("keys")):
-            send_input(name, text[0] if text else None, **{"keys": [], "enter": True, "sensitive": False, **values})
+            send_input(
+                name, text[0] if text else None, **{"keys": [], "enter": True, "sensitive": False, "approval": None, **values}
+            )
         case "tail", [name]:
             print_tail(name, **{"lines": 10, **values})
         case "lock", [name]:

@@ -39,10 +39,13 @@ def send(
     ] = None,
     enter: Annotated[bool, typer.Option(" /--no-enter", show_default=False, help="Do not press Enter after the text.")] = True,
     sensitive: Annotated[bool, typer.Option("--sensitive", help="The text is a secret: record only its length.")] = False,
+    approval: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id of the approval request that an earlier try of this command made.")
+    ] = None,
     task: Task = None,
     as_json: AsJson = False,
 ) -> None:
     """Type text or press keys."""
     if text is None and not key:
         raise typer.BadParameter("give a text, or --key")
-    send_input(name, text, key or [], enter=enter, sensitive=sensitive, task=task, as_json=as_json)
+    send_input(name, text, key or [], enter=enter, sensitive=sensitive, approval=approval, task=task, as_json=as_json)

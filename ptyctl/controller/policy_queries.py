@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from ptyctl.api.errors import invalid
 from ptyctl.api.policy import PolicyReply, PolicyRequest, PolicyRule
 from ptyctl.core.principal import Principal
-from ptyctl.core.shells import shell_dialect
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.policy.policy_file import PlacedRule, Policy
@@ -77,10 +76,8 @@ class PolicyQueries:
         The session is described as `session.authorization` does.
         """
         if session is not None:
-            spec, shell = session.spec, session.runs.shell
-            platform = spec.platform
-            if platform is None and (shell_dialect(spec.program or "") or (shell is not None and shell.marker is not None)):
-                platform = SHELL_PLATFORM
+            spec = session.spec
+            platform = spec.platform or (SHELL_PLATFORM if session.has_shell() else None)
             return Request("", platform, spec.protocol, spec.device or spec.device_id, mode_at(session))
         platform, protocol = request.platform, request.protocol
         if request.device is not None and platform is None:

@@ -207,7 +207,7 @@ class Session:
             self.screen,
             platform=lambda: (self.spec.platform, self.platform is not None and not self.platform.posix_shell),
             profile=self.profile,
-            is_shell=self._has_shell,
+            is_shell=self.has_shell,
             has_marks=lambda: self.selector.has_marks,
             is_running=lambda: self.runs.current is not None,
             binding=lambda: f"{self.incarnation} {(lease := self.lease()) and lease.fence}",
@@ -699,7 +699,7 @@ class Session:
         self.events.begin(self.blocks.begin(run), run)
         self.activity.run_begun(run)
 
-    def _has_shell(self) -> bool:
+    def has_shell(self) -> bool:
         """Whether the session's program, or what a probe has found, is a POSIX shell."""
         shell = self.selector.shell
         return shell_dialect(self.spec.program or "") is not None or (shell is not None and shell.marker is not None)

@@ -115,6 +115,26 @@ def test_declined_and_edited_requests(daemon: Daemon) -> None:
     assert (result.json["state"], result.json["comment"]) == ("declined", "not tonight")
     assert ptyctl("approve", second.approval_id, "--text", "reload in 5\n").out.startswith("approved: reload in 5 on sw1")
     assert daemon.call(second.redeem) == "reload in 5"
+    assert "reload → reload in 5" in ptyctl("approvals", "--all").out
+
+
+def test_approved_text_is_sent_with_the_id_of_its_request(
+    runtime_dir: RuntimeDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = 'id = "echo"\nwhen = { platform = "linux" }\ncommand = ["echo"]\ndecision = "ask"\nreason = "a test"'
+    (tmp_path / "policy.toml").write_text(f'extends = ["guarded"]\n[[rules]]\n{rule}\n')
+    monkeypatch.setenv("PTYCTL_POLICY", str(tmp_path / "policy.toml"))
+    monkeypatch.setenv("PTYCTL_APPROVALS", '{"allow_self": true}')
+    shell = open_local()
+    text = "echo $((20 + 22)) answers"
+    assert ptyctl("send", shell, text).code != 0
+    (request,) = ptyctl("approvals", "--json").json["approvals"]
+    assert ptyctl("approve", request["approval_id"]).code == 0
+    sent = ptyctl("send", shell, text, "--approval", request["approval_id"])
+    assert sent.code == 0, sent
+    assert ptyctl("exec", shell, "--", "true").code == 0
+    assert "\n42 answers\n" in ptyctl("tail", shell, "--lines", "20").out
+    assert ptyctl("send", shell, text, f"--approval={request['approval_id']}").code != 0
 
 
 def test_second_answer_and_unknown_request_are_refused_clearly(daemon: Daemon) -> None:
