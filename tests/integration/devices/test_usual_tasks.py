@@ -1,0 +1,109 @@
+"""Usual tasks on a simulated switch and on zebra: `guarded` asks for none, and `readonly` lets show commands pass only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from fixtures.servers.frr import Zebra
+from ptyctl.api import ErrorCode
+from ptyctl.api.handle import SessionHandle
+from ptyctl.controller.local import LocalController
+from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused, write
+from tests.integration.devices.switch_inventory import SwitchInventory
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Commands of a device: shown text by command, and lines of its configuration."""
+
+    shows: dict[str, str]
+    configuration: tuple[str, ...]
+
+
+TASKS = {
+    "simulator": Tasks(
+        {
+            "show version": "Cisco IOS",
+            "show clock": "UTC",
+            "show ip interface brief": "Vlan",
+            "show interfaces status": "Status",
+            "show running-config": "hostname",
+            "show logging": "",
+        },
+        ("interface GigabitEthernet1/0/7", "description uplink", "switchport access vlan 10", "no shutdown", "exit", "vlan 10"),
+    ),
+    "zebra": Tasks(
+        {"show version": "FRRouting", "show running-config": "hostname", "show interface brief": "", "show ip route": ""},
+        ("interface lo", "description uplink", "exit", "ip route 192.0.2.0/24 blackhole", "no ip route 192.0.2.0/24 blackhole"),
+    ),
+}
+
+
+@pytest.fixture(params=TASKS)
+def target(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["guarded"])
+def policy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def device(inventory: SwitchInventory, zebra: Zebra, target: str, policy: str) -> AsyncIterator[SessionHandle]:
+    auth = {"password": zebra.password, "enable_secret": zebra.enable_password}
+    frr = {"protocol": "telnet", "host": zebra.host, "port": zebra.port, "platform": "frr", "auth": auth}
+    async with LocalController(inventory.settings(policy=policy)) as controller:
+        where = {"device": "sw-telnet"} if target == "simulator" else frr
+        async with await SessionHandle.open(controller, **where) as handle:  # type: ignore[arg-type]
+            yield handle
+
+
+async def show_by_keys(device: SessionHandle, command: str) -> str:
+    """Type a command without `exec`; return what is shown until the next prompt."""
+    typed = await write(device, data=command)
+    assert typed.next_cursor is not None
+    await write(device, data="\n")
+    shown = await read(device, cursor=typed.next_cursor, until_regex=r"(?m)^\S+[#>] ?$", timeout_ms=PATIENCE_MS)
+    assert shown.matched, shown
+    return shown.chunk or ""
+
+
+async def test_usual_tasks_need_no_approval_with_guarded(device: SessionHandle, target: str) -> None:
+    tasks = TASKS[target]
+    for command, text in tasks.shows.items():
+        reply = await execute(device, cmd=command, timeout_ms=PATIENCE_MS)
+        assert (reply.done_reason, text in reply.stdout, reply.policy) == ("prompt", True, None), reply
+    for command in list(tasks.shows)[:2]:
+        await show_by_keys(device, command)
+    reply = await execute(device, lines=list(tasks.configuration), mode="config", timeout_ms=PATIENCE_MS)
+    assert (reply.done_reason, reply.policy) == ("prompt", None), reply
+    await config(device, "mode", mode="privileged")
+
+
+@pytest.mark.parametrize("policy", ["readonly"], indirect=True)
+async def test_readonly_lets_show_commands_pass_and_nothing_else(device: SessionHandle, target: str) -> None:
+    tasks = TASKS[target]
+    for command, text in tasks.shows.items():
+        reply = await execute(device, cmd=command, timeout_ms=PATIENCE_MS)
+        assert (reply.done_reason, text in reply.stdout) == ("prompt", True), reply
+    reply = await execute(device, lines=list(tasks.shows)[:2], timeout_ms=PATIENCE_MS)
+    assert reply.done_reason == "prompt"
+    await show_by_keys(device, "show version")
+    for command in ("configure terminal", "write memory", "clear ip route", "hostname x"):
+        with refused(ErrorCode.POLICY_DENIED):
+            await execute(device, cmd=command)
+        with refused(ErrorCode.POLICY_DENIED):
+            await write(device, data=f"{command}\n")
+    with refused(ErrorCode.POLICY_DENIED):
+        await execute(device, lines=["show version", "configure terminal", "hostname x"])
+    with refused(ErrorCode.POLICY_DENIED):
+        await execute(device, lines=list(tasks.configuration), mode="config")
+    for action, fields in (("mode", {"mode": "config"}), ("save", {})):
+        with refused(ErrorCode.POLICY_DENIED):
+            await config(device, action, **fields)
+    reply = await execute(device, cmd="show version", timeout_ms=PATIENCE_MS)
+    assert (reply.mode, reply.done_reason) == ("privileged", "prompt")
