@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from fixtures.daemons import daemon_folder
 from fixtures.forked_process import ForkedDaemon, start_template
+from fixtures.home import create_home
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.forked_workers import ForkedWorkers
 
@@ -90,7 +91,7 @@ def _hermetic_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in list(os.environ):
             if name in _REMOVED or (name.startswith(_REMOVED_PREFIXES) and name not in _KEPT):
                 patch.delenv(name)
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("HOME", str(create_home(tmp_path_factory.mktemp("home"))))
         patch.setenv("LC_ALL", "C.UTF-8")
         patch.setenv("TERM", "xterm-256color")
         yield

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.home import create_home
 from fixtures.servers.programs import require_program
 from ptyctl.api.handle import SessionHandle
 from tests.controller.session_calls import PATIENCE_MS, Open, read
@@ -123,6 +124,7 @@ async def test_zsh_marks_work_with_user_setup(open_session: Open, tmp_path: Path
 async def test_user_startup_files_are_read(open_session: Open, tmp_path: Path) -> None:
     (tmp_path / ".bashrc").write_text("PS1='mine> '\nPROMPT_COMMAND='here=1'\nalias greet='echo hello'\nset -u\nreturn\n")
     (tmp_path / ".zshrc").write_text("PS1='mine> '\nalias greet='echo hello'\nsetopt nounset\nreturn\n")
+    create_home(tmp_path)
     (tmp_path / ".config/fish").mkdir(parents=True)
     (tmp_path / ".config/fish/config.fish").write_text(
         "function fish_prompt; echo -n 'mine> '; end\nalias greet 'echo hello'\n"
