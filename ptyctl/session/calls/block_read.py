@@ -97,10 +97,9 @@ class BlockReader:
             return _spool_page(session, block, request)
         text = self._take(block, stream, request.offset)
         try:
-            size = await text.read_to(block, _raw_end(session, block), request.offset + request.max_bytes)
+            size = await text.read_to(block, _raw_end(session, block), request.offset, request.max_bytes)
             page = text.page(request.offset, request.max_bytes)
         finally:
-            text.drop_before(request.offset)
             self._texts = [text, *self._texts[: _KEPT_TEXTS - 1]]
         if size is not None and (block.ts_end is not None or request.offset > _raw_end(session, block) - block.raw_begin):
             _check(request.offset, size)
@@ -153,15 +152,16 @@ class _BlockText:
         same = self._source == (stream, block.block_id, block.raw_begin, block.prompt_before)
         return same and self._begin <= offset and (block.raw_end is None or self._output.raw <= block.raw_end)
 
-    async def read_to(self, block: Block, raw_end: int, wanted: int) -> int | None:
-        """Render up to an offset of the text and a little further. Return the size of all text if the end was reached."""
-        ahead_until = 0.0
+    async def read_to(self, block: Block, raw_end: int, offset: int, max_bytes: int) -> int | None:
+        """Render up to the end of a page and a little further. Return the size of all text if the end was reached."""
+        wanted, ahead_until = offset + max_bytes, 0.0
         while self._output.raw < raw_end and (size := self._begin + len(self._text)) < wanted + _AHEAD_BYTES:
             if size >= wanted:
                 ahead_until = ahead_until or time.perf_counter() + _AHEAD_S
                 if time.perf_counter() >= ahead_until:
                     break
             self._add(await self._output.next_text(raw_end))
+            self.drop_before(offset)
         if self._output.raw < raw_end:
             self._live = b""
             return None

@@ -9,12 +9,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fixtures.memory_channel import MemoryChannel
 from ptyctl.api.blocks import BlocksRead, BlocksReply
 from ptyctl.api.errors import PtyctlError
+from ptyctl.session.calls import block_read
 from ptyctl.session.calls.block_read import BlockReader
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
@@ -100,6 +102,25 @@ async def test_large_block_is_paged_in_bounded_memory(connect: Connect) -> None:
     assert earlier.data == lines[1]
     with pytest.raises(PtyctlError, match="past the end"):
         await page(reader, session, reply.block_id, offset=offset + 1)
+
+
+async def test_page_far_into_a_block_keeps_no_text_before_it(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+
+    def add(text: block_read._BlockText, *args: Any, **fields: Any) -> None:
+        original(text, *args, **fields)
+        kept.append(len(text._text))
+
+    original = block_read._BlockText._add
+    monkeypatch.setattr(block_read._BlockText, "_add", add)
+    monkeypatch.setattr(block_read, "_KEPT_BYTES", 1 << 16)
+    lines = [LINE.format(number) for number in range(20_000)]
+    session, _ = await connected(connect, "".join(lines).replace("\n", "\r\n").encode() + PROMPT)
+    reply = await run_command(session, "show interfaces")
+    offset = 19_000 * len(LINE.format(0))
+    far = await page(BlockReader(), session, str(reply.block_id), offset=offset, max_bytes=100)
+    assert far.data == "".join(lines)[offset : offset + 100]
+    assert max(kept) < 1 << 19
 
 
 async def test_page_of_random_bytes_does_not_hold_up_the_event_loop(connect: Connect) -> None:
