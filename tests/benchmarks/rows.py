@@ -8,7 +8,19 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import daemon_load, exec_devices, exec_shells, hostile, idle_sessions, ingest, mcp_server, policy, screen, search
+from . import (
+    daemon_load,
+    exec_devices,
+    exec_shells,
+    hostile,
+    idle_sessions,
+    ingest,
+    large_outputs,
+    mcp_server,
+    policy,
+    screen,
+    search,
+)
 from .measurement import Plan, Result, Unavailable
 from .table import Row
 
@@ -21,6 +33,7 @@ ROWS = (
     ingest.LOCAL_ROW,
     ingest.SSH_ROW,
     ingest.TELNET_ROW,
+    *large_outputs.ROWS,
     *screen.MODEL_ROWS,
     *screen.SESSION_ROWS,
     *search.WAIT_ROWS,
