@@ -29,10 +29,11 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 # Two pip processes must not change one venv at the same time.
 .NOTPARALLEL:
-.PHONY: help demo test soak faults check docs coverage bench lock clean
+.PHONY: help demo web test soak faults check docs coverage bench lock clean
 
 help:
 	@echo "make demo      two agents share a simulated switch in this terminal"
+	@echo "make web       two agents at work on a simulated switch, and the web console to watch them"
 	@echo "make test      run all tests"
 	@echo "make check     ruff, mypy, pyright, import-linter, tsc, documentation"
 	@echo "make docs      build the documentation in site/"
@@ -45,6 +46,9 @@ help:
 
 demo: $(VENV)/.demo
 	@$(BIN)/ptyctl demo $(ARGS)
+
+web: $(VENV)/.demo $(WEB_MODULES)
+	@$(BIN)/ptyctl demo --web $(ARGS)
 
 # Without the modules, the tests of the page are skipped, or fail under PTYCTL_REQUIRE_SERVERS=1.
 test: $(VENV)/.test

@@ -89,10 +89,15 @@ def demo(
     password: Annotated[str | None, typer.Option(help="Login password.", envvar="PTYCTL_DEMO_PASSWORD")] = None,
     enable: Annotated[str | None, typer.Option(help="Enable password.", envvar="PTYCTL_DEMO_ENABLE")] = None,
     switch: Annotated[bool, typer.Option("--switch", help="Only run the simulated switch.")] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="Let the agents work until Ctrl-C, and print the address of a web console.")
+    ] = False,
 ) -> None:
     """Watch two agents share the console of a simulated switch, or of a device."""
-    from .demo import run, serve_switch
+    from .demo import run, run_web, serve_switch
 
+    if web:
+        raise typer.Exit(run_web("127.0.0.1:0"))
     if switch:
         raise typer.Exit(serve_switch())
     raise typer.Exit(run(telnet, username, password, enable))

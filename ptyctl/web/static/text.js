@@ -22,6 +22,7 @@ export const visible = (text) =>
  * @param {boolean} regex
  */
 export function marked(text, query, regex) {
+  if (!query) return visible(text);
   const source = regex ? query : query.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
   let pattern;
   try {

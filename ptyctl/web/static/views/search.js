@@ -1,18 +1,16 @@
-// Search over the commands and outputs of all sessions.
+// Search over the commands of all sessions and their output.
 
 import { call } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query } from "../router.js";
-import { marked, sessionName, visible } from "../text.js";
+import { marked, sessionName } from "../text.js";
 import { emptyState, errorBox, link, sessionPath, statusBadge, timeAgo } from "../ui.js";
 
-/** @typedef {Record<string, any>} Hit */
+/** @typedef {Record<string, any>} Hit a command, see docs/contracts.md */
 
-const PAGE = 100;
 const HOUR_MS = 3_600_000;
 /** @type {[hours: string, label: string][]} */
 const AGES = [["", "any time"], ["1", "last hour"], ["24", "last day"], ["168", "last week"]];
-const STATUSES = ["", "completed", "failed", "cancelled", "running"];
 
 /** @param {HTMLElement} root */
 export function mount(root) {
@@ -21,16 +19,19 @@ export function mount(root) {
   const regex = fields.has("regex");
   /** @type {Hit[]} */
   let hits = [];
-  /** @type {string | null} */
-  let cursor = null;
+  /** @type {string | undefined} */
+  let cursor;
   let loading = false;
   let mounted = true;
   /** @type {unknown} */
   let error = null;
 
-  if (text) void load();
-  else update();
-  if (!text) root.querySelector("input")?.focus();
+  if (fields.size) {
+    void load();
+  } else {
+    update();
+    root.querySelector("input")?.focus();
+  }
 
   async function load() {
     loading = true;
@@ -39,31 +40,20 @@ export function mount(root) {
     const hours = Number(fields.get("hours"));
     try {
       const reply = await call("search", {
-        query: text,
-        limit: PAGE,
-        ...(regex && { regex }),
-        ...given("device"),
-        ...given("cmd"),
-        ...given("status"),
-        ...given("session", "session_id"),
+        ...(text && { query: text, regex }),
+        ...(fields.get("device") && { device: fields.get("device") }),
+        ...(fields.get("session") && { session_id: fields.get("session") }),
+        ...(fields.has("failed") && { failed: true }),
         ...(hours > 0 && { since_ts: Date.now() - hours * HOUR_MS }),
         ...(cursor && { from_cursor: cursor }),
       });
       hits = [...hits, ...reply.hits];
-      cursor = reply.truncated ? (reply.resume_cursor ?? null) : null;
+      cursor = reply.resume_cursor;
     } catch (failure) {
       error = failure;
     }
     loading = false;
     if (mounted) update();
-  }
-
-  /**
-   * @param {string} name of the field in the address
-   * @param {string} [field] of the request
-   */
-  function given(name, field = name) {
-    return fields.get(name) ? { [field]: fields.get(name) } : {};
   }
 
   function update() {
@@ -72,13 +62,10 @@ export function mount(root) {
 
   function form() {
     return html`<form role="search" class="toolbar" @submit=${submit}>
-      <input class="grow" type="search" name="q" required placeholder="Text in the output of any session" aria-label="Search for" .value=${text}>
+      <input class="grow" type="search" name="q" placeholder="Text of a command or its output, in any session" aria-label="Search for" .value=${text}>
       <label class="check"><input type="checkbox" name="regex" ?checked=${regex}>Regular expression</label>
+      <label class="check"><input type="checkbox" name="failed" ?checked=${fields.has("failed")}>Only failed</label>
       <input name="device" placeholder="Device, such as core-*" aria-label="Device" .value=${fields.get("device") ?? ""}>
-      <input name="cmd" placeholder="Command contains" aria-label="Command contains" .value=${fields.get("cmd") ?? ""}>
-      <select name="status" aria-label="Result">
-        ${STATUSES.map((status) => html`<option value=${status} ?selected=${status === (fields.get("status") ?? "")}>${status || "any result"}</option>`)}
-      </select>
       <select name="hours" aria-label="Time">
         ${AGES.map(([hours, label]) => html`<option value=${hours} ?selected=${hours === (fields.get("hours") ?? "")}>${label}</option>`)}
       </select>
@@ -89,35 +76,43 @@ export function mount(root) {
   /** @param {SubmitEvent} event */
   function submit(event) {
     event.preventDefault();
-    const entered = new FormData(/** @type {HTMLFormElement} */ (event.target));
-    const state = new URLSearchParams([...entered].filter(([, value]) => value).map(([name, value]) => [name, String(value)]));
+    const state = new URLSearchParams();
+    for (const [name, value] of new FormData(/** @type {HTMLFormElement} */ (event.target))) if (value) state.set(name, String(value));
     if (fields.get("session")) state.set("session", String(fields.get("session")));
     navigate(`/search?${state}`);
   }
 
   function results() {
-    if (!text) return emptyState("Find what any session printed", "Each hit opens its command. Searches are regular expressions (RE2) if you choose so.");
-    if (!hits.length) {
-      if (loading) return html`<p class="hint" role="status">Searching …</p>`;
-      return emptyState("Nothing found", html`No output contains <code>${text}</code> with these filters. Try a longer time or fewer filters.`);
+    if (!fields.size) {
+      return emptyState(
+        "Find what any session ran or printed",
+        html`Search for text, or for all that failed. Each result opens its command. Regular expressions are RE2.`,
+        link("/search?failed=on&hours=24", "What failed in the last day", "button"),
+      );
     }
-    const groups = Map.groupBy(hits, (hit) => `${hit.session_id}/${hit.block_id}`);
-    return html`<p class="hint" role="status">${hits.length}${cursor ? "+" : ""} lines in ${groups.size} commands</p>
-      ${repeat(groups, ([id]) => id, ([, found]) => group(found))}
-      ${cursor ? html`<div><button type="button" ?disabled=${loading} @click=${() => void load()}>More results</button></div>` : nothing}`;
+    const more = html`<div><button type="button" ?disabled=${loading} @click=${() => void load()}>More results</button></div>`;
+    if (!hits.length && loading) return html`<p class="hint" role="status">Searching …</p>`;
+    if (!hits.length && !cursor) return emptyState("Nothing found", "No command or output matches. Try another text, a longer time or fewer filters.");
+    return html`<p class="hint" role="status">${hits.length}${cursor ? "+" : ""} ${hits.length === 1 ? "command" : "commands"}</p>
+      ${repeat(hits, (hit) => `${hit.session_id}/${hit.block_id}`, hitView)} ${cursor ? more : nothing}`;
   }
 
-  /** @param {Hit[]} found hits of one block */
-  function group(found) {
-    const [{ session_id: session, block_id: block, device, cmd, status, exit_code: code, ts_begin: begin }] = /** @type {[Hit]} */ (found);
-    const path = sessionPath(session, `/b/${block}`);
+  /** @param {Hit} hit */
+  function hitView(hit) {
     return html`<section class="card hits">
       <header>
-        ${link(path, visible(cmd ?? block), "cmd")}
-        ${status ? statusBadge(status, code) : nothing} ${link(sessionPath(session), sessionName({ device, session_id: session }))} <span class="meta">${timeAgo(begin)}</span>
+        ${link(sessionPath(hit.session_id, `/b/${hit.block_id}`), marked(hit.cmd, text, regex), "cmd")}
+        ${statusBadge(hit.status, hit.exit_code)} ${link(sessionPath(hit.session_id), sessionName(hit))}
+        <span class="meta">${hit.mode ?? ""} ${timeAgo(hit.ts_begin)}</span>
       </header>
-      <ol class="output">${found.map((hit) => html`<li value=${hit.line}>${marked(hit.text, text, regex)}</li>`)}</ol>
+      ${hit.lines.length ? html`<ol class="output">${hit.lines.map(lineView)}</ol>` : nothing}
+      ${hit.more_lines ? html`<footer>${link(sessionPath(hit.session_id, `/b/${hit.block_id}`), "More lines match")}</footer>` : nothing}
     </section>`;
+  }
+
+  /** @param {{line: number, text: string}} found */
+  function lineView(found) {
+    return html`<li value=${found.line}>${marked(found.text, text, regex)}</li>`;
   }
 
   return () => {
