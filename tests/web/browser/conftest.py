@@ -1,12 +1,11 @@
-"""Fixtures of the browser tests: the browser, and a function that opens tabs.
+"""Fixtures of the browser tests: the browser, and a console with pages.
 
 The tests of a process share one browser, and therefore one event loop. Asynchronous fixtures need `loop_scope="session"` too.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,8 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from fixtures.browser.chromium import find_chromium, running_chromium
-from fixtures.browser.console_page import Tab, open_tab
 
-OpenTab = Callable[..., Awaitable[Tab]]
+from .desk import Desk, running_desk
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,11 +31,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def new_tab(browser: Browser) -> AsyncIterator[OpenTab]:
-    """Opens a tab, with the arguments of `open_tab`. The test fails at its end if a page reported a problem."""
-    async with AsyncExitStack() as tabs:
-
-        async def opened(**options: object) -> Tab:
-            return await tabs.enter_async_context(open_tab(browser, **options))
-
-        yield opened
+async def desk(tmp_path: Path, browser: Browser) -> AsyncIterator[Desk]:
+    """A web console without sessions."""
+    async with running_desk(tmp_path, browser) as running:
+        yield running

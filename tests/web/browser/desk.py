@@ -1,0 +1,80 @@
+"""A web console with people and agents: pages that are logged in, and calls of agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, Page
+
+from fixtures.browser.console_page import Tab, open_tab
+from ptyctl.api import ExecReply, ExecRequest, SessionRequest
+from ptyctl.api.controller import Controller
+from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.session.clients import serving_connection
+from tests.web.console import ALICE, Console, console
+
+AGENT = Principal("ada/mcp", Kind.AGENT, Role.OPERATOR)
+#: Commands that the default policy asks a person about. They need root, a device and consent, and change nothing in a test.
+ASKED = "rm -rf /etc"
+
+
+class Desk:
+    """The console, with pages of alice, who is an admin, and calls of an agent."""
+
+    def __init__(self, served: Console, controller: Controller, new_tab: Callable[..., Awaitable[Tab]]) -> None:
+        self.url = served.url
+        self._served = served
+        self._controller = controller
+        self._new_tab = new_tab
+
+    async def open(self, path: str = "/", **options: Any) -> Page:
+        """Open an address in a new tab, logged in by a ticket. The options are those of `open_tab`."""
+        return (await self.open_tab(path, **options)).page
+
+    async def open_tab(self, path: str = "/", **options: Any) -> Tab:
+        tab = await self._new_tab(**options)
+        await tab.page.goto(f"{self.url}{path}#ticket={self._served.app.mint_ticket(ALICE)}")
+        await tab.page.wait_for_selector("main h1")
+        return tab
+
+    async def open_shell(self, **options: Any) -> str:
+        """Open a local shell as the agent; return its session id."""
+        with serving_connection(AGENT):
+            request = SessionRequest(action="open", protocol="local", shell="bash", task_id="night", **options)
+            session_id = (await self._controller.session(request)).session_id
+        assert session_id is not None
+        return session_id
+
+    async def exec(self, session_id: str, cmd: str, **options: Any) -> ExecReply:
+        """Run a command as the agent."""
+        with serving_connection(AGENT):
+            request = ExecRequest(session_id=session_id, cmd=cmd, task_id="night", **{"timeout_ms": 30_000, **options})
+            return await self._controller.exec(request)
+
+    async def wait_for_block(self, session_id: str, block_id: str) -> ExecReply:
+        """Wait for the end of a command as the agent."""
+        with serving_connection(AGENT):
+            return await self._controller.exec(
+                ExecRequest(session_id=session_id, block_id=block_id, task_id="night", timeout_ms=50_000)
+            )
+
+    async def ask(self, session_id: str, cmd: str = ASKED) -> asyncio.Task[ExecReply]:
+        """Let the agent ask for a command; return its next call, which waits for the answer."""
+        reply = await self.exec(session_id, cmd, timeout_ms=0)
+        assert reply.done_reason == "approval", reply
+        return asyncio.create_task(self.wait_for_block(session_id, reply.block_id))
+
+
+@asynccontextmanager
+async def running_desk(folder: Path, browser: Browser) -> AsyncIterator[Desk]:
+    """Serve a console. At the end the tabs are closed first; a problem that a page reported fails the test."""
+    async with console(folder) as served, AsyncExitStack() as tabs:
+
+        async def new_tab(**options: Any) -> Tab:
+            return await tabs.enter_async_context(open_tab(browser, **options))
+
+        yield Desk(served, served.app._controller, new_tab)
