@@ -41,26 +41,40 @@ class Recording:
 
 def asciicast(recording: Recording) -> Iterator[str]:
     """Yield the lines of an asciicast. Sanitizes the output; bytes that are not UTF-8 become U+FFFD."""
-    yield _json(
-        {
-            "version": 2,
-            "width": recording.cols,
-            "height": recording.rows,
-            "timestamp": recording.started_at // 1000,
-            "title": recording.title,
-            "env": {"TERM": recording.term},
-        }
-    )
-    sanitizer, decoder, now = TerminalSanitizer(), codecs.getincrementaldecoder("utf-8")("replace"), 0.0
+    writer = AsciicastWriter(recording.started_at)
+    yield writer.header(recording.cols, recording.rows, recording.term, recording.title)
     for frame in recording.frames:
-        now = max((frame.ts - recording.started_at) / 1000, now)
+        yield from writer.lines(frame)
+    yield from writer.finish()
+
+
+class AsciicastWriter:
+    """Writes an asciicast line by line; `started_at` is epoch ms."""
+
+    def __init__(self, started_at: int) -> None:
+        self._started_at = started_at
+        self._sanitizer = TerminalSanitizer()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._now = 0.0
+
+    def header(self, cols: int, rows: int, term: str, title: str) -> str:
+        """Return the first line."""
+        timestamp = self._started_at // 1000
+        fields = {"version": 2, "width": cols, "height": rows, "timestamp": timestamp, "title": title, "env": {"TERM": term}}
+        return _json(fields)
+
+    def lines(self, frame: RecordingFrame) -> Iterator[str]:
+        """Yield the lines of a frame."""
+        self._now = max((frame.ts - self._started_at) / 1000, self._now)
         if frame.size is not None:
-            yield _json([now, "r", "{}x{}".format(*frame.size)])
-        text = decoder.decode(sanitizer.feed(frame.data))
-        if text:
-            yield _json([now, "o", text])
-    if rest := decoder.decode(b"", final=True):
-        yield _json([now, "o", rest])
+            yield _json([self._now, "r", "{}x{}".format(*frame.size)])
+        if text := self._decoder.decode(self._sanitizer.feed(frame.data)):
+            yield _json([self._now, "o", text])
+
+    def finish(self) -> Iterator[str]:
+        """Yield the line of an incomplete character at the end."""
+        if rest := self._decoder.decode(b"", final=True):
+            yield _json([self._now, "o", rest])
 
 
 def plain_text(recording: Recording) -> str:

@@ -23,6 +23,7 @@ from ptyctl.http.bearer import BearerTokens, Record
 from ptyctl.http.origins import Origins
 from ptyctl.version import __version__
 
+from . import downloads
 from .calls import call, read_json
 from .errors import RefusedError, error_response, json_response, on_error
 from .security import COOKIE, FailureLimit, RequestGuard, set_cookie, with_security_headers
@@ -119,6 +120,7 @@ class WebApp:
             Route("/api/me", self._me),
             Route("/api/call/{method}", self._call, methods=["POST"]),
             WebSocketRoute("/api/stream", self._stream),
+            *downloads.routes(self._controller),
             *(Route(view, files.page) for view in _VIEWS),
             Route("/static/{path:path}", files.static),
             Route("/vendor/{path:path}", files.vendor),

@@ -6,17 +6,19 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 
-from ptyctl.api import Controller
+from ptyctl.api import Controller, PtyctlError
 from ptyctl.core.principal import Principal
 from ptyctl.core.screen import ScreenModel
 from ptyctl.session.clients import serving_connection, user
@@ -29,7 +31,11 @@ Message = dict[str, Any]
 
 @asynccontextmanager
 async def stream_server(
-    controller: Controller, *, principal: Principal | None = None, routes: tuple[Route, ...] = ()
+    controller: Controller,
+    *,
+    principal: Principal | None = None,
+    routes: tuple[Route, ...] = (),
+    on_error: Callable[[Request, Exception], Awaitable[Response]] | None = None,
 ) -> AsyncIterator[str]:
     """Serve the stream, as `principal`, and yield the address without scheme."""
 
@@ -37,7 +43,8 @@ async def stream_server(
         with serving_connection(principal or user()):
             await serve_stream(websocket, controller)
 
-    app = Starlette(routes=[WebSocketRoute("/api/stream", endpoint), *routes])
+    handlers: dict[Any, Any] = {} if on_error is None else {PtyctlError: on_error}
+    app = Starlette(routes=[WebSocketRoute("/api/stream", endpoint), *routes], exception_handlers=handlers)
     config = uvicorn.Config(
         app, lifespan="off", ws="websockets-sansio", ws_per_message_deflate=False, log_config=None, access_log=False
     )
