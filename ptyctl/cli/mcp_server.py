@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ptyctl.audit.audit_log import AuditLog
     from ptyctl.controller.tokens import Tokens
     from ptyctl.daemon.web_service import WebService
+    from ptyctl.http.access import Exposure
     from ptyctl.mcp.tool import Tool
 
 DEFAULT_LISTEN = "127.0.0.1:8765"
@@ -53,6 +54,7 @@ class _HttpPlan:
     url: str
     tokens: Tokens
     generated: str | None
+    exposure: Exposure
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +107,13 @@ def run(
 
 
 def run_with_daemon(
-    listen: str, toolsets: str, token_file: Path | None, *, full_text: bool | None = None, system: bool = False
+    listen: str,
+    toolsets: str,
+    token_file: Path | None,
+    *,
+    exposure: Callable[[], Exposure],
+    full_text: bool | None = None,
+    system: bool = False,
 ) -> int:
     """Run the daemon in this process, and serve MCP and the web console over HTTP. Returns the exit code as `run` does.
 
@@ -116,7 +124,8 @@ def run_with_daemon(
     from ptyctl.mcp.server import build_server
 
     try:
-        tools, http = _check_options(McpTransport.HTTP, listen, toolsets, token_file, generate=not system)
+        options = McpTransport.HTTP, listen, toolsets, token_file
+        tools, http = _check_options(*options, exposure=exposure(), generate=not system)
     except AccessError as error:
         return _refuse(str(error))
     except PtyctlError as error:
@@ -126,7 +135,8 @@ def run_with_daemon(
     async def serve_clients(controller: Controller, web: WebService) -> None:
         _announce(http)
         print_message(f"serving the web console at {http.url}/")
-        await web.serve(http.listener, http.url, http.tokens, partial(build_server, controller, tools, full_text=full_text))
+        build_mcp = partial(build_server, controller, tools, full_text=full_text)
+        await web.serve(http.listener, http.url, http.tokens, http.exposure, build_mcp)
 
     with http:
         return run_daemon(serve_clients, system=system)
@@ -138,7 +148,13 @@ def _refuse(reason: str) -> int:
 
 
 def _check_options(
-    transport: McpTransport, listen: str, toolsets: str, token_file: Path | None, *, generate: bool = True
+    transport: McpTransport,
+    listen: str,
+    toolsets: str,
+    token_file: Path | None,
+    *,
+    exposure: Exposure | None = None,
+    generate: bool = True,
 ) -> tuple[Sequence[Tool], _HttpPlan | None]:
     """Return the tools, and for HTTP the open listening socket. Without a token, one is made if `generate` is set.
 
@@ -163,14 +179,15 @@ def _check_options(
         raise access.AccessError(str(error)) from None
     if transport is McpTransport.STDIO:
         return tools, None
-    address, token = access.parse_listen(listen), access.find_token(token_file, environment_token)
+    exposure = exposure or access.NOT_EXPOSED
+    address, token = access.parse_listen(listen, exposure), access.find_token(token_file, environment_token)
     state_dir = load_settings().state_dir
     named = TokenFile(state_dir)
     generated = make_token() if generate and token is None and not named.load() else None
     tokens = Tokens(named, token or generated)
     listener = access.open_listener(address)
-    url = f"http://{access.Address(address.host, listener.getsockname()[1])}"
-    return tools, _HttpPlan(listener, AuditLog(AuditFiles(state_dir / "audit")), url, tokens, generated)
+    url = exposure.url(access.Address(address.host, listener.getsockname()[1]))
+    return tools, _HttpPlan(listener, AuditLog(AuditFiles(state_dir / "audit")), url, tokens, generated, exposure)
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -109,22 +110,38 @@ def mcp(
 
 def serve(
     listen: Annotated[
-        str | None, typer.Option(help=f"HOST:PORT of the HTTP server, on loopback. Default: {DEFAULT_LISTEN}.")
+        str | None,
+        typer.Option(help=f"HOST:PORT of the HTTP server, on loopback unless it is encrypted. Default: {DEFAULT_LISTEN}."),
     ] = None,
     toolsets: _Toolsets = "core",
     token_file: _TokenFile = None,
     full_text: _FullText = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="File with the certificate and its chain, for HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="File with the certificate's key.")] = None,
+    trusted_proxy: Annotated[
+        list[str] | None, typer.Option(help="Address or network of a reverse proxy that provides HTTPS. Repeatable.")
+    ] = None,
+    public_origin: Annotated[
+        str | None, typer.Option(help="Address of the server in browsers, such as https://console.example.")
+    ] = None,
     system: Annotated[
         bool, typer.Option("--system", help="Serve the users of [access] in the configuration; HTTP only with --listen.")
     ] = False,
 ) -> None:
-    """Run the daemon in the foreground, and serve its sessions to MCP clients over HTTP at /mcp."""
+    """Run the daemon in the foreground, and serve its sessions over HTTP: to MCP clients at /mcp, and in the web console.
+
+    Clients on other machines need --public-origin, and --tls-cert with --tls-key or --trusted-proxy.
+    """
+    from ptyctl.http.access import parse_exposure
+
     if system and listen is None:
         from ptyctl.daemon.main import run as run_daemon
 
         raise typer.Exit(run_daemon(system=True))
     listen = listen or DEFAULT_LISTEN
-    raise typer.Exit(mcp_server.run_with_daemon(listen, toolsets, token_file, full_text=full_text, system=system))
+    exposure = partial(parse_exposure, tls_cert, tls_key, trusted_proxy or (), public_origin)
+    code = mcp_server.run_with_daemon(listen, toolsets, token_file, exposure=exposure, full_text=full_text, system=system)
+    raise typer.Exit(code)
 
 
 def _running(up: control.DaemonStatus) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.model import Reply, Request, SystemText
 from ptyctl.controller.tokens import TokenFile, Tokens
 from ptyctl.core.principal import Kind, Role
-from ptyctl.http.access import AccessError, Address, open_listener, parse_listen
+from ptyctl.http.access import NOT_EXPOSED, AccessError, Address, Exposure, open_listener, parse_listen
 from ptyctl.session.clients import current_principal
 
 from .control import WEB_LISTEN
@@ -84,11 +85,13 @@ class WebService:
             assert self._console is not None
             return WebOpenReply(url=self._url, ticket=self._console.mint_ticket(principal), opened=opened)
 
-    async def serve(self, listener: socket.socket, url: str, tokens: Tokens, build_mcp: Callable[[], Server[Any]]) -> None:
+    async def serve(
+        self, listener: socket.socket, url: str, tokens: Tokens, exposure: Exposure, build_mcp: Callable[[], Server[Any]]
+    ) -> None:
         """Serve the console and `/mcp` on a listening socket until cancelled. `build_mcp` is called in a thread."""
         async with self._opening:
-            await self._prepare(url, tokens)
-        await self._run(listener, tokens, await asyncio.to_thread(build_mcp))
+            await self._prepare(url, tokens, exposure)
+        await self._run(listener, tokens, exposure, await asyncio.to_thread(build_mcp))
 
     async def close(self) -> None:
         """Stop a console that `open` has started."""
@@ -103,35 +106,39 @@ class WebService:
             listener = open_listener(address)
         except AccessError as error:
             raise invalid(error.message, hint=error.hint, field="listen") from None
-        await self._prepare(f"http://{Address(address.host, listener.getsockname()[1])}", tokens)
-        self._serving = asyncio.create_task(self._run(listener, tokens, None))
+        url = NOT_EXPOSED.url(Address(address.host, listener.getsockname()[1]))
+        await self._prepare(url, tokens, NOT_EXPOSED)
+        self._serving = asyncio.create_task(self._run(listener, tokens, NOT_EXPOSED))
         self._serving.add_done_callback(_log_failure)
 
-    async def _prepare(self, url: str, tokens: Tokens) -> None:
+    async def _prepare(self, url: str, tokens: Tokens, exposure: Exposure) -> None:
         await asyncio.to_thread(_import_servers)
         from ptyctl.http.connection_limits import ConnectionLimits
+        from ptyctl.http.origins import Origins
         from ptyctl.web.app import WebApp
 
         self._limits = ConnectionLimits()
-        self._console = WebApp(self._controller, tokens, self._record)
+        self._console = WebApp(self._controller, tokens, self._record, Origins(exposure.public))
         self._url = url
 
-    async def _run(self, listener: socket.socket, tokens: Tokens, mcp_server: Server[Any] | None) -> None:
+    async def _run(
+        self, listener: socket.socket, tokens: Tokens, exposure: Exposure, mcp_server: Server[Any] | None = None
+    ) -> None:
         from ptyctl.http.bearer import BearerTokens
         from ptyctl.http.origins import Origins
         from ptyctl.http.server import serve, with_mcp
 
         assert self._console is not None
         bearer = BearerTokens(tokens, self._record)
+        run = partial(serve, listener=listener, websockets=True, limits=self._limits, exposure=exposure)
         try:
             if mcp_server is None:
-                await serve(self._console, listener, websockets=True, limits=self._limits)
+                await run(self._console)
                 return
             from ptyctl.mcp.http import open_endpoint
 
-            async with open_endpoint(mcp_server, bearer, Origins()) as (endpoint, end_requests):
-                app = with_mcp(endpoint, self._console)
-                await serve(app, listener, websockets=True, limits=self._limits, on_stop=end_requests)
+            async with open_endpoint(mcp_server, bearer, Origins(exposure.public)) as (endpoint, end_requests):
+                await run(with_mcp(endpoint, self._console), on_stop=end_requests)
         finally:
             self._console.close()
             self._console = self._limits = None

@@ -1,4 +1,4 @@
-"""Options of the HTTP servers: the listening address and the bearer token.
+"""Options of the HTTP servers: the listening address, TLS and proxies, and the bearer token.
 
 Does not import uvicorn, so that invalid options are reported at once.
 """
@@ -6,10 +6,13 @@ Does not import uvicorn, so that invalid options are reported at once.
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import re
 import socket
+import ssl
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +20,15 @@ from ptyctl.api.errors import PtyctlError
 from ptyctl.core import json_lines
 
 from .listener import Listener
-from .origins import is_loopback
+from .origins import Origin, is_loopback
 
 #: Length of the listening socket's queue.
 BACKLOG = 128
 
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+)):(?P<port>\d{1,5})")
 _MAX_TOKEN_FILE_BYTES = 65536
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class AccessError(Exception):
@@ -46,19 +51,101 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_listen(text: str) -> Address:
-    """Return the address of `--listen HOST:PORT`. Raises AccessError if it is none, or not loopback."""
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """How clients on other machines reach a server. By default they do not.
+
+    Attributes:
+        tls: the server's certificate and key; None for plain HTTP.
+        proxies: the reverse proxies whose connections are accepted, besides those of this machine.
+        public: the address of the server in browsers. With it, TLS or proxies are set.
+    """
+
+    tls: ssl.SSLContext | None = None
+    proxies: tuple[Network, ...] = ()
+    public: Origin | None = None
+
+    def url(self, address: Address) -> str:
+        """Return the address of a server that listens at `address`."""
+        if self.public is not None:
+            return str(self.public)
+        return f"{'http' if self.tls is None else 'https'}://{address}"
+
+
+NOT_EXPOSED = Exposure()
+
+
+def parse_exposure(
+    tls_cert: Path | None, tls_key: Path | None, trusted_proxies: Sequence[str], public_origin: str | None
+) -> Exposure:
+    """Return what the options `--tls-cert`, `--tls-key`, `--trusted-proxy` and `--public-origin` mean. Raises AccessError."""
+    tls = _load_certificate(tls_cert, tls_key)
+    proxies = tuple(_parse_network(text) for text in trusted_proxies)
+    if public_origin is None:
+        if proxies:
+            raise AccessError("--trusted-proxy needs --public-origin", "give the proxy's address: https://console.example")
+        return Exposure(tls)
+    public = Origin.parse(public_origin)
+    if public is None or public.scheme != "https":
+        raise AccessError(f"--public-origin {public_origin} is not an https address", "for example https://console.example")
+    if tls is None and not proxies:
+        raise AccessError(
+            "--public-origin needs encryption", "add --tls-cert and --tls-key, or the --trusted-proxy that provides it"
+        )
+    return Exposure(tls, proxies, public)
+
+
+def _load_certificate(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise AccessError("--tls-cert and --tls-key are needed together", "name both files, in PEM format")
+    try:
+        if key.stat().st_mode & 0o007:
+            raise AccessError(f"--tls-key {key}: other users can read it", f"run: chmod o= {key}")
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key, password="")  # never asks for a passphrase
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        raise AccessError(
+            f"--tls-cert {certificate}, --tls-key {key}: {reason}", "name a certificate and its key without passphrase, in PEM"
+        ) from None
+    return context
+
+
+def _parse_network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        raise AccessError(
+            f"--trusted-proxy {text} is not an address", "give an IP address, or a network such as 10.0.0.0/24"
+        ) from None
+
+
+def parse_listen(text: str, exposure: Exposure = NOT_EXPOSED) -> Address:
+    """Return the address of `--listen HOST:PORT`. Raises AccessError if it is none, or not loopback without exposure."""
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise AccessError(f"--listen {text} is not an address", "give HOST:PORT, for example 127.0.0.1:8765")
     host, port = match["v6"] or match["host"], int(match["port"])
-    if not is_loopback(host):
+    if is_loopback(host):
+        return Address("127.0.0.1" if host.lower() == "localhost" else host, port)
+    if exposure.tls is None and not exposure.proxies:
         raise AccessError(
-            f"--listen {text}: ptyctl listens on loopback only, because plain HTTP would expose the token and every keystroke "
-            "to the network",
+            f"--listen {text}: without TLS ptyctl listens on loopback only, because plain HTTP would expose the token and "
+            "every keystroke to the network",
             f"listen on 127.0.0.1:{port} and tunnel to it: ssh -L {port}:127.0.0.1:{port} THIS-HOST",
         )
-    return Address("127.0.0.1" if host.lower() == "localhost" else host, port)
+    if exposure.public is None:
+        raise AccessError(
+            f"--listen {text} needs the server's address in browsers", "add it: --public-origin https://console.example"
+        )
+    try:
+        return Address(str(ipaddress.ip_address(host)), port)
+    except ValueError:
+        raise AccessError(
+            f"--listen {text}: {host} is not an IP address", f"for all addresses: --listen 0.0.0.0:{port}"
+        ) from None
 
 
 def open_listener(address: Address) -> socket.socket:

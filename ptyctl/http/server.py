@@ -11,8 +11,9 @@ from functools import partial
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .access import BACKLOG
+from .access import BACKLOG, NOT_EXPOSED, Exposure
 from .connection_limits import ConnectionLimits, LimitedProtocol, LimitedWebSocket
+from .proxies import behind_proxies
 
 MCP_PATH = "/mcp"
 #: Longest message of a WebSocket client. uvicorn closes the connection of a larger one with 1009.
@@ -36,6 +37,7 @@ async def serve(
     *,
     websockets: bool = False,
     limits: ConnectionLimits | None = None,
+    exposure: Exposure = NOT_EXPOSED,
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve on a listening socket until cancelled; then close the connections and the socket.
@@ -44,6 +46,8 @@ async def serve(
         on_stop: ends the application's open requests.
     """
     limits = limits or ConnectionLimits()
+    if exposure.proxies:
+        app = behind_proxies(app, exposure.proxies)
     config = uvicorn.Config(
         app,
         http=partial(LimitedProtocol, limits=limits),  # type: ignore[arg-type]  # called, never subclassed
@@ -57,6 +61,7 @@ async def serve(
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+        ssl_context_factory=None if (tls := exposure.tls) is None else lambda *_: tls,
     )
     server = _Uvicorn(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

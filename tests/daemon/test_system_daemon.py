@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from fixtures.forked_process import ForkedProcess
@@ -107,6 +108,17 @@ async def test_root_has_no_access_that_is_not_configured(daemon: SystemDaemon) -
     refusal, _ = await daemon.call(0, LIST)
     assert refusal is not None
     assert refusal["error_code"] == "FORBIDDEN"
+
+
+async def test_only_an_admin_opens_the_web_console_and_logs_in_as_itself(daemon: SystemDaemon) -> None:
+    web: Call = ("web", {"listen": "127.0.0.1:0"})
+    for user in (BOB, CAROL):
+        refused = (await daemon.call(user, web)).replies[0]
+        assert (refused["error_code"], refused["details"]["needed_role"]) == ("FORBIDDEN", "admin")
+    opened = (await daemon.call(ALICE, web)).replies[0]
+    async with httpx2.AsyncClient(headers={"Origin": opened["url"]}, timeout=60) as client:
+        reply = await client.post(f"{opened['url']}/api/login", json={"ticket": opened["ticket"]})
+    assert reply.json()["principal"] == {"name": str(ALICE), "kind": "person", "role": "admin"}
 
 
 async def test_clients_open_no_local_sessions_and_name_no_files_by_default() -> None:

@@ -22,7 +22,8 @@ from ptyctl.daemon.control import BlockingClient, hand_over
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.daemon.web_service import WebOpenRequest, WebService
 from ptyctl.http.access import Address, open_listener
-from tests.daemon.test_serve_command import PATIENCE_S, PTYCTL, end, first_message, start
+from tests.daemon.test_serve_command import PATIENCE_S, PTYCTL, end, first_message, refusal, start
+from tests.http.certificates import make_certificate
 from tests.mcp.http_server import TOKEN
 from tests.session.scripted_session import wait_until
 
@@ -153,3 +154,19 @@ async def test_serve_has_mcp_and_console_on_one_listener(runtime_dir: RuntimeDir
         agent = await client.post("/api/login", json={"token": TOKEN})
         assert agent.json()["principal"] == {"name": "default", "kind": "agent", "role": "operator"}
     await end(server)
+
+
+async def test_serve_over_tls_tells_the_public_origin(runtime_dir: RuntimeDir, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    files = ["--tls-cert", str(certificate), "--tls-key", str(key)]
+    server = start("serve", "--listen", "0.0.0.0:0", *files, "--public-origin", "https://127.0.0.1:8443")
+    assert await first_message(server) == "ptyctl: serving MCP at https://127.0.0.1:8443/mcp\n"
+    await asyncio.to_thread(server.stdout.read)
+    reply = await asyncio.to_thread(open_web, runtime_dir)
+    assert (reply["url"], reply["opened"]) == ("https://127.0.0.1:8443", False)
+    await end(server)
+
+
+async def test_serve_beyond_loopback_needs_encryption(runtime_dir: RuntimeDir) -> None:
+    assert "without TLS ptyctl listens on loopback only" in await refusal("serve", "--listen", "0.0.0.0:0")
+    assert "needs encryption" in await refusal("serve", "--public-origin", "https://console.example")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from ptyctl.controller.tokens import TokenFile, Tokens
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.http.access import Address, open_listener
+from ptyctl.http.access import NOT_EXPOSED, Address, Exposure, open_listener
 from ptyctl.http.connection_limits import ConnectionLimits
 from ptyctl.http.origins import Origins
 from ptyctl.http.server import serve
@@ -43,10 +44,10 @@ class Console:
         return int(self.url.rpartition(":")[2])
 
     @asynccontextmanager
-    async def client(self, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
+    async def client(self, *, trusted: ssl.SSLContext | None = None, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
         """Yield a client without a login. It sends the Origin of the console unless another one is given."""
-        origin = {"Origin": self.url} | headers
-        async with httpx2.AsyncClient(base_url=self.url, headers=origin, timeout=PATIENCE_S) as client:
+        origin, verify = {"Origin": self.url} | headers, trusted or True
+        async with httpx2.AsyncClient(base_url=self.url, headers=origin, timeout=PATIENCE_S, verify=verify) as client:
             yield client
 
     @asynccontextmanager
@@ -61,9 +62,9 @@ class Console:
 
 @asynccontextmanager
 async def console(
-    folder: Path, *, origins: Origins | None = None, serve_stream: ServeStream = serve_stream
+    folder: Path, *, exposure: Exposure = NOT_EXPOSED, serve_stream: ServeStream = serve_stream
 ) -> AsyncIterator[Console]:
-    """Serve a console on a free port."""
+    """Serve a console on a free port of 127.0.0.1."""
     async with LocalController(Settings(state_dir=folder / "state")) as controller:
         listener, limits, token_file = open_listener(Address("127.0.0.1", 0)), ConnectionLimits(), TokenFile(folder)
         rows: list[dict[str, Any]] = []
@@ -71,9 +72,10 @@ async def console(
         def record(event: str, **fields: object) -> None:
             rows.append({"event": event, **fields})
 
-        app = WebApp(AccessController(controller), Tokens(token_file, None), record, origins, serve_stream=serve_stream)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        serving = asyncio.create_task(serve(app, listener, websockets=True, limits=limits))
+        origins, access = Origins(exposure.public), AccessController(controller)
+        app = WebApp(access, Tokens(token_file, None), record, origins, serve_stream=serve_stream)
+        url = f"{'http' if exposure.tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
+        serving = asyncio.create_task(serve(app, listener, websockets=True, limits=limits, exposure=exposure))
         try:
             yield Console(url, app, token_file, limits, rows)
         finally:

@@ -9,7 +9,6 @@ import httpx2
 import pytest
 
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.http.origins import Origin, Origins
 from tests.web.console import ALICE, PATIENCE_S, console, error_code
 
 LIST = {"action": "list"}
@@ -82,18 +81,6 @@ async def test_tunnel_with_another_local_port_is_served(tmp_path: Path) -> None:
     async with console(tmp_path) as server, server.browser() as browser:
         tunnel = {"Host": "localhost:9000", "Origin": "http://localhost:9000"}
         assert (await browser.post(CALL, json=LIST, headers=tunnel)).status_code == 200
-
-
-async def test_public_origin_is_served_with_a_secure_cookie(tmp_path: Path) -> None:
-    public = Origins(Origin.parse("https://console.example"))
-    async with console(tmp_path, origins=public) as server, server.client() as client:
-        ticket = server.app.mint_ticket(ALICE)
-        headers = {"Host": "console.example", "Origin": "http://console.example"}
-        assert (await client.post("/api/login", json={"ticket": ticket}, headers=headers)).status_code == 403
-        headers["Origin"] = "https://console.example"
-        reply = await client.post("/api/login", json={"ticket": ticket}, headers=headers)
-        assert reply.status_code == 200
-        assert "; Secure" in reply.headers["set-cookie"]
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
