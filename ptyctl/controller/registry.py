@@ -66,6 +66,11 @@ class SessionRegistry:
         done, _ = await asyncio.wait({attempt}, timeout=OPEN_WAIT_S)
         return bool(done)
 
+    async def attempt_ends(self, session_id: str) -> None:
+        """Wait until no attempt to connect a session continues."""
+        if attempts := [attempt for attempt, connected in self._attempts.items() if connected == session_id]:
+            await asyncio.wait(attempts)
+
     def let_continue(self, session: Session, attempt: asyncio.Task[Any]) -> None:
         """Let an attempt to connect a session continue after its caller is answered."""
 

@@ -76,9 +76,7 @@ class SessionActions:
         return SessionReply(action="list", sessions=entries, capabilities=capabilities(self._platforms.names()))
 
     async def _status(self, request: SessionRequest) -> SessionReply:
-        if (failure := self._failures.get(request.session_id or "")) is not None:
-            raise failure
-        session = await self._registry.find_live(request.session_id)
+        session = await self._find_opened(request.session_id or "")
         reply = _lock_reply(session, request, session.lease())
         reply.state, reply.mode, reply.observers = self._registry.state(session), session.mode, session.observers()
         reply.exit_code = session.terminal.exit_code()
@@ -109,6 +107,16 @@ class SessionActions:
             else:
                 lease = await lock.lock(session, task_id, ttl_s, min(request.wait_ms or 0, MAX_WAIT_MS) / 1000)
             return _lock_reply(session, request, lease)
+
+    async def _find_opened(self, session_id: str) -> Session:
+        """Return a live session. Raises as its open, if that has failed after its caller was answered, or as `find_live`."""
+        try:
+            return await self._registry.find_live(session_id)
+        except PtyctlError:
+            await self._registry.attempt_ends(session_id)  # a failed attempt closes its session first
+            if (failure := self._failures.get(session_id)) is not None:
+                raise failure from None
+            raise
 
     async def _open(self, request: SessionRequest) -> SessionReply:
         """Open a session, or return the existing one of the console. After 55 s its state is `opening`.
