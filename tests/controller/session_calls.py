@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -113,6 +114,11 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             if await holds():
                 return
             await asyncio.sleep(0.01)
+
+
+def copy_state(state_dir: Path, copy: Path) -> None:
+    """Copy the files of a running server. The audit writer's thread may rename its temporary files meanwhile."""
+    shutil.copytree(state_dir, copy, ignore=shutil.ignore_patterns("*.new"))
 
 
 async def until_ended(handle: SessionHandle) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import shutil
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from ptyctl.api import Controller
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.local import LocalController
 from tests.controller.conversation import LEAST, PATIENCE_MS, Pty, folder_of
-from tests.controller.session_calls import MakeController
+from tests.controller.session_calls import MakeController, copy_state
 
 #: Says when it is deaf, and then cannot be interrupted.
 DEAF = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf now'); sys.stdin.read()"
@@ -167,7 +166,7 @@ async def test_conversation_of_killed_server_continues(pty: Pty, make_controller
     begun = await pty.good("pty_exec_block", cmd="sleep 60")
     shell = (await pty.good("pty_status"))["shell_id"]
     copied = tmp_path / "copied"
-    shutil.copytree(tmp_path / "state", copied)  # the files as a kill would leave them at this moment
+    copy_state(tmp_path / "state", copied)  # the files as a kill would leave them at this moment
     later = Pty(await make_controller(state_dir=copied))
     assert (await later.block(begun["block_id"]))["status"] == "cancelled"
     before = await later.end()

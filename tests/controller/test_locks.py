@@ -190,9 +190,15 @@ async def test_lock_lost_during_paced_paste_leaves_clean_line(open_session: Open
     command = ("sh", "-c", f"stty raw -echo; echo ready; exec cat >{kept}")
     handle = await open_session(command=command, session_type="console", device_id="rack-1")
     assert (await handle.read(until_regex="ready", timeout_ms=PATIENCE_MS)).matched
-    await lock(handle, "task-1", lock_ttl_ms=2_000)
+    await lock(handle, "task-1")
     lines = "one line of a configuration\n" * 2_000
     paste = asyncio.create_task(write(handle, "task-1", data=lines))
+
+    async def begun() -> bool:
+        return kept.stat().st_size > 0
+
+    await until(begun)
+    await session(handle.controller, "heartbeat", session_id=handle.session_id, task_id="task-1", lock_ttl_ms=1)
     await until_free(handle)
     await lock(handle, "task-2")
     mine = asyncio.create_task(write(handle, "task-2", data="mine\n"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ptyctl.controller import recovery
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
 from tests.controller.conversation import Pty
+from tests.controller.session_calls import copy_state
 
 BASH = ["bash", "--norc", "--noprofile"]
 CONSOLE = {"protocol": "local", "command": BASH, "session_type": "console", "device_id": "rack-1", "task_id": "t"}
@@ -35,7 +35,7 @@ async def crash(tmp_path: Path, state: Path, **fields: Any) -> str:
     async with LocalController(Settings(state_dir=tmp_path / "state")) as server:
         handle = await SessionHandle.open(server, **{**CONSOLE, **fields}, acquire_lock=True)
         await handle.exec("echo hi")
-        shutil.copytree(tmp_path / "state", state)
+        copy_state(tmp_path / "state", state)
     return handle.session_id
 
 
@@ -131,7 +131,7 @@ async def test_interrupted_block_has_exactly_its_output(
         else:
             await pty.good("pty_send", data="echo begun; sleep 60\n")
         await pty.match("\nbegun\n", cursor)
-        shutil.copytree(tmp_path / "state", state)
+        copy_state(tmp_path / "state", state)
     async with LocalController(Settings(state_dir=state)) as server:
         *_, left = (await Pty(server).good("blocks_since"))["items"]
         assert (left["status"], left["cmd"], left["seq"]) == ("cancelled", "echo begun; sleep 60", 2)
