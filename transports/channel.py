@@ -135,6 +135,10 @@ class Channel(ABC):
         """Return pid and name of the program that leads the foreground process group, None if unknown."""
         return None
 
+    def wakeups(self) -> int | None:
+        """How often the program in the foreground has gone on after it slept: it grows when it reads input. None if unknown."""
+        return None
+
     def input_is_read(self) -> bool | None:
         """Return whether the program in the foreground has read all input and waits; None if unknown."""
         return None

@@ -19,7 +19,7 @@ from typing import Self
 from .caller import absolute_path, current_caller, environment, is_directory, umask
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
-from .process import processes_of_session, set_window_size, start_process
+from .process import processes_of_session, set_window_size, start_process, waits_for_input, wakeups
 from .receiver import Receiver
 
 #: Reads per callback: more would delay other sessions, fewer would slow down a fast producer.
@@ -179,6 +179,12 @@ class LocalChannel(Channel):
             return leader, Path(f"/proc/{leader}/comm").read_text("utf-8", "replace").strip()
         return None
 
+    def wakeups(self) -> int | None:
+        try:
+            return wakeups(os.tcgetpgrp(self._master))
+        except (OSError, ValueError):
+            return None
+
     def input_is_read(self) -> bool | None:
         if self._master < 0:
             return None
@@ -189,10 +195,9 @@ class LocalChannel(Channel):
                 fcntl.ioctl(slave, termios.FIONREAD, waiting)
             finally:
                 os.close(slave)
-            state = Path(f"/proc/{os.tcgetpgrp(self._master)}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+            return waiting[0] == 0 and waits_for_input(os.tcgetpgrp(self._master))
         except OSError:
             return None
-        return waiting[0] == 0 and state == "S"
 
     def kill_foreground(self) -> bool:
         with contextlib.suppress(OSError):

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -24,6 +25,9 @@ _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP
 #: prctl(2), and proc(5): positions of env_start and env_end behind the command in /proc/PID/stat.
 _PR_SET_DUMPABLE = 4
 _ENV_START, _ENV_END = 47, 48
+
+#: Numbers of read(2), and of wait4(2), waitid(2) and rt_sigsuspend(2) or rt_sigtimedwait(2), by machine.
+_SYSTEM_CALLS = {"x86_64": (0, (61, 247, 130, 128)), "aarch64": (63, (260, 95, 133, 137))}
 
 #: Connections of one kind may use at most this share of the process's descriptors.
 DESCRIPTOR_SHARE = 4
@@ -157,3 +161,50 @@ def _restore_open_file_limit(pid: int) -> None:
     with suppress(OSError):  # the program has ended already
         for limits in _original_file_limits:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+
+
+def wakeups(pid: int) -> int:
+    """Return how often a process, and the children of its process group that it waits for, have slept and gone on.
+
+    Raises:
+        OSError: the process has ended.
+    """
+    status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
+    group = os.getpgid(pid)
+    count = int(status.rpartition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return count + sum(wakeups(child) for child in _children(pid) if os.getpgid(child) == group)
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of a process; none if the kernel does not list them."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def waits_for_input(pid: int) -> bool:
+    """Return whether a process sleeps, and not because it waits for a child of its process group that works.
+
+    Raises:
+        OSError: the process has ended.
+    """
+    folder = Path(f"/proc/{pid}")
+    state, _, group = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
+    if state != "S":
+        return False
+    read, waits = _SYSTEM_CALLS.get(platform.machine(), (-1, ()))
+    try:
+        number, *arguments = (folder / "syscall").read_text().split()
+        if not number.isdecimal() or (int(number) not in waits and int(number) != read):
+            return True
+        if int(number) == read and str((folder / f"fd/{int(arguments[0], 16)}").readlink()).startswith(
+            ("/dev/pts/", "/dev/tty")
+        ):
+            return True
+    except OSError:  # not permitted
+        return True
+    try:
+        return all(os.getpgid(child) != int(group) or waits_for_input(child) for child in _children(pid))
+    except OSError:  # a child has ended
+        return False

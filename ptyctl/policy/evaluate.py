@@ -83,7 +83,7 @@ class ShellCommand(Protocol):
 class ShellText(Protocol):
     """The commands of a shell's text. `unparsed` is why they are not known for certain, or empty.
 
-    An `opaque` one is nested too deeply, and may run any command.
+    An `opaque` one is nested too deeply, and may run any command. One that `recalls` runs lines of the shell's history.
     """
 
     @property
@@ -97,6 +97,9 @@ class ShellText(Protocol):
 
     @property
     def opaque(self) -> bool: ...
+
+    @property
+    def recalls(self) -> bool: ...
 
 
 ReadShell = Callable[[str], ShellText]
@@ -236,7 +239,8 @@ class Evaluator:
         if form.opaque and not known_only:
             findings.add_opaque(scope, settings, form.unparsed)
         elif form.unparsed:
-            findings.add_decision(settings.unparsed, form.unparsed)
+            decision = strictest((settings.unparsed, settings.unreadable)) if form.recalls else settings.unparsed
+            findings.add_decision(decision, form.unparsed)
         return findings.verdict(request, form.text, settings.default)
 
     def _of_device(

@@ -41,8 +41,10 @@ _MAX_DEPTH = 8
 _SYSTEM_DIRECTORIES = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/")
 #: Characters that a terminal's line editor interprets, so that the line is not the text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
-#: History expansion (bash, zsh), outside single quotes; `!` before a blank, `=`, `(` or the end is none.
-_HISTORY = re.compile(r"(?<!\\)![^\s=(]|^\^")
+#: History expansion (bash, zsh), outside single quotes; `!` before a blank, `=`, `(`, `"` or the end is none.
+_HISTORY = re.compile(r"(?<!\\)![^\s=(\"]|^\^")
+#: Builtins that run lines of the history again (bash, zsh, ksh).
+_RECALLING = frozenset(("fc", "r", "hist"))
 _SINGLE_QUOTED = re.compile(r"'[^']*'")
 _CONTINUATION = re.compile(r"\\\n")
 _COMMENT_LINE_CONTINUED = re.compile(r"#[^\n]*\\\n")
@@ -193,12 +195,19 @@ class ShellText:
         text: the pipelines and commands as one line each; for regular expressions.
         unparsed: why the commands are not known for certain; "" if they are.
         opaque: whether the text is nested too deeply, so that it may run any command.
+        recalls: whether a command runs lines of the history, which are not in the text.
     """
 
     commands: tuple[Command, ...]
     text: str
     unparsed: str = ""
     opaque: bool = False
+    recalls: bool = False
+
+
+def expands_history(text: str) -> bool:
+    """Return whether an interactive bash or zsh puts a part of its history into a typed text."""
+    return _HISTORY.search(_SINGLE_QUOTED.sub("''", text)) is not None
 
 
 def canonical_shell(text: str) -> ShellText:
@@ -214,7 +223,7 @@ def canonical_shell(text: str) -> ShellText:
     if len(values) > _MAX_VALUES:
         values = (None,)
     commands = dict.fromkeys(command if command.is_known else replace(command, values=values) for command in walk.commands)
-    return ShellText(tuple(commands), "\n".join(walk.lines), walk.unparsed, walk.opaque)
+    return ShellText(tuple(commands), "\n".join(walk.lines), walk.unparsed, walk.opaque, walk.recalls)
 
 
 def _read_fragments(text: str, unparsed: str) -> ShellText:
@@ -243,6 +252,7 @@ class _Walk:
     unparsed: str = ""
     too_long: bool = False
     opaque: bool = False
+    recalls: bool = False
     directory: str | None = None
     _operators: int = 0
     _words: int = 0
@@ -277,7 +287,7 @@ class _Walk:
     def _check_characters(self, text: str) -> None:
         if _CONTROL.search(text):
             self._cannot("the text has control characters")
-        if _HISTORY.search(_SINGLE_QUOTED.sub("''", text)):
+        if expands_history(text):
             self._cannot("the text has a history expansion")
         if _COMMENT_LINE_CONTINUED.search(text):
             self._cannot("a backslash may continue a line or end a comment")
@@ -363,8 +373,9 @@ class _Walk:
             self._cannot("a command's name is not known")
         if words[0] in _EVALUATES and any(word is None or "$(" in word or "`" in word for word in words[1:]):
             self._cannot(f"{words[0]} may evaluate its arguments")
-        if words[0] == "fc" and not any(word is not None and re.fullmatch(r"-\w*l\w*", word) for word in words[1:]):
-            self._cannot("fc runs lines of the history again")
+        if words[0] in _RECALLING and not any(word is not None and re.fullmatch(r"-\w*l\w*", word) for word in words[1:]):
+            self._cannot(f"{words[0]} runs lines of the history again")
+            self.recalls = True
         if _SUBSTITUTED.search(source(node)):
             self._substituted_program(node, _effective(words)[0])
         line = self._add(words, depth)

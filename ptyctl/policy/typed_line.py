@@ -24,12 +24,27 @@ _CONTROL = re.compile(rb"[\x00-\x1f]")
 _PASTE_MARKS = (PASTE_BEGIN, PASTE_END)
 #: Keys that submit the line at some far ends: ^D (a terminal in canonical mode), ^O (bash), ^X ^E (bash), ^Z (Cisco IOS).
 _MAY_SUBMIT = frozenset(b"\x04\x0f\x18\x1a")
+#: ^X ^E runs what an editor returns (bash).
+_EDIT_KEY = b"\x18\x05"
+#: Characters that submit the line in the command mode of vi: insert-comment, edit-and-execute, macros.
+_VI_MAY_SUBMIT = frozenset(b"#v@")
 #: The next byte is inserted as it is (bash, zsh, Cisco IOS), a CR too.
 _QUOTE = 0x16
 _ESCAPE = b"\x1b"
 _TAB = 0x09
 #: Ends of substitutions, which zsh and fish run when Tab is pressed.
 _SUBSTITUTION_ENDS = re.compile(rb"[)`]")
+_QUOTES = re.compile(rb"[\\'\"]")
+#: Commands of shells that put text into the next line, or read a part of it.
+_FILLS_LINE = re.compile(
+    rb"\b(?:print\s+(?:-\w+\s+)*-\w*z|pushln\b|vared\b|commandline\b|read\s+(?:.*\s)?-\w*[knNdiu]|head\s+(?:.*\s)?-\w*c"
+    rb"|dd(?:\s+(?!if=)\S+)*\s*$)"
+)
+#: Commands of shells that change the effect of keys.
+_CHANGES_KEYS = re.compile(
+    rb"\b(?:bindkey\b|zle\b|bind\s+(?:-|\S{1,3}\s|.*:\s)"
+    rb"|stty\s+.*(?:erase|kill|lnext|reprint|rprnt|eof|eol|intr|\w+:\w+:))"
+)
 
 
 class LineKeys(NamedTuple):
@@ -39,18 +54,20 @@ class LineKeys(NamedTuple):
         erase: delete the last character.
         erase_word: delete the last word.
         kill: delete the line up to the cursor, or discard it. An unknown line stays unknown: the key may only end a search.
+        of_shell: whether the lines are commands of a shell, some of which affect the next line.
     """
 
     erase: frozenset[int] = frozenset(b"\x7f")
     erase_word: frozenset[int] = frozenset()
     kill: frozenset[int] = frozenset()
+    of_shell: bool = True
 
 
 #: Keys on which bash, zsh and fish agree with a terminal in canonical mode, which edits what is typed before their prompt.
 SHELL_KEYS = LineKeys(frozenset(b"\x7f"), frozenset(b"\x17"), frozenset(b"\x15\x03"))
 
 #: Devices differ in all of them: Backspace, and keys that delete a line, may do nothing.
-DEVICE_KEYS = LineKeys(erase=frozenset())
+DEVICE_KEYS = LineKeys(erase=frozenset(), of_shell=False)
 
 
 class Piece(NamedTuple):
@@ -72,8 +89,17 @@ class TypedLine:
     """The pending line of one far end. Fed with input cut anywhere, it submits the same lines."""
 
     keys: LineKeys = SHELL_KEYS
+    #: What was typed since the last line end. It is the line if that is known.
     _line: bytearray = field(default_factory=bytearray)
     _is_known: bool = True
+    #: Whether the effect of each key since the last line end, or since a key that kills the line, is certain.
+    _is_plain: bool = True
+    _was_killed: bool = False
+    #: Whether an editor may be in the command mode of vi, or may wait for the rest of a key; whether keys may have another
+    #: effect than `keys` says.
+    _is_escaped: bool = False
+    _is_partial: bool = False
+    _keys_changed: bool = False
     _continued: bytearray = field(default_factory=bytearray)
     #: Bytes of an escape sequence, or of an editor's key of several bytes, which may be incomplete.
     _sequence: bytearray = field(default_factory=bytearray)
@@ -84,6 +110,11 @@ class TypedLine:
     def line(self) -> str | None:
         """The pending line; None if it is unknown."""
         return self._text() if self._is_known and not self._sequence else None
+
+    @property
+    def typed(self) -> str | None:
+        """What was typed since the last line end, behind text that may be there; None if other keys may have changed it."""
+        return self._text() if self._is_plain and not self._sequence else None
 
     @property
     def continued(self) -> str:
@@ -102,7 +133,7 @@ class TypedLine:
         """
         begin = 0
         for token in _TOKEN.finditer(data):
-            if not self._sequence and token.end() - token.start() > 1:
+            if not self._sequence and not self._is_escaped and token.end() - token.start() > 1:
                 self._insert(token[0])
                 continue
             for place in range(token.start(), token.end()):
@@ -119,6 +150,11 @@ class TypedLine:
         """Return whether input may submit the line: text without control characters does not, outside a sequence."""
         return bool(self._sequence) or _CONTROL.search(data) is not None
 
+    def is_readable_at(self, key: bytes) -> bool:
+        """Return whether the screen can show what a key submits: no part of a key waits, and it opens no editor."""
+        opens_editor = key == b"\x05" or (self._is_escaped and key == b"v")
+        return not self._is_partial and not opens_editor
+
     def copy(self) -> TypedLine:
         """Return a copy that can be fed with input which is not sent yet."""
         return replace(
@@ -128,8 +164,22 @@ class TypedLine:
     def clear(self) -> None:
         """Clear the line, which continues no earlier one: a prompt was verified, or the terminal was replaced."""
         self._empty()
+        self._is_known = not self._keys_changed
+        self.begin_command()
+
+    @property
+    def is_pasting(self) -> bool:
+        """Whether a bracketed paste has begun."""
+        return self._is_pasting
+
+    def begin_command(self) -> None:
+        """Forget the earlier lines: a prompt is shown since the last line end."""
         self._continued.clear()
         self._is_pasting = False
+
+    def confirm(self) -> None:
+        """The screen shows what was `typed`, and nothing else: the line is known, unless it was killed."""
+        self._is_known = self._is_known or not (self._keys_changed or self._was_killed)
 
     def submitted(self, line: str) -> None:
         """Add a submitted line, which the next lines may continue. An unknown line is added as it was read from the screen."""
@@ -138,16 +188,20 @@ class TypedLine:
 
     def lose(self) -> None:
         """Mark the line as unknown: something other than the input may have changed it."""
-        self._is_known = False
+        self._is_known = self._is_plain = False
 
     def _may_submit(self, byte: int) -> bool:
         if byte in _ENTER:
             return True
         if self._sequence == _ESCAPE:  # a key with Alt: ESC a submits in zsh
             return byte not in b"[O\x1b"
-        if byte == _TAB and self._is_known and not self._is_pasting:
+        if self._is_pasting:
+            return False
+        if byte == _TAB:
             return _SUBSTITUTION_ENDS.search(self._line) is not None
-        return byte in _MAY_SUBMIT and not self._is_pasting
+        if byte == _EDIT_KEY[1]:
+            return self._last == _EDIT_KEY[0]
+        return byte in _MAY_SUBMIT or (self._is_escaped and not self._sequence and byte in _VI_MAY_SUBMIT)
 
     def _submitted_by(self, byte: int) -> str | None:
         is_certain = self._is_known and not (byte in _ENTER and self._sequence)
@@ -163,7 +217,13 @@ class TypedLine:
             self._take_sequence(byte)
         elif self._sequence:  # a control character ends the sequence
             self._take_unknown()
-        elif self._is_pasting or (byte >= 0x20 and byte != 0x7F):
+        elif byte >= 0x20 and byte != 0x7F:
+            self._insert(bytes((byte,)))
+        elif self._is_pasting and byte == 0x03:  # ends the paste
+            self._is_pasting = False
+            self._take_unknown()
+        elif self._is_pasting:  # an editor without bracketed paste takes it as a key
+            self._is_known = self._is_plain = self._is_known and byte == _TAB
             self._insert(bytes((byte,)))
         else:
             self._take_key(byte)
@@ -172,6 +232,7 @@ class TypedLine:
         """Take a byte of an escape sequence; all but the marks of a paste make the line unknown."""
         if byte == 0x1B and self._sequence:
             self._take_unknown()
+            self._is_partial = True
         self._sequence.append(byte)
         sequence = bytes(self._sequence)
         if sequence in _PASTE_MARKS:
@@ -179,12 +240,17 @@ class TypedLine:
             self._sequence.clear()
         elif len(sequence) == 1 or any(mark.startswith(sequence) for mark in _PASTE_MARKS):
             return
-        elif (len(sequence) == 2 and byte not in b"[O") or (len(sequence) > 2 and byte >= 0x40):
+        elif len(sequence) == 2 and byte not in b"[O":
+            self._is_escaped = True
+            self._take_unknown()
+        elif len(sequence) > 2 and byte >= 0x40:
             self._take_unknown()
 
     def _take_key(self, byte: int) -> None:
-        if byte in self.keys.kill and self._is_known:
+        if byte in self.keys.kill and b"\n" not in self._line:
+            is_known = self._is_known
             self._empty()
+            self._is_known, self._was_killed = is_known, not is_known
         elif byte in self.keys.erase:
             self._erase()
         elif byte in self.keys.erase_word:
@@ -193,7 +259,7 @@ class TypedLine:
             self._take_unknown()
 
     def _take_unknown(self) -> None:
-        self._is_known = False
+        self._is_known = self._is_plain = self._is_partial = False
         self._sequence.clear()
 
     def _enter(self, *, is_quoted: bool) -> None:
@@ -206,31 +272,36 @@ class TypedLine:
         was_known = self._is_known and not self._sequence
         if was_known and self._line:
             self.submitted(self._text())
+        line = _QUOTES.sub(b"", self._line)
         self._empty()
+        if self.keys.of_shell:
+            self._keys_changed = self._keys_changed or _CHANGES_KEYS.search(line) is not None
+            was_known = was_known and not self._keys_changed and _FILLS_LINE.search(line) is None
         self._is_known = was_known and not is_quoted
+        self._is_plain = not is_quoted
 
     def _text(self) -> str:
         return self._line.decode("utf-8", "surrogateescape")
 
     def _insert(self, data: bytes) -> None:
         self._last = data[-1]
-        if self._is_known:
-            self._line += data
+        self._line += data
         if len(self._line) > MAX_LINE:
-            self._is_known = False
+            self._is_known = self._is_plain = False
             self._line.clear()
 
     def _empty(self) -> None:
         self._line.clear()
         self._sequence.clear()
-        self._is_known = True
+        self._is_known = self._is_plain = True
+        self._was_killed = self._is_escaped = self._is_partial = False
 
     def _erase(self) -> None:
         """Delete the last character. Editors differ for composed characters: then the line is unknown."""
-        if self._line and self._line[-1] >= 0x80:
-            self._is_known = False
-        elif self._line:
+        if self._line and self._line[-1] < 0x80:
             self._line.pop()
+        elif self._line or not self._is_known:
+            self._is_known = self._is_plain = False
 
     def _erase_word(self) -> None:
         """Delete the last word if it has only letters and digits: editors differ in what else ends a word."""
@@ -240,5 +311,6 @@ class TypedLine:
             begin = begin[:-1]
         if text.isascii() and (not begin or begin.endswith(b" ")):
             del self._line[len(begin) :]
+            self._is_plain = self._is_plain and (self._is_known or bool(begin))
         else:
-            self._is_known = False
+            self._is_known = self._is_plain = False

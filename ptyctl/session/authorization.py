@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
-from ptyctl.core.control_sequences import ETX
+from ptyctl.core.control_sequences import ETX, PASTE_END
 from ptyctl.core.lease import Owner
+from ptyctl.core.screen import ScreenSnapshot
 from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.core.unfinished_line import UnfinishedLine
 from ptyctl.platforms import DeviceProfile
 from ptyctl.policy.rules import SHELL_PLATFORM, Decision, Request, Verdict, Where
+from ptyctl.policy.shell_command import expands_history
 from ptyctl.policy.typed_line import DEVICE_KEYS, SHELL_KEYS, TypedLine
 from ptyctl.session.device.exchange import lines_before, rendered, text_behind_prompt
 from ptyctl.session.io.gate import Refusal, Split, Writer
@@ -27,7 +29,7 @@ from ptyctl.session.io.prompt import is_continuation
 from ptyctl.session.io.terminal_state import TerminalState
 from ptyctl.session.runs.runs import LONG_COMMAND
 from ptyctl.session.screen.screen import Screen
-from ptyctl.session.screen.shown_line import shown_lines
+from ptyctl.session.screen.shown_line import shown_lines, shows_only, text_after
 
 from .approvals import Approval, Approvals, HeldText
 
@@ -37,6 +39,8 @@ REMOTE_ECHO_QUIET_S = 0.15
 #: The longest wait for the first echo, and until it has settled (seconds).
 ECHO_WAIT_S = 1.0
 SETTLE_WAIT_S = 5.0
+#: How often a line is read again because the screen has changed meanwhile.
+_READINGS = 3
 #: How often a local program is asked whether it has read the input (seconds).
 _POLL_S = 0.005
 #: A longer text for a device is judged line by line only, in characters.
@@ -84,11 +88,15 @@ class Subject(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a text goes. In a program, the shell below may read it later, so that its rules count too."""
+    """Where a text goes. In a program, the shell below may read it later, so that its rules count too.
+
+    `is_ahead`: the program may not read it at all; then also words that are not known count in the shell.
+    """
 
     platform: str | None
     mode: str | None = None
     where: Where = "prompt"
+    is_ahead: bool = False
 
 
 class Authorization:
@@ -137,6 +145,9 @@ class Authorization:
         #: The output and the time when a key was last typed, the time of the first one without output since, and its delay.
         self._typed_raw = 0
         self._typed_at = self._unanswered_at = self._echo_delay_s = 0.0
+        #: The wake-ups of the program in the foreground before the next keys are sent, and before the last ones were.
+        self._wakeups: int | None = None
+        self._typed_wakeups: int | None = None
         self._prompt_at: tuple[int, tuple[str | None, str]] = (-1, (None, ""))
 
     def set_policy(self, policy: Policy, approvals: Approvals) -> None:
@@ -190,7 +201,8 @@ class Authorization:
             return None
         places = self._places_of_run()
         verdict = self._judge(text, places, writer)
-        if not is_quoted and (_CONTROL if is_quoted is None else _KEYS).search(text):
+        keys = _CONTROL if is_quoted is None else _KEYS
+        if not is_quoted and (keys.search(text) or (is_quoted is False and self._recalls(text, places))):
             verdict = self._stricter(verdict, self._policy.unreadable(self._request(text, places[0], writer)))
         return self._decide(verdict, text, places, writer, block_id)
 
@@ -277,9 +289,10 @@ class Authorization:
             Refusal: the policy does not allow one of them; nothing is to be sent.
         """
         self._synchronise()
-        lines = self._known_lines(data)
         if self._policy is None:
             return 1 << 30
+        lines = self._known_lines(data)
+        self._wakeups = self._terminal.wakeups()
         if lines:
             await self._judge_lines(lines, writer)
         return len(lines)
@@ -293,6 +306,7 @@ class Authorization:
         places = self._places()
         verdict = self._judge_typed(lines, places, writer) if lines else None
         is_known = not any(piece.submits and piece.line is None for piece in self._line.copy().feed(data))
+        is_known = is_known and not any(self._recalls(line, places) for line in lines)
         if not is_known:
             verdict = self._stricter(verdict, self._of_unknown(places, writer))
         if verdict is not None:
@@ -300,21 +314,25 @@ class Authorization:
 
     async def admit(self, key: bytes, writer: Writer) -> None:
         """Judge the line that a key submits before the key is sent. Raises Refusal."""
-        if self._policy is None:
-            return
+        if self._policy is not None:
+            await self._admit(key, writer)
+            self._wakeups = self._terminal.wakeups()
+
+    async def _admit(self, key: bytes, writer: Writer) -> None:
         line = next((piece.line for piece in self._line.copy().feed(key) if piece.submits), None)
         if line is not None:
             await self._judge_lines([line], writer)
             return
-        places = self._places()
-        readings = await self._read_line(places)
+        places, readings = await self._read_line(key)
         verdict = None
         for reading in readings:
             verdict = self._stricter(verdict, self._judge(self._with_continued(reading, places), places, writer))
-        if verdict is None or self._terminal.reads_lines():
+        is_certain = not places[-1].is_ahead and not any(self._recalls(reading, places) for reading in readings)
+        if verdict is None or not is_certain:
             verdict = self._stricter(verdict, self._of_unknown(places, writer))
-        self._enforce(verdict, readings[0] if readings else "", places, writer, readable=len(readings) == 1)
-        if readings:
+        readable = is_certain and len(readings) == 1
+        self._enforce(verdict, readings[0] if readings else "", places, writer, readable=readable)
+        if readings and self._line.line is None:
             self._line.submitted(readings[0])
 
     def _known_lines(self, data: bytes) -> list[str]:
@@ -347,7 +365,12 @@ class Authorization:
                 if number % _BATCH_LINES == _BATCH_LINES - 1:
                     await asyncio.sleep(0)
         assert verdict is not None
-        self._enforce(verdict, text, self._places(), writer)
+        places = self._places()
+        for place in places[1:]:  # a command may have several lines
+            verdict = self._judge_for_shell(verdict, self._line.continued + text, place, writer)
+        if self._recalls(text, places):
+            self._enforce(self._of_unknown(places, writer), text, places, writer, readable=False)
+        self._enforce(verdict, text, places, writer)
 
     def _judge_typed(self, lines: Sequence[str], places: Sequence[Place], writer: Writer) -> Verdict:
         verdict = self._judge("\n".join(lines), places, writer)
@@ -365,7 +388,15 @@ class Authorization:
             return ahead[3]
         verdict = self._policy.verdict(self._request(text, places[0], writer))
         for place in places[1:]:
-            by_rules = self._policy.verdict_by_rules(self._request(text, place, writer), known_only=True)
+            verdict = self._judge_for_shell(verdict, text, place, writer)
+        return verdict
+
+    def _judge_for_shell(self, verdict: Verdict, text: str, place: Place, writer: Writer) -> Verdict:
+        """Judge a text for a program by the rules of the shell below, with what follows `!`: editors and pagers run that."""
+        assert self._policy is not None
+        known_only = not place.is_ahead or self._terminal.echo_off()  # a password may look like a variable
+        for command in dict.fromkeys((text, text.partition("!")[2].lstrip("!"))):
+            by_rules = self._policy.verdict_by_rules(self._request(command, place, writer), known_only=known_only)
             verdict = self._stricter(verdict, by_rules)
         return verdict
 
@@ -382,9 +413,14 @@ class Authorization:
     def _of_unknown(self, places: Sequence[Place], writer: Writer) -> Verdict:
         assert self._policy is not None
         request = self._request("", places[0], writer)
-        if places[0].where == "program" and not self._terminal.reads_lines():
+        if places[0].where == "program" and not places[-1].is_ahead:
             return self._policy.verdict(request)
         return self._policy.unreadable(request)
+
+    @staticmethod
+    def _recalls(text: str, places: Sequence[Place]) -> bool:
+        """Return whether a shell that gets a typed text may run a part of its history instead."""
+        return places[0].where == "prompt" and places[0].platform in (None, SHELL_PLATFORM) and expands_history(text)
 
     @staticmethod
     def _stricter(one: Verdict | None, other: Verdict) -> Verdict:
@@ -492,7 +528,8 @@ class Authorization:
             return b""
         if places[0].where == "program":
             return _KILL_LINE if self._terminal.reads_lines() else b""
-        return self._profile().clear_line.encode() if self._platform()[1] else ETX
+        keys = self._profile().clear_line.encode() if self._platform()[1] else ETX
+        return PASTE_END + keys if self._line.is_pasting else keys
 
     def _keys_allowed(self, places: Sequence[Place], writer: Writer) -> bool:
         """Return whether an approver lets the caller type into the running program, and one runs."""
@@ -524,7 +561,8 @@ class Authorization:
         else:
             program = self._terminal.foreground_program()
             at_prompt = program is None or shell_dialect(program[1]) is not None
-        return (prompt,) if at_prompt else self._in_program(prompt)
+        is_ahead = not self._terminal.takes_keys()
+        return (prompt,) if at_prompt else self._in_program(prompt._replace(is_ahead=is_ahead))
 
     @staticmethod
     def _in_program(prompt: Place) -> tuple[Place, ...]:
@@ -575,10 +613,14 @@ class Authorization:
         """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
         self._line.keys = DEVICE_KEYS if self._platform()[1] else SHELL_KEYS
         cleared, line = self._unfinished.cleared, self._line
-        is_new = line.perhaps_submitted or (line.continued and line.line == "")
-        if cleared != self._cleared or (is_new and self._at_new_prompt()):
+        if cleared != self._cleared:
             self._cleared = cleared
             line.clear()
+        elif (line.perhaps_submitted or (line.continued and line.line == "")) and self._at_new_prompt():
+            if line.line == "" or self._platform()[1]:
+                line.clear()
+            else:  # the shell may insert text behind the prompt
+                line.begin_command()
         if line.line == "" and self._is_filled_in():
             line.lose()
 
@@ -603,10 +645,9 @@ class Authorization:
             return not self._is_running() and stream.shell_returned_raw >= entered
         if self._platform()[1]:
             return True
-        learned = self._terminal.prompt.learned
-        start = learned.strip() if learned else ""
+        learned = self._terminal.prompt.learned or ""
         shown = rendered(stream, max(entered, stream.raw_size - _SCREEN_BYTES), stream.raw_size).split("\n")
-        return not start or any(line.startswith(start) for line in shown)
+        return not learned.strip() or any(text_after(learned, line) is not None for line in shown)
 
     @property
     def _unfinished(self) -> UnfinishedLine:
@@ -619,7 +660,7 @@ class Authorization:
             if self._line.line != "":  # the output of a command is no echo
                 self._note_echo(stream.last_data)
             self._unanswered_at = now
-        self._typed_raw, self._typed_at = stream.raw_size, now
+        self._typed_raw, self._typed_at, self._typed_wakeups = stream.raw_size, now, self._wakeups
 
     def _note_echo(self, at: float) -> None:
         self._echo_delay_s = min(max(at - self._unanswered_at, 0.0), ECHO_WAIT_S)
@@ -637,7 +678,7 @@ class Authorization:
                     self._note_echo(stream.last_data)
             quiet_s = max(REMOTE_ECHO_QUIET_S, 1.5 * self._echo_delay_s)
         while stream.ended is None and terminal.now() < deadline:
-            if terminal.input_is_read() is False:
+            if terminal.input_is_read() is False or self._is_asleep():
                 await asyncio.sleep(_POLL_S)
             elif terminal.now() < (due := max(stream.last_data, self._typed_at) + quiet_s):
                 await stream.wait(min(due, deadline))
@@ -645,19 +686,44 @@ class Authorization:
                 return True
         return False
 
-    async def _read_line(self, places: Sequence[Place]) -> list[str]:
-        """Read the line at the cursor from the screen once the echo has settled; empty if that is not possible."""
-        is_settled = await self._echo_settled()
-        terminal = self._terminal
-        if places[0].where == "prompt" and not (is_settled and self._shows_prompt_since_enter()):
+    def _is_asleep(self) -> bool:
+        """Return whether the program in the foreground, which gets each key, has done nothing since the last keys."""
+        wakeups = self._terminal.wakeups()
+        return wakeups is not None and wakeups == self._typed_wakeups and self._line.line != "" and self._terminal.takes_keys()
+
+    async def _read_line(self, key: bytes) -> tuple[Sequence[Place], list[str]]:
+        """Read the line at the cursor from the screen once the echo has settled, and where it goes then.
+
+        There is no reading if the line cannot be read: the far end has not handled the keys, or sends more output.
+        """
+        for _ in range(_READINGS):
+            is_settled, places, raw = await self._echo_settled(), self._places(), self._stream.raw_size
+            in_lines = self._terminal.reads_lines()
+            if not is_settled or (places[0].where == "prompt" and not self._shows_prompt_since_enter()):
+                return places, []
+            try:
+                screen = (await self._screen.state()).snapshot
+            except PtyctlError:
+                return places, []
+            await self._terminal.nothing_more()
+            is_same = (raw, places, in_lines) == (self._stream.raw_size, self._places(), self._terminal.reads_lines())
+            if is_same and self._terminal.input_is_read() is not False:
+                return places, self._shown_lines(screen, key, places)
+        return self._places(), []
+
+    def _shown_lines(self, screen: ScreenSnapshot, key: bytes, places: Sequence[Place]) -> list[str]:
+        """Return the readings of the line at the cursor. If they are what was typed, the pending line is known again."""
+        prompt = self._terminal.prompt.learned
+        readings = shown_lines(screen, prompt)
+        if places[0].where == "program":
+            return readings or [row.strip() for row in screen.rows[screen.cursor[0] :][:1]]
+        typed = self._line.typed
+        if not self._line.is_readable_at(key) or (typed is None and self._terminal.reads_lines()):
+            return []  # the kernel's editor does not show the line again behind a new prompt
+        if typed is not None and not any(typed.strip() in reading for reading in readings):
             return []
-        try:
-            screen = (await self._screen.state()).snapshot
-        except PtyctlError:
-            return []
-        readings = shown_lines(screen, terminal.prompt.learned)
-        if places[0].where == "program" and not readings and screen.cursor[0] < len(screen.rows):
-            readings = [screen.rows[screen.cursor[0]].strip()]
+        if typed is not None and shows_only(screen, prompt, typed):
+            self._line.confirm()
         return readings
 
 
@@ -693,7 +759,7 @@ def _secret(verdict: Verdict) -> PtyctlError:
 def _unreadable(verdict: Verdict) -> PtyctlError:
     return PtyctlError(
         ErrorCode.POLICY_DENIED,
-        "the typed line cannot be read from the screen, and so cannot be judged; it was not run",
+        "the typed line is not known for certain, and so cannot be judged; it was not run",
         {"decision": "ask", "rules": list(verdict.rules), "reason": "unreadable"},
         hint="type the whole command in one write, without Tab, history or cursor keys",
     )

@@ -41,6 +41,7 @@ class StubText:
     text: str
     unparsed: str = ""
     opaque: bool = False
+    recalls: bool = False
 
 
 def stub_shell(text: str) -> StubText:

@@ -114,6 +114,72 @@ def test_tab_runs_the_substitutions_of_a_line(line: str, expected: list[str]) ->
     assert lines(line.encode() + b"\t") == expected
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "print -z x",
+        "true; print -nz x",
+        "'print' -z x",
+        "pushln x",
+        "read -n 3 x",
+        "read -k 3",
+        "head -c 3",
+        "dd",
+        "commandline x",
+    ],
+)
+def test_line_after_a_command_that_may_fill_it_is_unknown(command: str) -> None:
+    assert lines(command.encode() + b"\rreload\rshow\r") == [command, None, None]
+
+
+@pytest.mark.parametrize("command", ["bind 'x: unix-line-discard'", "bindkey x kill-line", "stty kill x", "bind x kill-line"])
+def test_lines_after_changed_keys_stay_unknown(command: str) -> None:
+    model = TypedLine()
+    list(model.feed(command.encode() + b"\rx"))
+    model.confirm()
+    assert model.line is None
+    model.clear()
+    assert model.line is None
+
+
+@pytest.mark.parametrize(
+    "command", ["bind 127.0.0.1 ::1", "stty cols 80", "printf -- -z", "read -r x", "dd if=a of=b", "head x"]
+)
+def test_line_after_another_command_is_known(command: str) -> None:
+    assert lines(command.encode() + b"\rreload\r") == [command, "reload"]
+
+
+@pytest.mark.parametrize("keys", [b"#reload\x1b0#", b"reload\x1b0v", b"reload\x18\x05"])
+def test_key_that_submits_in_the_command_mode_of_vi_is_judged(keys: bytes) -> None:
+    *_, last = pieces_of(keys)
+    assert (last.submits, last.data, last.line) == (True, keys[-1:], None)
+
+
+def test_line_is_known_again_if_the_screen_shows_what_was_typed_since_a_line_end() -> None:
+    model = TypedLine()
+    list(model.feed(b"a\t\rshow"))
+    assert (model.line, model.typed) == (None, "show")
+    model.confirm()
+    assert model.line == "show"
+    list(model.feed(b"\x10\x15show"))  # the kill key may have left text
+    model.confirm()
+    assert (model.line, model.typed) == (None, "show")
+
+
+def test_pending_part_of_a_key_makes_the_screen_unreadable() -> None:
+    model = TypedLine()
+    list(model.feed(b"rel\x1b\x1b"))
+    assert not model.is_readable_at(ENTER)
+    list(model.feed(b"x"))
+    assert model.is_readable_at(ENTER)
+
+
+def test_interrupt_ends_a_paste() -> None:
+    model = TypedLine()
+    list(model.feed(b"\x1b[200~reload\x03"))
+    assert (model.is_pasting, model.line) == (False, None)
+
+
 def test_quoted_return_leaves_the_line_unknown() -> None:
     assert lines(b"echo a\x16\r; reload\r") == [None, None]
 

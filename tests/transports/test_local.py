@@ -171,6 +171,20 @@ async def test_local_terminal_modes_after_close_are_off(start: Start) -> None:
     assert (channel.canonical, channel.echo_off) == (False, False)
 
 
+async def test_local_input_is_not_read_while_a_shell_waits_for_a_child_that_works(start: Start) -> None:
+    channel, receiver = await start("bash", "-c", "stty raw -echo; x=$(echo ready >/dev/tty; while :; do :; done)")
+    await receiver.receive_until(b"ready")
+    assert not channel.input_is_read()
+    await channel.close(force=True)
+
+
+async def test_local_input_is_read_by_a_child_of_the_program(start: Start) -> None:
+    channel, receiver = await start("bash", "-c", "echo ready; cat; true")
+    await receiver.receive_until(b"ready")
+    await wait_until(lambda: channel.input_is_read() is True)
+    await channel.close(force=True)
+
+
 @pytest.mark.parametrize(("program", "expected"), [("cat", True), ("sleep 60", False)])
 async def test_local_input_is_read_by_a_program_that_reads(start: Start, program: str, expected: bool) -> None:
     channel, receiver = await start("sh", "-c", f"stty raw -echo; echo ready; {program}")

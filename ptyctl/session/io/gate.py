@@ -387,7 +387,7 @@ class Gate:
         with suppress(PtyctlError):  # the far end has closed
             await self._send(_Outgoing(keys), SYSTEM, None)
             # after Ctrl-C the next run waits for the prompt, as if the caller had pressed it
-            self.unfinished_line.typed(keys, writer.owner, self._raw_size(), command=keys != ETX)
+            self.unfinished_line.typed(keys, writer.owner, self._raw_size(), command=not keys.endswith(ETX))
             self._inspector.typed(keys)
         return True
 

@@ -82,6 +82,11 @@ class TerminalState:
         channel = self._channel()
         return channel.input_is_read() if channel is not None else None
 
+    def wakeups(self) -> int | None:
+        """Return how often the program in the foreground has gone on after it slept; None if unknown."""
+        channel = self._channel()
+        return channel.wakeups() if channel is not None else None
+
     def shell_may_read(self) -> bool:
         """Return whether the program in the foreground may be a shell, that of the session or a nested one."""
         program = self.foreground_program()
@@ -109,6 +114,14 @@ class TerminalState:
         channel = self._channel()
         canonical = channel.canonical if channel is not None else None
         return BRACKETED_PASTE in self.stream.terminal_modes if canonical is None else not canonical
+
+    def takes_keys(self) -> bool:
+        """Return whether the program in the foreground gets each key at once.
+
+        It has left canonical mode or, if that is not known, edits a line or uses the alternate screen.
+        """
+        full_screen = not ALTERNATE_SCREENS.isdisjoint(self.stream.terminal_modes)
+        return self.line_editor_active() or (full_screen and not self.reads_lines())
 
     def line_editor_began(self) -> bool:
         """Return whether a line editor has turned bracketed paste on in the cursor's line: it reads there, at any prompt."""

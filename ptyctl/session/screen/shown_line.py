@@ -12,8 +12,11 @@ _MAX_ROWS = 24
 _PROMPT_END = re.compile(r"[#$%>❯➜λ»:)\]]\s*")
 #: A prompt may stand at the right edge of the first row (zsh, fish), separated by blanks.
 _RIGHT_PROMPT = re.compile(r"\s{3,}\S.*$")
-#: How editors and terminals show a control character, which the shell may ignore.
+#: How editors and terminals show a control character, which the shell may ignore, and a quoted line end.
 _CONTROL = re.compile(r"\^[@-_]")
+_LINE_END = re.compile(r"\^[JM]")
+#: A key of bash and zsh removes it and submits the line.
+_COMMENT = re.compile(r"^\s*#", re.MULTILINE)
 
 
 def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
@@ -33,17 +36,35 @@ def shown_lines(screen: ScreenSnapshot, prompt: str | None) -> list[str]:
     before = _joined(screen, first, row, column)
     texts = [text for line in (whole, before) for text in _without_prompt(line, prompt)]
     texts += [_RIGHT_PROMPT.sub("", text) for text in texts]
+    texts += [_LINE_END.sub("\n", text) for text in texts]
+    texts += [_COMMENT.sub("", text) for text in texts]
     return list(dict.fromkeys([*texts, *(_CONTROL.sub("", text) for text in texts)]))
+
+
+def text_after(prompt: str, line: str) -> str | None:
+    """Return what follows a prompt in a line, whose blanks at the end may be missing; None if it begins differently."""
+    if line.startswith(prompt):
+        return line[len(prompt) :]
+    return "" if line.rstrip() == prompt.rstrip() else None
+
+
+def shows_only(screen: ScreenSnapshot, prompt: str | None, text: str) -> bool:
+    """Return whether the cursor's row has the known prompt and this text, and the cursor is behind it."""
+    row, column = screen.cursor
+    line = f"{prompt or ''}{text}"
+    return bool(prompt) and row < len(screen.rows) and column == len(line) and screen.rows[row] == line.rstrip()
 
 
 def _first_row(screen: ScreenSnapshot, row: int, prompt: str | None) -> int | None:
     """Return the row in which the prompt is; without a known prompt, that in which the cursor's line begins."""
-    start = prompt.strip() if prompt else ""
+    start = prompt if prompt and prompt.strip() else ""
     for at in range(row, max(row - _MAX_ROWS, -1), -1):
-        if start and screen.rows[at].startswith(start):
+        if start and text_after(start, screen.rows[at]) is not None:
             return at
-        if not start and (at == 0 or len(screen.rows[at - 1]) < screen.cols):
+        if not start and at and len(screen.rows[at - 1]) < screen.cols:
             return at
+        if not start and at == 0:  # rows of the same line may have scrolled away
+            return at if row == 0 else None
     return _first_row(screen, row, None) if start else None
 
 
@@ -65,7 +86,7 @@ def _joined(screen: ScreenSnapshot, first: int, last: int, column: int | None = 
 
 
 def _without_prompt(line: str, prompt: str | None) -> list[str]:
-    start = prompt.strip() if prompt else ""
-    if start and line.startswith(start):
-        return [line[len(start) :].strip()]
+    text = text_after(prompt, line) if prompt and prompt.strip() else None
+    if text is not None:
+        return [text.strip()]
     return [line[match.end() :].strip() for match in _PROMPT_END.finditer(line)]

@@ -1,0 +1,46 @@
+"""The line at the cursor, read from the screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptyctl.core.screen import ScreenSnapshot
+from ptyctl.session.screen.shown_line import shown_lines, shows_only, text_after
+
+
+def screen(*rows: str, column: int | None = None, cols: int = 80) -> ScreenSnapshot:
+    """A screen whose cursor is in the last row."""
+    cursor = len(rows) - 1, len(rows[-1]) if column is None else column
+    return ScreenSnapshot(tuple(row.rstrip() for row in rows), cursor, True, "", False, cols, 24)
+
+
+@pytest.mark.parametrize(
+    ("rows", "prompt", "expected"),
+    [
+        (("$ reload",), "$ ", "reload"),
+        (("$ ",), "$ ", ""),
+        (("R1# reload",), None, "reload"),
+        (("$ a^Jreload",), "$ ", "a\nreload"),
+        (("$ #reload",), "$ ", "reload"),
+        (("$ reload", "now"), "$ ", "reload\nnow"),
+    ],
+)
+def test_line_has_the_text_behind_the_prompt(rows: tuple[str, ...], prompt: str | None, expected: str) -> None:
+    assert expected in shown_lines(screen(*rows), prompt)
+
+
+@pytest.mark.parametrize(("line", "expected"), [("$ x", "x"), ("$", ""), ("$x", None), ("# x", None)])
+def test_text_follows_the_whole_prompt(line: str, expected: str | None) -> None:
+    assert text_after("$ ", line) == expected
+
+
+def test_line_whose_beginning_may_have_scrolled_away_is_not_read() -> None:
+    assert shown_lines(screen("x" * 10, "# reload", cols=10), "$ ") == []
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "expected"),
+    [("$ reload", 8, True), ("$ reload", 7, False), ("$  reload", 9, False), ("# reload", 8, False)],
+)
+def test_row_shows_only_what_was_typed(row: str, column: int, expected: bool) -> None:
+    assert shows_only(screen(row, column=column), "$ ", "reload") is expected
