@@ -19,7 +19,7 @@ from .desk import Desk, running_desk
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.path.is_relative_to(Path(__file__).parent) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 

@@ -43,11 +43,14 @@ class Desk:
 
     async def open_shell(self, **options: Any) -> str:
         """Open a local shell as the agent; return its session id."""
+        return await self.open_session(protocol="local", shell="bash", **options)
+
+    async def open_session(self, **options: Any) -> str:
+        """Open a session as the agent; return its id."""
         with serving_connection(AGENT):
-            request = SessionRequest(action="open", protocol="local", shell="bash", task_id="night", **options)
-            session_id = (await self._controller.session(request)).session_id
-        assert session_id is not None
-        return session_id
+            reply = await self._controller.session(SessionRequest(action="open", task_id="night", **options))
+        assert reply.session_id is not None
+        return reply.session_id
 
     async def exec(self, session_id: str, cmd: str, **options: Any) -> ExecReply:
         """Run a command as the agent."""

@@ -13,12 +13,14 @@ from .desk import ASKED, Desk
 async def test_approved_text_is_typed_and_shown_with_its_rule_and_screen(desk: Desk) -> None:
     session = await desk.open_shell()
     await desk.exec(session, "PS1='host> '; rm() { echo removed \"$@\"; }")
+    await desk.exec(session, "seq 100")
     answer = await desk.ask(session)
     page = await desk.open("/approvals")
     await expect(page.locator(".asked")).to_have_text(ASKED)
     await expect(page.locator(".rules")).to_contain_text("host-remove")
     await expect(page.locator(".screen .typed")).to_have_text(ASKED)
     await expect(page.locator(".screen .row", has=page.locator(".typed"))).to_contain_text(f"host> {ASKED}")
+    await expect(page.locator(".screen .typed")).to_be_in_viewport()
     await page.get_by_label("Comment").fill("go ahead")
     await page.get_by_role("button", name="Approve").click()
     assert (await answer).stdout == "removed -rf /etc\n"

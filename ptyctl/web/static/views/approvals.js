@@ -99,6 +99,7 @@ export function mount(root) {
         if (message.op !== "screen") return;
         screen = message;
         update();
+        showMark();
       },
     });
     const { text, session_id, principal: requester } = entry;
@@ -123,6 +124,13 @@ export function mount(root) {
         ${all.size ? html`<div class="inbox">${listView(list)}${entry ? detail(entry) : nothing}</div>` : nothingWaits()}`,
       root,
     );
+  }
+
+  /** Scrolls the screen to the marked text. */
+  function showMark() {
+    const box = root.querySelector(".screen");
+    const mark = root.querySelector(".screen .row:has(.typed)");
+    if (box && mark) box.scrollTop += Math.max(0, mark.getBoundingClientRect().bottom + 8 - box.getBoundingClientRect().bottom);
   }
 
   /** @param {Approval[]} list */

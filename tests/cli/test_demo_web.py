@@ -1,0 +1,31 @@
+"""`ptyctl demo --web`: the address that it prints logs in, and the agents work."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from asyncio.subprocess import PIPE
+
+import httpx2
+
+from tests.cli.command_line import PROGRAM
+
+
+async def test_printed_address_logs_in_while_agents_work() -> None:
+    demo = await asyncio.create_subprocess_exec(*PROGRAM, "demo", "--web", stdin=asyncio.subprocess.DEVNULL, stdout=PIPE)
+    assert demo.stdout is not None
+    try:
+        lines: list[str] = []
+        while not lines or "exec show version" not in lines[-1]:
+            lines.append((await demo.stdout.readline()).decode())
+            assert lines[-1], lines
+        url, _, ticket = next(line for line in lines if "#ticket=" in line).strip().partition("/#ticket=")
+        async with httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=60) as client:
+            login = (await client.post("/api/login", json={"ticket": ticket})).json()
+            headers = {"X-Ptyctl-CSRF": login["csrf"]}
+            listed = (await client.post("/api/call/ptyctl_session", json={"action": "list"}, headers=headers)).json()
+        assert {session["protocol"] for session in listed["sessions"]} == {"ssh", "telnet"}
+    finally:
+        demo.send_signal(signal.SIGINT)
+        await demo.communicate()
+    assert demo.returncode == 0
