@@ -132,6 +132,17 @@ async def test_socket_closes_at_logout(tmp_path: Path, monkeypatch: pytest.Monke
             await asyncio.wait_for(connection.recv(), PATIENCE_S)
 
 
+async def test_socket_closes_when_the_server_stops(tmp_path: Path) -> None:
+    async with AsyncExitStack() as opened:
+        async with console(tmp_path, serve_stream=greet) as server, logged_in(server) as cookie:
+            connection = await opened.enter_async_context(socket(server, Cookie=cookie))
+            assert await asyncio.wait_for(connection.recv(), PATIENCE_S) == "alice"
+        with pytest.raises(ConnectionClosed) as closed:
+            await asyncio.wait_for(connection.recv(), PATIENCE_S)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1012
+
+
 async def test_oversized_frame_closes_the_socket(tmp_path: Path) -> None:
     async with console(tmp_path, serve_stream=greet) as server, logged_in(server) as cookie:
         async with socket(server, Cookie=cookie) as connection:
