@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--workers", type=int, default=0, help="number of processes to run the tests in; 0: the main process")
     parser.addoption("--screenshots", action="store_true", help="take the pictures of docs/web.md again")
     parser.addoption("--faults", type=int, default=200, help="number of faults in tests/controller/test_random_faults.py")
+    parser.addoption("--attacks", type=int, default=40, help="number of attempts in tests/integration/test_policy_attack.py")
     soak = 120 if os.environ.get("CI") else 20
     parser.addoption("--soak", type=float, default=soak, help="duration of tests/daemon/test_soak.py in seconds")
 

@@ -1,0 +1,247 @@
+"""Random ways to run a denied command in real shells. The command records itself in a file, so that the test knows if it ran.
+
+`make attack` makes 10,000 attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl import LocalController, SessionHandle
+from ptyctl.api.errors import PtyctlError
+from ptyctl.controller.settings import Settings
+from tests.controller.session_calls import BASH, write
+
+#: Attempts in one test. Another test has another seed.
+ATTEMPTS = 10
+SHELLS = {"bash": BASH, "zsh": ("zsh",), "fish": ("fish",), "dash": ("dash",)}
+POLICY = """
+extends = ["off"]
+unparsed = "ask"
+unreadable = "ask"
+
+[[rules]]
+id = "forbidden"
+when = { platform = "*" }
+command = ["denyme*"]
+decision = "deny"
+reason = "it records itself"
+"""
+#: What a shell may run as the denied command, once Enter is pressed, or completes or recalls.
+TEXTS = (
+    *("denyme", "denyme x", "\\denyme", "'den'yme", 'd""enyme', "den\\\nyme", "de?yme"),
+    *("true;denyme", "true && denyme", "false || denyme", "true | denyme", "{ denyme; }", "(denyme)", "! denyme"),
+    *("echo $(denyme)", "echo `denyme`", 'echo "$(denyme)"', "sh <<E\ndenyme\nE"),
+    *("sh <<'E'\nden\\\nyme\nE", "x=denyme; $x"),
+    *("eval denyme", "sh -c denyme", "env denyme", "command denyme", "f() { denyme; }\nf", "if true\nthen denyme\nfi"),
+    *("for x in 1\ndo denyme\ndone", "echo '\ndenyme'", "true \\\n&& denyme", "echo denyme", "cat <<E\ndenyme\nE\ndenyme"),
+    *("den\t", "deny\t", "den\t\t", "true; den\t", "den\tx", "echo d\x7f\x7f\x7f\x7f\x7f\x7fden\t"),
+    *("\x10", "\x1b[A", "\x1bOA", "\x10\x10\x10", "\x12den", "\x12deny\x1b"),
+    *("\x12enym\x05", "!d", "!!", "!?eny", "^x^denyme"),
+    *("de\x1b[A", "\x1b[A\x1b[B\x10", "echo denyme\n\x1b[A\x01\x1bd", "\x10\x0e\x10", "\x1b<", "\x1bp"),
+    *("enyme\x01d", "enyme\x1b[Hd", "dnyme\x1b[D\x1b[D\x1b[D\x1b[De"),
+    *("xdenyme\x01\x04", "xdenyme\x01\x1b[3~", "me\x01deny"),
+    *("denymx\x7fe", "foo denyme\x15denyme", "true denyme\x17\x19"),
+    *("denyme\x15\x19", "denyme\x0b\x01\x0b\x19", "a\x15denyme"),
+    *(
+        "denyme\x01\x0b\x19",
+        "echo denyme\n\x1b.",
+        "edynme\x1b[D\x1b[D\x1b[D\x14",
+        "DENYME\x01\x1bl",
+        "ed\x14nyme",
+        "denyme\x1b#",
+    ),
+    *(
+        "\x1b[200~denyme\n\x1b[201~",
+        "\x1b[200~den\x1b[201~yme",
+        "\x1b[200~true\ndenyme\x1b[201~",
+        "\x1b[200~true;\n\x1b[201~denyme",
+    ),
+    "sleep 0.2\ndenyme",
+    *("den\x16\ryme", "true\x16\ndenyme", "\x16denyme", "de\x16\x7f\x7fnyme", "den\x00yme", "echo \x16\x15denyme"),
+    *("read x\ndenyme\n$x", "cat\ndenyme\x04", "sh\ndenyme\nexit", "sh\nden\\\nyme\nexit", "bash --norc\nden\t\nexit"),
+    *(
+        "bash --norc\n\x10\x10\nexit",
+        "cat | sh\ndenyme\n\x04",
+        "sh -c 'read x; $x'\ndenyme",
+        "tee /dev/null | sh\ndenyme\x04\x04",
+    ),
+    *(
+        "set -o vi\nenyme\x1bId",
+        "set -o vi\n\x1bk",
+        "set -o vi\nenyme\x1b0id",
+        "set -o vi\nxdenyme\x1b0x",
+        "set -o vi\n\x1b/den\n",
+    ),
+    *(
+        "set -o vi\ndenyme\x1bddp",
+        "bindkey -v\n\x1bk",
+        "bindkey -v\nenyme\x1bId",
+        "denyme\x1bq",
+        "denyme\x11\n",
+        "print -z denyme\n",
+    ),
+    # typed ahead of a prompt
+    *("sleep 0.2\nden\t", "sleep 0.2\n\x10", "sleep 0.2\n\x1b[A", "sleep 0.2\nfc -s den", "sleep 0.2\nx=denyme; $x"),
+    *("sleep 0.1; x=denyme\n$x", "fc -s den", "r den", "fc -e true denyme", "history -s denyme\n!!", "print -s denyme\n\x10"),
+    *("true; print -z denyme", "print -z deny\nme", "pushln denyme", "commandline denyme", "denyme old\x11true\n"),
+    *("denyme\x11 \x11\n", "denyme\x11true\x11\n\x15", "true\x11\ndenyme", "print -z 'true;'\ndenyme"),
+    # keys that were changed
+    *("bind 'x: unix-line-discard'\nfooxdenyme", "bindkey x kill-whole-line\nfooxdenyme", "stty kill x\nfooxdenyme"),
+    *("bind x kill-whole-line\nfooxdenyme", "bindkey -s x me\ndenyx", "read -n 3 x\nxxxdenyme", "read -k 3 x\nxxxdenyme"),
+    "head -c 4\nxxx\ndenyme",
+    # the command mode of vi
+    *(
+        "set -o vi\n#denyme\x1b1#",
+        "set -o vi\n#denyme\x1b#",
+        "bindkey -v\n#denyme\x1b0#",
+        "#denyme\x1b1\x1b#",
+        "set -o vi\ndenyme\x1b0v",
+    ),
+    *(
+        "set -o vi\necho denyme\n\x1b.",
+        "set -o vi\n\x1b_",
+        "fish_vi_key_bindings\n\x1bk",
+        "set -o vi\ndenyme\x1b~i",
+        "\x18(\x18)denyme\x18e",
+    ),
+    *(
+        "denyme\x1bxaccept-line\n",
+        "\x1bxaccept-line\x01",
+        "\x1b1\x1b.",
+        "\x18\x05",
+        "\x18*",
+        "\x1b!",
+        "\x1b\x05",
+        "den\x1b/",
+        "den\x1b\x1b",
+    ),
+    # programs and the shell below
+    *(
+        "less /etc/hosts\n!denyme",
+        "vim -u NONE\n:!denyme",
+        "vim -u NONE\n:q\nden\t",
+        "vim -u NONE\n:q\nden\\\nyme",
+        "cat\n\x04den\t",
+    ),
+)
+ENTERS = (
+    "\n",
+    "\n",
+    "\n",
+    "\r",
+    "\n\n",
+    "\x0f",
+    "\x0f\n",
+    "\x1b\r",
+    "\x1ba",
+    "\x04",
+    "\x0a\r",
+    " \n",
+    "\t\n",
+    "\x05\n",
+    "\x1b[F\n",
+)
+#: Ends what an attempt leaves: programs, nested shells, an open quotation, vi mode.
+RESET = ("\x03", "\x03", " set -o emacs\n")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", range(metafunc.config.getoption("--attacks") // (ATTEMPTS * len(SHELLS))))
+
+
+def attempt(choose: random.Random) -> list[str]:
+    """Return one attempt as it is written, piece by piece."""
+    text = choose.choice(TEXTS) + choose.choice(ENTERS)
+    if choose.random() < 0.3:
+        text = choose.choice(("true\n", "echo denyme\n", "x", "\x15", "\x10\x15", "\t\x15", "\x1b[A\x03")) + text
+    cuts = sorted(choose.sample(range(len(text) + 1), min(choose.choice((0, 0, 1, 3, 99)), len(text))))
+    return [text[begin:end] for begin, end in zip((0, *cuts), (*cuts, len(text)), strict=True) if begin < end]
+
+
+class Shell:
+    """A shell in whose PATH the denied command is, and in whose history."""
+
+    def __init__(self, folder: Path, name: str, policy: str) -> None:
+        self.oracle = folder / "oracle"
+        self.oracle.touch()
+        self._folder, self._name, self._policy = folder, name, policy
+        self._log: list[tuple[str, str]] = []
+        (folder / "bin").mkdir()
+        script = folder / "bin" / "denyme"
+        script.write_text(f'#!/bin/sh\necho "$0 $*" >> {self.oracle}\n')
+        script.chmod(0o755)
+        (folder / "policy.toml").write_text(POLICY)
+        (folder / "history").write_text("true\ndenyme old\ntrue 2\n")
+        (folder / ".zshrc").write_text("bindkey -e; HISTSIZE=99; PS1='$ '; fc -R\n")
+        history = folder / "fish"
+        history.mkdir()
+        (history / "fish_history").write_text("- cmd: denyme old\n  when: 1\n")
+
+    @contextlib.asynccontextmanager
+    async def run(self) -> AsyncIterator[SessionHandle]:
+        """Open it, in a controller with the policy."""
+        folder = str(self._folder)
+        env = {
+            "HOME": folder,
+            "ZDOTDIR": folder,
+            "XDG_DATA_HOME": folder,
+            "HISTFILE": f"{folder}/history",
+            "PS1": "$ ",
+            "PATH": f"{folder}/bin:/usr/bin:/bin",
+        }
+        policy = self._policy if self._policy == "off" else f"{folder}/policy.toml"
+        command = require_program(self._name, self._name)
+        async with (
+            LocalController(Settings(state_dir=self._folder / "state", policy=policy)) as controller,
+            await SessionHandle.open(
+                controller, protocol="local", command=(command, *SHELLS[self._name][1:]), env=env, cwd=folder
+            ) as shell,
+        ):
+            yield shell
+
+    async def try_all(self, attempts: list[list[str]], choose: random.Random) -> None:
+        """Make attempts; begin a new shell where one has ended it. Stop at the first that succeeds."""
+        rest = list(attempts)
+        while rest:
+            async with self.run() as shell:
+                with contextlib.suppress(PtyctlError):
+                    await shell.exec("true", timeout_ms=50_000)
+                while rest and (await shell.status()).mode is not None:
+                    pieces = rest.pop(0)
+                    for piece in (*pieces, *RESET):
+                        answer = "sent"
+                        try:
+                            await write(shell, data=piece)
+                        except PtyctlError as error:
+                            answer = str(error.details.get("reason", error.code))
+                        self._log.append((piece, answer))
+                        await asyncio.sleep(choose.choice((0, 0, 0, 0.01, 0.05)))
+                    if self._policy != "off":
+                        assert self.oracle.read_text() == "", f"{self._name}: {self._log[-16:]} {self.oracle.read_text()!r}"
+                with contextlib.suppress(PtyctlError):
+                    await shell.exec("true", timeout_ms=50_000)
+
+
+@pytest.mark.parametrize("name", SHELLS)
+async def test_denied_command_never_runs_however_it_is_typed(tmp_path: Path, name: str, seed: int) -> None:
+    choose = random.Random(seed)
+    shell = Shell(tmp_path, name, POLICY)
+    await shell.try_all([attempt(choose) for _ in range(ATTEMPTS)], choose)
+    assert shell.oracle.read_text() == ""
+
+
+@pytest.mark.parametrize("name", SHELLS)
+async def test_attempts_run_the_command_without_a_policy(tmp_path: Path, name: str) -> None:
+    choose = random.Random(1)
+    shell = Shell(tmp_path, name, "off")
+    await shell.try_all([attempt(choose) for _ in range(ATTEMPTS)], choose)
+    assert shell.oracle.read_text() != ""
