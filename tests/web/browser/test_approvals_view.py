@@ -72,3 +72,22 @@ async def test_link_to_request_of_a_session_shows_only_its_requests(desk: Desk) 
     await page.reload()
     await expect(page.locator(".requests button")).to_have_count(1)
     await expect(page.locator(".request header a")).to_have_text(f"shell {session[-4:]}")
+
+
+async def test_request_that_arrives_in_the_background_is_a_notification(desk: Desk) -> None:
+    session = await desk.open_shell()
+    page = await desk.open("/approvals")
+    await page.add_init_script("""
+        Object.defineProperty(document, "hidden", {get: () => true});
+        window.shown = [];
+        window.Notification = class {
+            static permission = "granted";
+            constructor(title, options) { window.shown.push(options.body); }
+        };
+    """)
+    await page.reload()
+    await expect(page.locator(".empty")).to_contain_text("No request waits")
+    (await desk.ask(session)).cancel()
+    await page.wait_for_function("window.shown.length")
+    assert await page.evaluate("window.shown") == [f"ada/mcp on shell {session[-4:]}: {ASKED}"]
+    await expect(page.locator(".request .badge")).to_have_text("pending")
