@@ -35,9 +35,9 @@ class Desk:
         """Open an address in a new tab, logged in by a ticket. The options are those of `open_tab`."""
         return (await self.open_tab(path, **options)).page
 
-    async def open_tab(self, path: str = "/", **options: Any) -> Tab:
+    async def open_tab(self, path: str = "/", principal: Principal = ALICE, **options: Any) -> Tab:
         tab = await self._new_tab(**options)
-        await tab.page.goto(f"{self.url}{path}#ticket={self._served.app.mint_ticket(ALICE)}")
+        await tab.page.goto(f"{self.url}{path}#ticket={self._served.app.mint_ticket(principal)}")
         await tab.page.wait_for_selector("main h1")
         return tab
 

@@ -1,0 +1,102 @@
+"""The page of a session: the live terminal, its cards, the lock between two people, and the end of the session."""
+
+from __future__ import annotations
+
+from playwright.async_api import expect
+
+from ptyctl.core.principal import Kind, Principal, Role
+
+from .desk import Desk
+from .visitor import visit
+
+BOB = Principal("bob", Kind.PERSON, Role.ADMIN)
+
+
+async def test_typed_command_appears_in_terminal_and_in_one_card(desk: Desk) -> None:
+    alice = await visit(desk, await desk.open_shell())
+    await alice.expect_lock("Nobody has the lock")
+    await alice.type("x")
+    await alice.expect_lock("Nothing was typed: you only watch")
+    await alice.take_lock()
+    await alice.type("echo $((6 * 7))\n")
+    await alice.wait_for_text("\n42\n")
+    await expect(alice.card("echo $((6 * 7))")).to_contain_text("completed")
+    await expect(alice.card("echo $((6 * 7))").locator(".output")).to_have_text("42")
+    await alice.page.reload()
+    await alice.wait_for_text("\n42\n")
+    await expect(alice.card("echo $((6 * 7))")).to_have_count(1)
+
+
+async def test_command_of_the_card_view_runs_and_can_be_typed_again(desk: Desk) -> None:
+    alice = await visit(desk, await desk.open_shell())
+    await alice.take_lock()
+    await alice.page.get_by_role("button", name="Type commands here").click()
+    field = alice.page.get_by_role("textbox", name="Command", exact=True)
+    await field.fill("printf '<b>%s</b>\\n' {1..20}")
+    await field.press("Enter")
+    card = alice.card("printf '<b>%s</b>\\n' {1..20}")
+    await expect(card).to_contain_text("completed")
+    await expect(card.locator(".output")).to_contain_text("<b>8</b>")
+    await card.get_by_role("button", name="Show 12 more lines").click()
+    await expect(card.locator(".output")).to_contain_text("<b>20</b>")
+    await card.hover()
+    await card.get_by_role("button", name="Run again").click()
+    await expect(field).to_have_value("printf '<b>%s</b>\\n' {1..20}")
+    await expect(card).to_have_count(1)
+
+
+async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: Desk) -> None:
+    session = await desk.open_shell()
+    alice, bob = await visit(desk, session), await visit(desk, session, BOB, width=900, height=700)
+    alice.tab.expect_problem("status of 409")  # LOCKED, while it waits in the queue
+    await alice.take_lock()
+    await bob.expect_lock("alice (web) has the lock")
+    await bob.type("x")
+    await bob.expect_lock("Nothing was typed: alice (web) has the lock")
+    await alice.type("stty size | tr ' ' x; echo of alice\n")
+    await bob.wait_for_text("\nof alice\n")
+    size_of_alice = await alice.text()
+
+    await bob.page.get_by_role("button", name="Take over").click()
+    await bob.page.get_by_role("textbox", name="Reason").fill("the maintenance window begins")
+    await bob.page.keyboard.press("Enter")
+    await bob.expect_lock("You have the lock.")
+    await alice.expect_lock("bob (web) has the lock")
+    await expect(alice.page.locator(".messages")).to_contain_text("the maintenance window begins")
+    await alice.type("echo never\n")
+    await alice.expect_lock("Nothing was typed: bob (web) has the lock")
+    await bob.type("clear; stty size | tr ' ' x; echo of bob\n")
+    await alice.wait_for_text("\nof bob\n")
+    assert "never" not in await alice.text()
+    assert size_of_alice.split("of alice\n")[0].splitlines()[-1] not in await bob.text()
+
+    await alice.page.get_by_role("button", name="Wait in the queue").click()
+    await alice.expect_lock("You are number 1 in the queue")
+    await bob.page.keyboard.press("Control+Shift+L")
+    await alice.expect_lock("You have the lock.")
+    await bob.expect_lock("alice (web) has the lock")
+
+
+async def test_closed_session_says_so_in_five_tabs(desk: Desk) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "echo last words")
+    visitor = await visit(desk, session)
+    pages = [visitor.page, *[await visitor.tab.context.new_page() for _ in range(4)]]
+    for page in pages[1:]:
+        await page.goto(visitor.page.url)
+    for page in pages:
+        await expect(page.locator(".lockbar")).to_contain_text("Nobody has the lock")
+    await visitor.call("ptyctl_session", action="close", session_id=session)
+    for page in pages:
+        await expect(page.get_by_text("The session is closed.")).to_be_visible()
+        await expect(page.get_by_role("article", name="echo last words")).to_contain_text("completed")
+
+
+async def test_message_reaches_the_other_people_of_the_session(desk: Desk) -> None:
+    session = await desk.open_shell()
+    alice, bob = await visit(desk, session), await visit(desk, session, BOB)
+    await bob.expect_lock("Nobody has the lock")
+    await alice.page.get_by_role("textbox", name="Message").fill("<i>look</i> at this")
+    await alice.page.keyboard.press("Enter")
+    for visitor in (alice, bob):
+        await expect(visitor.page.locator(".messages li")).to_contain_text("alice: <i>look</i> at this")

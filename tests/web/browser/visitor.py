@@ -1,0 +1,69 @@
+"""A person at the console: a tab that is logged in, and what it shows of a session."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from playwright.async_api import Locator, Page, expect
+
+from fixtures.browser.console_page import Tab
+from ptyctl.core.principal import Principal
+from tests.web.console import ALICE
+
+from .desk import Desk
+
+#: Text of the terminal's screen and scrollback.
+_TEXT = """async () => {
+    const { terminalOf } = await import("/static/terminal.js");
+    const buffer = terminalOf(document.querySelector(".term-box"))?.buffer.active;
+    const line = (_, row) => buffer.getLine(row).translateToString(true);
+    return buffer ? Array.from({ length: buffer.length }, line).join("\\n") : "";
+}"""
+
+
+class Visitor:
+    """One principal's tab."""
+
+    def __init__(self, tab: Tab) -> None:
+        self.tab = tab
+        self.page: Page = tab.page
+
+    async def call(self, method: str, **fields: Any) -> Any:
+        """Call a method of the controller as the page does."""
+        script = "async ([method, fields]) => (await import('/static/api.js')).call(method, fields)"
+        return await self.page.evaluate(script, [method, fields])
+
+    async def take_lock(self) -> None:
+        await self.page.get_by_role("button", name="Take the lock").click()
+        await self.expect_lock("You have the lock.")
+
+    async def expect_lock(self, text: str) -> None:
+        """Wait until the lock bar has the text."""
+        await expect(self.lock_bar).to_contain_text(text)
+
+    @property
+    def lock_bar(self) -> Locator:
+        return self.page.locator(".lockbar")
+
+    async def type(self, text: str) -> None:
+        """Type into the terminal."""
+        await self.page.locator(".term-box .xterm-helper-textarea").focus()
+        await self.page.keyboard.type(text)
+
+    async def text(self) -> str:
+        """Text of the terminal, its scrollback included."""
+        return str(await self.page.evaluate(_TEXT))
+
+    async def wait_for_text(self, text: str) -> None:
+        """Wait until the terminal has the text."""
+        await self.page.wait_for_function(f"async () => (await ({_TEXT})()).includes({json.dumps(text)})")
+
+    def card(self, command: str) -> Locator:
+        """The cards of a command."""
+        return self.page.get_by_role("article", name=command, exact=True)
+
+
+async def visit(desk: Desk, session: str, principal: Principal = ALICE, **options: Any) -> Visitor:
+    """Open the page of a session in a new tab, with the other options of `open_tab`."""
+    return Visitor(await desk.open_tab(f"/s/{session}", principal, **options))
