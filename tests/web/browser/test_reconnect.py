@@ -33,7 +33,7 @@ async def test_page_continues_after_the_daemon_was_killed(runtime_dir: RuntimeDi
         await visitor.take_lock()
         await visitor.type("echo first $((1 + 1))\n")
         await visitor.wait_for_text("\nfirst 2\n")
-
+        await expect(visitor.card("echo first $((1 + 1))")).to_contain_text("completed")
         await asyncio.to_thread(end_daemon, runtime_dir, signal.SIGKILL)
         await expect(tab.page.get_by_text("The connection to the daemon is lost")).to_be_visible()
         second = await asyncio.to_thread(_open_web, runtime_dir, first["url"].removeprefix("http://"))

@@ -53,9 +53,10 @@ async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: D
     await bob.expect_lock("alice (web) has the lock")
     await bob.type("x")
     await bob.expect_lock("Nothing was typed: alice (web) has the lock")
-    await alice.type("stty size | tr ' ' x; echo of alice\n")
-    await bob.wait_for_text("\nof alice\n")
-    size_of_alice = await alice.text()
+    await expect(bob.page.locator(".session-head small")).not_to_contain_text("120×40")  # the window of alice is larger
+    size = await bob.page.locator(".session-head small").inner_text()
+    await alice.type("echo $((20 + 1)) of alice\n")
+    await bob.wait_for_text("\n21 of alice\n")
 
     await bob.page.get_by_role("button", name="Take over").click()
     await bob.page.get_by_role("textbox", name="Reason").fill("the maintenance window begins")
@@ -65,10 +66,10 @@ async def test_lock_passes_between_two_people_with_reason_queue_and_size(desk: D
     await expect(alice.page.locator(".messages")).to_contain_text("the maintenance window begins")
     await alice.type("echo never\n")
     await alice.expect_lock("Nothing was typed: bob (web) has the lock")
-    await bob.type("clear; stty size | tr ' ' x; echo of bob\n")
-    await alice.wait_for_text("\nof bob\n")
+    await expect(alice.page.locator(".session-head small")).not_to_have_text(size)  # the window of bob is smaller
+    await bob.type("echo $((20 + 2)) of bob\n")
+    await alice.wait_for_text("\n22 of bob\n")
     assert "never" not in await alice.text()
-    assert size_of_alice.split("of alice\n")[0].splitlines()[-1] not in await bob.text()
 
     await alice.page.get_by_role("button", name="Wait in the queue").click()
     await alice.expect_lock("You are number 1 in the queue")

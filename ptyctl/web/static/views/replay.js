@@ -115,6 +115,7 @@ export function mount(root, params) {
   function play(event) {
     const shown = open();
     if (event.data_b64) shown.write(fromBase64(event.data_b64));
+    else if (event.incarnation) shown.reset(shown.xterm.cols, shown.xterm.rows);
     else if (event.cols) shown.write("", () => (shown.xterm.resize(event.cols, event.rows), shown.scale()));
     offset = event.offset;
     ts = event.ts;
