@@ -20,6 +20,7 @@ from . import (
     policy,
     screen,
     search,
+    web,
 )
 from .measurement import Plan, Result, Unavailable
 from .table import Row
@@ -42,6 +43,7 @@ ROWS = (
     mcp_server.READY_ROW,
     *daemon_load.ROWS,
     *hostile.ROWS,
+    *web.ROWS,
     *idle_sessions.ROWS,
 )
 

@@ -17,7 +17,7 @@ from ptyctl.session.session import Session
 #: Largest output in one item.
 PIECE_BYTES = 64 * 1024
 #: A watcher that is too far behind gets the screen this often at most (seconds), or after twice the time that painting took.
-_PAINT_INTERVAL_S = 0.1
+_PAINT_INTERVAL_S = 0.25
 
 
 async def watch(

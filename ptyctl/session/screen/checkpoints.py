@@ -22,7 +22,7 @@ from ptyctl.session.transcript.append_file import AppendFile
 from .screen_replay import ScreenReplay
 
 #: Replaying time between two checkpoints (seconds).
-CHECKPOINT_S = 0.5
+CHECKPOINT_S = 0.15
 #: Lines kept after they scrolled off the main screen.
 SCROLLBACK_LINES = 1000
 

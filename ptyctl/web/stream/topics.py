@@ -22,6 +22,10 @@ TASK_ID = "web"
 #: Time between two screens of a thumbnail (seconds), and of all thumbnails of a connection together.
 THUMBNAIL_INTERVAL_S = 0.5
 CONNECTION_INTERVAL_S = 0.02
+#: A pause after each large piece of output (in base64, and seconds): a flood reaches a viewer at about 10 MB/s, and takes
+#: little time of other sessions. A viewer that falls behind gets the screen.
+_FLOOD_B64_BYTES = 64 * 1024
+_FLOOD_PAUSE_S = 0.006
 #: The fields of a terminal that snapshots and changes have.
 _TERMINAL = ("cols", "rows", "state", "mode", "lock_holder", "lock_principal", "lock_expires_at")
 
@@ -58,6 +62,8 @@ class TerminalTopic:
         async with aclosing(self._controller.watch(request)) as items:
             async for item in items:
                 await self._deliver(item)
+                if len(item.data_b64 or "") > _FLOOD_B64_BYTES:
+                    await asyncio.sleep(_FLOOD_PAUSE_S)
                 while self._viewer.must_wait:
                     self._acknowledged.clear()
                     await self._acknowledged.wait()
