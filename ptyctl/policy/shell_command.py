@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from .rules import Match
 from .shell_runners import SHELLS, inner_command
-from .shell_words import Expansion, Glob, Word, could_be, normalised_path, resolve, resolve_all, source, surely_is
+from .shell_syntax import parse_shell, source
+from .shell_words import Expansion, Glob, Word, could_be, normalised_path, resolve, resolve_all, surely_is
 
 #: Longest text that is parsed, in characters.
 MAX_TEXT = 65_536
@@ -237,11 +236,6 @@ def _read_fragments(text: str, unparsed: str) -> ShellText:
     return ShellText(tuple(commands), "\n".join((*(command.text for command in commands), text[:MAX_TEXT])), unparsed)
 
 
-@cache
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
-
-
 @dataclass
 class _Walk:
     """Collects the commands of a syntax tree."""
@@ -268,10 +262,10 @@ class _Walk:
             return
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._check_characters(text)
-        tree = _parser().parse(_CONTINUATION.sub("", text).encode("utf-8", "replace"))
-        if tree.root_node.has_error:
+        root = parse_shell(_CONTINUATION.sub("", text))
+        if root.has_error:
             self._cannot("the text is no complete command of a POSIX shell")
-        self._visit_all(tree.root_node, depth)
+        self._visit_all(root, depth)
 
     def _is_short(self, text: str) -> bool:
         """Return whether the text, with all that was read before, can be parsed in a short time."""

@@ -13,6 +13,8 @@ from functools import lru_cache
 
 from tree_sitter import Node
 
+from .shell_syntax import decode_source, source
+
 #: A word of a command; see the module's docstring.
 Word = str | None
 
@@ -121,11 +123,6 @@ def resolve(node: Node) -> Word:
     return Glob(text) if globs else text
 
 
-def source(node: Node) -> str:
-    """Return the node's text in the source."""
-    return (node.text or b"").decode("utf-8", "replace")
-
-
 def _part(node: Node) -> str:
     text = source(node)
     match node.type:
@@ -161,7 +158,7 @@ def _string(node: Node) -> str:
     is_known, begin = True, node.start_byte
     raw = node.text or b""
     for child in node.children:
-        between = raw[begin - node.start_byte : child.start_byte - node.start_byte].decode("utf-8", "replace")
+        between = decode_source(raw[begin - node.start_byte : child.start_byte - node.start_byte])
         begin = child.end_byte
         kind = child.type
         if kind == "string":  # the quoted part of $"..."

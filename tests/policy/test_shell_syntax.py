@@ -1,0 +1,50 @@
+"""The syntax tree of a shell text keeps the text, whatever its characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tree_sitter import Node
+
+from ptyctl.policy.shell_command import canonical_shell
+from ptyctl.policy.shell_syntax import parse_shell, source
+
+
+def leaves(node: Node) -> Iterator[Node]:
+    if node.child_count == 0:
+        yield node
+    for child in node.children:
+        yield from leaves(child)
+
+
+@pytest.mark.parametrize("word", ["é", "Å", "à", "日本", "😀", "\u3000", "\u2028", "\xa0", "\x85", "\U00066e6e", "\U0010ffff"])
+def test_character_beyond_ascii_is_part_of_a_word(word: str) -> None:
+    root = parse_shell(f"rm a{word}b/c '{word}' \"{word}\"")
+    assert not root.has_error
+    assert [source(leaf) for leaf in leaves(root)] == ["rm", f"a{word}b/c", f"'{word}'", '"', word, '"']
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_source_of_the_root_is_the_text(text: str) -> None:
+    assert source(parse_shell(text)) in text
+
+
+def test_words_of_a_command_keep_their_characters() -> None:
+    (command,) = canonical_shell("touch naïve.txt '日本 語' $'\\u00e9'").commands
+    assert command.words == ("touch", "naïve.txt", "日本 語", "é")
+
+
+@given(st.text(st.characters(min_codepoint=0x100), max_size=40), st.sampled_from(["<<", "${", "#", "$((", "[[ ", "`", "=("]))
+def test_characters_beyond_the_tables_of_the_c_library_are_parsed(text: str, operator: str) -> None:
+    canonical_shell(f"{text}{operator}{text}")
+
+
+def test_threads_parse_at_the_same_time() -> None:
+    texts = [f"for x in {number}; do echo \"$x é\" | tee 'a b'; done" for number in range(200)]
+    with ThreadPoolExecutor(4) as pool:
+        forms = list(pool.map(canonical_shell, texts * 5))
+    assert forms == [canonical_shell(text) for text in texts] * 5
