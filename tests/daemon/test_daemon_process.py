@@ -159,7 +159,7 @@ def test_running_daemon_rotates_its_log(runtime_dir: RuntimeDir) -> None:
 def test_daemon_excludes_its_modules_from_garbage_collection(runtime_dir: RuntimeDir) -> None:
     code = (
         "import gc, sys; from ptyctl.daemon.main import run\n"
-        "async def service(controller): sys.exit(0 if gc.get_freeze_count() > 10_000 else 'not frozen')\n"
+        "async def service(controller, web): sys.exit(0 if gc.get_freeze_count() > 10_000 else 'not frozen')\n"
         "run(service)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
