@@ -39,10 +39,12 @@ class ForkedWorkers:
         try:
             for own in slices:
                 workers.append(_Worker(len(workers), session, own, slices, workers))
-            while running := {worker.connection: worker for worker in workers if not worker.ended}:
-                for connection in wait([*running]):
-                    assert isinstance(connection, Connection)
-                    running[connection].receive()
+            while running := [worker for worker in workers if not worker.ended]:
+                # Programs that a dead worker has forked may hold its end of the pipe open.
+                ready = wait([source for worker in running for source in (worker.connection, worker.process.sentinel)])
+                for worker in running:
+                    if worker.connection in ready or worker.process.sentinel in ready:
+                        worker.receive()
             if session.shouldfail:
                 raise session.Failed(session.shouldfail)
             if session.shouldstop:
@@ -79,8 +81,10 @@ class _Worker:
         """Report the results of the test that has run, or the death of the process."""
         config = self._session.config
         try:
-            reports = self.connection.recv()
-        except (EOFError, ConnectionResetError):
+            reports = self.connection.recv() if self.connection.poll() else None
+        except (EOFError, OSError):  # it died, perhaps in the middle of a report
+            reports = None
+        if reports is None:
             self._report_end()
             return
         self._sent.popleft()
