@@ -8,6 +8,8 @@ from typing import Any
 
 #: Longest line accepted from a client: room for a long paste in base64, and a bound on what one client can use.
 MAX_LINE_BYTES = 16 * 1024 * 1024
+#: Most bytes of a request outside its strings. Each few of them become an object: decoding more would block the event loop.
+MAX_STRUCTURE_BYTES = 64 * 1024
 #: Longer integers, which Python's int() rejects, become an infinite float: validation reports the field.
 _MAX_DIGITS = 4300
 #: The id of a JSON-RPC message is searched in this much of its begin and of its end.
@@ -33,6 +35,14 @@ def decode(line: bytes) -> Any:
         return _DECODER.decode(line.decode("utf-8", "surrogatepass"))
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def has_long_structure(text: bytes | bytearray) -> bool:
+    """Return whether a JSON text has more than MAX_STRUCTURE_BYTES outside its strings, quotes included."""
+    if b"\\" in text:
+        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    parts = text.split(b'"', MAX_STRUCTURE_BYTES + 1)
+    return sum(map(len, parts[::2])) + len(parts) - 1 > MAX_STRUCTURE_BYTES
 
 
 def decode_object(line: bytes) -> dict[str, Any]:

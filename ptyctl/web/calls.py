@@ -48,6 +48,9 @@ async def read_json(request: Request, limit: int) -> Any:
             if len(body) > limit:
                 message = f"the body has more than {limit} bytes"
                 raise RefusedError(413, ErrorCode.INVALID_ARGUMENT, message, headers={"Connection": "close"})
+    if json_lines.has_long_structure(body):
+        message = f"the body has more than {json_lines.MAX_STRUCTURE_BYTES} bytes outside its strings"
+        raise RefusedError(413, ErrorCode.INVALID_ARGUMENT, message)
     try:
         return json_lines.decode(bytes(body))
     except ValueError:

@@ -27,6 +27,17 @@ def test_decode_object_returns_empty_object_for_anything_else(line: bytes, expec
     assert json_lines.decode_object(line) == expected
 
 
+@given(st.text(), st.integers(-3, 3))
+def test_long_structure_counts_bytes_outside_strings(text: str, surplus: int) -> None:
+    line = json.dumps(text, ensure_ascii=False).encode() + b"[" * (json_lines.MAX_STRUCTURE_BYTES - 2 + surplus)
+    assert json_lines.has_long_structure(line) == (surplus > 0)
+
+
+def test_long_structure_excludes_long_string_and_counts_quotes() -> None:
+    assert not json_lines.has_long_structure(b'{"data": "' + rb"[]\"\\" * json_lines.MAX_STRUCTURE_BYTES + b'"}')
+    assert json_lines.has_long_structure(b'""' * json_lines.MAX_STRUCTURE_BYTES)
+
+
 def test_line_buffer_is_independent_of_segmentation() -> None:
     text = b'{"a": 1}\n\n{"b": 2}\nrest'
     for cut in range(len(text) + 1):

@@ -9,6 +9,7 @@ import pytest
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.api.methods import METHODS
+from ptyctl.core import json_lines
 from ptyctl.web.errors import error_response
 from tests.session.scripted_session import wait_until
 from tests.web.console import PATIENCE_S, console, error_code
@@ -53,6 +54,13 @@ async def test_invalid_request_returns_400(tmp_path: Path, body: str) -> None:
     async with console(tmp_path) as server, server.browser() as browser:
         reply = await browser.post(SESSION, content=body)
         assert (reply.status_code, error_code(reply)) == (400, "INVALID_ARGUMENT")
+
+
+async def test_long_structure_returns_413_and_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with console(tmp_path) as server, server.browser() as browser:
+        monkeypatch.setattr(json_lines, "decode", None)
+        reply = await browser.post(SESSION, content='{"x": [' + "[]," * json_lines.MAX_STRUCTURE_BYTES + "[]]}")
+        assert (reply.status_code, error_code(reply)) == (413, "INVALID_ARGUMENT")
 
 
 async def test_unknown_session_returns_404(tmp_path: Path) -> None:
