@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,8 @@ class WebService:
             raise invalid(error.message, hint=error.hint, field="listen") from None
         url = NOT_EXPOSED.url(Address(address.host, listener.getsockname()[1]))
         await self._prepare(url, tokens, NOT_EXPOSED)
-        self._serving = asyncio.create_task(self._run(listener, tokens, NOT_EXPOSED))
+        # Requests inherit the context of the server's task: it must not be that of the client who opens the console.
+        self._serving = asyncio.create_task(self._run(listener, tokens, NOT_EXPOSED), context=Context())
         self._serving.add_done_callback(_log_failure)
 
     async def _prepare(self, url: str, tokens: Tokens, exposure: Exposure) -> None:

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from fixtures.forked_process import ForkedProgram
 from fixtures.servers.programs import free_port
@@ -22,10 +24,14 @@ from ptyctl.daemon.control import BlockingClient, hand_over
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.daemon.web_service import WebOpenRequest, WebService
 from ptyctl.http.access import Address, open_listener
+from ptyctl.session.clients import Client, current_client, serving
+from ptyctl.web.app import WebApp
 from tests.daemon.test_serve_command import PATIENCE_S, PTYCTL, end, first_message, refusal, start
 from tests.http.certificates import make_certificate
 from tests.mcp.http_server import TOKEN
 from tests.session.scripted_session import wait_until
+from tests.web.console import ALICE
+from transports.caller import Caller, current_caller, on_behalf_of
 
 ANY_PORT = "127.0.0.1:0"
 
@@ -138,6 +144,26 @@ async def test_console_is_used_while_it_has_connections(tmp_path: Path) -> None:
         writer.close()
         await wait_until(lambda: not service.is_used())
         await service.close()
+
+
+async def test_requests_do_not_inherit_the_client_that_opened_the_console(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    async def app(_app: WebApp, scope: Scope, receive: Receive, send: Send) -> None:
+        seen.extend((current_caller(), current_client()))
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    monkeypatch.setattr(WebApp, "__call__", app)
+    async with LocalController(Settings(state_dir=tmp_path)) as controller:
+        service = WebService(AccessController(controller), tmp_path, lambda event, **fields: None)
+        with on_behalf_of(Caller("/tmp", {"SSH_AUTH_SOCK": "/tmp/agent"})), serving(Client(ALICE)):
+            opened = await service.open(WebOpenRequest(listen=ANY_PORT))
+        async with httpx2.AsyncClient(base_url=opened.url, timeout=PATIENCE_S) as client:
+            assert (await client.get("/")).status_code == 200
+        await service.close()
+    assert seen == [None, None]
 
 
 async def test_serve_has_mcp_and_console_on_one_listener(runtime_dir: RuntimeDir) -> None:
