@@ -85,7 +85,7 @@ class SearchHit(Reply):
     Attributes:
         cmd: its first 1,000 characters.
         lines: the first matching lines of its output, at most 20.
-        more_lines: whether more lines match.
+        more_lines: whether more lines match, or the time of the call ended within the output.
     """
 
     session_id: str

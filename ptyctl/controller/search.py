@@ -32,7 +32,7 @@ SEARCH_S = 2.0
 #: Output is read and searched in pieces of this size.
 _PIECE_BYTES = 4 * 1024 * 1024
 _SHOWN_CHARS = 1000
-_CURSOR = re.compile(r"(\d+):([A-Za-z0-9._-]+):(\d+)")
+_CURSOR = re.compile(r"(\d{1,18}):([A-Za-z0-9._-]+):(\d{1,18})(?::(\d{1,18}):(\d{1,18}))?")
 
 #: Whether the caller may see a session of a device with these names.
 Sees = Callable[[str | None, str | None], bool]
@@ -47,12 +47,31 @@ class _Searched:
     device: str | None
     device_id: str | None
     blocks: Callable[[], Awaitable[list[Block]]]
-    read: Callable[[int, int], bytes]
+    read: Callable[[int, int], Awaitable[bytes]]
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def key(self) -> tuple[int, str]:
         return self.created_at, self.session_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """Where a search continues: in a session, with the blocks before `seq`.
+
+    `output`: the block `seq` is searched first, from this offset of the spool, which is in the line of this number.
+    """
+
+    key: tuple[int, str]
+    seq: int
+    output: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        return ":".join(map(str, (*self.key, self.seq, *(self.output or ()))))
+
+    def selects(self, block: Block) -> bool:
+        """Return whether a block of the cursor's session is still to be searched."""
+        return block.seq < self.seq or (block.seq == self.seq and self.output is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +88,7 @@ class BlockSearches:
         self._folder = sessions
         self._registry = registry
         self._stored: dict[str, _Stored] = {}
+        self._indexing = asyncio.Lock()
 
     async def search(self, request: SearchRequest, sees: Sees) -> SearchReply:
         """Return the commands that match, the newest first.
@@ -80,23 +100,30 @@ class BlockSearches:
         pattern = None
         if request.query is not None:
             pattern = line_pattern(request.query, "query") if request.regex else literal_pattern(request.query)
-        after, before_seq = _parse_cursor(request.from_cursor)
-        deadline = asyncio.get_running_loop().time() + SEARCH_S
+        cursor = _parse_cursor(request.from_cursor)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SEARCH_S
         hits: list[SearchHit] = []
         for session in await self._sessions(request, sees):
-            if after is not None and session.key > after:
+            if cursor is not None and (session.key > cursor.key or (session.key == cursor.key and cursor.seq == 0)):
                 continue
-            blocks = _chosen(await session.blocks(), request, before_seq if session.key == after else None)
-            async for block, lines in _matches(session, blocks, pattern):
+            begin = cursor if cursor is not None and session.key == cursor.key else None
+            async for block, lines, rest in _matches(
+                session, _chosen(await session.blocks(), request, begin), pattern, begin, deadline
+            ):
                 if lines is not None:
-                    hits.append(_hit(session, block, lines))
-                if len(hits) >= request.limit or asyncio.get_running_loop().time() >= deadline:
-                    return SearchReply(hits=hits, resume_cursor=f"{session.created_at}:{session.session_id}:{block.seq}")
+                    hits.append(_hit(session, block, lines, is_cut=rest is not None))
+                if len(hits) >= request.limit or loop.time() >= deadline:
+                    resume = _Cursor(session.key, block.seq, rest if lines is None else None)
+                    return SearchReply(hits=hits, resume_cursor=str(resume))
+            if loop.time() >= deadline:
+                return SearchReply(hits=hits, resume_cursor=str(_Cursor(session.key, 0)))
         return SearchReply(hits=hits)
 
     async def _sessions(self, request: SearchRequest, sees: Sees) -> list[_Searched]:
         """Return the sessions that the request selects and the caller sees, the newest first."""
-        await asyncio.to_thread(self._index)
+        async with self._indexing:
+            self._stored = await asyncio.to_thread(_index, self._folder, self._stored)
         live = {session.session_id: session for session in self._registry.known()}
         found = [_in_memory(session) for session in live.values()]
         found += [
@@ -111,17 +138,15 @@ class BlockSearches:
         )
         return sorted(chosen, key=lambda session: session.key, reverse=True)
 
-    def _index(self) -> None:
-        """Read what is new in the folder of the sessions. Blocks."""
-        try:
-            names = set(os.listdir(self._folder))  # noqa: PTH208 - thousands of names, of which nearly all are known
-        except FileNotFoundError:
-            names = set()
-        for gone in self._stored.keys() - names:
-            del self._stored[gone]
-        for name in names - self._stored.keys():
-            if not name.startswith(".") and (stored := _read_stored(self._folder / name)) is not None:
-                self._stored[name] = stored
+
+def _index(folder: Path, known: dict[str, _Stored]) -> dict[str, _Stored]:
+    """Return the sessions in a folder. Reads those that are not known. Blocks."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - thousands of names, of which nearly all are known
+    except FileNotFoundError:
+        return {}
+    found = ((name, known.get(name) or _read_stored(folder / name)) for name in names if not name.startswith("."))
+    return {name: stored for name, stored in found if stored is not None}
 
 
 def _read_stored(folder: Path) -> _Stored | None:
@@ -140,25 +165,33 @@ def _in_memory(session: Session) -> _Searched:
     async def blocks() -> list[Block]:
         return [*(found := session.blocks.all())[:-1], *(with_current_offsets(session, block) for block in found[-1:])]
 
+    async def read(begin: int, end: int) -> bytes:
+        if begin >= stream.window.start:
+            return stream.window.read(begin, end)
+        stream.flush()
+        return await asyncio.to_thread(_read_spool, stream.folder, begin, end)
+
     spec, stream = session.spec, session.stream
-    return _Searched(
-        session.created_at, session.session_id, spec.device, spec.device_id, blocks, stream.read, stream.search_turn
-    )
+    return _Searched(session.created_at, session.session_id, spec.device, spec.device_id, blocks, read, stream.search_turn)
 
 
 def _on_disk(folder: Path, stored: _Stored) -> _Searched:
     async def blocks() -> list[Block]:
         return await asyncio.to_thread(_read_blocks, folder / "blocks.jsonl")
 
-    def read(begin: int, end: int) -> bytes:
-        try:
-            with (folder / "output.spool").open("rb", buffering=0) as file:
-                file.seek(begin)
-                return file.read(end - begin)
-        except FileNotFoundError:  # removed since
-            return b""
+    async def read(begin: int, end: int) -> bytes:
+        return await asyncio.to_thread(_read_spool, folder, begin, end)
 
     return _Searched(stored.created_at, folder.name, stored.device, stored.device_id, blocks, read)
+
+
+def _read_spool(folder: Path, begin: int, end: int) -> bytes:
+    try:
+        with (folder / "output.spool").open("rb", buffering=0) as file:
+            file.seek(begin)
+            return file.read(end - begin)
+    except FileNotFoundError:  # removed since
+        return b""
 
 
 def _read_blocks(path: Path) -> list[Block]:
@@ -176,12 +209,12 @@ def _is_of_device(session: _Searched, device: str | None) -> bool:
     return device is None or any(name is not None and fnmatchcase(name, device) for name in (session.device, session.device_id))
 
 
-def _chosen(blocks: list[Block], request: SearchRequest, before_seq: int | None) -> list[Block]:
+def _chosen(blocks: list[Block], request: SearchRequest, cursor: _Cursor | None) -> list[Block]:
     """Return the blocks that the request selects, the newest first."""
     return [
         block
         for block in sorted(blocks, key=lambda block: block.seq, reverse=True)
-        if (before_seq is None or block.seq < before_seq)
+        if (cursor is None or cursor.selects(block))
         and request.exit_code in (None, block.exit_code)
         and request.failed in (None, block.status == "failed" or bool(block.exit_code))
         and (request.since_ts is None or block.ts_end is None or block.ts_end >= request.since_ts)
@@ -190,34 +223,56 @@ def _chosen(blocks: list[Block], request: SearchRequest, before_seq: int | None)
 
 
 async def _matches(
-    session: _Searched, blocks: list[Block], pattern: Any
-) -> AsyncGenerator[tuple[Block, list[HitLine] | None], None]:
-    """Yield each block with its matching lines; None instead of them if neither these nor the command match."""
+    session: _Searched, blocks: list[Block], pattern: Any, cursor: _Cursor | None, deadline: float
+) -> AsyncGenerator[tuple[Block, list[HitLine] | None, tuple[int, int] | None], None]:
+    """Yield each block with its matching lines, and where the search of its output ended, if that is before its end.
+
+    The lines are None if neither they nor the command match, or if none was found before the deadline.
+    """
     for block in blocks:
         if pattern is None:
-            yield block, []
+            yield block, [], None
             continue
-        in_command = pattern.search(block.cmd.encode()) is not None
-        lines = [line async for line in _lines(session, block, pattern)]
-        yield block, lines if lines or in_command else None
+        begin = cursor.output if cursor is not None and block.seq == cursor.seq else None
+        lines, rest = await _lines(session, block, pattern, begin or (block.spool_begin, 1), deadline)
+        is_hit = bool(lines) or (rest is None and await _is_in_command(session, block, pattern))
+        yield block, lines if is_hit else None, rest
         await asyncio.sleep(0)
 
 
-async def _lines(session: _Searched, block: Block, pattern: Any) -> AsyncGenerator[HitLine, None]:
-    """Yield the matching lines of a block's output, at most one more than are returned."""
-    at, number, count = block.spool_begin, 1, 0
-    while count <= MAX_HIT_LINES and (block.spool_end is None or at < block.spool_end):
+async def _is_in_command(session: _Searched, block: Block, pattern: Any) -> bool:
+    command = block.cmd.encode()
+    return bool(await search_with(session.turn, pattern, len(command), lambda pattern: pattern.search(command) is not None))
+
+
+async def _lines(
+    session: _Searched, block: Block, pattern: Any, begin: tuple[int, int], deadline: float
+) -> tuple[list[HitLine], tuple[int, int] | None]:
+    """Return the first matching lines of a block's output from an offset on, which is in a line of this number.
+
+    Returns also the offset and the line at which the search ended, if there are more matching lines or the deadline passed.
+    """
+    found: list[HitLine] = []
+    at, number = max(begin[0], block.spool_begin), begin[1]
+    while block.spool_end is None or at < block.spool_end:
         end = at + _PIECE_BYTES if block.spool_end is None else min(at + _PIECE_BYTES, block.spool_end)
-        data = session.read(at, end)
+        data = await session.read(at, end)
         if not data:
-            return
-        if len(data) == _PIECE_BYTES and (cut := data.rfind(b"\n")) >= 0:
-            data = data[: cut + 1]  # the rest of the line belongs to the next piece
-        search = partial(_lines_of_piece, data=data, limit=MAX_HIT_LINES + 1 - count)
-        for line, offset, text in await search_with(session.turn, pattern, len(data) * LINE_STEPS, search):
-            yield HitLine(line=number + line, offset=at + offset, text=text)
-            count += 1
-        at, number = at + len(data), number + data.count(b"\n")
+            break
+        search = partial(_search_piece, data=data, limit=MAX_HIT_LINES + 1 - len(found))
+        lines, size, newlines = await search_with(session.turn, pattern, len(data) * LINE_STEPS, search)
+        found += [HitLine(line=number + line, offset=at + offset, text=text) for line, offset, text in lines]
+        at, number = at + size, number + newlines
+        if len(found) > MAX_HIT_LINES or (at != block.spool_end and asyncio.get_running_loop().time() >= deadline):
+            return found[:MAX_HIT_LINES], (at, number)
+    return found, None
+
+
+def _search_piece(pattern: Any, data: bytes, limit: int) -> tuple[list[tuple[int, int, str]], int, int]:
+    """Return the first matching lines as `_lines_of_piece`, the number of bytes searched, and of newlines in them."""
+    if len(data) == _PIECE_BYTES and (cut := data.rfind(b"\n")) >= 0:
+        data = data[: cut + 1]  # the rest of the line belongs to the next piece
+    return _lines_of_piece(pattern, data, limit), len(data), data.count(b"\n")
 
 
 def _lines_of_piece(pattern: Any, data: bytes, limit: int) -> list[tuple[int, int, str]]:
@@ -237,7 +292,7 @@ def _lines_of_piece(pattern: Any, data: bytes, limit: int) -> list[tuple[int, in
     return found
 
 
-def _hit(session: _Searched, block: Block, lines: list[HitLine]) -> SearchHit:
+def _hit(session: _Searched, block: Block, lines: list[HitLine], *, is_cut: bool) -> SearchHit:
     return SearchHit(
         session_id=session.session_id,
         device=session.device,
@@ -250,16 +305,16 @@ def _hit(session: _Searched, block: Block, lines: list[HitLine]) -> SearchHit:
         task_id=block.task_id,
         ts_begin=block.ts_begin,
         ts_end=block.ts_end,
-        lines=lines[:MAX_HIT_LINES],
-        more_lines=len(lines) > MAX_HIT_LINES or None,
+        lines=lines,
+        more_lines=is_cut or None,
     )
 
 
-def _parse_cursor(cursor: str | None) -> tuple[tuple[int, str] | None, int]:
-    """Return the session at which a search continues, and the number of the block before which it does."""
-    if cursor is None:
-        return None, 0
-    found = _CURSOR.fullmatch(cursor)
-    if found is None or len(found[1]) > 20 or len(found[3]) > 20:
+def _parse_cursor(text: str | None) -> _Cursor | None:
+    if text is None:
+        return None
+    found = _CURSOR.fullmatch(text)
+    if found is None:
         raise invalid("from_cursor is the resume_cursor of an earlier reply", field="from_cursor")
-    return (int(found[1]), found[2]), int(found[3])
+    output = None if found[4] is None else (int(found[4]), int(found[5]))
+    return _Cursor((int(found[1]), found[2]), int(found[3]), output)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
+import time
+from pathlib import Path
 
 import pytest
 
 from ptyctl.api import Controller, ErrorCode
+from ptyctl.api.blocks import Block
 from ptyctl.api.history import MAX_HIT_LINES, SearchHit, SearchReply, SearchRequest
+from ptyctl.controller import search as search_module
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
@@ -54,6 +60,94 @@ async def test_search_finds_sessions_that_are_only_on_disk(make_controller: Make
     assert (hit.session_id, hit.lines[0].text) == (handle.session_id, "stored-42")
     shutil.rmtree(state_dir / "sessions" / handle.session_id)
     assert await all_hits(later, "stored") == []
+
+
+def store_sessions(count: int) -> None:
+    """Write sessions of one command each, with the output `needle`."""
+    for number in range(count):
+        folder = Settings().state_dir / "sessions" / f"stored-{number}"
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "meta.json").write_text(json.dumps({"created_at": number}))
+        block = Block(
+            block_id="b1", seq=1, session_id=folder.name, origin="exec", cmd="show", ts_begin=number, status="completed",
+            exit_code=0, output_path="", raw_begin=0, raw_end=7, spool_begin=0, spool_end=7,
+        )  # fmt: skip
+        (folder / "blocks.jsonl").write_bytes(block.json_bytes() + b"\n")
+        (folder / "output.spool").write_text("needle\n")
+
+
+async def test_concurrent_searches_read_each_stored_session_once(
+    make_controller: MakeController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = await make_controller()
+    store_sessions(50)
+    read: list[Path] = []
+    read_stored = search_module._read_stored
+
+    def slow(folder: Path) -> object:
+        read.append(folder)
+        time.sleep(0.001)  # lets another thread run
+        return read_stored(folder)
+
+    monkeypatch.setattr(search_module, "_read_stored", slow)
+    found = await asyncio.gather(*(all_hits(controller, "needle") for _ in range(5)))
+    assert [len(hits) for hits in found] == [50] * 5
+    assert len(read) == 50
+
+
+async def test_search_past_deadline_continues_after_each_session_without_hits(
+    make_controller: MakeController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = await make_controller()
+    store_sessions(3)
+    monkeypatch.setattr(search_module, "SEARCH_S", 0.0)
+    reply = await search(controller, exit_code=1)
+    calls = 1
+    while reply.resume_cursor is not None:
+        assert not reply.hits
+        reply = await search(controller, exit_code=1, from_cursor=reply.resume_cursor)
+        calls += 1
+    assert calls == 4
+    assert [hit.session_id for hit in await all_hits(controller, "needle")] == ["stored-2", "stored-1", "stored-0"]
+
+
+async def test_search_past_deadline_continues_within_large_output(
+    controller: Controller, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = await open_session()
+    await handle.exec("seq 3000")
+    monkeypatch.setattr(search_module, "_PIECE_BYTES", 4096)
+    monkeypatch.setattr(search_module, "SEARCH_S", 0.0)
+    reply = await search(controller, "2999")
+    calls = 1
+    while not reply.hits:
+        assert reply.resume_cursor is not None
+        reply = await search(controller, "2999", from_cursor=reply.resume_cursor)
+        calls += 1
+    assert calls > 3
+    assert [(line.line, line.text) for line in reply.hits[0].lines] == [(2999, "2999")]
+    (first,) = await all_hits(controller, "7")
+    assert first.lines[0].line == 7
+    assert first.more_lines
+    (by_command,) = await all_hits(controller, "seq")
+    assert (by_command.lines, by_command.more_lines) == ([], None)
+
+
+async def test_search_reads_stored_output_outside_event_loop(
+    make_controller: MakeController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = await make_controller()
+    store_sessions(1)
+    in_loop: list[bool] = []
+    read_spool = search_module._read_spool
+
+    def noted(folder: Path, begin: int, end: int) -> bytes:
+        in_loop.append(asyncio._get_running_loop() is not None)
+        return read_spool(folder, begin, end)
+
+    monkeypatch.setattr(search_module, "_read_spool", noted)
+    assert len(await all_hits(controller, "needle")) == 1
+    assert in_loop == [False]
 
 
 async def test_search_filters_by_facts_of_commands(controller: Controller, open_session: Open) -> None:
@@ -103,7 +197,10 @@ async def test_search_hides_sessions_of_other_devices(controller: Controller, op
         assert await all_hits(AccessController(controller), "hidden") == []
 
 
-@pytest.mark.parametrize("fields", [{"query": "(", "regex": True}, {"from_cursor": "x"}, {"query": "(?=a)", "regex": True}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"query": "(", "regex": True}, {"from_cursor": "x"}, {"from_cursor": "1:a:1:2"}, {"query": "(?=a)", "regex": True}],
+)
 async def test_search_refuses_invalid_pattern_and_cursor(controller: Controller, fields: dict[str, object]) -> None:
     with refused(ErrorCode.INVALID_ARGUMENT):
         await search(controller, **fields)
