@@ -7,8 +7,11 @@ import { ApiError, call, taskId } from "./api.js";
 const INTERRUPT = "\x03";
 /** Input of at least this many characters in one piece is pasted, not typed. */
 const PASTED = 64;
-/** Largest text in one call: an interrupt waits for no more. */
+/** Largest text in one call, in UTF-16 units: an interrupt waits for no more. */
 const PIECE = 8_192;
+/** Characters of at most two units each. */
+const PIECES = new RegExp(`.{1,${PIECE / 2}}`, "gsu");
+const PASTE = "\x1b[200~";
 
 /**
  * Returns the keyboard of a session; `onError` gets the error of each refused write.
@@ -20,11 +23,13 @@ export function createKeyboard(session, onError) {
   let queue = [];
   let sending = false;
 
-  /** @param {Input} input */
+  /** Writes one input. If that fails, the input queued since is dropped: it was typed to follow this one. @param {Input} input */
   const write = async (input) => {
+    const following = queue;
     try {
       await call("ptyctl_session_io", { session_id: session, task_id: taskId(), action: "write", ...fields(input) });
     } catch (error) {
+      if (queue === following) queue = [];
       if (error instanceof ApiError && error.details.reason !== "interrupted") onError(error);
     }
   };
@@ -56,7 +61,7 @@ export function createKeyboard(session, onError) {
     type(data) {
       for (const part of data.split(/(\x03)/)) {
         if (part === INTERRUPT) interrupt();
-        else for (let begin = 0; begin < part.length; begin += PIECE) add({ text: part.slice(begin, begin + PIECE) });
+        else for (const text of pieces(part)) add({ text });
       }
       void send();
     },
@@ -70,7 +75,21 @@ export function createKeyboard(session, onError) {
       add({ key });
       void send();
     },
+    /** Drops the input that is not sent yet. */
+    clear() {
+      queue = [];
+    },
   };
+}
+
+/**
+ * Cuts text between characters; a bracketed paste stays whole, so that the program gets its end.
+ * @param {string} text
+ * @returns {string[]}
+ */
+function pieces(text) {
+  if (text.startsWith(PASTE)) return [text];
+  return text.match(PIECES) ?? [];
 }
 
 /**
@@ -81,5 +100,5 @@ function fields(input) {
   if ("key" in input) return { key: input.key };
   if ("text" in input && !input.text.includes("\n")) return { data: input.text };
   const bytes = "text" in input ? new TextEncoder().encode(input.text) : Uint8Array.from(input.binary, (letter) => letter.charCodeAt(0));
-  return { data: btoa(String.fromCharCode(...bytes)), encoding: "base64" };
+  return { data: btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")), encoding: "base64" };
 }

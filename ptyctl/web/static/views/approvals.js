@@ -1,6 +1,6 @@
 // The inbox: each request with the live screen of its session, and the text marked where it would be typed.
 
-import { call, principal } from "../api.js";
+import { ApiError, call, principal } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
@@ -28,6 +28,7 @@ export function mount(root) {
   let same = false;
   let keys = false;
   let busy = false;
+  let closed = false;
   /** @type {import("../stream.js").Subscription | null} */
   let screenSubscription = null;
   /** @type {Record<string, any> | null} */
@@ -39,12 +40,13 @@ export function mount(root) {
     onMessage(message) {
       const entries = (message.approvals ?? []).filter((/** @type {Approval} */ entry) => !session || entry.session_id === session);
       if (loaded) for (const entry of entries) if (entry.state === "pending" && !all.has(entry.approval_id)) notify(entry);
-      if (message.full) for (const entry of pending()) all.delete(entry.approval_id);
+      if (message.full) for (const entry of pending()) if (entry.approval_id !== selected) all.delete(entry.approval_id);
       for (const entry of entries) all.set(entry.approval_id, entry);
       loaded = true;
       error = null;
       // A selected request stays selected when it ends, so that no key answers another one.
-      if (!all.has(selected)) select(pending()[0]?.approval_id ?? "");
+      if (!selected) select(pending()[0]?.approval_id ?? "");
+      else if (message.full && all.has(selected) && !entries.includes(all.get(selected))) void fetchSelected(selected);
       update();
     },
     onError(failure) {
@@ -59,12 +61,17 @@ export function mount(root) {
 
   /** An ended request is not in the stream: a link to it must still show it. @param {string} id */
   async function fetchSelected(id) {
+    const known = all.get(id);
     try {
       const { approval } = await call("approvals", { action: "get", approval_id: id });
-      if (!all.has(id)) all.set(id, approval);
-      select(id);
+      if (all.get(id) === known) all.set(id, approval);
+      if (closed || selected !== id) return;
+      if (known && approval.state === "pending") update();
+      else select(id);
     } catch (failure) {
-      toastError(failure);
+      if (failure instanceof ApiError && failure.error_code === "NOT_FOUND") all.delete(id);
+      if (!closed) toastError(failure);
+      update();
     }
   }
 
@@ -113,6 +120,7 @@ export function mount(root) {
   }
 
   function update() {
+    if (closed) return;
     const list = pending();
     if (error || !loaded) return render(html`<h1>Approvals</h1>${error ? errorBox(error) : html`<p class="hint">Loading …</p>`}`, root);
     const entry = all.get(selected);
@@ -192,7 +200,7 @@ export function mount(root) {
     const textField = html`<label class="field">Text to approve
       <textarea rows=${Math.min(12, (edited ?? "").split("\n").length)} .value=${edited ?? ""}
         @input=${(/** @type {any} */ event) => ((edited = event.target.value), update())}></textarea></label>`;
-    return html`<form class="answer" @submit=${(/** @type {Event} */ event) => (event.preventDefault(), approve(entry))}>
+    return html`<form class="answer" @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
       ${edited === null ? nothing : textField}
       <label class="field">Comment <input autocomplete="off" maxlength="2000" placeholder="optional; the requester gets it" .value=${comment}
         @input=${(/** @type {any} */ event) => (comment = event.target.value)}></label>
@@ -208,7 +216,7 @@ export function mount(root) {
         ${edited === null
           ? html`<button type="button" @click=${() => edit(entry)}>Edit <kbd>e</kbd></button>`
           : html`<button type="button" @click=${() => ((edited = null), update())}>Cancel the edit</button>`}
-        <button type="submit" class="primary" ?disabled=${busy}>Approve${edited === null ? html` <kbd>a</kbd>` : " the changed text"}</button>
+        <button type="button" class="primary" ?disabled=${busy} @click=${() => approve(entry)}>Approve${edited === null ? html` <kbd>a</kbd>` : " the changed text"}</button>
       </div>
     </form>`;
   }
@@ -267,7 +275,7 @@ export function mount(root) {
       const reply = await call("approvals", { approval_id: entry.approval_id, via: "web", ...(said && { comment: said }), ...fields });
       all.set(entry.approval_id, reply.approval);
       toast(done, "good");
-      select(selected);
+      if (!closed) select(selected);
     } catch (failure) {
       toastError(failure);
     } finally {
@@ -309,6 +317,7 @@ export function mount(root) {
   }
 
   return () => {
+    closed = true;
     document.removeEventListener("keydown", onKey);
     clearInterval(timer);
     subscription.close();

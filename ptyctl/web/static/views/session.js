@@ -46,7 +46,7 @@ export function mount(root, params) {
   let closed = false;
 
   const keyboard = createKeyboard(session, handleRefusal);
-  const lock = createLock(session, { changed: update, acquired: handleAcquired });
+  const lock = createLock(session, { changed: handleLock, acquired: handleAcquired });
   const cards = createCards(session, { changed: update, runAgain, isFullScreen: () => terminal.xterm.buffer.active.type === "alternate" });
   /** @param {Message} message */
   function handleMessage(message) {
@@ -97,6 +97,11 @@ export function mount(root, params) {
   }
 
   const sessionName = () => entry?.device ?? entry?.device_id ?? entry?.host ?? entry?.conversation_id ?? session;
+
+  function handleLock() {
+    if (!lock.isOurs()) keyboard.clear();
+    update();
+  }
 
   function handleAcquired() {
     if (layout !== "cards" && !composing) terminal.focus();
@@ -337,6 +342,7 @@ export function mount(root, params) {
     resized.disconnect();
     removeEventListener("keydown", handleKey);
     removeEventListener("pagehide", release);
+    keyboard.clear();
     lock.close();
     output.close();
     cards.close();
