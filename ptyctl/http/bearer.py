@@ -78,7 +78,7 @@ class BearerTokens:
             rows.flush()
 
     def _record_connection(self, name: str, scope: Scope) -> None:
-        seen: set[str] = scope.get("state", {}).get(SEEN, set())
+        seen: set[object] = scope.get("state", {}).get(SEEN, set())
         if name not in seen:
             seen.add(name)
             rows = self._connections.setdefault(name, LimitedRows(self._record, "connect", via="http", principal=name))

@@ -1,4 +1,4 @@
-"""Limits of HTTP connections: time to send a request's header, idle time, and number.
+"""Limits of HTTP connections: time to send a request's header, time to read a response, idle time, and number.
 
 They hold before a client is authenticated: any user of the machine can connect to the port.
 """
@@ -19,18 +19,20 @@ _log = logging.getLogger(__name__)
 
 #: How long a client may take to send the header of a request (seconds). Idle connections are closed after 5 s (uvicorn).
 HEADER_TIMEOUT_S = 10.0
+#: How long a client may read nothing of a response that waits for it (seconds).
+UNREAD_TIMEOUT_S = 30.0
 MAX_CONNECTIONS = 1024
-#: Key in the state of a request, whose value is of its connection: the names of the tokens that were used on it.
+#: Key in the state of a request, whose value is of its connection: the names of tokens and the logins that were used on it.
 SEEN = "ptyctl.tokens"
 
 
 class ConnectionLimits:
-    """The connections of one server. If there are too many, the one that waits for its header the longest is closed."""
+    """The connections of one server. If there are too many, the one that has sent no complete request the longest is closed."""
 
     def __init__(self, maximum: int | None = None) -> None:
         self.maximum = maximum or share_of_descriptors(MAX_CONNECTIONS)
         self._open: set[LimitedProtocol | LimitedWebSocket] = set()
-        #: Connections without a request in progress, in the order in which they began to wait.
+        #: Connections without a complete request in progress, in the order in which they began to wait.
         self._waiting: dict[LimitedProtocol, None] = {}
 
     @property
@@ -44,7 +46,7 @@ class ConnectionLimits:
         self._waiting[connection] = None
         if len(self._open) > self.maximum:
             _log.warning("too many HTTP connections", extra={"limit": self.maximum})
-            oldest = next(iter(self._waiting))
+            oldest = next(waiting for waiting in self._waiting if not waiting.is_admitted_request())
             self.remove(oldest)
             oldest.abort()
 
@@ -58,7 +60,7 @@ class ConnectionLimits:
             self._waiting.pop(connection, None)
 
     def set_waiting(self, connection: LimitedProtocol, waiting: bool) -> None:
-        """Record whether a connection waits for the header of a request."""
+        """Record whether a connection waits for the header or the body of a request."""
         if not waiting:
             self._waiting.pop(connection, None)
         elif connection in self._open:
@@ -73,6 +75,7 @@ class LimitedProtocol(H11Protocol):
         self._limits = limits
         self.app_state = {**self.app_state, SEEN: set()}
         self._header_timeout: asyncio.TimerHandle | None = None
+        self._unread_timeout: asyncio.TimerHandle | None = None
         self._upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -83,20 +86,34 @@ class LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._limits.remove(self)
         self._cancel_header_timeout()
+        self._cancel_unread_timeout()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._set_unread_timeout()
+
+    def resume_writing(self) -> None:
+        self._cancel_unread_timeout()
+        super().resume_writing()
 
     def handle_events(self) -> None:
         """Process received data; called for each piece of it, and after a response."""
         super().handle_events()
         if self._upgraded:
             self._cancel_header_timeout()
+            self._cancel_unread_timeout()
             return
         waiting = self.cycle is None or self.cycle.response_complete
-        self._limits.set_waiting(self, waiting)
+        self._limits.set_waiting(self, waiting or self.cycle.more_body)
         if not waiting:
             self._cancel_header_timeout()
         elif self._header_timeout is None and self.timeout_keep_alive_task is None:
             self._set_header_timeout()
+
+    def is_admitted_request(self) -> bool:
+        """Whether a request is in progress, on a connection on which a token or a login was accepted."""
+        return self.cycle is not None and not self.cycle.response_complete and bool(self.app_state[SEEN])
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Leave the connection to a WebSocket protocol."""
@@ -115,6 +132,22 @@ class LimitedProtocol(H11Protocol):
         if self._header_timeout is not None:
             self._header_timeout.cancel()
             self._header_timeout = None
+
+    def _set_unread_timeout(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._unread_timeout = self.loop.call_later(UNREAD_TIMEOUT_S, self._check_unread, unread)
+
+    def _check_unread(self, before: int) -> None:
+        """Close the connection if the client has read nothing since the last check."""
+        if self.transport.get_write_buffer_size() >= before:
+            self.abort()
+        else:
+            self._set_unread_timeout()
+
+    def _cancel_unread_timeout(self) -> None:
+        if self._unread_timeout is not None:
+            self._unread_timeout.cancel()
+            self._unread_timeout = None
 
 
 class LimitedWebSocket(WebSocketsSansIOProtocol):

@@ -36,6 +36,8 @@ TASK_ID = "web"
 #: How often the login of an open WebSocket is checked (seconds).
 RECHECK_S = 1.0
 _MAX_LOGIN_BYTES = 4096
+#: How long a client may take to send the body of a login (seconds).
+LOGIN_BODY_TIMEOUT_S = 10.0
 #: Close code of a WebSocket whose login has ended (RFC 6455, section 7.4.2: for private use).
 _LOGIN_ENDED = 4401
 #: The addresses of the views: all get the page, which reads the view from its address.
@@ -131,7 +133,7 @@ class WebApp:
         self._guard.check_origin(request, request.state.target)
         address = _address(request)
         token = None
-        match await read_json(request, _MAX_LOGIN_BYTES):
+        match await read_json(request, _MAX_LOGIN_BYTES, LOGIN_BODY_TIMEOUT_S):
             case {"ticket": str(ticket), **rest} if not rest:
                 by, principal = "ticket", self._redeem(ticket, address)
             case {"token": str(text), **rest} if not rest:

@@ -17,6 +17,9 @@ from ptyctl.internal_error import internal_error
 
 from .errors import RefusedError, json_response
 
+#: How long a client may take to send the body of a call (seconds).
+BODY_TIMEOUT_S = 60.0
+
 
 async def call(request: Request, controller: Controller) -> Response:
     """Perform the call of a request. It is cancelled if the client disconnects.
@@ -27,7 +30,7 @@ async def call(request: Request, controller: Controller) -> Response:
     name = request.path_params["method"]
     if name not in METHODS:
         raise PtyctlError(ErrorCode.NOT_FOUND, f"no method {name[:100]}")
-    arguments = await read_json(request, json_lines.MAX_LINE_BYTES)
+    arguments = await read_json(request, json_lines.MAX_LINE_BYTES, BODY_TIMEOUT_S)
     calling = asyncio.create_task(_perform(name, arguments, controller))
     leaving = asyncio.create_task(_wait_for_disconnect(request))
     try:
@@ -39,15 +42,18 @@ async def call(request: Request, controller: Controller) -> Response:
         await asyncio.gather(calling, leaving, return_exceptions=True)
 
 
-async def read_json(request: Request, limit: int) -> Any:
-    """Return the body of a request. Raises RefusedError (413), INVALID_ARGUMENT."""
+async def read_json(request: Request, limit: int, timeout_s: float) -> Any:
+    """Return the body of a request. Raises RefusedError (408, 413), INVALID_ARGUMENT."""
     body = bytearray()
-    with suppress(ClientDisconnect):  # the response is lost too
-        async for part in request.stream():
-            body += part
-            if len(body) > limit:
-                message = f"the body has more than {limit} bytes"
-                raise RefusedError(413, ErrorCode.INVALID_ARGUMENT, message, headers={"Connection": "close"})
+    try:
+        async with asyncio.timeout(timeout_s):
+            with suppress(ClientDisconnect):  # the response is lost too
+                async for part in request.stream():
+                    body += part
+                    if len(body) > limit:
+                        raise _bad_body(413, f"the body has more than {limit} bytes")
+    except TimeoutError:
+        raise _bad_body(408, f"the body was not received within {timeout_s:g} s") from None
     if json_lines.has_long_structure(body):
         message = f"the body has more than {json_lines.MAX_STRUCTURE_BYTES} bytes outside its strings"
         raise RefusedError(413, ErrorCode.INVALID_ARGUMENT, message)
@@ -55,6 +61,10 @@ async def read_json(request: Request, limit: int) -> Any:
         return json_lines.decode(bytes(body))
     except ValueError:
         raise invalid("the body is not JSON, or is nested too deeply") from None
+
+
+def _bad_body(status: int, message: str) -> RefusedError:
+    return RefusedError(status, ErrorCode.INVALID_ARGUMENT, message, headers={"Connection": "close"})
 
 
 async def _perform(name: str, arguments: Any, controller: Controller) -> dict[str, Any]:

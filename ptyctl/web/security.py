@@ -18,6 +18,7 @@ from starlette.types import Message, Scope, Send
 
 from ptyctl.api.errors import ErrorCode
 from ptyctl.http.bearer import BearerTokens, TokenRefusedError
+from ptyctl.http.connection_limits import SEEN
 from ptyctl.http.origins import Origin, Origins
 from ptyctl.session.clients import serving
 
@@ -125,6 +126,7 @@ class RequestGuard:
             raise not_logged_in()
         if changes and connection.scope["type"] == "http":
             self._check_csrf(connection, found)
+        connection.scope["state"].get(SEEN, set()).add(found)
         with serving(found.client):
             yield found
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from ptyctl.core.principal import Kind, Principal, Role
-from ptyctl.web import security, sessions
+from ptyctl.http import connection_limits
+from ptyctl.web import app, security, sessions
 from ptyctl.web.sessions import WebSessions
-from tests.web.console import ALICE, console, error_code
+from tests.web.console import ALICE, PATIENCE_S, Console, console, error_code
 
 CAROL = Principal("carol", Kind.PERSON, Role.APPROVER)
 
@@ -127,3 +131,29 @@ def test_oldest_ticket_and_session_make_room(monkeypatch: pytest.MonkeyPatch) ->
     assert [web_sessions.redeem(ticket) for ticket in tickets] == [None, ALICE, ALICE]
     cookies = [web_sessions.create(ALICE)[0] for _ in range(3)]
     assert [web_sessions.find(cookie) is not None for cookie in cookies] == [False, True, True]
+
+
+async def begin_login(server: Console, closing: AsyncExitStack) -> asyncio.StreamReader:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    closing.callback(writer.close)
+    header = f"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: {server.url}\r\nContent-Length: 100\r\n\r\n"
+    writer.write(header.encode() + b"{")
+    return reader
+
+
+async def test_login_that_is_not_finished_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "LOGIN_BODY_TIMEOUT_S", 0.2)
+    async with console(tmp_path) as server, AsyncExitStack() as closing:
+        reader = await begin_login(server, closing)
+        assert (await asyncio.wait_for(reader.read(), PATIENCE_S)).split()[1] == b"408"
+
+
+async def test_unfinished_logins_make_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(app, "LOGIN_BODY_TIMEOUT_S", 3600)
+    async with console(tmp_path) as server, AsyncExitStack() as closing:
+        unfinished = [await begin_login(server, closing) for _ in range(8)]
+        async with server.browser() as browser:
+            assert (await browser.get("/api/me")).status_code == 200
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(unfinished[0].read(), PATIENCE_S) == b""
