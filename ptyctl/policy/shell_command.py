@@ -16,7 +16,7 @@ from tree_sitter import Node
 from .rules import Match
 from .shell_runners import SHELLS, inner_command
 from .shell_syntax import parse_shell, source
-from .shell_words import Expansion, Glob, Word, could_be, normalised_path, resolve, resolve_all, surely_is
+from .shell_words import Expansion, Glob, UnknownBraces, Word, could_be, normalised_path, resolve, resolve_all, surely_is
 
 #: Longest text that is parsed, in characters.
 MAX_TEXT = 65_536
@@ -54,6 +54,7 @@ _HARMLESS_VARIABLE = re.compile(r"(?:LANG|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COL
 _RUNNING_VARIABLE = re.compile(
     r"(?:PATH|PROMPT_COMMAND|PS[0-4]|BASH_ENV|ENV|ZDOTDIR|LD_\w+|\w*PAGER|\w*EDITOR|VISUAL|IFS|SHELLOPTS|BASHOPTS|\w+_COMMAND)\Z"
 )
+_SUBSCRIPT = re.compile(r"^\[[^\]]*\]=")
 #: Builtins that evaluate subscripts in their arguments, substitutions included.
 _EVALUATES = frozenset(
     ("let", "test", "[", "[[", "declare", "typeset", "local", "export", "readonly", "printf", "read", "unset")
@@ -127,9 +128,10 @@ class Command:
             if word is None:
                 likely += self.values
             elif isinstance(word, Expansion):
-                values = [Glob(word)] if word.begins_known else [value and f"{value}{word.unset}" for value in self.values]
-                likely += values
-                likely += [Glob(word.unset) if "*" in word.unset else word.unset] if word.unset else []
+                behind = word.unset if word.strip("*") else ""
+                likely += [Glob(word)] if word.begins_known else [value and f"{value}{behind}" for value in self.values]
+                unset = word.unset.split() if word.may_split else [word.unset]
+                likely += [Glob(text) if "*" in text else text for text in unset if text]
             else:
                 likely.append(word)
         return likely
@@ -182,7 +184,8 @@ def _may_mean(word: Word, glob: str) -> bool:
 
 def _is_likely(word: Word, glob: str) -> bool:
     """Return whether an argument may match a glob, if the shell expands no pattern to an option."""
-    return _may_mean(word, glob) and not (glob.startswith("-") and isinstance(word, Glob) and not word.startswith("-"))
+    is_operand = isinstance(word, Glob) and not isinstance(word, UnknownBraces) and not word.startswith("-")
+    return _may_mean(word, glob) and not (glob.startswith("-") and is_operand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +313,9 @@ class _Walk:
             case "variable_assignment":
                 self._assignment(node)
             case "for_statement":
-                self._add_values((None, *(resolve(value) for value in node.children_by_field_name("value"))))
+                self._add_values(
+                    (None, *(word for value in node.children_by_field_name("value") for word in resolve_all(value)))
+                )
             case "command_substitution":
                 for words in _commands_in(node):
                     self._add_values(words)
@@ -394,7 +399,7 @@ class _Walk:
         self.commands.append(command)
         if (if_unset := command.if_unset) is not None:
             self.lines.append(Command(if_unset).text)
-        if words[0] == "find":
+        if words[0] in ("find", "set"):
             self._add_values(words)
         self._change_directory(words)
         inner = inner_command(words)
@@ -417,7 +422,11 @@ class _Walk:
 
     def _add_values(self, words: tuple[Word, ...]) -> None:
         """Add the arguments of a command whose output may be in unknown words."""
-        self.values += [word for word in words[1:] if word is not None and not isinstance(word, Expansion)]
+        for word in words[1:]:
+            if not isinstance(word, Expansion):
+                self.values += [] if word is None else [word]
+            elif not word.strip("*") and word.unset:
+                self.values.append(word.unset)
 
     def _change_directory(self, words: tuple[Word, ...]) -> None:
         if words[0] in ("cd", "pushd"):
@@ -441,7 +450,9 @@ class _Walk:
     def _assignment(self, node: Node) -> None:
         name = source(node.child_by_field_name("name") or node)
         value = node.child_by_field_name("value")
-        if value is not None and (word := resolve(value)) is not None:
+        if value is not None and value.type == "array":
+            self._add_values((None, *(word for element in value.named_children for word in _element(element))))
+        elif value is not None and (word := resolve(value)) is not None:
             self._add_values((None, *([*word.split(), word] if type(word) is str else [word])))
         is_prefix = node.parent is not None and node.parent.type == "command"
         if _RUNNING_VARIABLE.match(name) or (is_prefix and not _HARMLESS_VARIABLE.match(name)):
@@ -450,7 +461,10 @@ class _Walk:
     def _redirect(self, node: Node) -> None:
         operator = next((child.type for child in node.children if not child.is_named), "")
         target = node.child_by_field_name("destination")
-        word = resolve(target) if target is not None else None
+        for word in resolve_all(target) if target is not None else [None]:
+            self._redirect_to(operator, word)
+
+    def _redirect_to(self, operator: str, word: Word) -> None:
         is_input = operator == "<" and not could_be(word, "/dev/[tu]??/*")
         is_copy = operator in (">&", "<&", ">&-", "<&-") and word is not None and re.fullmatch(r"\d*-?", word)
         if not is_input and not is_copy and word not in _HARMLESS_TARGETS:
@@ -472,6 +486,11 @@ class _Walk:
             self._cannot("a shell or an interpreter runs text that is not known")
         else:
             self.read(word, depth + 1)
+
+
+def _element(node: Node) -> list[Word]:
+    """Return the words of an array's element, without its subscript."""
+    return [word if word is None or isinstance(word, Expansion) else _SUBSCRIPT.sub("", word) for word in resolve_all(node)]
 
 
 def _commands_in(root: Node) -> list[tuple[Word, ...]]:
@@ -499,7 +518,7 @@ def reads_program(words: tuple[Word, ...]) -> bool:
 def _words(node: Node) -> tuple[Word, ...]:
     """Return the words of a command's node: name and arguments, without assignments and redirections."""
     if node.type in ("declaration_command", "unset_command"):
-        return tuple(_source_or_word(child) for child in node.children)
+        return tuple(word for child in node.children for word in _source_or_words(child))
     if node.type == "test_command":
         return ("[", source(node))
     name = node.child_by_field_name("name")
@@ -511,11 +530,11 @@ def _words(node: Node) -> tuple[Word, ...]:
     )
 
 
-def _source_or_word(node: Node) -> Word:
+def _source_or_words(node: Node) -> list[Word]:
     if node.type == "variable_assignment":
         text = source(node)
-        return text if "$" not in text and "`" not in text else None
-    return source(node) if node.child_count == 0 else resolve(node)
+        return [text if "$" not in text and "`" not in text else None]
+    return resolve_all(node) if node.child_count or node.type == "word" else [source(node)]
 
 
 def _named(words: tuple[Word, ...]) -> tuple[Word, ...]:

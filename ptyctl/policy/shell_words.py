@@ -53,7 +53,11 @@ class Expansion(Glob):
         return word
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expansion) and str.__eq__(self, other) and self.unset == other.unset
+        return (
+            isinstance(other, Expansion)
+            and str.__eq__(self, other)
+            and (self.unset, self.may_split) == (other.unset, other.may_split)
+        )
 
     __hash__ = str.__hash__
 
@@ -69,58 +73,102 @@ class FileGlob(Glob):
     __slots__ = ()
 
 
+class UnknownBraces(Glob):
+    """A word of braces that expand to too many words: it may be an option or an operand."""
+
+    __slots__ = ()
+
+
 #: Longest pattern in a text that is compared; a longer one may be any word.
 _MAX_GLOB = 512
 _GLOB_CHARACTERS = re.compile(r"[*?\[]")
 #: Braces that the shell expands to several words.
 _BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
-#: Most words that braces expand to; more are unknown.
+_MAY_HAVE_BRACES = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
+#: Most words that braces expand to; with more, they are any text.
 _MAX_BRACES = 64
-_NOT_LITERAL = re.compile(r"[\\'\"$`]")
+#: Braces of one word, which the shell does not expand.
+_PLAIN_BRACES = re.compile(r"\{((?:[^{},.]|\.(?!\.))*)\}")
+#: Private characters take the place of what is quoted or expanded in a word with braces.
+_FIRST_PRIVATE = 0xF0000
+_ESCAPE_OR_PRIVATE = re.compile("\\\\(.)|([\U000f0000-\U0010ffff])", re.DOTALL)
+_PRIVATE = re.compile("([\U000f0000-\U0010ffff])")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _STRING_ESCAPE = re.compile(r'\\([$`"\\])')
 _ANSI_C_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 _ANSI_C_NAMES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _HOME = frozenset(("$HOME", "${HOME}"))
-#: An expansion with a default value, or with an error in place of one.
-_DEFAULT = re.compile(r"\$\{\w+:?([-=?])([^$`\"'\\]*)\}")
+#: An expansion with a default value, or an alternative, or an error in place of one.
+_DEFAULT = re.compile(r"\$\{[\w@*!\[\]]+:?([-=?+])([^$`]*)\}")
+_QUOTES = re.compile(r"[\\'\"]")
 
 
 def resolve_all(node: Node) -> list[Word]:
     """Return the words of an argument's node: several if it has braces."""
-    text = source(node)
-    if node.type not in ("word", "concatenation") or _NOT_LITERAL.search(text) or not _BRACES.search(text):
+    if node.type not in ("word", "concatenation") or not _MAY_HAVE_BRACES.search(source(node)):
         return [resolve(node)]
-    done: list[Word] = []
+    parts: list[str] = []
+
+    def replace_part(part: str) -> str:
+        parts.append(part)
+        return chr(_FIRST_PRIVATE + len(parts) - 1)
+
+    text = "".join(
+        _ESCAPE_OR_PRIVATE.sub(lambda match: replace_part(match[1] or match[2]), source(leaf))
+        if leaf.child_count == 0 and leaf.type not in ("raw_string", "ansi_c_string")
+        else replace_part(_part(leaf))
+        for leaf in _flatten(node)
+    )
+    text = _PLAIN_BRACES.sub(lambda match: f"{replace_part('{')}{match[1]}{replace_part('}')}", text)
+    pieces = [_PRIVATE.split(each) for each in _expand_braces(text, replace_part(UnknownBraces("*")))]
+    return [_join([parts[ord(p) - _FIRST_PRIVATE] if _PRIVATE.match(p) else _literal(p) for p in word if p]) for word in pieces]
+
+
+def _flatten(node: Node) -> list[Node]:
+    """Return the parts of a word, also of concatenations in it."""
+    return [part for child in node.children for part in _flatten(child)] if node.type == "concatenation" else [node]
+
+
+def _expand_braces(text: str, unknown: str) -> list[str]:
+    """Return the words that braces expand to; if there are too many, one word in which `unknown` is all from the braces on."""
+    done: list[str] = []
     pending = [text]
-    while pending:
+    for _ in range(4 * _MAX_BRACES):
+        if not pending or len(pending) + len(done) > _MAX_BRACES:
+            break
         each = pending.pop()
         braces = _BRACES.search(each)
-        if len(pending) + len(done) > _MAX_BRACES:
-            return [None]
         if braces is None:
-            done.append(FileGlob(each) if _GLOB_CHARACTERS.search(each) else each)
+            done.append(each)
             continue
         options = braces[1].split(",") if "," in braces[1] else ["*"]
         pending += [each[: braces.start()] + option + each[braces.end() :] for option in reversed(options)]
-    return done
+    return [text.partition("{")[0] + unknown] if pending else done
 
 
 def resolve(node: Node) -> Word:
-    """Return the word of a node of the syntax tree."""
-    if node.type in ("word", "concatenation") and _BRACES.search(source(node)):
-        return None
-    parts = [_part(child) for child in node.children] if node.type == "concatenation" else [_part(node)]
+    """Return the word of a node of the syntax tree; braces in it are not expanded."""
+    return _join([_part(child) for child in node.children] if node.type == "concatenation" else [_part(node)])
+
+
+def _join(parts: list[str]) -> Word:
+    """Return the word of its parts."""
     text = "".join(parts)
     expansions = [part for part in parts if isinstance(part, Expansion)]
     if expansions:
         unset = "".join(part.unset if isinstance(part, Expansion) else part for part in parts)
         may_split = any(part.may_split for part in expansions)
-        return None if may_split and not text.strip("*") else Expansion(text, unset, may_split=may_split)
+        return None if may_split and not text.strip("*") and not unset else Expansion(text, unset, may_split=may_split)
+    if isinstance(parts[0] if parts else "", UnknownBraces):
+        return UnknownBraces(text)
     globs = [part for part in parts if isinstance(part, Glob)]
     if "/" not in text and globs and all(isinstance(glob, FileGlob) for glob in globs):
         return FileGlob(text)
     return Glob(text) if globs else text
+
+
+def _literal(text: str) -> str:
+    return FileGlob(text) if _GLOB_CHARACTERS.search(text) else text
 
 
 def _part(node: Node) -> str:
@@ -148,7 +196,7 @@ def _part(node: Node) -> str:
 def _value_if_unset(node: Node) -> str:
     """Return the value of an expansion whose variable is unset; a name if the shell would report an error (`${x:?}`)."""
     match = _DEFAULT.fullmatch(source(node)) if node.type == "expansion" else None
-    return "" if match is None else match[2] if match[1] != "?" else "x"
+    return "" if match is None else _QUOTES.sub("", match[2]) if match[1] != "?" else "x"
 
 
 def _string(node: Node) -> str:
