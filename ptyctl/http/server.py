@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,6 +19,8 @@ from .proxies import behind_proxies
 MCP_PATH = "/mcp"
 #: Longest message of a WebSocket client. uvicorn closes the connection of a larger one with 1009.
 MAX_FRAME_BYTES = 64 * 1024
+#: How long a client may take for the TLS handshake (seconds). Until then the limit of connections does not count it.
+TLS_HANDSHAKE_TIMEOUT_S = 5.0
 #: How long a client that does not read has at shutdown to receive its last response.
 _SHUTDOWN_TIMEOUT_S = 2
 
@@ -78,3 +81,19 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to the command, which has more to shut down than this server."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen as uvicorn does, which has no option for the timeout of the TLS handshake."""
+        await self.lifespan.startup()
+        config = self.config
+        protocol: Any = config.http_protocol_class
+        create_protocol = partial(
+            protocol,
+            config=config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        timeout_s = None if config.ssl is None else TLS_HANDSHAKE_TIMEOUT_S
+        create = partial(asyncio.get_running_loop().create_server, create_protocol, ssl=config.ssl, backlog=config.backlog)
+        self.servers = [await create(sock=listener, ssl_handshake_timeout=timeout_s) for listener in sockets or ()]
+        self.started = True
