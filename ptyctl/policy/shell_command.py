@@ -40,11 +40,17 @@ _MAX_DEPTH = 8
 _SYSTEM_DIRECTORIES = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/")
 #: Characters that a terminal's line editor interprets, so that the line is not the text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
-#: History expansion (bash, zsh), outside single quotes; `!` before a blank, `=`, `(`, `"` or the end is none.
-_HISTORY = re.compile(r"(?<!\\)![^\s=(\"]|^\^")
+#: History expansion (bash, zsh); `!` before a blank, `=`, `(`, `"` or the end is none, nor is the parameter `$!`.
+_HISTORY = re.compile(r"(?<!\$)![^\s=(\"]|\$![\w!?#$*:^{-]|^\^", re.MULTILINE)
+#: Text without history expansion, or with a quote that ends nothing: escaped characters, text in double quotes, which is
+#: expanded, and single quotes, comments, `[!...]` and `${!...}`.
+_UNEXPANDED = re.compile(
+    r"""\\.|("(?:\\.|[^"\\])*(?:"|\Z))|'[^']*'|(?<![^\s;&|(])(\#[^\n]*)|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]{1,64}\})""",
+    re.DOTALL,
+)
+_NOT_EXPANDED_IN_QUOTES = re.compile(r"\\.|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]{1,64}\})", re.DOTALL)
 #: Builtins that run lines of the history again (bash, zsh, ksh).
 _RECALLING = frozenset(("fc", "r", "hist"))
-_SINGLE_QUOTED = re.compile(r"'[^']*'")
 _CONTINUATION = re.compile(r"\\\n")
 _COMMENT_LINE_CONTINUED = re.compile(r"#[^\n]*\\\n")
 #: What runs if a shell without comments, such as an interactive zsh, reads a comment as words.
@@ -209,7 +215,12 @@ class ShellText:
 
 def expands_history(text: str) -> bool:
     """Return whether an interactive bash or zsh puts a part of its history into a typed text."""
-    return _HISTORY.search(_SINGLE_QUOTED.sub("''", text)) is not None
+    return _HISTORY.search(_UNEXPANDED.sub(_expanded_part, text)) is not None
+
+
+def _expanded_part(match: re.Match[str]) -> str:
+    """Return the text of a match that history expansion applies to. A comment is one to bash only."""
+    return _NOT_EXPANDED_IN_QUOTES.sub("''", match[1] or match[2] or "''")
 
 
 def canonical_shell(text: str) -> ShellText:

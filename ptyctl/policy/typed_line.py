@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import re2
+
 from ptyctl.core.control_sequences import PASTE_BEGIN, PASTE_END
 
 #: Longest pending line that is followed, in bytes; a longer one is unknown.
@@ -35,15 +37,21 @@ _TAB = 0x09
 #: Ends of substitutions, which zsh and fish run when Tab is pressed.
 _SUBSTITUTION_ENDS = re.compile(rb"[)`]")
 _QUOTES = re.compile(rb"[\\'\"]")
-#: Commands of shells that put text into the next line, or read a part of it.
-_FILLS_LINE = re.compile(
+#: RE2 searches lines of any length in linear time.
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+#: Commands of shells that put text into the next line, or read a part of it. The words after `dd` do not begin with `if=`.
+_FILLS_LINE = re2.compile(
     rb"\b(?:print\s+(?:-\w+\s+)*-\w*z|pushln\b|vared\b|commandline\b|read\s+(?:.*\s)?-\w*[knNdiu]|head\s+(?:.*\s)?-\w*c"
-    rb"|dd(?:\s+(?!if=)\S+)*\s*$)"
+    rb"|dd(?:\s+(?:i?|if|(?:[^i\s]|i[^f\s]|if[^=\s])\S*))*\s*$)",
+    _OPTIONS,
 )
-#: Commands of shells that change the effect of keys.
-_CHANGES_KEYS = re.compile(
-    rb"\b(?:bindkey\b|zle\b|bind\s+(?:-|\S{1,3}\s|.*:\s)"
-    rb"|stty\s+.*(?:erase|kill|lnext|reprint|rprnt|eof|eol|intr|\w+:\w+:))"
+#: Commands of shells that change the effect of keys: builtins where a command begins or as a value, and stty with their names.
+_CHANGES_KEYS = re2.compile(
+    rb"(?:^|[;&|(){}`!\n]|\b(?:if|then|elif|else|while|until|do|time|eval|builtin|command|noglob|nocorrect)\s"
+    rb"|(?:^|\s)[A-Za-z_]\w*=(?:\S*\s)?)\s*(?:-\S*\s+)*(?:bindkey\b|zle\b|bind\s+(?:-|\S{1,3}\s|.*:\s))"
+    rb"|\bstty\s(?:[^;&|\n]*\s)?(?:w?erase2?|kill|lnext|reprint|rprnt|eof|eol2?|intr|\w+:\w+:)",
+    _OPTIONS,
 )
 
 
@@ -166,6 +174,10 @@ class TypedLine:
         self._empty()
         self._is_known = not self._keys_changed
         self.begin_command()
+
+    def reset_keys(self) -> None:
+        """Forget changes of the effect of keys: another terminal begins with the usual ones."""
+        self._keys_changed = False
 
     @property
     def is_pasting(self) -> bool:

@@ -49,6 +49,8 @@ _MAX_JOINED = 16_384
 _BATCH_LINES = 16
 #: Rows of the output in an approval request, and the number of bytes that they are rendered from.
 _SCREEN_ROWS, _SCREEN_BYTES = 24, 8192
+#: Shells that do not expand `!`; `sh` may be bash.
+_WITHOUT_HISTORY_EXPANSION = frozenset(("fish", "dash"))
 #: Deletes the line of a program that reads lines from the terminal (VKILL of termios), and of most line editors.
 _KILL_LINE = b"\x15"
 #: Keys of line editors; a newline ends a line.
@@ -141,6 +143,7 @@ class Authorization:
         self._approvals: Approvals | None = None
         self._line = TypedLine()
         self._cleared = 0
+        self._incarnation_raw = self._stream.incarnation_raw
         self._ahead: tuple[str, Sequence[Place], Owner, Verdict] | None = None
         #: The output and the time when a key was last typed, the time of the first one without output since, and its delay.
         self._typed_raw = 0
@@ -417,10 +420,12 @@ class Authorization:
             return self._policy.verdict(request)
         return self._policy.unreadable(request)
 
-    @staticmethod
-    def _recalls(text: str, places: Sequence[Place]) -> bool:
+    def _recalls(self, text: str, places: Sequence[Place]) -> bool:
         """Return whether a shell that gets a typed text may run a part of its history instead."""
-        return places[0].where == "prompt" and places[0].platform in (None, SHELL_PLATFORM) and expands_history(text)
+        if places[0].where != "prompt" or places[0].platform not in (None, SHELL_PLATFORM) or not expands_history(text):
+            return False
+        program = self._terminal.foreground_program()
+        return program is None or program[1].rpartition("/")[2].lstrip("-") not in _WITHOUT_HISTORY_EXPANSION
 
     @staticmethod
     def _stricter(one: Verdict | None, other: Verdict) -> Verdict:
@@ -613,6 +618,9 @@ class Authorization:
         """Forget what was typed before if a prompt was verified or is shown since, or the terminal was replaced."""
         self._line.keys = DEVICE_KEYS if self._platform()[1] else SHELL_KEYS
         cleared, line = self._unfinished.cleared, self._line
+        if self._incarnation_raw != self._stream.incarnation_raw:
+            self._incarnation_raw = self._stream.incarnation_raw
+            line.reset_keys()
         if cleared != self._cleared:
             self._cleared = cleared
             line.clear()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptyctl.policy.shell_command import MAX_TEXT, ShellText, canonical_shell
+from ptyctl.policy.shell_command import MAX_TEXT, ShellText, canonical_shell, expands_history
 from ptyctl.policy.shell_words import Glob, could_be
 
 CORPUS = tomllib.loads((Path(__file__).parent / "corpus_shell.toml").read_text())
@@ -129,3 +129,43 @@ def test_glob_could_be_each_text_that_it_matches(pattern: str, text: str) -> Non
 @pytest.mark.parametrize(("text", "runs"), [("fc -s reboot", True), ("fc", True), ("fc -l", False), ("fc -ln 3", False)])
 def test_history_that_runs_again_is_unparsed(text: str, runs: bool) -> None:
     assert bool(canonical_shell(text).unparsed) is runs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!rm",
+        "ls; !!",
+        "ls /\n^ls^rm -rf",
+        """echo "it's"; !rm; echo "it's\"""",
+        r"echo \'; !rm; echo \'",
+        """echo "it's !rm'\"""",
+        """echo "a 'x !rm'""",
+        "# it's\n!rm\n# it's",
+        r'echo "\\!rm"',
+        "[!rm",
+        "$!rm",
+    ],
+)
+def test_history_that_a_shell_expands_is_found(text: str) -> None:
+    assert expands_history(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pid=$!;",
+        "kill $!;",
+        "(cmd & echo $!)",
+        "ls [!a]*",
+        "echo ${!x}",
+        'echo "${!a[@]}"',
+        "echo 'a !rm'",
+        r"echo \!rm",
+        "[ a != b ]",
+        "! grep x",
+        r"""echo "a\"b" '!x' """,
+    ],
+)
+def test_other_use_of_an_exclamation_mark_is_no_history(text: str) -> None:
+    assert not expands_history(text)

@@ -125,6 +125,8 @@ def test_tab_runs_the_substitutions_of_a_line(line: str, expected: list[str]) ->
         "read -k 3",
         "head -c 3",
         "dd",
+        "dd of=x bs=1",
+        "dd iffy",
         "commandline x",
     ],
 )
@@ -132,7 +134,19 @@ def test_line_after_a_command_that_may_fill_it_is_unknown(command: str) -> None:
     assert lines(command.encode() + b"\rreload\rshow\r") == [command, None, None]
 
 
-@pytest.mark.parametrize("command", ["bind 'x: unix-line-discard'", "bindkey x kill-line", "stty kill x", "bind x kill-line"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bind 'x: unix-line-discard'",
+        "bindkey x kill-line",
+        "stty kill x",
+        "bind x kill-line",
+        "true; builtin bindkey x kill-line",
+        "if true; then bindkey x kill-line; fi",
+        "b=bindkey; $b x kill-line",
+        "sh -c 'stty -a; stty cols 80 kill x'",
+    ],
+)
 def test_lines_after_changed_keys_stay_unknown(command: str) -> None:
     model = TypedLine()
     list(model.feed(command.encode() + b"\rx"))
@@ -143,10 +157,34 @@ def test_lines_after_changed_keys_stay_unknown(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["bind 127.0.0.1 ::1", "stty cols 80", "printf -- -z", "read -r x", "dd if=a of=b", "head x"]
+    "command",
+    [
+        "bind 127.0.0.1 ::1",
+        "stty cols 80",
+        "stty cols 200; kill %1",
+        "stty -a | grep erase",
+        "mount --bind /a /b",
+        "git log --grep bindkey",
+        "cat zle.txt",
+        "printf -- -z",
+        "read -r x",
+        "dd if=a of=b",
+        "dd of=b if=a",
+        "head x",
+        "stty -echo; x=" + "QUJD" * 10_000,
+        "dd " * 10_000 + "if=x",
+    ],
 )
 def test_line_after_another_command_is_known(command: str) -> None:
     assert lines(command.encode() + b"\rreload\r") == [command, "reload"]
+
+
+def test_new_terminal_has_the_usual_keys() -> None:
+    model = TypedLine()
+    list(model.feed(b"stty kill x\r"))
+    model.reset_keys()
+    model.clear()
+    assert model.line == ""
 
 
 @pytest.mark.parametrize("keys", [b"#reload\x1b0#", b"reload\x1b0v", b"reload\x18\x05"])
