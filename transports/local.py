@@ -182,7 +182,7 @@ class LocalChannel(Channel):
     def wakeups(self) -> int | None:
         try:
             return wakeups(os.tcgetpgrp(self._master))
-        except (OSError, ValueError):
+        except (OSError, ValueError, IndexError, RecursionError):
             return None
 
     def input_is_read(self) -> bool | None:

@@ -164,14 +164,14 @@ def _restore_open_file_limit(pid: int) -> None:
 
 
 def wakeups(pid: int) -> int:
-    """Return how often a process, and the children of its process group that it waits for, have slept and gone on.
+    """Return how often the threads of a process, and the children of its process group, have slept and gone on.
 
     Raises:
         OSError: the process has ended.
     """
-    status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
+    threads = [task.joinpath("status").read_text("utf-8", "replace") for task in Path(f"/proc/{pid}/task").iterdir()]
     group = os.getpgid(pid)
-    count = int(status.rpartition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    count = sum(int(status.rpartition("\nvoluntary_ctxt_switches:")[2].split()[0]) for status in threads)
     return count + sum(wakeups(child) for child in _children(pid) if os.getpgid(child) == group)
 
 

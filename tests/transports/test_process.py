@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -36,3 +38,17 @@ async def test_started_program_has_original_open_file_limit(low_limit: int) -> N
         seen += await receiver.receive()
     assert f"={low_limit}=".encode() in seen
     await channel.close(force=True)
+
+
+def test_wakeups_include_those_of_other_threads() -> None:
+    lines = "[print(line, end='', flush=True) for line in sys.stdin]"
+    echo = f"import sys, threading; threading.Thread(target=lambda: {lines}).start()"
+    with subprocess.Popen([sys.executable, "-c", echo], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        counts = []
+        for _ in range(100):
+            program.stdin.write(b"x\n")
+            assert program.stdout.readline() == b"x\n"
+            counts.append(process.wakeups(program.pid))
+        assert counts[-1] > counts[1]
