@@ -46,7 +46,7 @@ def routes(controller: Controller) -> list[Route]:
 async def _screen(controller: Controller, session_id: str, request: Request) -> Response:
     """Send the screen now or `at` an offset or block, with the bytes that paint it."""
     at = request.query_params.get("at")
-    fields = {"session_id": session_id, "attributes": True, "paint": True}
+    fields = {"session_id": session_id, "paint": True}
     screen = await _read(controller, PtyReadScreen.of({**fields, **({"at": _number(at)} if at else {})}))
     assert isinstance(screen, ScreenReply)
     painted = TerminalSanitizer().feed(b64decode(screen.data_b64 or ""))

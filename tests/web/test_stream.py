@@ -221,6 +221,18 @@ async def test_thumbnail_is_sent_after_change_only(controller: Controller, open_
         assert (await client.message(1, "end"))["reason"] == "closed"
 
 
+async def test_thumbnail_of_screen_with_too_many_attributes_is_sent_without_them(
+    controller: Controller, open_session: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptyctl.session.calls.screen_queries._MAX_RUNS", 1)
+    handle = await scripted_program(open_session, b"\x1b[1mbold\x1b[m \x1b[3mitalics\x1b[m\r\n")
+    async with stream_server(controller) as address, stream_client(address) as client:
+        await client.subscribe(1, f"screen:{handle.session_id}")
+        screen = await client.message(1, "screen")
+        assert screen["rows"][0] == "bold italics"
+        assert not screen.get("attributes")
+
+
 async def test_wall_of_200_thumbnails_and_terminals_on_one_connection(controller: Controller, open_session: Open) -> None:
     handle = await scripted_program(open_session, b"shown")
     async with stream_server(controller) as address, stream_client(address) as client:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
+from operator import attrgetter
+from typing import Any
 
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.screen import (
@@ -24,7 +26,7 @@ from ptyctl.api.screen import (
 from ptyctl.core.screen import ScreenSnapshot, StyledRun
 from ptyctl.core.search import compile_pattern
 from ptyctl.session.io.output_wait import WaitConditions, WaitProgress
-from ptyctl.session.screen.screen import ScreenState, run_for
+from ptyctl.session.screen.screen import ATTRIBUTES_COST, ScreenState, run_for
 from ptyctl.session.session import Session
 
 from .block_read import find_block
@@ -33,6 +35,8 @@ from .screen_read import wait_for_screen
 
 #: Limit of the styled runs in a reply: the cells of a screen of 200 by 50, each with another style than its neighbour.
 _MAX_RUNS = 10_000
+_STYLE_FIELDS = tuple(name for name in StyledRun.__slots__ if name not in ("begin", "end"))
+_STYLE = attrgetter(*_STYLE_FIELDS)
 
 
 def read_raw(session: Session, request: PtyReadRaw) -> RawReply:
@@ -66,7 +70,7 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
         why, state, _ = await wait_for_screen(
             session, conditions, WaitProgress(session.stream, None), attributes=request.attributes
         )
-        reply = _reply(state, int(time.time() * 1000), session.display.status_message())
+        reply = await _reply(state, int(time.time() * 1000), session.display.status_message())
         ended = {"matched": why == "matched", "idle_reached": why == "idle", "timed_out": why == "timeout"}
         return reply.model_copy(update=ended)
     at = None if request.at is None else _offset(session, request.at)
@@ -74,9 +78,9 @@ async def read_screen(session: Session, request: PtyReadScreen) -> ScreenReply:
         at = None
     if at is None:
         state = await session.screen.state(attributes=request.attributes, paint=request.paint)
-        return _reply(state, int(time.time() * 1000), session.display.status_message())
+        return await _reply(state, int(time.time() * 1000), session.display.status_message())
     state = await session.screen.state_at(at, attributes=request.attributes, paint=request.paint)
-    return _reply(state, await session.display.source.time_at(at), None)
+    return await _reply(state, await session.display.source.time_at(at), None)
 
 
 async def read_deltas(session: Session, request: PtyReadScreenDeltas) -> DeltasReply:
@@ -111,7 +115,7 @@ async def read_scrollback(session: Session, request: PtyReadScrollback) -> Scrol
     """
     async with session.screen.current() as replay:
         first, limit, attributes = request.from_line, request.limit, request.attributes
-        cells = limit * replay.model.cols
+        cells = limit * replay.model.cols * (ATTRIBUTES_COST if attributes else 1)
         found = await run_for(cells, lambda: replay.model.scrollback_range(first, limit, attributes=attributes))
     if request.from_line is not None and request.from_line > found.end:
         raise invalid(f"from_line {request.from_line} is past the end, {found.end}", field="from_line")
@@ -120,7 +124,7 @@ async def read_scrollback(session: Session, request: PtyReadScrollback) -> Scrol
         from_line=found.first,
         oldest_line=found.oldest,
         end_line=found.end,
-        attributes=_attribute_rows(found.attributes),
+        attributes=await _attribute_rows(found.attributes),
     )
 
 
@@ -138,7 +142,7 @@ def _offset(session: Session, at: int | str) -> int:
     return at
 
 
-def _reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
+async def _reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
     picture = state.snapshot
     return ScreenReply(
         message=message,
@@ -151,7 +155,7 @@ def _reply(state: ScreenState, ts: int, message: str | None) -> ScreenReply:
         rows_count=picture.rows_count,
         ts=ts,
         raw_offset=state.raw,
-        attributes=_attribute_rows(picture.attributes),
+        attributes=await _attribute_rows(picture.attributes),
         data_b64=None if state.painted is None else base64.b64encode(state.painted).decode(),
     )
 
@@ -160,19 +164,28 @@ def _position(picture: ScreenSnapshot) -> Position:
     return Position(row=picture.cursor[0], col=picture.cursor[1])
 
 
-def _attribute_rows(rows: tuple[tuple[StyledRun, ...], ...] | None) -> list[list[AttributeRun]] | None:
+async def _attribute_rows(rows: tuple[tuple[StyledRun, ...], ...] | None) -> list[list[AttributeRun]] | None:
     """Return the runs of each row. Raises PtyctlError LIMIT_EXCEEDED if they are too many."""
-    if rows is not None and (count := sum(map(len, rows))) > _MAX_RUNS:
+    if rows is None:
+        return None
+    if (count := sum(map(len, rows))) > _MAX_RUNS:
         raise PtyctlError(
             ErrorCode.LIMIT_EXCEEDED,
             f"attributes: the rows have {count} styled runs, more than {_MAX_RUNS}",
             {"field": "attributes"},
             hint="read fewer lines, or read them without attributes",
         )
-    return None if rows is None else [[_attributes(run) for run in row] for row in rows]
+    styles: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def attributes(run: StyledRun) -> AttributeRun:
+        if (fields := styles.get(style := _STYLE(run))) is None:
+            fields = styles[style] = _changed_fields(style)
+        return AttributeRun(begin=run.begin, end=run.end, **fields)
+
+    return await run_for(count * ATTRIBUTES_COST, lambda: [[attributes(run) for run in row] for row in rows])
 
 
-def _attributes(run: StyledRun) -> AttributeRun:
+def _changed_fields(style: tuple[Any, ...]) -> dict[str, Any]:
     """Return the attributes that differ from the terminal's default."""
-    values = ((name, getattr(run, name)) for name in StyledRun.__slots__)
-    return AttributeRun(**{name: value for name, value in values if value is not False and value != "default"})
+    values = zip(_STYLE_FIELDS, style, strict=True)
+    return {name: value for name, value in values if value is not False and value != "default"}

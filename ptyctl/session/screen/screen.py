@@ -29,6 +29,8 @@ from .screen_replay import ScreenReplay, cells_of
 INLINE_BYTES = 16 * 1024
 INLINE_COST = 1 << 20
 INLINE_CELLS = 15_000
+#: Cost of a cell's attributes, in cells: each cell may have a style of its own.
+ATTRIBUTES_COST = 7
 #: More runs in a thread, in turns of this many seconds. One thread serves all sessions: it holds the interpreter lock.
 THREAD_TURN_S = 0.1
 _thread = ThreadPoolExecutor(1, "screen")
@@ -273,7 +275,8 @@ async def _in_thread(function: Callable[[], Result]) -> Result:
 
 
 async def _state(replay: ScreenReplay, attributes: bool, steps: int, paint: bool) -> ScreenState:
-    snapshot = await run_for(replay.cells, lambda: replay.model.snapshot(attributes=attributes))
+    cost = replay.cells * (ATTRIBUTES_COST if attributes else 1)
+    snapshot = await run_for(cost, lambda: replay.model.snapshot(attributes=attributes))
     painted = await run_for(replay.cells, replay.model.serialize) if paint else None
     return ScreenState(snapshot, replay.raw, steps, painted)
 

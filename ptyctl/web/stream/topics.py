@@ -136,7 +136,10 @@ async def send_screens(controller: Controller, session_id: str, output: Output, 
 
 
 async def _read_screen(controller: Controller, session_id: str) -> ScreenReply:
+    """Return the screen with its attributes, or without them if they are too many."""
     reply = await controller.pty(PtyReadScreen(session_id=session_id, attributes=True))
+    if not reply.ok:
+        reply = await controller.pty(PtyReadScreen(session_id=session_id))
     if not reply.ok:
         raise decode_error(reply)
     assert isinstance(reply, ScreenReply)
