@@ -8,8 +8,9 @@ errors, an unknown command word, history expansion, control characters, programs
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tree_sitter import Node
 
@@ -31,6 +32,8 @@ _OPERATOR = re.compile(r"[|&;<>(){}\[$`'\"]")
 _TEXT_BODY = re.compile(
     r"[^'\"#`\\(<\n]*<<-?[ \t]*(?:'(\w+)'[^\n]*\n(.*?)\n\1$|(\w+)\b[^\n]*\n([^$`\\]*?)\n\3$)", re.DOTALL | re.MULTILINE
 )
+#: A delimiter that the parser does not find again, because of a character beyond ASCII.
+_UNREAD_DELIMITER = re.compile(r"<<-?[ \t]*[^\s;&|<>()]*[^\x00-\x7f]")
 #: What begins a substitution, in text that the parser does not read as one.
 _SUBSTITUTION = re.compile(r"(?<!\\)(?:\$\(|`)")
 _SUBSTITUTED = re.compile(r"[$<>]\(|`")
@@ -69,10 +72,12 @@ _EVALUATES = frozenset(
 _INPUT_INTERPRETERS = frozenset("python perl ruby node php lua tclsh expect osascript ed ex at batch parallel".split())  # noqa: SIM905
 #: Most values of unknown words that are compared; with more, these words may be anything.
 _MAX_VALUES = 32
+#: Most words that unknown arguments of a command are compared as; with more, these arguments may be anything.
+_MAX_LIKELY = 1000
 _HARMLESS_TARGETS = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Command:
     """A simple command.
 
@@ -106,13 +111,11 @@ class Command:
         name, *others = pattern
         if not any(could_be(self.words[0], glob) for glob in name):
             return Match.NONE
-        arguments = self._forms(self.words[1:]) if others else []
-        if not all(any(_may_mean(word, glob) for word in arguments for glob in alternatives) for alternatives in others):
+        if not all(any(_may_mean(word, glob) for word in self._arguments for glob in alternatives) for alternatives in others):
             return Match.NONE
         if self.is_known:
             return Match.FOUND
-        likely = self._forms(self._likely_arguments()) if others else []
-        found = [any(_is_likely(word, glob) for word in likely for glob in alternatives) for alternatives in others]
+        found = [any(_is_likely(word, glob) for word in self._likely for glob in alternatives) for alternatives in others]
         if all(found):
             return Match.FOUND
         has_unknown = any(word is None or isinstance(word, Expansion) for word in self.words[1:])
@@ -127,19 +130,33 @@ class Command:
             word.unset if isinstance(word, Expansion) and _is_path_behind_unknown(word) else word for word in self.words
         )
 
-    def _likely_arguments(self) -> list[Word]:
-        """Return the arguments with the values that the text has for unknown words, or none."""
-        likely: list[Word] = []
-        for word in self.words[1:]:
+    @cached_property
+    def _arguments(self) -> list[Word]:
+        return self._forms(self.words[1:])
+
+    @cached_property
+    def _likely(self) -> list[Word]:
+        return self._forms(self._likely_arguments())
+
+    def _likely_arguments(self) -> Iterable[Word]:
+        """Return the arguments with the values that the text has for unknown words; an unknown word if there are too many."""
+        likely: dict[Word, None] = {}
+        for word in dict.fromkeys(self.words[1:]):
+            if word is not None and not isinstance(word, Expansion):
+                likely[word] = None
+                continue
             if word is None:
-                likely += self.values
-            elif isinstance(word, Expansion):
-                behind = word.unset if word.strip("*") else ""
-                likely += [Glob(word)] if word.begins_known else [value and f"{value}{behind}" for value in self.values]
-                unset = word.unset.split() if word.may_split else [word.unset]
-                likely += [Glob(text) if "*" in text else text for text in unset if text]
+                likely.update(dict.fromkeys(self.values))
             else:
-                likely.append(word)
+                behind = word.unset if word.strip("*") else ""
+                values: list[Word] = (
+                    [Glob(word)] if word.begins_known else [value and f"{value}{behind}" for value in self.values]
+                )
+                unset = word.unset.split() if word.may_split else [word.unset]
+                values += [Glob(text) if "*" in text else text for text in unset if text]
+                likely.update(dict.fromkeys(values))
+            if len(likely) > _MAX_LIKELY:
+                return (None,)
         return likely
 
     def surely_is(self, pattern: tuple[tuple[str, ...], ...]) -> bool:
@@ -150,7 +167,7 @@ class Command:
             any(surely_is(word, glob) for glob in alternatives) for word, alternatives in zip(self.words, pattern, strict=False)
         )
 
-    def _forms(self, arguments: Sequence[Word]) -> list[Word]:
+    def _forms(self, arguments: Iterable[Word]) -> list[Word]:
         """Return the arguments and other texts with the same meaning."""
         forms: list[Word] = []
         for word in arguments:
@@ -175,7 +192,7 @@ class Command:
                     path = value if value.startswith("/") else f"{self.directory}/{value}"
                     joined = f"{prefix}={normalised_path(path)}"
                     forms.append(Glob(joined) if isinstance(word, Glob) else joined)
-        return forms
+        return list(dict.fromkeys(forms))
 
 
 def _is_path_behind_unknown(word: Word) -> bool:
@@ -232,6 +249,8 @@ def canonical_shell(text: str) -> ShellText:
     walk.read(text, 0)
     if walk.too_long and not walk.opaque:
         return _read_fragments(text, walk.unparsed)
+    for unread in walk.unread:
+        walk.commands += _read_fragments(unread, "").commands
     values: tuple[Word, ...] = tuple(dict.fromkeys(walk.values))
     if len(values) > _MAX_VALUES:
         values = (None,)
@@ -257,6 +276,7 @@ class _Walk:
     commands: list[Command] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     values: list[Word] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     unparsed: str = ""
     too_long: bool = False
     opaque: bool = False
@@ -280,6 +300,9 @@ class _Walk:
         if root.has_error:
             self._cannot("the text is no complete command of a POSIX shell")
         self._visit_all(root, depth)
+        if _UNREAD_DELIMITER.search(text):
+            self._cannot("the delimiter of a here-document is not parsed")
+            self.unread.append(text)
 
     def _is_short(self, text: str) -> bool:
         """Return whether the text, with all that was read before, can be parsed in a short time."""

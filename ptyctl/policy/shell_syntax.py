@@ -15,7 +15,9 @@ from tree_sitter import Language, Node, Parser
 
 #: A byte above 7F as two letters, its upper and its lower half.
 _LETTERS = {byte: chr(0xE0 | byte >> 4) + chr(0xF0 | byte & 0x0F) for byte in range(0x80, 0x100)}
-_LETTER_PAIR = re.compile("([\xe8-\xef])([\xf0-\xff])")
+#: Such pairs in UTF-8, and the hexadecimal digit of the second byte of each letter.
+_LETTER_PAIRS = re.compile(rb"(?:\xc3[\xa8-\xaf]\xc3[\xb0-\xbf])+")
+_DIGITS = bytes.maketrans(bytes((*range(0xA8, 0xB0), *range(0xB0, 0xC0))), b"89abcdef0123456789abcdef")
 
 
 def parse_shell(text: str) -> Node:
@@ -36,11 +38,11 @@ def decode_source(text: bytes) -> str:
     """Return a part of a node's text as it was before it was parsed."""
     if text.isascii():
         return text.decode("ascii")
-    return _LETTER_PAIR.sub(_byte, text.decode("utf-8", "replace")).encode("latin-1", "replace").decode("utf-8", "replace")
+    return _LETTER_PAIRS.sub(_bytes, text).decode("utf-8", "replace")
 
 
-def _byte(pair: re.Match[str]) -> str:
-    return chr((ord(pair[1]) & 0x0F) << 4 | ord(pair[2]) & 0x0F)
+def _bytes(pairs: re.Match[bytes]) -> bytes:
+    return bytes.fromhex(pairs[0].translate(_DIGITS, b"\xc3").decode("ascii"))
 
 
 @cache

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptyctl.policy import shell_command
+from ptyctl.policy.rules import Match
 from ptyctl.policy.shell_command import MAX_TEXT, ShellText, canonical_shell, expands_history
 from ptyctl.policy.shell_words import Glob, could_be
 
@@ -169,3 +171,28 @@ def test_history_that_a_shell_expands_is_found(text: str) -> None:
 )
 def test_other_use_of_an_exclamation_mark_is_no_history(text: str) -> None:
     assert not expands_history(text)
+
+
+def test_arguments_of_a_command_are_compared_once_per_text_and_not_per_value_and_pattern(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[object] = []
+
+    def count(word: str | None, pattern: str) -> bool:
+        compared.append(word)
+        return could_be(word, pattern)
+
+    monkeypatch.setattr(shell_command, "could_be", count)
+    values = " ".join(f"v{number}" for number in range(30))
+    removed = " ".join(f'"$x{number}/"' for number in range(100))
+    command = canonical_shell(f"for x in {values}; do rm {removed}; done").commands[-1]
+    for _ in range(10):
+        command.match((("rm",), ("/boot",)))
+    assert len(compared) < 10 * 400
+
+
+def test_command_with_too_many_likely_arguments_matches() -> None:
+    values = " ".join(f"v{number}" for number in range(30))
+    removed = " ".join(f'"$x{number}/{number}"' for number in range(100))
+    command = canonical_shell(f"for x in {values}; do rm {removed}; done").commands[-1]
+    assert command.match((("rm",), ("/boot/7",))) is Match.FOUND
