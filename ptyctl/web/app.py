@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
-from ptyctl.controller.tokens import Token, Tokens
+from ptyctl.controller.tokens import DEFAULT, Token, Tokens
 from ptyctl.core.principal import Principal
 from ptyctl.http.bearer import BearerTokens, Record
 from ptyctl.http.origins import Origins
@@ -156,11 +156,12 @@ class WebApp:
         return principal
 
     def _find_token(self, text: str, address: str) -> Token:
-        """Return the token with this text. After too many failures none is accepted for a while: it may be a chosen word."""
-        self._failures.check(address)
+        """Return the token with this text. After too many failures `default`, which may be a chosen word, is not accepted."""
         token = self._tokens.find(text, address=address)
         if token is None:
             raise self._failures.failed(address)
+        if token.principal.name == DEFAULT:
+            self._failures.check(address)
         return token
 
     async def _logout(self, request: Request) -> Response:

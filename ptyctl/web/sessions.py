@@ -123,7 +123,7 @@ def serving_token(token: Token) -> Iterator[WebSession]:
 
 def _digest(secret: str) -> str:
     """Return the key of a secret: a look-up by it takes no time that depends on the secret."""
-    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _now() -> float:
@@ -133,4 +133,4 @@ def _now() -> float:
 
 def is_equal(one: str, other: str) -> bool:
     """Compare secrets in a time that does not depend on them."""
-    return hmac.compare_digest(one.encode("utf-8", "surrogateescape"), other.encode("utf-8", "surrogateescape"))
+    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
