@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
+from ptyctl.audit.limited_rows import LimitedRows
 from ptyctl.controller.tokens import DEFAULT, Token, Tokens
 from ptyctl.core.principal import Principal
 from ptyctl.http.bearer import BearerTokens, Record
@@ -83,6 +84,8 @@ class WebApp:
         self._guard = RequestGuard(origins or Origins(), self._tokens, self._sessions)
         self._failures = FailureLimit()
         self._record = record
+        #: The rows for the logins and logouts of each principal.
+        self._rows: dict[tuple[str, str], LimitedRows] = {}
         self._serve_stream = serve_stream
         self._app = Starlette(routes=self._routes(), exception_handlers={PtyctlError: on_error, HTTPException: _on_http_error})
 
@@ -94,6 +97,8 @@ class WebApp:
         """End the logins, and record what the last minute has left out."""
         self._sessions.close()
         self._tokens.close()
+        for rows in self._rows.values():
+            rows.flush()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         send = with_security_headers(scope, send)
@@ -142,10 +147,14 @@ class WebApp:
             case _:
                 raise invalid("give a ticket or a token, as text")
         cookie, session = self._sessions.create(principal, token)
-        self._record("connect", via="web", principal=principal.name, by=by, address=address)
+        self._record_login("connect", principal, by=by, address=address)
         response = json_response(_describe(session))
         set_cookie(response, cookie, request.state.target)
         return response
+
+    def _record_login(self, event: str, principal: Principal, **fields: object) -> None:
+        rows = LimitedRows(self._record, event, via="web", principal=principal.name)
+        self._rows.setdefault((event, principal.name), rows).record(**fields)
 
     def _redeem(self, ticket: str, address: str) -> Principal:
         """Return whose ticket it is. A valid one is accepted also after failures: it cannot be guessed."""
@@ -167,7 +176,7 @@ class WebApp:
     async def _logout(self, request: Request) -> Response:
         session: WebSession = request.state.web_session
         self._sessions.end(request.cookies.get(COOKIE, ""))
-        self._record("disconnect", via="web", principal=session.principal.name)
+        self._record_login("disconnect", session.principal)
         response = Response(status_code=204)
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return response

@@ -23,6 +23,7 @@ SESSION_LIFETIME_S = 12 * 60 * 60
 #: Of more tickets or sessions the oldest one ends.
 MAX_TICKETS = 100
 MAX_SESSIONS = 1000
+MAX_PRINCIPAL_SESSIONS = 50
 #: WebSockets of a web session at a time.
 MAX_SOCKETS = 100
 
@@ -80,6 +81,9 @@ class WebSessions:
         for key, session in list(self._sessions.items()):
             if not session.is_valid(self._accepts):
                 self._end(key)
+        own = [key for key, session in self._sessions.items() if session.principal.name == principal.name]
+        if len(own) >= MAX_PRINCIPAL_SESSIONS:
+            self._end(own[0])
         while len(self._sessions) >= MAX_SESSIONS:
             self._end(next(iter(self._sessions)))
         cookie = secrets.token_urlsafe(SECRET_BYTES)

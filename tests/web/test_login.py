@@ -140,6 +140,18 @@ async def test_login_with_lone_surrogate_fails(tmp_path: Path, field: str) -> No
         assert [reply.status_code for reply in guesses] == 10 * [401] + [429]
 
 
+async def test_logins_of_one_principal_end_only_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_PRINCIPAL_SESSIONS", 3)
+    monkeypatch.setattr("ptyctl.audit.limited_rows.PERIOD_S", 3600)
+    async with console(tmp_path) as server, server.browser() as other:
+        body = {"token": server.token_file.create(CAROL, None)}
+        async with server.browser(body) as oldest, server.client() as client:
+            for _ in range(25):
+                assert (await client.post("/api/login", json=body)).status_code == 200
+            assert [(await browser.get("/api/me")).status_code for browser in (oldest, client, other)] == [401, 200, 200]
+        assert len([row for row in server.rows if row["principal"] == "carol"]) == 20
+
+
 async def begin_login(server: Console, closing: AsyncExitStack) -> asyncio.StreamReader:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     closing.callback(writer.close)
