@@ -175,10 +175,20 @@ class AccessController:
 
     async def devices(self, request: DevicesRequest) -> DevicesReply:
         await self._admit(request)
-        sees = current_principal().sees
-        if request.device is not None and not sees(request.device):
+        principal = current_principal()
+        if not principal.devices:
+            return await self._controller.devices(request)
+        if request.device is not None and not principal.sees(request.device):
             raise _unknown_device(request.device)
-        return await self._controller.devices(request, sees=sees)
+        try:
+            seen = await self._controller.devices(DevicesRequest(), sees=principal.sees)
+        except PtyctlError as error:
+            raise _without_faults(error) from None
+        if request.device is None:
+            return seen
+        if all(entry.device != request.device for entry in seen.devices or ()):
+            raise _unknown_device(request.device)
+        return await self._controller.devices(request, sees=principal.sees)
 
     async def gc(self, request: GcRequest) -> GcReply:
         await self._admit(request)
@@ -260,9 +270,7 @@ class AccessController:
         except PtyctlError as error:
             if error.code is ErrorCode.NOT_FOUND:
                 raise unknown from None
-            if "faults" in error.details:
-                raise invalid("the inventory has errors", hint="ask the administrator of this server") from None
-            raise
+            raise _without_faults(error) from None
 
 
 def operation_of(request: Request) -> Operation:
@@ -281,6 +289,13 @@ def operation_of(request: Request) -> Operation:
 
 def _unknown_device(name: str | None) -> PtyctlError:
     return PtyctlError(ErrorCode.NOT_FOUND, f"no device {name!r} in the inventory", {"field": "device"})
+
+
+def _without_faults(error: PtyctlError) -> PtyctlError:
+    """Return an error that names no device if this one lists the faults of the inventory."""
+    if "faults" not in error.details:
+        return error
+    return invalid("the inventory has errors", hint="ask the administrator of this server")
 
 
 def _forbid(principal: Principal, operation: Operation) -> NoReturn:

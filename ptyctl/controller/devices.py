@@ -25,9 +25,10 @@ async def answer_devices(
     """
     if request.action == "doctor":
         assert request.device is not None
-        return DevicesReply(checks=await _check(Doctor(settings, request.device, notify_problem)))
+        return DevicesReply(checks=await _check(Doctor(settings, request.device, notify_problem, sees)))
     devices = await inventory.devices()
-    return DevicesReply(devices=[_entry(name, device) for name, device in devices.items() if sees(name, device.device_id)])
+    seen = ((name, device) for name, device in devices.items() if sees(name, device.device_id))
+    return DevicesReply(devices=[_entry(name, device, sees) for name, device in seen])
 
 
 async def _check(doctor: Doctor) -> list[DeviceCheck]:
@@ -41,13 +42,14 @@ async def _check(doctor: Doctor) -> list[DeviceCheck]:
     return found
 
 
-def _entry(name: str, device: InventoryDevice) -> DeviceEntry:
-    """Return the fields that a client needs: no credentials, nor where they are stored."""
-    console = device.console
+def _entry(name: str, device: InventoryDevice, sees: Callable[..., bool]) -> DeviceEntry:
+    """Return the fields that a client needs: no credentials, nor where they are stored, nor hosts that it may not see."""
+    console = device.console if device.console is not None and sees(device.console.server, None) else None
+    jump = [host for host in device.jump or () if sees(host, None)]
     return DeviceEntry(
         device=name,
         **{field: getattr(device, field) for field in _FIELDS},
         console=f"line {console.port} of {console.server}" if console is not None else None,
-        jump=list(device.jump) if device.jump else None,
+        jump=jump or None,
         groups=list(device.groups) if device.groups else None,
     )

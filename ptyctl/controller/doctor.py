@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,11 +57,23 @@ class Check:
 class Doctor:
     """Examines one device. Connects and logs in as a session would, and stores nothing."""
 
-    def __init__(self, settings: Settings, device: str, notify_problem: str | None = None) -> None:
-        """Examine a device. `notify_problem`: why the notify command of a running server failed."""
+    def __init__(
+        self,
+        settings: Settings,
+        device: str,
+        notify_problem: str | None = None,
+        sees: Callable[..., bool] = lambda *names: True,
+    ) -> None:
+        """Examine a device.
+
+        Args:
+            notify_problem: why the notify command of a running server failed.
+            sees: returns whether the caller may see a host with these names.
+        """
         self._settings = settings
         self._notify_problem = notify_problem
         self._device = device
+        self._sees = sees
         self._inventory = Inventory(settings.devices_file)
 
     async def checks(self) -> AsyncGenerator[Check, None]:
@@ -77,7 +89,7 @@ class Doctor:
             devices = await self._inventory.devices()
             if self._device not in devices:
                 await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
-            yield Check(name, True, _address(devices[self._device]))
+            yield Check(name, True, _address(devices[self._device], self._sees))
             name = "credentials"
             destinations = Destinations(self._inventory, platforms)
             destination = await destinations.resolve_device(self._device)
@@ -142,9 +154,10 @@ def _check_notify_command(program: str, problem: str | None) -> Check:
     return Check("approvals", True, f"requests are announced by {program}")
 
 
-def _address(device: InventoryDevice) -> str:
+def _address(device: InventoryDevice, sees: Callable[..., bool]) -> str:
     if device.console is not None:
-        return f"line {device.console.port} of console server {device.console.server}"
+        server = f"console server {device.console.server}" if sees(device.console.server, None) else "a console server"
+        return f"line {device.console.port} of {server}"
     return f"{device.protocol} to {device.host}{f':{device.port}' if device.port is not None else ''}"
 
 

@@ -82,3 +82,33 @@ async def test_principal_sees_and_checks_only_its_devices(make_controller: MakeC
             await controller.devices(DevicesRequest(action="doctor", device="core-1"))
     with serving_connection(Principal("reader", Kind.PERSON, Role.VIEWER)), refused(ErrorCode.FORBIDDEN):
         await controller.devices(DevicesRequest(action="doctor", device="core-1"))
+
+
+async def test_principal_with_devices_gets_no_name_of_another_device(
+    make_controller: MakeController, devices_file: Path
+) -> None:
+    hosts = (
+        '[jump_hosts.core-jump]\nhost = "192.0.2.2"\n'
+        '[console_servers.core-console]\nprotocol = "telnet"\nhost = "127.0.0.1"\nbase_port = 1\n'
+    )
+    devices = (
+        '[devices.edge-2]\nprotocol = "ssh"\nhost = "192.0.2.3"\njump = ["core-jump"]\n'
+        '[devices.edge-3]\nprotocol = "telnet"\nconsole = { server = "core-console", port = 1 }\n'
+    )
+    devices_file.write_text(_INVENTORY + hosts + devices)
+    local = await make_controller(devices_file=devices_file)
+    assert isinstance(local, LocalController)
+    controller = AccessController(local)
+    with serving_connection(Principal("contractor", Kind.PERSON, Role.OPERATOR, ("edge-*",))):
+        reply = await controller.devices(DevicesRequest())
+        assert [entry.device for entry in reply.devices or ()] == ["edge-1", "edge-2", "edge-3"]
+        checked = await controller.devices(DevicesRequest(action="doctor", device="edge-3"))
+        assert "core" not in str(reply) + str([check for check in checked.checks or () if check.name == "name"])
+        with refused(ErrorCode.NOT_FOUND) as unknown:
+            await controller.devices(DevicesRequest(action="doctor", device="edge-9"))
+        devices_file.write_text(_INVENTORY + "[devices.core-2]\nport = 0\n")
+        for request in (DevicesRequest(), DevicesRequest(action="doctor", device="edge-1")):
+            with refused(ErrorCode.INVALID_ARGUMENT, "the inventory has errors") as invalid:
+                await controller.devices(request)
+            assert "core" not in str(invalid.value.payload())
+        assert "core" not in str(unknown.value.payload())
