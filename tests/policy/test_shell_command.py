@@ -184,7 +184,7 @@ def test_arguments_of_a_command_are_compared_once_per_text_and_not_per_value_and
 
     monkeypatch.setattr(shell_command, "could_be", count)
     values = " ".join(f"v{number}" for number in range(30))
-    removed = " ".join(f'"$x{number}/"' for number in range(100))
+    removed = " ".join(f'"$x{number}"' for number in range(100))
     command = canonical_shell(f"for x in {values}; do rm {removed}; done").commands[-1]
     for _ in range(10):
         command.match((("rm",), ("/boot",)))
