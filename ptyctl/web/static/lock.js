@@ -26,6 +26,7 @@ export function createLock(session, { changed, acquired }) {
   /** @type {number | null} */
   let position = null;
   let refusal = "";
+  let closed = false;
   /** @type {string[]} */
   let waiters = [];
 
@@ -63,7 +64,9 @@ export function createLock(session, { changed, acquired }) {
 
   /** @param {Record<string, any>} [fields] */
   const take = async (fields = {}) => {
-    setHolder(await act("lock", { lock_ttl_ms: TTL_MS, ...fields }));
+    const taken = await act("lock", { lock_ttl_ms: TTL_MS, ...fields });
+    if (closed) return void act("unlock").catch(() => {});
+    setHolder(taken);
     refusal = "";
     position = null;
     active = true;
@@ -133,10 +136,7 @@ export function createLock(session, { changed, acquired }) {
 
   const timers = [
     setInterval(renew, TTL_MS / 3),
-    setInterval(() => {
-      if (current && current.expires < Date.now()) setHolder({});
-      else changed();
-    }, 1_000),
+    setInterval(changed, 1_000),
   ];
 
   return {
@@ -144,10 +144,6 @@ export function createLock(session, { changed, acquired }) {
     /** Whether this page uses the lock: it sizes the terminal. */
     isActive: () => active && isOurs(),
     observe,
-    /** Takes the lock again after a lost connection, in which it may have expired. */
-    async restore() {
-      if (active && !isOurs()) await tryTake();
-    },
     /** Takes the lock, or gives it back. */
     toggle: () => void (isOurs() ? giveBack() : tryTake()),
     /** Called for each input: returns whether it may be sent. Otherwise the bar shows why not. */
@@ -164,6 +160,7 @@ export function createLock(session, { changed, acquired }) {
     },
     /** Releases the lock when the view or the page closes. */
     close() {
+      closed = true;
       for (const timer of timers) clearInterval(timer);
       const waiting = position !== null;
       position = null;

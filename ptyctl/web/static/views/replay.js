@@ -37,7 +37,10 @@ export function mount(root, params) {
   let events = [];
   /** Where the next page of events begins; null at the end. @type {number | null} */
   let next = null;
+  let closed = false;
   let playing = false;
+  /** Number of the last call of `step`: an earlier one that still reads has no effect. */
+  let generation = 0;
   let speed = 1;
   let skipIdle = true;
   /** @type {unknown} */
@@ -90,19 +93,22 @@ export function mount(root, params) {
   /** Plays the next event after its pause. */
   async function step() {
     const place = seeking;
+    const current = ++generation;
+    const isCurrent = () => playing && place === seeking && current === generation;
     if (!events.length && next !== null) {
       try {
         const page = await get(`${path}/recording?from=${next}&max_bytes=${PAGE_BYTES}`);
-        if (!playing || place !== seeking) return;
+        if (!isCurrent()) return;
         events = page.events;
         next = page.complete || page.resume_offset <= next ? null : page.resume_offset;
       } catch (failed) {
+        if (!isCurrent()) return;
         error = failed;
         playing = false;
         return update();
       }
     }
-    const event = events.shift();
+    const event = events[0];
     if (!event) {
       playing = false;
       return update();
@@ -114,6 +120,7 @@ export function mount(root, params) {
   /** @param {Message} event */
   function play(event) {
     const shown = open();
+    events.shift();
     if (event.data_b64) shown.write(fromBase64(event.data_b64));
     else if (event.incarnation) shown.reset(shown.xterm.cols, shown.xterm.rows);
     else if (event.cols) shown.write("", () => (shown.xterm.resize(event.cols, event.rows), shown.scale()));
@@ -177,6 +184,7 @@ export function mount(root, params) {
   }
 
   function update() {
+    if (closed) return;
     const gone = error instanceof ApiError && error.error_code === "NOT_FOUND";
     render(
       html`<div class="session-head"><h1>Replay of ${session}</h1><span class="grow"></span>
@@ -196,6 +204,7 @@ export function mount(root, params) {
     const place = offset;
     try {
       size = (await call("pty_read_raw", { session_id: session, max_bytes: 1 })).raw_size;
+      if (closed) return;
       await seek(place);
       blocks = (await call("blocks_since", { session_id: session, last: MAX_BLOCKS })).items;
     } catch (failed) {
@@ -210,6 +219,7 @@ export function mount(root, params) {
   addEventListener("keydown", handleKey);
   void begin();
   return () => {
+    closed = true;
     playing = false;
     clearTimeout(timer);
     seeking?.abort();

@@ -15,6 +15,9 @@ import { errorBox, link, sessionPath, statusBadge, timeAgo, toast, toastError } 
 
 const COMPOSER = "ptyctl.composer";
 const RESIZE_DELAY_MS = 150;
+const RETRY_DELAY_MS = 2_000;
+/** Errors after which the session cannot be watched. */
+const FINAL = ["ALREADY_CLOSED", "NOT_FOUND", "FORBIDDEN"];
 const EXEC_WAIT_MS = 1_000;
 const MESSAGES = 100;
 /** @type {Record<string, string>} */
@@ -44,6 +47,10 @@ export function mount(root, params) {
   let layout = /** @type {Layout} */ (query().get("view") ?? "split");
   let history = 0;
   let closed = false;
+  /** Whether the live view has ended. */
+  let isOver = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let retryTimer;
 
   const keyboard = createKeyboard(session, handleRefusal);
   const lock = createLock(session, { changed: handleLock, acquired: handleAcquired });
@@ -55,12 +62,12 @@ export function mount(root, params) {
     const isFirst = state.cols === undefined;
     const resized = state.cols !== message.cols || state.rows !== message.rows;
     state = message;
+    error = null;
     if (message.op === "snapshot" || resized) terminal.reset(message.cols, message.rows);
     if (message.op !== "snapshot" && resized && !isFirst) output.resubscribe("snapshot");
-    if (message.op !== "terminal") void cards.load().catch((failed) => failed.error_code === "OFFLINE" || end(failed));
+    if (message.op !== "terminal") void cards.load().catch(handleFailure);
     lock.observe(message);
-    if (message.op !== "terminal") void lock.restore();
-    terminal.write("", fitTerminal);
+    terminal.write("", () => closed || terminal.scale());
     update();
   }
 
@@ -75,8 +82,20 @@ export function mount(root, params) {
     update();
   }
 
+  /** Ends the live view if the session cannot be watched; otherwise subscribes again later. @param {unknown} failed */
+  function handleFailure(failed) {
+    if (closed || isOver) return;
+    if (!(failed instanceof ApiError) || FINAL.includes(failed.error_code)) return end(failed);
+    if (failed.error_code === "OFFLINE") return;
+    error = failed;
+    clearTimeout(retryTimer);
+    retryTimer = setTimeout(() => isOver || output.resubscribe("snapshot"), RETRY_DELAY_MS);
+    update();
+  }
+
   /** Ends the live view: the session was closed, or cannot be watched. @param {unknown} failed */
   function end(failed) {
+    isOver = true;
     output.close();
     if (failed instanceof ApiError && failed.error_code !== "ALREADY_CLOSED") error = failed;
     state = { ...state, state: state.state in ENDS ? state.state : "closed", mode: undefined };
@@ -104,7 +123,9 @@ export function mount(root, params) {
   }
 
   function handleAcquired() {
-    if (layout !== "cards" && !composing) terminal.focus();
+    const focused = document.activeElement;
+    const isFree = !focused || focused === document.body || focused instanceof HTMLButtonElement;
+    if (isFree && layout !== "cards" && !composing) terminal.focus();
     fitTerminal();
   }
 
@@ -320,7 +341,7 @@ export function mount(root, params) {
     from: "snapshot",
     onMessage: handleMessage,
     onBytes: (offset, bytes) => terminal.write(bytes, () => output.ack(offset)),
-    onError: (failed) => end(failed),
+    onError: handleFailure,
   });
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let resizeTimer;
@@ -339,6 +360,7 @@ export function mount(root, params) {
   return () => {
     closed = true;
     clearTimeout(resizeTimer);
+    clearTimeout(retryTimer);
     resized.disconnect();
     removeEventListener("keydown", handleKey);
     removeEventListener("pagehide", release);
