@@ -243,5 +243,8 @@ async def test_denied_command_never_runs_however_it_is_typed(tmp_path: Path, nam
 async def test_attempts_run_the_command_without_a_policy(tmp_path: Path, name: str) -> None:
     choose = random.Random(1)
     shell = Shell(tmp_path, name, "off")
-    await shell.try_all([attempt(choose) for _ in range(ATTEMPTS)], choose)
-    assert shell.oracle.read_text() != ""
+    for _ in range(20):  # few attempts of a round may run it
+        await shell.try_all([attempt(choose) for _ in range(ATTEMPTS)], choose)
+        if shell.oracle.read_text():
+            return
+    pytest.fail("no attempt has run the command")
