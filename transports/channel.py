@@ -136,7 +136,7 @@ class Channel(ABC):
         return None
 
     def wakeups(self) -> int | None:
-        """How often the program in the foreground has gone on after it slept: it grows when it reads input. None if unknown."""
+        """Return how often the program in the foreground has resumed after a wait, for example to read; None if unknown."""
         return None
 
     def input_is_read(self) -> bool | None:

@@ -164,7 +164,7 @@ def _restore_open_file_limit(pid: int) -> None:
 
 
 def wakeups(pid: int) -> int:
-    """Return how often the threads of a process, and the children of its process group, have slept and gone on.
+    """Return how often the threads of a process, and the children of its process group, have waited and resumed.
 
     Raises:
         OSError: the process has ended.

@@ -17,7 +17,7 @@ from ptyctl.web.stream.viewer import MAX_BEHIND_BYTES, WINDOW_BYTES
 from tests.controller.session_calls import PATIENCE_MS, Open, heard, say, scripted_program, session
 from tests.web.stream_client import Message, Terminal, stream_client, stream_server
 
-#: Prints the number of bytes that it is told.
+#: Prints as many characters as each input line requests.
 _PRINTER = (sys.executable, "-I", "-S", "-c", "for line in open(0): print('x' * int(line), 'end', line, sep='', flush=True)")
 
 

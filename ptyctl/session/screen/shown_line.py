@@ -56,7 +56,7 @@ def shows_only(screen: ScreenSnapshot, prompt: str | None, text: str) -> bool:
 
 
 def _first_row(screen: ScreenSnapshot, row: int, prompt: str | None) -> int | None:
-    """Return the row in which the prompt is; without a known prompt, that in which the cursor's line begins."""
+    """Return the row of the prompt; without a known prompt, the first row of the cursor's line."""
     start = prompt if prompt and prompt.strip() else ""
     for at in range(row, max(row - _MAX_ROWS, -1), -1):
         if start and text_after(start, screen.rows[at]) is not None:

@@ -47,5 +47,5 @@ class Viewer:
         return HEADER.pack(self._id, self._sent) + passed
 
     def acknowledge(self, offset: int) -> None:
-        """Record what the viewer has parsed: at most what it was sent, and not less than before."""
+        """Record the offset that the viewer has parsed. Offsets beyond the sent ones, or below earlier ones, are ignored."""
         self._acknowledged = max(self._acknowledged, min(offset, self._sent))

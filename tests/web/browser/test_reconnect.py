@@ -1,4 +1,4 @@
-"""The page outlives its daemon: it says that the connection is lost, and continues the session with the next one."""
+"""The page outlives its daemon: it reports the lost connection, and continues the session with the next one."""
 
 from __future__ import annotations
 
