@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,21 @@ async def test_write_until_any_returns_index_of_leftmost_match(bash: SessionHand
     assert (reply.matched, reply.match_index) == (True, 1)
     reply = await read(bash, cursor=reply.next_cursor, until_any=["x", "a2"], **WAIT)
     assert (reply.matched, reply.match_index) == (True, 1)
+
+
+async def test_write_after_exec_waits_for_the_text_of_a_slow_prompt(bash: SessionHandle) -> None:
+    """The shell echoes the line twice if it is typed earlier; a pattern would match the second echo."""
+    await bash.exec("PS1='$(sleep 0.3)ready$ '")
+    await bash.exec("true")  # ends with the prompt mark, before the prompt's text
+    reply = await write(bash, data="printf 'b%s\\na%s\\n' 1 2\n", until_any=["a2", "b1", "b."], **WAIT)
+    assert reply.match_index == 1
+    assert re.fullmatch(r"printf .*1 2\n+b1", reply.chunk or "")
+
+
+async def test_write_at_an_empty_prompt_needs_no_prompt_text(bash: SessionHandle) -> None:
+    await bash.exec("PS1=")
+    reply = await write(bash, data="echo hi\n", until_regex="hi\n", **WAIT)
+    assert (reply.matched, (reply.chunk or "").endswith("\nhi\n")) == (True, True)
 
 
 async def test_write_with_timeout_alone_returns_once_output_pauses(bash: SessionHandle) -> None:

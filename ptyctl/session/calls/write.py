@@ -25,6 +25,8 @@ from .screen_read import screen_reply
 _NEWLINE = re.compile(r"\r\n?|\n")
 #: Without a pattern and a time of silence, a write returns the response once it has paused for this long (seconds).
 SETTLE_S = 0.25
+#: Limit of the wait for the text of a prompt whose mark has arrived, and once a line editor reads (seconds).
+_PROMPT_TEXT_S, _EMPTY_PROMPT_S = 2.0, 0.2
 
 
 async def write(session: Session, request: IoRequest, progress: Progress | None = None) -> IoReply:
@@ -126,6 +128,7 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
     input_hints(request)
     if conditions.pattern is None and conditions.idle_s is None:
         conditions = replace(conditions, idle_s=SETTLE_S, idle_after_output=True)
+    await _prompt_text(session)
     cursor, raw = stream.spool_end, stream.raw_size
     written = await _type(session, request, writer)
     if writer.review.permit is not None:  # the time for the response begins with the approved input
@@ -142,6 +145,20 @@ async def _write_and_wait(session: Session, request: IoRequest, writer: Writer, 
         written += repeated
     reply.action, reply.bytes_written = "write", written
     return reply
+
+
+async def _prompt_text(session: Session) -> None:
+    """Wait for the text of a prompt whose mark has arrived.
+
+    A line that is typed earlier appears twice: the terminal echoes it at once, and the line editor again behind the prompt.
+    """
+    stream, now = session.stream, asyncio.get_running_loop().time
+    last, limit = stream.prompts.last(), now() + _PROMPT_TEXT_S
+    while last is not None and last[1] == stream.spool_end and stream.ended is None:
+        due = min(limit, stream.last_data + _EMPTY_PROMPT_S) if session.terminal.line_editor_active() else limit
+        if now() >= due:
+            return
+        await stream.wait(due)
 
 
 async def _repeating(
