@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
+from asyncio.sslproto import SSLProtocol
 from typing import Any
 
 import h11
@@ -19,8 +21,12 @@ _log = logging.getLogger(__name__)
 
 #: How long a client may take to send the header of a request (seconds). Idle connections are closed after 5 s (uvicorn).
 HEADER_TIMEOUT_S = 10.0
-#: How long a client may read nothing of a response that waits for it (seconds).
+#: How long a client may take for the TLS handshake (seconds).
+TLS_HANDSHAKE_TIMEOUT_S = 5
+#: How long a client may read nothing of the data that waits for it (seconds).
 UNREAD_TIMEOUT_S = 30.0
+#: How long a client may take to read the rest of a WebSocket that was closed (seconds).
+CLOSE_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 1024
 #: Key in the state of a request, whose value is of its connection: the names of tokens and the logins that were used on it.
 SEEN = "ptyctl.tokens"
@@ -67,26 +73,15 @@ class ConnectionLimits:
             self._waiting.setdefault(connection, None)
 
 
-class LimitedProtocol(H11Protocol):
-    """uvicorn's protocol with a timeout for each header, and a limit of the connections."""
+class _UnreadTimeout(asyncio.Protocol):
+    """Closes a connection whose client reads nothing of the data that waits for it."""
 
-    def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._limits = limits
-        self.app_state = {**self.app_state, SEEN: set()}
-        self._header_timeout: asyncio.TimerHandle | None = None
-        self._unread_timeout: asyncio.TimerHandle | None = None
-        self._upgraded = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._set_header_timeout()
-        self._limits.add(self)
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    _unread_timeout: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._limits.remove(self)
-        self._cancel_header_timeout()
-        self._cancel_unread_timeout()
+        self.cancel_unread_timeout()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -94,15 +89,63 @@ class LimitedProtocol(H11Protocol):
         self._set_unread_timeout()
 
     def resume_writing(self) -> None:
-        self._cancel_unread_timeout()
+        self.cancel_unread_timeout()
         super().resume_writing()
+
+    def cancel_unread_timeout(self) -> None:
+        if self._unread_timeout is not None:
+            self._unread_timeout.cancel()
+            self._unread_timeout = None
+
+    def _set_unread_timeout(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._unread_timeout = self.loop.call_later(UNREAD_TIMEOUT_S, self._check_unread, unread)
+
+    def _check_unread(self, before: int) -> None:
+        """Close the connection if the client has read nothing since the last check."""
+        if self.transport.get_write_buffer_size() >= before:
+            self.transport.abort()
+        else:
+            self._set_unread_timeout()
+
+
+class LimitedProtocol(_UnreadTimeout, H11Protocol):
+    """uvicorn's protocol with a timeout for each header, and a limit of the connections."""
+
+    def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._limits = limits
+        self.app_state = {**self.app_state, SEEN: set()}
+        self._header_timeout: asyncio.TimerHandle | None = None
+        #: Closes the connection, also before the end of the TLS handshake.
+        self._accepted: asyncio.Transport | None = None
+        self._upgraded = False
+
+    def count(self, transport: asyncio.Transport) -> None:
+        """Count the connection from its begin on: before the TLS handshake, if it has one."""
+        self._accepted = transport
+        self._limits.add(self)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._set_header_timeout()
+        if self._accepted is None:
+            self.count(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.uncount()
+        self._cancel_header_timeout()
+        super().connection_lost(exc)
+
+    def uncount(self) -> None:
+        self._limits.remove(self)
 
     def handle_events(self) -> None:
         """Process received data; called for each piece of it, and after a response."""
         super().handle_events()
         if self._upgraded:
             self._cancel_header_timeout()
-            self._cancel_unread_timeout()
+            self.cancel_unread_timeout()
             return
         waiting = self.cycle is None or self.cycle.response_complete
         self._limits.set_waiting(self, waiting or self.cycle.more_body)
@@ -123,7 +166,8 @@ class LimitedProtocol(H11Protocol):
 
     def abort(self) -> None:
         """Close the connection at once."""
-        self.transport.abort()
+        assert self._accepted is not None
+        self._accepted.abort()
 
     def _set_header_timeout(self) -> None:
         self._header_timeout = self.loop.call_later(HEADER_TIMEOUT_S, self.abort)
@@ -133,29 +177,15 @@ class LimitedProtocol(H11Protocol):
             self._header_timeout.cancel()
             self._header_timeout = None
 
-    def _set_unread_timeout(self) -> None:
-        unread = self.transport.get_write_buffer_size()
-        self._unread_timeout = self.loop.call_later(UNREAD_TIMEOUT_S, self._check_unread, unread)
 
-    def _check_unread(self, before: int) -> None:
-        """Close the connection if the client has read nothing since the last check."""
-        if self.transport.get_write_buffer_size() >= before:
-            self.abort()
-        else:
-            self._set_unread_timeout()
-
-    def _cancel_unread_timeout(self) -> None:
-        if self._unread_timeout is not None:
-            self._unread_timeout.cancel()
-            self._unread_timeout = None
-
-
-class LimitedWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket protocol, which counts as a connection too."""
+class LimitedWebSocket(_UnreadTimeout, WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket protocol, which counts as a connection too, and ends also if its client does not read."""
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limits = limits
+        self._pongs: list[bytes] = []
+        self._close_timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -163,4 +193,47 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limits.remove(self)
+        if self._close_timeout is not None:
+            self._close_timeout.cancel()
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.transport.write(b"".join(self._pongs))
+        self._pongs = []
+
+    def handle_ping(self) -> None:
+        """Answer the pings that were received; while other data waits for the client, only the last one (RFC 6455, 5.5.3)."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self._pongs = [*self._pongs, *self.conn.data_to_send()][-1:]
+
+    def keepalive_timeout(self) -> None:
+        """Close the connection of a client that does not answer: at once, as it may not read either."""
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    async def run_asgi(self) -> None:
+        """Serve the connection. What the client has not read some time after its end is discarded."""
+        await super().run_asgi()
+        self._close_timeout = self.loop.call_later(CLOSE_TIMEOUT_S, self.transport.abort)
+
+
+class LimitedTls(SSLProtocol):
+    """The TLS of a connection, which is counted while its handshake runs too."""
+
+    def __init__(self, context: ssl.SSLContext, http: LimitedProtocol) -> None:
+        waiter: Any = None
+        timeout_s = TLS_HANDSHAKE_TIMEOUT_S
+        super().__init__(http.loop, http, context, waiter, server_side=True, ssl_handshake_timeout=timeout_s)
+        self._http = http
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.Transport)
+        self._http.count(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._http.uncount()
         super().connection_lost(exc)

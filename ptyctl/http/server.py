@@ -13,14 +13,12 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .access import BACKLOG, NOT_EXPOSED, Exposure
-from .connection_limits import ConnectionLimits, LimitedProtocol, LimitedWebSocket
+from .connection_limits import ConnectionLimits, LimitedProtocol, LimitedTls, LimitedWebSocket
 from .proxies import behind_proxies
 
 MCP_PATH = "/mcp"
 #: Longest message of a WebSocket client. uvicorn closes the connection of a larger one with 1009.
 MAX_FRAME_BYTES = 64 * 1024
-#: How long a client may take for the TLS handshake (seconds). Until then the limit of connections does not count it.
-TLS_HANDSHAKE_TIMEOUT_S = 5.0
 #: How long a client that does not read has at shutdown to receive its last response.
 _SHUTDOWN_TIMEOUT_S = 2
 
@@ -83,17 +81,15 @@ class _Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen as uvicorn does, which has no option for the timeout of the TLS handshake."""
+        """Listen as uvicorn does, which does not count a connection before the end of its TLS handshake."""
         await self.lifespan.startup()
         config = self.config
         protocol: Any = config.http_protocol_class
-        create_protocol = partial(
-            protocol,
-            config=config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
-        )
-        timeout_s = None if config.ssl is None else TLS_HANDSHAKE_TIMEOUT_S
-        create = partial(asyncio.get_running_loop().create_server, create_protocol, ssl=config.ssl, backlog=config.backlog)
-        self.servers = [await create(sock=listener, ssl_handshake_timeout=timeout_s) for listener in sockets or ()]
+
+        def create_protocol() -> asyncio.BaseProtocol:
+            http = protocol(config=config, server_state=self.server_state, app_state=self.lifespan.state)
+            return http if config.ssl is None else LimitedTls(config.ssl, http)
+
+        create = partial(asyncio.get_running_loop().create_server, create_protocol, backlog=config.backlog)
+        self.servers = [await create(sock=listener) for listener in sockets or ()]
         self.started = True

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
@@ -39,6 +39,8 @@ RECHECK_S = 1.0
 _MAX_LOGIN_BYTES = 4096
 #: How long a client may take to send the body of a login (seconds).
 LOGIN_BODY_TIMEOUT_S = 10.0
+#: How long the message that closes a WebSocket waits for a client that does not read (seconds).
+CLOSE_MESSAGE_TIMEOUT_S = 2.0
 #: Close code of a WebSocket whose login has ended (RFC 6455, section 7.4.2: for private use).
 _LOGIN_ENDED = 4401
 #: The addresses of the views: all get the page, which reads the view from its address.
@@ -204,8 +206,9 @@ class WebApp:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
         if not self._sessions.is_valid(session):
-            with suppress(RuntimeError):  # it was closed already
-                await websocket.close(_LOGIN_ENDED, "the login has ended")
+            with suppress(RuntimeError, WebSocketDisconnect, TimeoutError):  # it was closed already, or does not read
+                async with asyncio.timeout(CLOSE_MESSAGE_TIMEOUT_S):
+                    await websocket.close(_LOGIN_ENDED, "the login has ended")
 
 
 def _describe(session: WebSession) -> dict[str, Any]:

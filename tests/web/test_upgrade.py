@@ -18,6 +18,7 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.http import connection_limits
 from ptyctl.session.clients import current_principal
 from ptyctl.web import app
+from tests.http.silent_websocket import SilentWebSocket
 from tests.session.scripted_session import wait_until
 from tests.web.console import PATIENCE_S, Console, console
 
@@ -117,6 +118,31 @@ async def test_socket_closes_when_its_token_is_revoked(tmp_path: Path, monkeypat
                 await asyncio.wait_for(connection.recv(), PATIENCE_S)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 4401
+
+
+async def test_socket_of_revoked_token_closes_although_its_client_reads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "RECHECK_S", 0.05)
+    monkeypatch.setattr(app, "CLOSE_MESSAGE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(connection_limits, "UNREAD_TIMEOUT_S", 3600.0)
+    monkeypatch.setattr(connection_limits, "CLOSE_TIMEOUT_S", 0.1)
+    ended = asyncio.Event()
+
+    async def flood(websocket: WebSocket, _controller: Controller) -> None:
+        await websocket.accept()
+        try:
+            while True:
+                await websocket.send_bytes(bytes(1 << 16))
+        finally:
+            ended.set()
+
+    async with console(tmp_path, serve_stream=flood) as server:
+        bearer = {"Authorization": f"Bearer {server.token_file.create(CAROL, None)}"}
+        async with SilentWebSocket.open(server.port, "/api/stream", bearer):
+            server.token_file.revoke("carol")
+            await wait_until(ended.is_set)
+            await wait_until(lambda: server.limits.in_use == 0)
 
 
 async def test_socket_closes_at_logout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
