@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 # Two pip processes must not change one venv at the same time.
 .NOTPARALLEL:
-.PHONY: help demo web test soak faults attack check docs coverage bench lock clean
+.PHONY: help demo web test soak faults attack replay check docs coverage bench lock clean
 
 help:
 	@echo "make demo      two agents share a simulated switch in this terminal"
@@ -41,6 +41,7 @@ help:
 	@echo "make soak      use one daemon for twenty minutes, and check that it holds no more than before"
 	@echo "make faults    inject 10,000 faults into the files of servers, and kill them"
 	@echo "make attack    try to type a denied command into real shells, 10,000 times"
+	@echo "make replay    compare the page with the server at 1,000 places of recorded sessions, one of 100 MB"
 	@echo "make bench     compare speeds with scrapli, netmiko, pexpect and bare loops"
 	@echo "make lock      write requirements.lock again (needs uv)"
 	@echo "make clean     remove $(VENV), caches and builds"
@@ -64,6 +65,9 @@ faults: $(VENV)/.test
 
 attack: $(VENV)/.test
 	@nice -n 19 $(BIN)/python -m pytest --workers $(WORKERS) tests/integration/test_policy_attack.py --attacks 10000 $(ARGS)
+
+replay: $(VENV)/.test $(WEB_MODULES)
+	@$(BIN)/python -m pytest -s tests/web/browser/test_replay_page.py --places 1000 $(ARGS)
 
 check: $(VENV)/.check $(WEB_MODULES)
 	$(BIN)/ruff check .

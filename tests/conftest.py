@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--screenshots", action="store_true", help="take the pictures of docs/web.md again")
     parser.addoption("--faults", type=int, default=200, help="number of faults in tests/controller/test_random_faults.py")
     parser.addoption("--attacks", type=int, default=40, help="number of attempts in tests/integration/test_policy_attack.py")
+    parser.addoption("--places", type=int, default=10, help="number of places in tests/web/browser/test_replay_page.py")
     soak = 120 if os.environ.get("CI") else 20
     parser.addoption("--soak", type=float, default=soak, help="duration of tests/daemon/test_soak.py in seconds")
 

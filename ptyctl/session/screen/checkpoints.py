@@ -1,8 +1,8 @@
 """Checkpoints of the screen on disk: states from which the emulator resumes without the output before them.
 
 screen.snapshot.json is the newest state, with the scrollback, in a readable form. screen.checkpoints.jsonl holds earlier ones:
-one per `CHECKPOINT_S` of replaying time, so an earlier screen is at most that far away, and output that replays quickly has
-few.
+one per `CHECKPOINT_S` of replaying, so an earlier screen is at most that far away, and output that replays quickly has few.
+A look at an earlier screen adds those that it lacks; once the files are released, they stay in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import base64
 import json
 import time
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,10 @@ from ptyctl.session.transcript.append_file import AppendFile
 
 from .screen_replay import ScreenReplay
 
-#: Replaying time between two checkpoints (seconds).
-CHECKPOINT_S = 0.15
+#: Processor time of replaying between two checkpoints (seconds).
+CHECKPOINT_S = 0.06
+#: Size of the checkpoints in memory.
+_MEMORY_BYTES = 1 << 20
 #: Lines kept after they scrolled off the main screen.
 SCROLLBACK_LINES = 1000
 
@@ -36,7 +38,9 @@ class Checkpoints:
         self._path = folder / "screen.checkpoints.jsonl"
         self._file: AppendFile | None = None
         self._has_snapshot = not new
-        self._offsets: list[tuple[int, int]] | None = [] if new else None  # (raw offset, file offset of the line)
+        #: (raw offset, file offset of the line), in order; or (raw offset, the line in memory).
+        self._known: list[tuple[int, int | bytes]] | None = [] if new else None
+        self._memory_bytes = 0
 
     def add(self, replay: ScreenReplay, line: bytes) -> None:
         """Append the checkpoint line of a replay; on a full disk do nothing."""
@@ -45,9 +49,14 @@ class Checkpoints:
         offset = self._file.size
         self._file.append(line)
         self._file.flush()
-        if self._file.size == offset + len(line) and self._offsets is not None:
-            self._offsets.append((replay.raw, offset))
-        replay.checkpoint_written()
+        if self._file.size == offset + len(line):
+            self._insert(replay.raw, offset)
+
+    def add_in_memory(self, replay: ScreenReplay, line: bytes) -> None:
+        """Keep the checkpoint line of a replay, unless there are too many."""
+        if self._memory_bytes + len(line) <= _MEMORY_BYTES:
+            self._memory_bytes += len(line)
+            self._insert(replay.raw, line)
 
     async def before(self, raw: int, steps: int, size: tuple[int, int]) -> ScreenReplay:
         """Return the nearest checkpoint before a raw offset, or an empty screen of `size`.
@@ -55,12 +64,12 @@ class Checkpoints:
         One at the offset is not used: it may be later than a resize at that offset.
         `steps` is the number of known timeline steps.
         """
-        if self._offsets is None:
-            self._offsets = await asyncio.to_thread(_read_offsets, self._path)
-        number = bisect_left(self._offsets, (raw, 0))
+        if self._known is None:
+            self._known = await asyncio.to_thread(_read_offsets, self._path)
+        number = bisect_left(self._known, raw, key=_raw_offset)
         if number:
-            offset = self._offsets[number - 1][1]
-            replay = await asyncio.to_thread(lambda: _replay_from(_read_line(self._path, offset), steps))
+            place = self._known[number - 1][1]
+            replay = await asyncio.to_thread(lambda: _replay_from(_read_line(self._path, place), steps))
             if replay is not None:
                 return replay
         return empty_replay(size)
@@ -90,6 +99,10 @@ class Checkpoints:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _insert(self, raw: int, place: int | bytes) -> None:
+        if self._known is not None:
+            insort(self._known, (raw, place), key=_raw_offset)
 
 
 def empty_replay(size: tuple[int, int]) -> ScreenReplay:
@@ -143,20 +156,26 @@ def _replay_from(state: Any, steps: int) -> ScreenReplay | None:
         return None
 
 
-def _read_offsets(path: Path) -> list[tuple[int, int]]:
-    found, offset = [], 0
+def _raw_offset(known: tuple[int, int | bytes]) -> int:
+    return known[0]
+
+
+def _read_offsets(path: Path) -> list[tuple[int, int | bytes]]:
+    found, offset = list[tuple[int, int | bytes]](), 0
     if path.exists():
         with path.open("rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
                     found.append((int(json.loads(line)["raw_offset"]), offset))
                 offset += len(line)
-    return found
+    return sorted(found, key=_raw_offset)
 
 
-def _read_line(path: Path, offset: int) -> Any:
+def _read_line(path: Path, place: int | bytes) -> Any:
+    if isinstance(place, bytes):
+        return json.loads(place)
     with path.open("rb") as file:
-        file.seek(offset)
+        file.seek(place)
         return json.loads(file.readline())
 
 

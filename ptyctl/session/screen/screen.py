@@ -172,7 +172,7 @@ class Screen:
             steps = await self._source.steps()
 
         def advance(stop: Callable[[], bool]) -> bool:
-            reached = replay.advance(self._source, steps, end, self._replies_from, stop)
+            reached = replay.advance(self._source, steps, end, self._replies_from, stop, CHECKPOINT_S)
             return reached and (not settle or replay.settle(stop))
 
         largest = max([replay.cells, *(cells_of(step.size) for step in steps[replay.step :] if step.size is not None)])
@@ -187,15 +187,18 @@ class Screen:
         await self._advanced(replay)
 
     async def _advanced(self, replay: ScreenReplay) -> None:
-        if replay is not self._replay or not replay.settled:
+        if not replay.settled:
             return
-        self._replayed_raw = replay.raw
-        self._source.drawn(replay.raw)
-        if replay.spent_s >= CHECKPOINT_S and not self._closed:
+        if replay is self._replay:
+            self._replayed_raw = replay.raw
+            self._source.drawn(replay.raw)
+        if replay.spent_s >= CHECKPOINT_S:
             line = await _in_thread(lambda: checkpoint_line(replay))
-            if not self._closed:
-                self._checkpoints.add(replay, line)
-            await self._write_snapshot()
+            add = self._checkpoints.add_in_memory if self._closed else self._checkpoints.add
+            add(replay, line)
+            replay.checkpoint_written()
+            if replay is self._replay:
+                await self._write_snapshot()
 
     async def _write_snapshot(self) -> bool:
         """Write the last replayed screen to disk; return False if the disk is full. The caller holds the lock."""

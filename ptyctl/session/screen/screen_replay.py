@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,8 +12,10 @@ from ptyctl.session.transcript.timeline import TimelineStep
 
 from .output_source import OutputSource
 
+#: A piece of output takes about this long (seconds of processor time): between two pieces a checkpoint is possible.
+PIECE_S = 0.02
 #: The emulator skips scrolled-off output only within one piece.
-PIECE_BYTES = 1 << 20
+_MIN_PIECE_BYTES, _MAX_PIECE_BYTES = 16 * 1024, 1 << 20
 #: While replies are collected, the last bytes are fed in pieces so small that the emulator can hold all replies of one.
 _NEAR_END_BYTES = 64 * 1024
 _REPLY_PIECE_BYTES = 256
@@ -28,7 +31,7 @@ class ScreenReplay:
     continue the drawing.
 
     Attributes:
-        spent_s: seconds of replaying since the last checkpoint.
+        spent_s: seconds of processor time for replaying since the last checkpoint.
     """
 
     def __init__(self, model: ScreenModel, raw: int = 0, step: int = 0) -> None:
@@ -38,6 +41,8 @@ class ScreenReplay:
         self.spent_s = 0.0
         self._replies: list[bytes] = []
         self._drawing: Iterator[None] | None = None
+        self._piece_bytes = 4 * _MIN_PIECE_BYTES
+        self._piece_s = 0.0
 
     @property
     def settled(self) -> bool:
@@ -56,12 +61,14 @@ class ScreenReplay:
         end: int,
         replies_from: int | None = None,
         stop: Callable[[], bool] = lambda: False,
+        spend_s: float = math.inf,
     ) -> bool:
         """Replay up to `end`, or until `stop` returns true after a step of some milliseconds; return whether it is reached.
 
-        Replies to queries before raw offset `replies_from` are dropped; None drops all.
+        It also ends between two pieces once `spent_s` has reached `spend_s`. Replies to queries before raw offset
+        `replies_from` are dropped; None drops all.
         """
-        started = time.perf_counter()
+        started = time.thread_time()
         try:
             while True:
                 if self._drawing is None and self.step < len(steps) and steps[self.step].raw <= self.raw:
@@ -77,10 +84,12 @@ class ScreenReplay:
                     if stop():
                         return False
                 self._drawing = None
-                if self.raw < end and stop():
+                started = self._spend(started)
+                self._choose_piece_size()
+                if self.raw < end and (self.spent_s >= spend_s or stop()):
                     return False
         finally:
-            self.spent_s += time.perf_counter() - started
+            self._spend(started)
 
     def settle(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Draw deferred text, so that the model can be read; return False if `stop` returned true before the end."""
@@ -101,8 +110,22 @@ class ScreenReplay:
         """Restart the count of seconds since the last checkpoint."""
         self.spent_s = 0.0
 
+    def _spend(self, started: float) -> float:
+        """Count the processor time since `started`; return the present one."""
+        now = time.thread_time()
+        self.spent_s += now - started
+        self._piece_s += now - started
+        return now
+
+    def _choose_piece_size(self) -> None:
+        if self._piece_s > PIECE_S:
+            self._piece_bytes = max(self._piece_bytes // 2, _MIN_PIECE_BYTES)
+        elif self._piece_s < PIECE_S / 4:
+            self._piece_bytes = min(self._piece_bytes * 2, _MAX_PIECE_BYTES)
+        self._piece_s = 0.0
+
     def _piece_end(self, steps: Sequence[TimelineStep], end: int, replies_from: int | None) -> int:
-        piece_end = min(end, self.raw + PIECE_BYTES)
+        piece_end = min(end, self.raw + self._piece_bytes)
         if self.step < len(steps):
             piece_end = min(piece_end, steps[self.step].raw)
         if replies_from is not None and self.raw < replies_from:

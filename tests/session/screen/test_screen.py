@@ -21,6 +21,7 @@ from ptyctl.core.screen import ScreenModel, ScreenSnapshot, StyledRun
 from ptyctl.core.screen import emulator as emulator_module
 from ptyctl.session.screen import screen as screen_module
 from ptyctl.session.screen.checkpoints import Checkpoints
+from ptyctl.session.screen.output_source import OutputSource
 from ptyctl.session.screen.screen_replay import ScreenReplay
 from ptyctl.session.session import Session
 from ptyctl.session.spec import Limits
@@ -241,3 +242,28 @@ async def test_state_is_outdated_by_resize_while_it_is_taken(connect: Connect, m
     assert (state.snapshot.cols, screen.is_outdated(state)) == (20, True)
     state = await screen.state()
     assert (state.snapshot.cols, screen.is_outdated(state)) == (30, False)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_second_look_at_an_earlier_screen_reads_only_output_after_a_checkpoint(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    monkeypatch.setattr(screen_module, "CHECKPOINT_S", 0.0)
+    channel = MemoryChannel()
+    session = await connect(channel, pty=PtyOptions(cols=80, rows=24))
+    channel.feed(b"".join(b"\r\x1b[K[%d/40000] \x1b[1mlinking\x1b[m" % number for number in range(10_000)))
+    if closed:
+        await session.close()
+    ranges: list[tuple[int, int]] = []
+    read = OutputSource.read
+
+    def recorded(source: OutputSource, begin: int, end: int) -> bytes:
+        ranges.append((begin, end))
+        return read(source, begin, end)
+
+    screen, place = session.display.screen, 280_000
+    first = await screen.state_at(place, attributes=True)
+    monkeypatch.setattr(OutputSource, "read", recorded)
+    assert await screen.state_at(place, attributes=True) == first
+    assert ranges
+    assert sum(end - begin for begin, end in ranges) < place / 4

@@ -28,7 +28,7 @@ class Desk:
     def __init__(self, served: Console, controller: Controller, new_tab: Callable[..., Awaitable[Tab]]) -> None:
         self.url = served.url
         self._served = served
-        self._controller = controller
+        self.controller = controller
         self._new_tab = new_tab
 
     async def open(self, path: str = "/", **options: Any) -> Page:
@@ -48,7 +48,7 @@ class Desk:
     async def open_session(self, **options: Any) -> str:
         """Open a session as the agent; return its id."""
         with serving_connection(AGENT):
-            reply = await self._controller.session(SessionRequest(action="open", task_id="night", **options))
+            reply = await self.controller.session(SessionRequest(action="open", task_id="night", **options))
         assert reply.session_id is not None
         return reply.session_id
 
@@ -56,12 +56,12 @@ class Desk:
         """Run a command as the agent."""
         with serving_connection(AGENT):
             request = ExecRequest(session_id=session_id, cmd=cmd, task_id="night", **{"timeout_ms": 30_000, **options})
-            return await self._controller.exec(request)
+            return await self.controller.exec(request)
 
     async def wait_for_block(self, session_id: str, block_id: str) -> ExecReply:
         """Wait for the end of a command as the agent."""
         with serving_connection(AGENT):
-            return await self._controller.exec(
+            return await self.controller.exec(
                 ExecRequest(session_id=session_id, block_id=block_id, task_id="night", timeout_ms=50_000)
             )
 

@@ -1,69 +1,105 @@
-"""Replay: the terminal of the page shows exactly the screen of the server's model, at any place and after playing."""
+"""Replay: the terminal of the page shows exactly the screen of the server's model, at any place and after playing.
+
+`make replay` compares 1,000 places of each recording, the build with 100 MB, and prints how long places take to open.
+"""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.async_api import expect
 
-import fixtures.captures
+from fixtures.captures.store import Capture
+from ptyctl.api.screen import PtyReadRaw, RawReply
 
 from .desk import Desk
-from .visitor import Visitor
+from .recordings import FLAGS, described, page_through_switch, print_build, print_capture, recorded_screens
 
-_CAPTURES = Path(fixtures.captures.__file__).parent
-_PLACES = 10
-#: Rows and cursor of the page's terminal.
-_SCREEN = """async () => {
+#: Size of the build log by places.
+_BUILD_BYTES = 100_000
+#: Chromium ignores changes of the address when there are many.
+_RECORD_ADDRESS = "history.replaceState = (state, title, address) => { window.replacedAddress = address; }"
+#: The cells of the terminal, once it has parsed what was written.
+_SHOWN = """async (flags) => {
     const { terminalOf } = await import("/static/terminal.js");
     const terminal = terminalOf(document.querySelector(".term-box"));
+    await new Promise((done) => terminal.write("", done));
+    const names = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
+    const indexed = (number) => (number < 8 ? names[number] : number < 16 ? `bright${names[number - 8]}` : `color${number}`);
+    const colour = (isDefault, isRgb, value) =>
+        isDefault ? "default" : isRgb ? `#${value.toString(16).padStart(6, "0")}` : indexed(value);
     const buffer = terminal.buffer.active;
-    const text = (_, row) => buffer.getLine(buffer.baseY + row).translateToString(true).trimEnd();
-    const rows = Array.from({ length: terminal.rows }, text);
-    return { rows, cursor: { row: buffer.cursorY, col: Math.min(buffer.cursorX, terminal.cols - 1) } };
+    const rows = [];
+    const runs = [];
+    for (let row = 0; row < terminal.rows; row++) {
+        const line = buffer.getLine(buffer.baseY + row);
+        rows.push(line.translateToString().trimEnd());
+        const found = [];
+        for (let column = 0; column < terminal.cols; column++) {
+            const cell = line.getCell(column);
+            const set = [cell.isBold(), cell.isDim(), cell.isItalic(), cell.isUnderline(), cell.isBlink(), cell.isInverse(),
+                cell.isInvisible(), cell.isStrikethrough()];
+            const style = [colour(cell.isFgDefault(), cell.isFgRGB(), cell.getFgColor()),
+                colour(cell.isBgDefault(), cell.isBgRGB(), cell.getBgColor()), ...flags.filter((_, index) => set[index])];
+            if (style.join() === "default,default") continue;
+            const last = found.at(-1);
+            if (last?.[1] === column && last.slice(2).join() === style.join()) last[1]++;
+            else found.push([column, column + 1, ...style]);
+        }
+        runs.push(found);
+    }
+    const cursor = [buffer.cursorY, Math.min(buffer.cursorX, terminal.cols - 1)];
+    return { size: [terminal.cols, terminal.rows], cursor, rows, runs };
+}"""
+#: Moves the slider, and returns the duration in ms until the terminal shows the place.
+_SEEK = """async (place) => {
+    const { terminalOf } = await import("/static/terminal.js");
+    const begin = performance.now();
+    const slider = document.querySelector("input[type=range]");
+    window.replacedAddress = "";
+    slider.value = place;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    while (!window.replacedAddress.endsWith(`/at/${place}`)) await new Promise((done) => setTimeout(done));
+    await new Promise((done) => terminalOf(document.querySelector(".term-box")).write("", done));
+    await new Promise(requestAnimationFrame);
+    return performance.now() - begin;
 }"""
 
 
-async def _visit_capture(desk: Desk, name: str) -> tuple[Visitor, str, int]:
-    """Let a session print a capture of a program, open its replay, and return the session and the size of its output."""
-    visitor = Visitor(await desk.open_tab("/"))
-    script = f"stty raw -echo; cat {_CAPTURES / name}.raw; sleep 1000"
-    fields = {"protocol": "local", "command": ["sh", "-c", script], "pty": {"cols": 80, "rows": 24}}
-    session = (await visitor.call("ptyctl_session", action="open", **fields))["session_id"]
-    size = (_CAPTURES / f"{name}.raw").stat().st_size
-    while (await visitor.call("pty_read_raw", session_id=session, max_bytes=1))["raw_size"] < size:
-        await visitor.call("ptyctl_session_io", session_id=session, action="read", mode="screen", until_idle_ms=100)
-    return visitor, session, size
-
-
-async def _expect_screen(visitor: Visitor, session: str, at: int) -> None:
-    """Wait until the page shows the screen of the server at an offset."""
-    screen = await visitor.call("pty_read_screen", session_id=session, at=at)
-    rows = [row.rstrip() for row in screen["rows"]]
-    rows += [""] * (screen["rows_count"] - len(rows))
-    wanted: Any = {"rows": rows, "cursor": screen["cursor"]}
-    same = f"async wanted => JSON.stringify(await ({_SCREEN})()) === JSON.stringify(wanted)"
-    await visitor.page.wait_for_function(same, arg=wanted)
-
-
-@pytest.mark.parametrize("name", ["vim", "htop"])
-async def test_replay_equals_the_recorded_screen_at_any_place(desk: Desk, name: str) -> None:
-    visitor, session, size = await _visit_capture(desk, name)
-    places = random.Random(name).sample(range(size), _PLACES)
-    await visitor.page.goto(f"{desk.url}/s/{session}/at/{places[0]}")
-    scrubber = visitor.page.get_by_role("slider", name="Place in the output")
-    await expect(scrubber).to_have_attribute("max", str(size))
+@pytest.mark.parametrize("name", ["vim", "htop", "switch", "build"])
+async def test_replay_equals_the_recorded_screen_at_any_place(
+    desk: Desk, name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    count = request.config.getoption("--places")
+    if name == "switch":
+        session = await page_through_switch(desk.controller)
+    elif name == "build":
+        session = await print_build(desk.controller, tmp_path, count * _BUILD_BYTES)
+    else:
+        session = await print_capture(desk.controller, name)
+    raw = await desk.controller.pty(PtyReadRaw(session_id=session, max_bytes=1))
+    assert isinstance(raw, RawReply)
+    chance = random.Random(name)
+    places = chance.sample(range(1, raw.raw_size), min(count, raw.raw_size - 1))
+    wanted = await recorded_screens(desk.controller, session, places)
+    page = await desk.open(f"/s/{session}/at/{raw.raw_size}")
+    slider = page.get_by_role("slider", name="Place in the output")
+    await expect(slider).to_have_value(str(raw.raw_size))
+    await page.evaluate(_RECORD_ADDRESS)
+    durations = []
     for place in places:
-        await scrubber.fill(str(place))
-        await _expect_screen(visitor, session, place)
-        await expect(visitor.page).to_have_url(f"{desk.url}/s/{session}/at/{place}")
+        durations.append(await page.evaluate(_SEEK, place))
+        assert await page.evaluate(_SHOWN, FLAGS) == described(wanted[place]), place
+    durations.sort()
+    print(f"{name}: {count} places of {raw.raw_size} bytes, p50 {durations[count // 2]:.0f} ms, max {durations[-1]:.0f} ms")
 
 
 async def test_playing_ends_at_the_recorded_screen(desk: Desk) -> None:
-    visitor, session, size = await _visit_capture(desk, "vim")
-    await visitor.page.goto(f"{desk.url}/s/{session}/at/{size // 3}")
-    await visitor.page.get_by_role("button", name="Play").click()
-    await _expect_screen(visitor, session, size)
+    session, size = await print_capture(desk.controller, "vim"), len(Capture.load("vim").raw)
+    wanted = described((await recorded_screens(desk.controller, session, [size]))[size])
+    page = await desk.open(f"/s/{session}/at/{size // 3}")
+    await page.get_by_role("button", name="Play").click()
+    await expect(page.get_by_role("slider", name="Place in the output")).to_have_value(str(size))
+    assert await page.evaluate(_SHOWN, FLAGS) == wanted
