@@ -125,7 +125,7 @@ class SessionActions:
             PtyctlError: INVALID_ARGUMENT if the console is open at another address; as `SessionFactory.create`.
         """
         destination = await self._destinations.resolve(request)
-        spec, opening = session_spec(destination), Opening()
+        spec, opening = session_spec(destination), Opening(warning=self._factory.check_program(request, destination))
         attempt = asyncio.create_task(self._attempt(destination, spec, opening), name="open")
         try:
             if await self._registry.ends_in_time(attempt):
@@ -194,7 +194,9 @@ class SessionActions:
         request = destination.request
         session = await self._factory.create(destination, spec, opening)
         lease = await lock.lock(session, *_lock_holder(request)) if request.acquire_lock else None
-        return _open_reply(session, request, lease, next_cursor=0, lock_acquired=lease is not None)
+        reply = _open_reply(session, request, lease, next_cursor=0, lock_acquired=lease is not None)
+        reply.message = "; ".join(filter(None, (opening.warning, reply.message))) or None
+        return reply
 
     async def _open_existing(self, destination: Destination, spec: Spec, session: Session, opening: Opening) -> SessionReply:
         request, old, is_dead = destination.request, session.spec, session.state in ("eof", "lost", "reconnecting")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError, unsupported
+from ptyctl.api.session import SessionRequest
 from ptyctl.platforms import Platforms
 from ptyctl.session.activity import Recorder, caller
 from ptyctl.session.approvals import Approvals
@@ -24,6 +25,7 @@ from transports.errors import ChannelError
 
 from .channels import ChannelFactory, channel_factory, session_spec, with_shell_integration
 from .destinations import CONVERSATION, Destination, Destinations
+from .open_policy import check_program
 from .recovery import restore_session
 from .registry import SessionRegistry
 from .settings import Settings
@@ -36,10 +38,12 @@ class Opening:
     Attributes:
         session: the session that is being opened or connected again, once there is one.
         answered: the caller has got a reply that names the session, so its files stay if the attempt fails.
+        warning: of the policy, about the program; for the caller alone.
     """
 
     session: Session | None = None
     answered: bool = False
+    warning: str | None = None
 
 
 #: Receives each session that was opened, adopted or restored, once.
@@ -75,6 +79,10 @@ class SessionFactory:
         """Call `watcher` for every session from now on, after the watchers that were added before."""
         self._watchers.append(watcher)
 
+    def check_program(self, request: SessionRequest, destination: Destination) -> str | None:
+        """Judge the program of a caller's request; see `open_policy.check_program`."""
+        return check_program(self._policy, request, destination)
+
     async def create(self, destination: Destination, spec: Spec, opening: Opening | None = None) -> Session:
         """Create a session and open it. `opening` gets the session before it is open.
 
@@ -97,7 +105,8 @@ class SessionFactory:
                     hint="make room there, or close sessions",
                 ) from None
             self._supervise(session)
-            session.activity.record("open", **caller(destination.request.task_id), **_address(spec))
+            request = destination.request
+            session.activity.record("open", **caller(request.task_id), **_address(spec), command=request.command)
             opening = opening or Opening()
             opening.session = session
             try:

@@ -17,6 +17,9 @@ _SHELLS: dict[str, Dialect] = {
 }
 _SHELL_OPTIONS_WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 
+#: Options that neither name a file nor hold a command.
+_PLAIN_OPTIONS = frozenset("-i -l -il -li -f -N --login --norc --noprofile --no-rcs --private --no-config".split())  # noqa: SIM905
+
 _SEPARATORS = frozenset(";&|()")
 #: Words that are followed by a command.
 _COMMAND_PREFIXES = frozenset(("{", "!", "if", "then", "elif", "else", "while", "until", "do", "time")) | frozenset(
@@ -66,6 +69,13 @@ def answering_program(argv: Sequence[str]) -> str:
             words = next(options, "").removeprefix("exec ").split()
             return answering_program(words) if words else name
     return name
+
+
+def is_plain_shell(argv: Sequence[str]) -> bool:
+    """Return whether a command starts an installed shell that reads the terminal, with no script or start-up file named."""
+    folder, _, name = argv[0].rpartition("/") if argv else ("", "", "")
+    is_installed = folder in ("", "/bin", "/usr/bin", "/usr/local/bin")
+    return is_installed and name != "busybox" and shell_dialect(name) is not None and _PLAIN_OPTIONS.issuperset(argv[1:])
 
 
 def shell_change(command: str) -> ShellChange:

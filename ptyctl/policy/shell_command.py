@@ -63,6 +63,7 @@ _HARMLESS_VARIABLE = re.compile(r"(?:LANG|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COL
 _RUNNING_VARIABLE = re.compile(
     r"(?:PATH|PROMPT_COMMAND|PS[0-4]|BASH_ENV|ENV|ZDOTDIR|LD_\w+|\w*PAGER|\w*EDITOR|VISUAL|IFS|SHELLOPTS|BASHOPTS|\w+_COMMAND)\Z"
 )
+_PROMPT_VARIABLE = re.compile(r"(?:PS[0-4]|R?PROMPT[2-4]?)\Z")
 _SUBSCRIPT = re.compile(r"^\[[^\]]*\]=")
 #: Builtins that evaluate subscripts in their arguments, substitutions included.
 _EVALUATES = frozenset(
@@ -228,6 +229,20 @@ class ShellText:
     unparsed: str = ""
     opaque: bool = False
     recalls: bool = False
+
+
+def text_run_from(variable: str, value: str) -> str | None:
+    """Return the commands that a shell runs because an environment variable has a value; None if it runs none."""
+    if variable == "PROMPT_COMMAND":
+        return value
+    if _PROMPT_VARIABLE.match(variable) and ("$(" in value or "`" in value):  # expanded like a word in double quotes
+        return ': "' + value.replace("\\", "").replace('"', '\\"') + '"'
+    return None
+
+
+def changes_programs(variable: str) -> bool:
+    """Return whether an environment variable changes which programs or start-up files run, such as PATH."""
+    return _RUNNING_VARIABLE.match(variable) is not None and _PROMPT_VARIABLE.match(variable) is None
 
 
 def expands_history(text: str) -> bool:

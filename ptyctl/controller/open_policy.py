@@ -1,0 +1,83 @@
+"""The policy on what an open starts: the program of a request, and variables that make a shell run their text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.api.session import SessionRequest
+from ptyctl.core.shells import is_plain_shell
+from ptyctl.policy.rules import SHELL_PLATFORM, UNKNOWN_PLATFORM, Decision, Request, strictest
+from ptyctl.policy.shell_command import changes_programs, text_run_from
+from ptyctl.session.authorization import Policy
+from ptyctl.session.clients import current_principal
+
+from .destinations import Destination
+
+
+def check_program(policy: Policy, request: SessionRequest, destination: Destination) -> str | None:
+    """Judge what a caller's open request starts, as if it were typed into a shell. Return a warning, or None.
+
+    What the inventory adds to the request is not judged. A program that needs an approval is refused: before the
+    session exists, nobody could see it.
+
+    Raises:
+        PtyctlError: POLICY_DENIED.
+    """
+    texts = list(_texts(request))
+    if not texts:
+        return None
+    by = current_principal()
+    protocol, platform = destination.request.protocol, destination.request.platform
+    if protocol == "local":
+        platforms: tuple[str, ...] = (SHELL_PLATFORM,)
+    else:
+        platforms = (platform,) if platform else (SHELL_PLATFORM, UNKNOWN_PLATFORM)
+    verdicts = [
+        policy.verdict(Request(text, name, protocol, destination.device, kind=by.kind, principal=by.name, task=request.task_id))
+        for text in texts
+        for name in platforms
+    ]
+    decision = strictest(verdict.decision for verdict in verdicts)
+    worst = next(verdict for verdict in verdicts if verdict.decision is decision)
+    if decision is Decision.ALLOW:
+        return None
+    if decision is Decision.WARN:
+        return f"policy warning for the program of this session: {worst.reason}"
+    needs = "denies" if decision is Decision.DENY else "asks for an approval of"
+    rules = f" (rule {', '.join(worst.rules)})" if worst.rules else ""
+    raise PtyctlError(
+        ErrorCode.POLICY_DENIED,
+        f"the policy {needs} the program of this session{rules}: {worst.reason}; it was not started",
+        {
+            "decision": str(decision),
+            "rules": list(worst.rules),
+            "reason": worst.reason,
+            "canonical": worst.canonical,
+            "field": "command" if request.command is not None else "env",
+        },
+        hint="open a shell, and run the command there, where a person can approve it",
+    )
+
+
+def _texts(request: SessionRequest) -> Iterator[str]:
+    """Yield the texts that the request makes a shell run."""
+    env = request.env or {}
+    for name, value in env.items():
+        if text := text_run_from(name, value):
+            yield text
+    assigned = [f"{name}={shlex.quote(value)}" for name, value in env.items() if changes_programs(name)]
+    command = request.command or ()
+    line = command if isinstance(command, str) else shlex.join(command)
+    if not line or _is_plain_shell(line):
+        line = "sh" if assigned else ""
+    if line:
+        yield " ".join((*assigned, line))
+
+
+def _is_plain_shell(line: str) -> bool:
+    try:
+        return is_plain_shell(shlex.split(line))
+    except ValueError:  # unbalanced quotes
+        return False
