@@ -18,8 +18,8 @@ from typing import Any
 import ptyctl
 
 _PACKAGE = str(Path(ptyctl.__file__).parent)
-#: Sizes whose costs are compared: a linear cost grows by 16, a quadratic one by 256.
-_SMALL, _LARGE = 1024, 16 * 1024
+#: The larger of two sizes whose costs are compared, and their ratio: a linear cost grows by 16, a quadratic one by 256.
+_LARGE, _RATIO = 16 * 1024, 16
 _GROWTH = 64
 
 
@@ -71,7 +71,7 @@ def assert_cost(computation: Callable[[], Any], size: int, *, lines_per_byte: fl
     assert cost.memory <= memory_per_byte * size, f"{cost.memory / size:.1f} bytes of memory a byte"
 
 
-def assert_linear(computation: Callable[[bytes], Any], unit: bytes, prefix: bytes = b"") -> None:
+def assert_linear(computation: Callable[[bytes], Any], unit: bytes, prefix: bytes = b"", largest: int = _LARGE) -> None:
     """Check that the cost of a computation over repetitions of a unit is linear, also within calls that count as one line.
 
     Compares the processor time of two sizes, which a loaded machine does not change; a cost below 10 ms passes. The time of the
@@ -88,11 +88,11 @@ def assert_linear(computation: Callable[[bytes], Any], unit: bytes, prefix: byte
         finally:
             gc.enable()
 
-    large = seconds(_LARGE)
+    large = seconds(largest)
     if large > 0.01:
-        small = min(seconds(_SMALL) for _ in range(5))
+        small = min(seconds(largest // _RATIO) for _ in range(5))
         for _ in range(4):
             if large < _GROWTH * small:
                 break
-            large = min(large, seconds(_LARGE))
-        assert large < _GROWTH * small, f"{_LARGE // _SMALL} times the output costs {large / small:.0f} times as much"
+            large = min(large, seconds(largest))
+        assert large < _GROWTH * small, f"{_RATIO} times the output costs {large / small:.0f} times as much"

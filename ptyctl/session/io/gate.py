@@ -574,13 +574,14 @@ class _Piece(NamedTuple):
 
 def _pieces(text: str, size: int) -> Iterator[_Piece]:
     """Split text into pieces of at most `size` bytes and at most one line, so that a paced console gets it line by line."""
-    for line, newline in _LINE.findall(text):
+    for found in _LINE.finditer(text):
+        line, newline = found.groups()
         data = line.encode("utf-8", "surrogateescape")
-        while len(data) > size:
-            yield _Piece(data[:size], 0, 0)
-            data = data[size:]
+        last = max(len(data) - 1, 0) // size * size
+        for begin in range(0, last, size):
+            yield _Piece(data[begin : begin + size], 0, 0)
         if data or newline:
-            yield _Piece(data, 1 if newline else 0, len(newline))
+            yield _Piece(data[last:], 1 if newline else 0, len(newline))
 
 
 def _cut() -> PtyctlError:

@@ -8,6 +8,7 @@ from fixtures.memory_channel import MemoryChannel
 from ptyctl.core.lease import Leases
 from ptyctl.session.io.gate import Gate, Writer
 from ptyctl.session.io.signal import Signal
+from tests.cost import assert_linear
 from transports.receiver import QueueReceiver
 
 
@@ -37,3 +38,10 @@ async def test_type_now_when_channel_ends_drops_unsent_input() -> None:
     channel.end()
     await asyncio.sleep(0)
     assert bytes(channel.written) == b"an"
+
+
+async def test_typing_a_long_line_takes_linear_time() -> None:
+    channel = MemoryChannel()
+    await channel.open(QueueReceiver())
+    gate = Gate(Leases(), lambda: channel, Signal(), console=False, paced=False)
+    assert_linear(lambda data: gate.type_now(data.decode(), Writer()), b"x", largest=4 << 20)
