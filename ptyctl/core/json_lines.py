@@ -6,14 +6,14 @@ import json
 import re
 from typing import Any
 
-#: Longest line accepted from a client: room for a long paste in base64, and a bound on what one client can use.
-MAX_LINE_BYTES = 16 * 1024 * 1024
+#: Longest line accepted from a client: room for a long paste, and a bound on the time that its decoding blocks the event loop.
+MAX_LINE_BYTES = 1024 * 1024
 #: Most bytes of a request outside its strings. Each few of them become an object: decoding more would block the event loop.
 MAX_STRUCTURE_BYTES = 64 * 1024
 #: Longer integers, which Python's int() rejects, become an infinite float: validation reports the field.
 _MAX_DIGITS = 4300
 #: The id of a JSON-RPC message is searched in this much of its begin and of its end.
-_ID_SEARCH_BYTES = 4096
+ID_SEARCH_BYTES = 4096
 _ID = rb'"id"\s*:\s*(-?[0-9]{1,40}|"(?:[^"\\]|\\.){0,1000}+")\s*'
 _SHORT_MEMBER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*'
 _ID_AT_BEGIN = re.compile(rb"\s*\{\s*(?:" + _SHORT_MEMBER + rb",\s*)*+" + _ID + rb"[,}]")
@@ -37,12 +37,32 @@ def decode(line: bytes) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def has_long_structure(text: bytes | bytearray) -> bool:
-    """Return whether a JSON text has more than MAX_STRUCTURE_BYTES outside its strings, quotes included."""
+class LongStructureError(ValueError):
+    """A request has too many bytes outside its strings."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the request has more than {MAX_STRUCTURE_BYTES} bytes outside its strings")
+
+
+def check_structure(text: bytes) -> None:
+    """Raise LongStructureError if a JSON text has more than MAX_STRUCTURE_BYTES outside its strings, quotes included."""
+    if len(text) <= MAX_STRUCTURE_BYTES:
+        return
     if b"\\" in text:
         text = text.replace(rb"\\", b"").replace(rb"\"", b"")
     parts = text.split(b'"', MAX_STRUCTURE_BYTES + 1)
-    return sum(map(len, parts[::2])) + len(parts) - 1 > MAX_STRUCTURE_BYTES
+    if sum(map(len, parts[::2])) + len(parts) - 1 > MAX_STRUCTURE_BYTES:
+        raise LongStructureError
+
+
+def decode_request(line: bytes) -> Any:
+    """Return the value of a line that a client has sent.
+
+    Raises:
+        ValueError: as `decode`; LongStructureError.
+    """
+    check_structure(line)
+    return decode(line)
 
 
 def decode_object(line: bytes) -> dict[str, Any]:
@@ -66,7 +86,7 @@ def find_id(line: bytes) -> int | str | None:
 
     The id is the first or the last member, except for `jsonrpc` and `method`: the rest, which may be invalid, is not parsed.
     """
-    found = _ID_AT_BEGIN.match(line, 0, _ID_SEARCH_BYTES) or _ID_AT_END.search(line, max(len(line) - _ID_SEARCH_BYTES, 0))
+    found = _ID_AT_BEGIN.match(line, 0, ID_SEARCH_BYTES) or _ID_AT_END.search(line, max(len(line) - ID_SEARCH_BYTES, 0))
     try:
         return json.loads(found[1]) if found else None
     except ValueError:

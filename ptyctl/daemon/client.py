@@ -220,9 +220,12 @@ class RemoteController:
         if self._writer.is_closing():
             raise DaemonConnectionLost
         line = json_lines.encode({"jsonrpc": "2.0", **message})
-        if len(line) > json_lines.MAX_LINE_BYTES:
-            too_long = f"the request is longer than {json_lines.MAX_LINE_BYTES} bytes"
-            raise invalid(too_long, hint="split it into several requests")
+        try:
+            if len(line) > json_lines.MAX_LINE_BYTES:
+                raise ValueError(f"the request is longer than {json_lines.MAX_LINE_BYTES} bytes")
+            json_lines.check_structure(line)
+        except ValueError as error:
+            raise invalid(str(error), hint="split it into several requests") from None
         self._writer.write(line)
         try:
             await self._writer.drain()

@@ -44,8 +44,6 @@ START_TIMEOUT_S = 30.0
 _RESTART_POLL_S = 0.1
 #: How often a connection is tried again if the daemon exits during the handshake.
 _HANDSHAKE_ATTEMPTS = 3
-#: Longest handshake line; leaves room for a large environment.
-MAX_HELLO_BYTES = 4 * 1024 * 1024
 #: Prefix of the line that reports why the daemon exits.
 ERROR_PREFIX = "ptyctl daemon: "
 #: The bearer token of `ptyctl serve` and of `ptyctl mcp`. No daemon and no session inherits it.

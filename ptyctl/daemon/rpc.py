@@ -27,6 +27,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid, unsupported
 from ptyctl.api.methods import METHODS
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.operator import WatchRequest
+from ptyctl.client_lines import LongLineError, read_line
 from ptyctl.core import json_lines
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.session.clients import Client, serving, serving_connection, user
@@ -135,11 +136,10 @@ class RpcConnection:
         """Serve until the client disconnects. Reads no further calls while the client does not read its replies."""
         try:
             with serving_connection(self._principal):  # calls are tasks, which inherit the context
-                while line := await self._reader.readline():
-                    self._receive(line)
+                while await self._receive_next():
                     await self._flush()
                     await asyncio.sleep(0)  # calls that arrive together begin in separate iterations of the event loop
-        except (OSError, ValueError):  # connection lost, or a line longer than the reader's limit
+        except OSError:  # connection lost
             return
         finally:
             for client in self._represented.values():
@@ -149,9 +149,23 @@ class RpcConnection:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
+    async def _receive_next(self) -> bool:
+        """Receive the next line; return False at the end of the stream."""
+        try:
+            line = await read_line(self._reader)
+        except LongLineError as error:
+            self._reject(error.call_id, INVALID_REQUEST, str(error))
+            return True
+        if line:
+            self._receive(line)
+        return bool(line)
+
     def _receive(self, line: bytes) -> None:
         try:
-            message = json_lines.decode(line)
+            message = json_lines.decode_request(line)
+        except json_lines.LongStructureError as error:
+            self._reject(json_lines.find_id(line), INVALID_REQUEST, str(error))
+            return
         except ValueError:
             self._reject(json_lines.find_id(line), PARSE_ERROR, "the line is not JSON, or is nested too deeply")
             return

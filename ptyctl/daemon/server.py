@@ -24,7 +24,7 @@ from ptyctl.version import __version__
 from transports.caller import Caller, on_behalf_of
 from transports.process import share_of_descriptors
 
-from .connection import MAX_HELLO_BYTES, PeerCredentials, peer_credentials, version_mismatch
+from .connection import PeerCredentials, peer_credentials, version_mismatch
 from .errors import DaemonError, encode_rejection
 from .listen_socket import ListenSocket
 from .loop_watchdog import LoopWatchdog
@@ -251,7 +251,7 @@ async def _read_hello(reader: asyncio.StreamReader, is_own_user: bool) -> dict[s
     try:
         async with asyncio.timeout(HELLO_TIMEOUT_S):
             line = await reader.readline()
-        hello = json_lines.decode(line) if len(line) <= MAX_HELLO_BYTES else None
+        hello = json_lines.decode_request(line)
     except (TimeoutError, ValueError, OSError):
         hello = None
     if not isinstance(hello, dict) or hello.get("speaks") not in ("mcp", "rpc"):

@@ -16,6 +16,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from ptyctl.client_lines import LongLineError, read_line
 from ptyctl.core import json_lines
 
 
@@ -93,12 +94,9 @@ class MessageReader(_AsyncClosing):
         await asyncio.sleep(0)  # calls that arrive together begin in separate iterations of the event loop
         while True:
             try:
-                line = await self._source.readline()
-            except ValueError:  # the line exceeds the limit; readline has discarded it
-                too_long = types.ErrorData(
-                    code=types.INVALID_REQUEST, message=f"Message longer than {json_lines.MAX_LINE_BYTES} bytes"
-                )
-                await self._reject(types.JSONRPCError(jsonrpc="2.0", id=None, error=too_long))
+                line = await read_line(self._source)
+            except LongLineError as error:
+                await self._reject(_error(error.call_id, types.INVALID_REQUEST, str(error)))
                 continue
             except OSError:
                 line = b""
@@ -133,13 +131,13 @@ class MessageReader(_AsyncClosing):
 class InvalidMessageError(Exception):
     """The data is not a JSON-RPC message. `reply` contains the caller's id where it can be found, and none of the input."""
 
-    def __init__(self, data: bytes, error: ValidationError) -> None:
-        (fault, *_) = error.errors(include_url=False, include_input=False)
+    def __init__(self, data: bytes, error: ValidationError | json_lines.LongStructureError) -> None:
         code, message = types.INVALID_REQUEST, "Not a JSON-RPC message"
-        if fault["type"] == "json_invalid":
+        if isinstance(error, json_lines.LongStructureError):
+            message = str(error)
+        elif (fault := error.errors(include_url=False, include_input=False)[0])["type"] == "json_invalid":
             code, message = types.PARSE_ERROR, f"{message}: {fault['ctx']['error']}"
-        error_data = types.ErrorData(code=code, message=message)
-        self.reply = types.JSONRPCError(jsonrpc="2.0", id=json_lines.find_id(data), error=error_data)
+        self.reply = _error(json_lines.find_id(data), code, message)
         super().__init__(message)
 
     @property
@@ -150,9 +148,14 @@ class InvalidMessageError(Exception):
 def parse_message(data: bytes) -> types.JSONRPCMessage:
     """Return the message of a line or a body. Raises InvalidMessageError."""
     try:
+        json_lines.check_structure(data)
         return types.jsonrpc_message_adapter.validate_json(data, by_name=False)
-    except ValidationError as error:
+    except (ValidationError, json_lines.LongStructureError) as error:
         raise InvalidMessageError(data, error) from None
+
+
+def _error(call_id: int | str | None, code: int, message: str) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=call_id, error=types.ErrorData(code=code, message=message))
 
 
 def _parse_leniently(line: bytes) -> types.JSONRPCMessage:

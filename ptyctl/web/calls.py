@@ -54,11 +54,10 @@ async def read_json(request: Request, limit: int, timeout_s: float) -> Any:
                         raise _bad_body(413, f"the body has more than {limit} bytes")
     except TimeoutError:
         raise _bad_body(408, f"the body was not received within {timeout_s:g} s") from None
-    if json_lines.has_long_structure(body):
-        message = f"the body has more than {json_lines.MAX_STRUCTURE_BYTES} bytes outside its strings"
-        raise RefusedError(413, ErrorCode.INVALID_ARGUMENT, message)
     try:
-        return json_lines.decode(bytes(body))
+        return json_lines.decode_request(bytes(body))
+    except json_lines.LongStructureError as error:
+        raise RefusedError(413, ErrorCode.INVALID_ARGUMENT, str(error)) from None
     except ValueError:
         raise invalid("the body is not JSON, or is nested too deeply") from None
 

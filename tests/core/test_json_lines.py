@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -30,12 +31,20 @@ def test_decode_object_returns_empty_object_for_anything_else(line: bytes, expec
 @given(st.text(), st.integers(-3, 3))
 def test_long_structure_counts_bytes_outside_strings(text: str, surplus: int) -> None:
     line = json.dumps(text, ensure_ascii=False).encode() + b"[" * (json_lines.MAX_STRUCTURE_BYTES - 2 + surplus)
-    assert json_lines.has_long_structure(line) == (surplus > 0)
+    with pytest.raises(json_lines.LongStructureError) if surplus > 0 else nullcontext():
+        json_lines.check_structure(line)
 
 
 def test_long_structure_excludes_long_string_and_counts_quotes() -> None:
-    assert not json_lines.has_long_structure(b'{"data": "' + rb"[]\"\\" * json_lines.MAX_STRUCTURE_BYTES + b'"}')
-    assert json_lines.has_long_structure(b'""' * json_lines.MAX_STRUCTURE_BYTES)
+    json_lines.check_structure(b'{"data": "' + rb"[]\"\\" * json_lines.MAX_STRUCTURE_BYTES + b'"}')
+    with pytest.raises(json_lines.LongStructureError):
+        json_lines.check_structure(b'""' * json_lines.MAX_STRUCTURE_BYTES)
+
+
+def test_request_with_long_structure_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_lines, "decode", None)
+    with pytest.raises(json_lines.LongStructureError, match="outside its strings"):
+        json_lines.decode_request(b"[" * json_lines.MAX_STRUCTURE_BYTES + b"]")
 
 
 def test_line_buffer_is_independent_of_segmentation() -> None:

@@ -16,6 +16,7 @@ from ptyctl.api import ExecRequest, PtyctlError, SessionReply, SessionRequest
 from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
+from ptyctl.core import json_lines
 from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.connection import exchange_hello, hello_line
@@ -136,6 +137,7 @@ async def raw(runtime_dir: RuntimeDir) -> Any:
         (json.dumps({**GOOD, "umask": "022"}).encode(), "umask (a number"),
         (json.dumps({**GOOD, "umask": -1}).encode(), "umask (a number"),
         (json.dumps({**GOOD, "speaks": "mcp", "toolsets": "core,nope"}).encode(), "no toolset 'nope'"),
+        (json.dumps({**GOOD, "x": [[]] * json_lines.MAX_STRUCTURE_BYTES}).encode(), "the first line must be"),
     ],
 )
 async def test_invalid_handshake_is_rejected(raw: Raw, said: bytes, told: str) -> None:
@@ -232,6 +234,27 @@ async def test_request_that_strict_parsers_reject_is_answered_with_its_id(raw: R
     assert "lock_ttl_ms" in answer["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("padding", "why"),
+    [
+        (b"[" + b"[]," * json_lines.MAX_STRUCTURE_BYTES + b"[]]", "outside its strings"),
+        (b'"' + b"x" * json_lines.MAX_LINE_BYTES + b'"', "longer than"),
+        (b'"' + b"x" * (10 * json_lines.MAX_LINE_BYTES) + b'"', "longer than"),
+    ],
+    ids=["structure", "long", "very long"],
+)
+@pytest.mark.parametrize("first", [True, False], ids=["id first", "id last"])
+async def test_too_large_request_is_answered_with_its_id_and_the_next_one_is_served(
+    raw: Raw, padding: bytes, why: str, first: bool
+) -> None:
+    await raw.say(json.dumps(GOOD).encode())
+    begin, end = (b'"id":"mine",', b"") if first else (b"", b',"id":"mine"')
+    answer = await raw.say(b'{%s"method":"ptyctl_session","params":%s%s}' % (begin, padding, end))
+    assert (answer["id"], answer["error"]["code"]) == ("mine", -32600)
+    assert why in answer["error"]["message"]
+    assert "result" in await raw.ask(id=2, method="ptyctl_session", params={"action": "list"})
+
+
 async def test_id_of_running_call_is_rejected_until_it_ends(raw: Raw) -> None:
     await raw.say(json.dumps(GOOD).encode())
     opened = await raw.ask(id=1, method="ptyctl_session", params={"action": "open", "protocol": "local", "command": ["cat"]})
@@ -279,8 +302,10 @@ async def test_request_beyond_limit_raises_in_client(runtime_dir: RuntimeDir) ->
     async with await RemoteController.connect(runtime_dir) as controller:
         handle = await SessionHandle.open(controller, protocol="local", command=("cat",))
         with pytest.raises(PtyctlError, match="longer than") as caught:
-            await handle.write("x" * (17 << 20))
+            await handle.write("x" * json_lines.MAX_LINE_BYTES)
         assert caught.value.hint == "split it into several requests"
+        with pytest.raises(PtyctlError, match="outside its strings"):
+            await SessionHandle.open(controller, protocol="local", command=("",) * json_lines.MAX_STRUCTURE_BYTES)
         assert (await handle.status()).state == "open"
 
 

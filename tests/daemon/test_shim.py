@@ -18,6 +18,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOC
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from fixtures.daemons import daemon_pid, end_daemon
+from ptyctl.core import json_lines
 from ptyctl.daemon.connection import connect
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.daemon.shim import _error_reply
@@ -276,10 +277,12 @@ async def test_last_line_without_newline_is_relayed(piped: Piped) -> None:
 
 
 async def test_long_message_is_relayed_and_too_long_one_rejected(piped: Piped) -> None:
-    piped.ask("ping", 1, padding="x" * (15 << 20))
+    piped.ask("ping", 1, padding="x" * (json_lines.MAX_LINE_BYTES - 1000))
     assert (await piped.hear())["id"] == 1
-    piped.ask("ping", 2, padding="x" * (17 << 20))
-    assert "longer than" in (await piped.hear())["error"]["message"]
+    piped.ask("ping", 2, padding="x" * (3 * json_lines.MAX_LINE_BYTES))
+    answer = await piped.hear()
+    assert answer["id"] == 2
+    assert "longer than" in answer["error"]["message"]
 
 
 async def test_interrupt_exits_with_130_and_no_output(piped: Piped) -> None:

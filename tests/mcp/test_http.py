@@ -12,7 +12,7 @@ from mcp import Client
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from ptyctl.api import SessionRequest
-from ptyctl.core.json_lines import MAX_LINE_BYTES
+from ptyctl.core.json_lines import MAX_LINE_BYTES, MAX_STRUCTURE_BYTES
 from tests.mcp.http_server import TOKEN, http_client, http_server
 from tests.mcp.progress_log import ProgressLog
 from tests.mcp.server_process import PATIENCE_S
@@ -223,6 +223,17 @@ async def test_request_that_cannot_be_parsed_is_answered_with_its_id(era: str, v
         body = f'{{"method":"tools/call","params":{{"name":"{EXEC}","arguments":{value}}},"jsonrpc":"2.0","id":"mine"}}'
         answer = await http.post(url, content=body, headers={**headers, **BEARER, "Content-Type": "application/json"})
         assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (400, "mine", -32700)
+
+
+@pytest.mark.parametrize("era", OPENINGS)
+async def test_request_with_long_structure_is_answered_with_its_id(era: str) -> None:
+    async with http_server(StubController()) as url, httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+        headers, _ = OPENINGS[era]
+        value = "[" + "[]," * MAX_STRUCTURE_BYTES + "[]]"
+        body = f'{{"method":"tools/call","params":{{"name":"{EXEC}","arguments":{value}}},"jsonrpc":"2.0","id":"mine"}}'
+        answer = await http.post(url, content=body, headers={**headers, **BEARER, "Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (400, "mine", -32600)
+        assert "outside its strings" in answer.json()["error"]["message"]
 
 
 async def test_request_without_host_returns_403() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from ptyctl.core import json_lines
 from ptyctl.mcp.message_stream import MessageReader, MessageWriter
 
 
@@ -119,8 +120,19 @@ async def test_last_line_without_newline_is_read() -> None:
 async def test_line_beyond_limit_is_rejected_and_next_one_read() -> None:
     items, sink = await read_all([request(1, "x" * 5000) + b"\n" + request(2) + b"\n"], limit=1000)
     assert ids(items) == [2]
-    assert sink.messages[0]["error"]["code"] == INVALID_REQUEST
+    (answer,) = sink.messages
+    assert (answer["id"], answer["error"]["code"]) == (1, INVALID_REQUEST)
     assert "xxx" not in json.dumps(sink.messages)
+
+
+async def test_message_with_long_structure_is_rejected_and_next_one_read() -> None:
+    params = b"[" + b"[]," * json_lines.MAX_STRUCTURE_BYTES + b"[]]"
+    line = b'{"jsonrpc":"2.0","method":"m","params":{"a":%s},"id":"mine"}' % params
+    items, sink = await read_all([line + b"\n" + request(2) + b"\n"], limit=1 << 20)
+    assert ids(items) == [2]
+    (answer,) = sink.messages
+    assert (answer["id"], answer["error"]["code"]) == ("mine", INVALID_REQUEST)
+    assert "outside its strings" in answer["error"]["message"]
 
 
 async def test_reader_continues_if_error_cannot_be_sent() -> None:
