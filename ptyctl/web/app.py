@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -218,6 +219,7 @@ def _describe(session: WebSession) -> dict[str, Any]:
         "csrf": session.csrf,
         "version": __version__,
         "task_id": TASK_ID,
+        "ts": time.time_ns() // 1_000_000,
     }
 
 

@@ -1,7 +1,7 @@
 // Calls of the daemon over HTTP, and the signed-in principal.
 
 /** @typedef {{name: string, kind: string, role: string}} Principal */
-/** @typedef {{principal: Principal, csrf: string, version: string, task_id: string}} Login */
+/** @typedef {{principal: Principal, csrf: string, version: string, task_id: string, ts: number}} Login ts: the daemon's clock */
 /** @typedef {Record<string, any>} Json */
 
 /** An error of a call, as docs/contracts.md describes it. */
@@ -20,11 +20,15 @@ export class ApiError extends Error {
 let current = null;
 /** @type {(login: Login | null) => void} */
 let loginChanged = () => {};
+/** How much the daemon's clock is ahead of the browser's (ms). */
+let ahead = 0;
 
 /** The signed-in principal, or null. */
 export const principal = () => current?.principal ?? null;
 /** The task of this page's calls. Tabs of one person are one task. */
 export const taskId = () => current?.task_id ?? "web";
+/** The time of the daemon's clock (epoch ms): its timestamps are compared with this. */
+export const serverTime = () => Date.now() + ahead;
 /** The version of the daemon. */
 export const version = () => current?.version ?? "";
 
@@ -41,18 +45,31 @@ export function onLogin(changed) {
  * @param {{ticket: string} | {token: string}} body
  */
 export async function login(body) {
-  setLogin(await (await request("/api/login", body)).json());
+  setLogin(await readLogin("/api/login", body));
 }
 
 /** Returns the current login, or null if there is none. */
 export async function me() {
   try {
-    const reply = await (await request("/api/me")).json();
+    const reply = await readLogin("/api/me");
     if (reply.csrf !== current?.csrf) setLogin(reply);
   } catch (error) {
     if (!isLoginError(error)) throw error;
   }
   return current;
+}
+
+/**
+ * Reads the login, and with it the daemon's clock.
+ * @param {string} path
+ * @param {Json} [body]
+ * @returns {Promise<Login>}
+ */
+async function readLogin(path, body) {
+  const sent = Date.now();
+  const reply = await (await request(path, body)).json();
+  ahead = Math.round(reply.ts - (sent + Date.now()) / 2);
+  return reply;
 }
 
 /** Ends the login. */
@@ -65,7 +82,7 @@ export async function logout() {
  * Calls a method of the controller; raises ApiError.
  * @param {string} method
  * @param {Json} [fields]
- * @param {{keepalive?: boolean}} [options] keepalive: the call outlives the page.
+ * @param {RequestInit} [options] such as keepalive: the call outlives the page.
  * @returns {Promise<Json>}
  */
 export async function call(method, fields = {}, options = {}) {
@@ -75,7 +92,7 @@ export async function call(method, fields = {}, options = {}) {
 /**
  * Reads JSON from an address of the daemon.
  * @param {string} path
- * @param {{signal?: AbortSignal}} [options]
+ * @param {RequestInit} [options]
  * @returns {Promise<Json>}
  */
 export async function get(path, options = {}) {

@@ -14,9 +14,9 @@ const PIECES = new RegExp(`.{1,${PIECE / 2}}`, "gsu");
 const PASTE = "\x1b[200~";
 
 /**
- * Returns the keyboard of a session; `onError` gets the error of each refused write.
+ * Returns the keyboard of a session; `onError` gets the error of each refused write, and the write.
  * @param {string} session
- * @param {(error: ApiError) => void} onError
+ * @param {(error: ApiError, write: Record<string, any>) => void} onError
  */
 export function createKeyboard(session, onError) {
   /** @type {Input[]} */
@@ -26,11 +26,12 @@ export function createKeyboard(session, onError) {
   /** Writes one input. If that fails, the input queued since is dropped: it was typed to follow this one. @param {Input} input */
   const write = async (input) => {
     const following = queue;
+    const request = { session_id: session, task_id: taskId(), action: "write", ...fields(input) };
     try {
-      await call("ptyctl_session_io", { session_id: session, task_id: taskId(), action: "write", ...fields(input) });
+      await call("ptyctl_session_io", request);
     } catch (error) {
       if (queue === following) queue = [];
-      if (error instanceof ApiError && error.details.reason !== "interrupted") onError(error);
+      if (error instanceof ApiError && error.details.reason !== "interrupted") onError(error, request);
     }
   };
 

@@ -2,7 +2,7 @@
 
 import { ApiError, call, principal, taskId } from "./api.js";
 import { html, nothing } from "./lit.js";
-import { confirmDialog, duration, toast, toastError } from "./ui.js";
+import { confirmDialog, timeLeft, toast, toastError } from "./ui.js";
 
 /** @typedef {import("./stream.js").Message} Message */
 /** @typedef {ReturnType<typeof createLock>} Lock */
@@ -10,6 +10,8 @@ import { confirmDialog, duration, toast, toastError } from "./ui.js";
 const TTL_MS = 30_000;
 /** How long one call waits in the queue; the next one reports the new position. */
 const QUEUE_MS = 5_000;
+/** Tells the other windows of this browser that this one uses the lock of a session. */
+const windows = new BroadcastChannel("ptyctl.lock");
 /** The key that takes the lock, or gives it back. */
 export const LOCK_KEY = "Ctrl+Shift+L";
 
@@ -52,12 +54,31 @@ export function createLock(session, { changed, acquired }) {
     changed();
   };
 
+  /** Makes this the window that uses the lock. */
+  const activate = () => {
+    active = true;
+    windows.postMessage(session);
+    acquired();
+  };
+
+  /** Leaves the lock to another window of the same person. */
+  const deactivate = () => {
+    active = false;
+    waiters = [];
+    changed();
+  };
+
+  const handleWindow = (/** @type {MessageEvent} */ event) => active && event.data === session && deactivate();
+  windows.addEventListener("message", handleWindow);
+
   /**
    * Applies a state of the stream. It can be older than our lock: then the session is asked.
    * @param {Record<string, any>} state
+   * @param {boolean} [resizedElsewhere] whether the terminal has a size that this window did not ask for
    */
-  const observe = (state) => {
+  const observe = (state, resizedElsewhere = false) => {
     const ours = state.lock_holder === taskId() && state.lock_principal === principal()?.name;
+    if (active && ours && resizedElsewhere) deactivate();
     if (active && isOurs() && !ours) void renew();
     else setHolder(state);
   };
@@ -69,8 +90,7 @@ export function createLock(session, { changed, acquired }) {
     setHolder(taken);
     refusal = "";
     position = null;
-    active = true;
-    acquired();
+    activate();
     changed();
   };
 
@@ -149,10 +169,7 @@ export function createLock(session, { changed, acquired }) {
     /** Called for each input: returns whether it may be sent. Otherwise the bar shows why not. */
     admit() {
       if (isOurs()) {
-        if (!active) {
-          active = true;
-          acquired();
-        }
+        if (!active) activate();
         return true;
       }
       refuse(current ? `Nothing was typed: ${holderName()} has the lock.` : "Nothing was typed: you only watch. Take the lock first.");
@@ -162,6 +179,7 @@ export function createLock(session, { changed, acquired }) {
     close() {
       closed = true;
       for (const timer of timers) clearInterval(timer);
+      windows.removeEventListener("message", handleWindow);
       const waiting = position !== null;
       position = null;
       if ((active && isOurs()) || waiting) act("unlock", {}, { keepalive: true }).catch(() => {});
@@ -169,10 +187,10 @@ export function createLock(session, { changed, acquired }) {
     },
     /** The lock bar. */
     template() {
-      const left = current?.expires ? duration(Math.max(0, current.expires - Date.now())).replace(/\.\d/, "") : "";
+      const left = current?.expires ? timeLeft(current.expires) : "";
       const kind = isOurs() ? "held" : current ? "other" : "";
       const state = isOurs()
-        ? html`<strong>You have the lock.</strong> ${waiters.length ? `${waiters.length} waiting: ${waiters.join(", ")}.` : nothing}`
+        ? html`<strong>You have the lock${active ? "." : " in another window. Type here to use it in this one."}</strong> ${waiters.length ? `${waiters.length} waiting: ${waiters.join(", ")}.` : nothing}`
         : current
           ? html`<strong>${holderName()}</strong> has the lock${left ? html`, <span class="mono">${left}</span> left` : nothing}.
               ${position === null ? "You watch." : position ? `You are number ${position} in the queue.` : "You wait for it."}`

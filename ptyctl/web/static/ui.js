@@ -1,6 +1,6 @@
 // Small pieces that several views use: times, badges, buttons, dialogs, errors.
 
-import { ApiError } from "./api.js";
+import { ApiError, serverTime } from "./api.js";
 import { html, nothing, render } from "./lit.js";
 
 /** @typedef {import("./lit.js").TemplateResult} Template */
@@ -20,7 +20,7 @@ const UNITS = [
  */
 export function relativeTime(ts) {
   if (ts == null) return "";
-  const past = Date.now() - ts;
+  const past = serverTime() - ts;
   const [size, unit] = UNITS.find(([size]) => Math.abs(past) >= size) ?? [1, ""];
   if (!unit) return "now";
   const amount = `${Math.floor(Math.abs(past) / size)} ${unit}`;
@@ -52,6 +52,9 @@ export function duration(ms) {
     .map((part, index) => (index ? String(part).padStart(2, "0") : part))
     .join(":");
 }
+
+/** The time until `ts`, in whole seconds. @param {number} ts epoch ms */
+export const timeLeft = (ts) => duration(1000 * Math.max(0, Math.ceil((ts - serverTime()) / 1000))).replace(".0", "");
 
 /**
  * Text such as `1.5 MB`.

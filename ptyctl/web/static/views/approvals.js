@@ -1,12 +1,12 @@
 // The inbox: each request with the live screen of its session, and the text marked where it would be typed.
 
-import { ApiError, call, principal } from "../api.js";
+import { ApiError, call, principal, serverTime } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
 import { stream } from "../stream.js";
 import { sessionName, visible } from "../text.js";
-import { confirmDialog, duration, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, toast, toastError } from "../ui.js";
+import { confirmDialog, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toast, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Approval an entry, see docs/contracts.md */
 
@@ -151,7 +151,7 @@ export function mount(root) {
 
   /** @param {Approval} entry */
   function item(entry) {
-    const left = entry.state === "pending" ? html`<small>${duration(secondsLeft(entry))}</small>` : statusBadge(entry.state);
+    const left = entry.state === "pending" ? html`<small>${timeLeft(entry.expires_at)}</small>` : statusBadge(entry.state);
     return html`<button type="button" aria-current=${entry.approval_id === selected ? "true" : "false"} @click=${() => select(entry.approval_id)}>
       <code>${visible(entry.text)}</code><span><b>${sessionName(entry)}</b> ${entry.principal}</span>${left}
     </button>`;
@@ -211,7 +211,7 @@ export function mount(root) {
           @change=${(/** @type {any} */ event) => (keys = event.target.checked)}>Also keys for its program, for 60 s</label>
       </div>
       <div class="actions">
-        <span class="hint grow">expires in ${duration(secondsLeft(entry))}</span>
+        <span class="hint grow">expires in ${timeLeft(entry.expires_at)}</span>
         <button type="button" ?disabled=${busy} @click=${() => void decline(entry)}>Decline <kbd>d</kbd></button>
         ${edited === null
           ? html`<button type="button" @click=${() => edit(entry)}>Edit <kbd>e</kbd></button>`
@@ -224,7 +224,7 @@ export function mount(root) {
   /** @param {Approval} entry */
   function outcome(entry) {
     const { same_until: sameUntil, keys_until: keysUntil } = entry.scope ?? {};
-    const scope = Math.max(sameUntil ?? 0, keysUntil ?? 0) > Date.now() || (entry.state === "approved" && !entry.used);
+    const scope = Math.max(sameUntil ?? 0, keysUntil ?? 0) > serverTime() || (entry.state === "approved" && !entry.used);
     return html`<dl class="facts">
         ${entry.decided_by ? html`<dt>By</dt><dd>${entry.decided_by}, ${timeAgo(entry.decided_at)}</dd>` : nothing}
         ${entry.comment ? html`<dt>Comment</dt><dd>${visible(entry.comment)}</dd>` : nothing}
@@ -331,9 +331,6 @@ const nothingWaits = () =>
     html`When the policy asks before a text is typed, the request appears here. <code>ptyctl policy show</code> lists the rules.`,
     link("/", "All sessions", "button"),
   );
-
-/** @param {Approval} entry */
-const secondsLeft = (entry) => Math.max(0, Math.ceil((entry.expires_at - Date.now()) / 1000) * 1000);
 
 /** @param {Approval} entry */
 function notify(entry) {

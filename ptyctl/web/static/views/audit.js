@@ -1,6 +1,6 @@
 // The audit log: who did what, filtered, and whether its chain of hashes is intact.
 
-import { call } from "../api.js";
+import { call, serverTime } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query } from "../router.js";
 import { sessionName, visible } from "../text.js";
@@ -44,7 +44,7 @@ export function mount(root) {
         ...given("device"),
         ...given("principal"),
         ...given("session", "session_id"),
-        ...(hours > 0 && { since: Date.now() - hours * HOUR_MS }),
+        ...(hours > 0 && { since: serverTime() - hours * HOUR_MS }),
         ...(oldest && { until: oldest.ts }),
       });
       const known = new Set(rows.map((row) => row.prev)); // unique: each row has the hash of the one before it

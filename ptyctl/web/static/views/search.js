@@ -1,6 +1,6 @@
 // Search over the commands of all sessions and their output.
 
-import { call } from "../api.js";
+import { call, serverTime } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query } from "../router.js";
 import { marked, sessionName } from "../text.js";
@@ -44,7 +44,7 @@ export function mount(root) {
         ...(fields.get("device") && { device: fields.get("device") }),
         ...(fields.get("session") && { session_id: fields.get("session") }),
         ...(fields.has("failed") && { failed: true }),
-        ...(hours > 0 && { since_ts: Date.now() - hours * HOUR_MS }),
+        ...(hours > 0 && { since_ts: serverTime() - hours * HOUR_MS }),
         ...(cursor && { from_cursor: cursor }),
       });
       hits = [...hits, ...reply.hits];

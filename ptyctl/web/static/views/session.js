@@ -1,7 +1,8 @@
 // A session: the live terminal, its blocks as cards, the lock, and messages.
 
-import { ApiError, call, principal, taskId } from "../api.js";
+import { ApiError, call, principal, serverTime, taskId } from "../api.js";
 import { createCards } from "../cards.js";
+import { createHeldLines } from "../held_lines.js";
 import { createKeyboard } from "../keyboard.js";
 import { html, nothing, render } from "../lit.js";
 import { createLock } from "../lock.js";
@@ -42,6 +43,8 @@ export function mount(root, params) {
   let error = null;
   /** @type {{ts: number, text: string}[]} */
   const messages = [];
+  /** Sizes of the terminal that this window asked for. @type {Set<string>} */
+  const sizes = new Set();
   let finding = false;
   let composing = localStorage.getItem(COMPOSER) === "on";
   let layout = /** @type {Layout} */ (query().get("view") ?? "split");
@@ -53,6 +56,7 @@ export function mount(root, params) {
   let retryTimer;
 
   const keyboard = createKeyboard(session, handleRefusal);
+  const held = createHeldLines(session, update);
   const lock = createLock(session, { changed: handleLock, acquired: handleAcquired });
   const cards = createCards(session, { changed: update, runAgain, isFullScreen: () => terminal.xterm.buffer.active.type === "alternate" });
   /** @param {Message} message */
@@ -66,7 +70,7 @@ export function mount(root, params) {
     if (message.op === "snapshot" || resized) terminal.reset(message.cols, message.rows);
     if (message.op !== "snapshot" && resized && !isFirst) output.resubscribe("snapshot");
     if (message.op !== "terminal") void cards.load().catch(handleFailure);
-    lock.observe(message);
+    lock.observe(message, resized && !isFirst && !sizes.has(`${message.cols}×${message.rows}`));
     terminal.write("", () => closed || terminal.scale());
     update();
   }
@@ -76,7 +80,7 @@ export function mount(root, params) {
     if (event.type.startsWith("agent_block_")) return cards.handleEvent(event);
     if (NEW_TERMINAL.includes(event.type)) output.resubscribe("snapshot");
     const text = describe(event);
-    messages.push({ ts: event.ts ?? Date.now(), text });
+    messages.push({ ts: event.ts ?? serverTime(), text });
     messages.splice(0, messages.length - MESSAGES);
     toast(text, event.type === "message" ? "" : "warn");
     update();
@@ -107,6 +111,7 @@ export function mount(root, params) {
   async function loadEntry() {
     try {
       const { sessions } = await call("ptyctl_session", { action: "list" });
+      if (closed) return;
       entry = sessions.find((/** @type {Message} */ one) => one.session_id === session) ?? null;
       if (entry) document.title = `${sessionName()} · ptyctl`;
       update();
@@ -135,6 +140,7 @@ export function mount(root, params) {
     if (!lock.isActive()) return terminal.scale();
     const size = terminal.fittingSize();
     if (!size || (size.cols === state.cols && size.rows === state.rows)) return;
+    sizes.add(`${size.cols}×${size.rows}`);
     const request = { session_id: session, task_id: taskId(), action: "resize", cols: size.cols, rows: size.rows };
     call("ptyctl_session_config", request).catch(toastError);
   }
@@ -153,9 +159,9 @@ export function mount(root, params) {
     else navigator.clipboard.writeText(terminal.xterm.getSelection()).catch(toastError);
   }
 
-  /** @param {ApiError} failed */
-  function handleRefusal(failed) {
-    if (failed.error_code === "APPROVAL_PENDING") toast(`${failed.message}. Approvals has the request.`, "warn");
+  /** @param {ApiError} failed @param {Message} write */
+  function handleRefusal(failed, write) {
+    if (failed.error_code === "APPROVAL_PENDING") void held.add(write, failed);
     else toastError(failed);
   }
 
@@ -321,7 +327,7 @@ export function mount(root, params) {
             ${ended ? nothing : composer()} ${messagePanel()}
           </section>
         </div>
-        ${ended || error ? nothing : lock.template()}`,
+        ${held.template()} ${ended || error ? nothing : lock.template()}`,
       root,
     );
     const after = root.querySelector(".cards");
@@ -365,6 +371,7 @@ export function mount(root, params) {
     removeEventListener("keydown", handleKey);
     removeEventListener("pagehide", release);
     keyboard.clear();
+    held.close();
     lock.close();
     output.close();
     cards.close();
