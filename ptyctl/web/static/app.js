@@ -124,6 +124,7 @@ async function showView(name, title, params) {
 
 function closeView() {
   shows++;
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close(); // its question was about the closed view
   const closing = unmount;
   unmount = () => {};
   closing();

@@ -1,12 +1,13 @@
 // The blocks of a session as cards. A card is drawn from the block and the text of its output; events of the stream only say
 // that there is more to read, so that nothing is shown twice, whatever is repeated.
 
-import { call } from "./api.js";
+import { call, serverTime } from "./api.js";
 import { html, nothing, ref, repeat } from "./lit.js";
 import { screenView } from "./screen_view.js";
 import { stream } from "./stream.js";
 import { copyButton, duration, link, sessionPath, statusBadge, timeAgo, toastError } from "./ui.js";
 
+/** @typedef {import("./api.js").ApiError} ApiError */
 /** @typedef {Record<string, any>} Block as in docs/contracts.md */
 /**
  * @typedef {object} Card
@@ -14,6 +15,7 @@ import { copyButton, duration, link, sessionPath, statusBadge, timeAgo, toastErr
  * @property {string} text output that is read so far
  * @property {number} offset where to continue
  * @property {boolean} complete whether the whole output is read
+ * @property {ApiError | null} failure why the last read failed
  * @property {boolean} reading
  * @property {boolean} stale whether there is more to read since the last read began
  * @property {boolean} expanded
@@ -27,6 +29,7 @@ const PAGE_BYTES = 32_768;
 /** A card shows output up to this length; the block's page has all of it. */
 const MAX_TEXT = 200_000;
 const READ_INTERVAL_MS = 250;
+const RETRY_DELAY_MS = 2_000;
 const COLOURS = { completed: "good", failed: "bad", cancelled: "warn", awaiting_approval: "warn" };
 
 /** @param {Block} block */
@@ -93,6 +96,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   let shown = FIRST_CARDS;
   let older = false;
   let loaded = false;
+  let closed = false;
   /** @type {Record<string, any> | null} */
   let screen = null;
   /** @type {import("./stream.js").Subscription | null} */
@@ -103,7 +107,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   const put = (block) => {
     const card = cards.get(block.block_id);
     if (!card) {
-      cards.set(block.block_id, { block, text: "", offset: 0, complete: false, reading: false, stale: false, expanded: false, visible: false });
+      cards.set(block.block_id, { block, text: "", offset: 0, complete: false, failure: null, reading: false, stale: false, expanded: false, visible: false });
     } else if (isRunning(card.block)) {
       card.block = block;
       void read(card);
@@ -133,10 +137,10 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   /** Reads what the card does not have yet. @param {Card} card */
   const read = async (card) => {
     card.stale = card.reading;
-    if (card.reading || card.complete || !card.visible) return;
+    if (closed || card.reading || card.complete || !card.visible) return;
     card.reading = true;
     try {
-      for (let more = true; more && !card.complete && card.text.length < MAX_TEXT; ) {
+      for (let more = true; more && !closed && !card.complete && card.text.length < MAX_TEXT; ) {
         const request = { session_id: session, block_id: card.block.block_id, offset: card.offset, max_bytes: PAGE_BYTES };
         const page = await call("blocks_read", request);
         more = page.resume_offset > card.offset && (card.expanded || isRunning(card.block));
@@ -145,10 +149,13 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
         card.complete = page.complete;
         changed();
       }
-      await new Promise((resolve) => setTimeout(resolve, isRunning(card.block) ? READ_INTERVAL_MS : 0));
-    } catch {
-      card.complete = true; // the output is no longer on disk
+      card.failure = null;
+    } catch (error) {
+      card.failure = /** @type {ApiError} */ (error);
+      card.stale ||= card.failure.retryable;
+      changed();
     }
+    await new Promise((resolve) => setTimeout(resolve, card.failure ? RETRY_DELAY_MS : isRunning(card.block) ? READ_INTERVAL_MS : 0));
     card.reading = false;
     if (card.stale) void read(card);
   };
@@ -209,6 +216,10 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
   };
 
   /** @param {Card} card */
+  const failureView = (card) => html`<p class="error" role="alert">The output is not read: ${card.failure?.message}
+    ${card.failure?.retryable ? nothing : html`<button type="button" class="small" @click=${() => read(card)}>Try again</button>`}</p>`;
+
+  /** @param {Card} card */
   const template = (card) => {
     const { block } = card;
     const path = sessionPath(session, `/b/${block.block_id}`);
@@ -217,11 +228,11 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
       ${ref((element) => element && observer.observe(element))}>
       <header>
         ${link(path, block.cmd || "(no command)", "cmd")} ${statusBadge(block.status, block.exit_code)}
-        <span class="meta">${timeAgo(block.ts_begin)} · ${duration((block.ts_end ?? Date.now()) - block.ts_begin)}</span>
+        <span class="meta">${timeAgo(block.ts_begin)} · ${duration((block.ts_end ?? serverTime()) - block.ts_begin)}</span>
         <span class="meta">${details}</span>
         ${block.reason ? html`<span class="meta">${block.reason}</span>` : nothing}
       </header>
-      ${output(card)}
+      ${output(card)} ${card.failure ? failureView(card) : nothing}
       <footer class="acts">
         ${copyButton("Copy command", () => block.cmd)}
         ${copyButton("Copy output", async () => (await readOutput(session, block)).text)}
@@ -253,6 +264,7 @@ export function createCards(session, { changed, runAgain, isFullScreen }) {
         ${loaded && !sorted.length ? html`<p class="hint">No command has run in this session yet. Each one becomes a card here.</p>` : nothing}`;
     },
     close() {
+      closed = true;
       observer.disconnect();
       screenTopic?.close();
     },

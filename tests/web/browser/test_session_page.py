@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from playwright.async_api import expect
+import asyncio
+import re
+
+import pytest
+from playwright.async_api import Route, expect
 
 from ptyctl.core.principal import Kind, Principal, Role
 
 from .desk import Desk
-from .visitor import visit
+from .visitor import Visitor, visit
 
 BOB = Principal("bob", Kind.PERSON, Role.ADMIN)
 
@@ -101,3 +105,89 @@ async def test_message_reaches_the_other_people_of_the_session(desk: Desk) -> No
     await alice.page.keyboard.press("Enter")
     for visitor in (alice, bob):
         await expect(visitor.page.locator(".messages li")).to_contain_text("alice: <i>look</i> at this")
+
+
+async def test_two_windows_of_a_person_share_the_lock_and_one_of_them_uses_it(desk: Desk) -> None:
+    session = await desk.open_shell()
+    first = await visit(desk, session)
+    await first.take_lock()
+    second = Visitor(first.tab)
+    second.page = await first.tab.context.new_page()
+    await second.page.goto(first.page.url)
+    await second.expect_lock("You have the lock in another window")
+    await second.type("echo $((40 + 1))\n")
+    await second.wait_for_text("\n41\n")
+    await second.expect_lock("You have the lock.")
+    await first.expect_lock("You have the lock in another window")
+    await first.page.goto(desk.url)  # it leaves the lock to the other window
+    await first.page.wait_for_selector("tbody tr")
+    await second.type("echo $((40 + 2))\n")
+    await second.wait_for_text("\n42\n")
+    await second.expect_lock("You have the lock.")
+
+
+async def test_window_of_another_browser_that_takes_over_the_terminal_sizes_it(desk: Desk) -> None:
+    session = await desk.open_shell()
+    first = await visit(desk, session)
+    second = await visit(desk, session, width=900, height=700)
+    await first.take_lock()
+    await second.expect_lock("You have the lock in another window")
+    await second.type("echo $((40 + 1))\n")
+    await first.expect_lock("You have the lock in another window")
+    size = await second.page.locator(".session-head small").inner_text()
+    await first.page.set_viewport_size({"width": 1000, "height": 600})
+    await second.type("echo $((40 + 2))\n")
+    await first.wait_for_text("\n42\n")
+    await expect(second.page.locator(".session-head small")).to_have_text(size)
+
+
+async def test_remaining_time_of_the_lock_is_that_of_the_daemons_clock(desk: Desk) -> None:
+    session = await desk.open_shell(acquire_lock=True, lock_ttl_ms=600_000)
+    page = await desk.open("/")
+    await page.add_init_script("const now = Date.now; Date.now = () => now() + 86_400_000")
+    left = re.compile(r"\b(10:00|[89]:\d\d) left")
+    await page.goto(desk.url)
+    await expect(page.locator("tbody tr")).to_contain_text(left)
+    await page.goto(f"{desk.url}/s/{session}")
+    await expect(page.locator(".lockbar")).to_contain_text(left)
+
+
+@pytest.mark.parametrize("status", [None, 500])
+async def test_card_whose_output_cannot_be_read_reports_it_and_reads_again(desk: Desk, status: int | None) -> None:
+    session = await desk.open_shell()
+    await desk.exec(session, "echo all of it")
+    visitor = await visit(desk, session)
+    visitor.tab.expect_problem("ERR_|status of 500")
+
+    async def fail(route: Route) -> None:
+        await (route.fulfill(status=status, body="{}") if status else route.abort())
+
+    await visitor.page.route("**/api/call/blocks_read", fail)
+    await visitor.page.reload()
+    card = visitor.card("echo all of it")
+    await expect(card.get_by_role("alert")).to_contain_text("The output is not read")
+    await visitor.page.unroute("**/api/call/blocks_read")
+    if status:
+        await card.get_by_role("button", name="Try again").click()
+    await expect(card.locator(".output")).to_have_text("all of it")
+    await expect(card.get_by_role("alert")).to_have_count(0)
+
+
+async def test_answer_that_arrives_after_its_view_was_left_opens_nothing(desk: Desk) -> None:
+    page = await desk.open("/")
+    answer: asyncio.Future[Route] = asyncio.get_running_loop().create_future()
+
+    async def hold(route: Route) -> None:
+        answer.set_result(route)
+
+    await page.route("**/api/call/ptyctl_session", hold)
+    await page.get_by_role("button", name="Open a shell").click()
+    held = await answer
+    await page.get_by_role("link", name="Audit").click()
+    await expect(page.locator("h1")).to_contain_text("Audit")
+    async with page.expect_response("**/api/call/ptyctl_session"):
+        await held.continue_()
+    await page.get_by_role("link", name="Search").click()
+    await page.get_by_role("link", name="Sessions").click()
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await expect(page).to_have_url(f"{desk.url}/")

@@ -1,6 +1,6 @@
 // A block: one command, its facts, and its whole output as text or as the terminal showed it.
 
-import { ApiError, call, get } from "../api.js";
+import { ApiError, call, get, serverTime } from "../api.js";
 import { downloadOutput, isRunning, readOutput } from "../cards.js";
 import { html, nothing, render } from "../lit.js";
 import { query, replaceAddress } from "../router.js";
@@ -70,11 +70,13 @@ export function mount(root, params) {
     const path = `/api/session/${encodeURIComponent(session)}`;
     try {
       const screen = await get(`${path}/screen?at=${block.raw_begin}`);
+      if (terminal !== shown) return;
       shown.reset(screen.cols, screen.rows_count);
       shown.write(fromBase64(screen.data_b64), shown.scale);
       const end = block.raw_end ?? Infinity;
-      for (let from = block.raw_begin, complete = false; from < end && !complete && !closed; ) {
+      for (let from = block.raw_begin, complete = false; from < end && !complete; ) {
         const page = await get(`${path}/recording?from=${from}&max_bytes=${Math.min(end - from, 1 << 20)}`);
+        if (terminal !== shown) return;
         for (const event of page.events) if (event.data_b64) shown.write(fromBase64(event.data_b64));
         complete = page.complete || page.resume_offset <= from;
         from = page.resume_offset;
@@ -102,7 +104,7 @@ export function mount(root, params) {
       ["Status", statusBadge(shown.status, shown.exit_code)],
       ["Exit code", shown.exit_code ?? "not known"],
       ["Begin", timeAgo(shown.ts_begin)],
-      ["Duration", duration((shown.ts_end ?? Date.now()) - shown.ts_begin)],
+      ["Duration", duration((shown.ts_end ?? serverTime()) - shown.ts_begin)],
       ["Run by", shown.task_id ?? (shown.origin === "typed" ? "typed in the terminal" : "")],
       ["Mode", shown.mode],
       ["Directory", shown.cwd],
@@ -152,5 +154,6 @@ export function mount(root, params) {
   return () => {
     closed = true;
     terminal?.dispose();
+    terminal = null;
   };
 }

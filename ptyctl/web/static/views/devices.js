@@ -26,6 +26,7 @@ export function mount(root) {
   let filter = query().get("q") ?? "";
   /** @type {unknown} */
   let error = null;
+  let mounted = true;
 
   const subscription = stream.subscribe("sessions", {
     onMessage(message) {
@@ -48,6 +49,7 @@ export function mount(root) {
   }
 
   function update() {
+    if (!mounted) return undefined;
     if (error || !devices) return render(html`<h1>Devices</h1>${error ? errorBox(error) : html`<p class="hint">Loading …</p>`}`, root);
     const words = filter.toLowerCase().split(/\s+/);
     const shown = devices.filter((device) => words.every((word) => JSON.stringify(Object.values(device)).toLowerCase().includes(word)));
@@ -105,12 +107,13 @@ export function mount(root) {
     update();
     try {
       const { session_id: id } = await call("ptyctl_session", { action: "open", device: name, task_id: taskId() });
-      navigate(sessionPath(id));
+      if (mounted) return navigate(sessionPath(id));
     } catch (failure) {
+      if (!mounted) return;
       toastError(failure);
-      opening.delete(name);
       void examine(name);
     }
+    opening.delete(name);
   }
 
   /** @param {string} name */
@@ -139,7 +142,10 @@ export function mount(root) {
     }
   }
 
-  return () => subscription.close();
+  return () => {
+    mounted = false;
+    subscription.close();
+  };
 }
 
 /** @param {Record<string, any>[] | null} checks */

@@ -1,12 +1,12 @@
 // All sessions: those that need a person first, as a list or as a wall of live screens.
 
-import { call, taskId } from "../api.js";
+import { call, serverTime, taskId } from "../api.js";
 import { html, nothing, render, repeat } from "../lit.js";
 import { navigate, query, replaceAddress } from "../router.js";
 import { screenView } from "../screen_view.js";
 import { stream } from "../stream.js";
 import { sessionName, visible } from "../text.js";
-import { duration, emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, toastError } from "../ui.js";
+import { emptyState, errorBox, link, sessionPath, statusBadge, timeAgo, timeLeft, toastError } from "../ui.js";
 
 /** @typedef {Record<string, any>} Session an entry of the list, see docs/contracts.md */
 
@@ -22,6 +22,7 @@ export function mount(root) {
   let filter = query().get("q") ?? "";
   let wall = query().get("view") === "wall";
   let loaded = false;
+  let mounted = true;
   /** @type {unknown} */
   let error = null;
   const screens = createScreens(root);
@@ -90,6 +91,15 @@ export function mount(root) {
     update();
   }
 
+  async function openShell() {
+    try {
+      const { session_id: id } = await call("ptyctl_session", { action: "open", protocol: "local", task_id: taskId() });
+      if (mounted) navigate(sessionPath(id));
+    } catch (failure) {
+      toastError(failure);
+    }
+  }
+
   /** @param {KeyboardEvent} event */
   function onKey(event) {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isField(event.target)) return;
@@ -99,6 +109,7 @@ export function mount(root) {
   document.addEventListener("keydown", onKey);
 
   return () => {
+    mounted = false;
     document.removeEventListener("keydown", onKey);
     clearInterval(timer);
     subscription.close();
@@ -111,15 +122,6 @@ const key = (session) => session.session_id;
 
 /** @param {EventTarget | null} target */
 const isField = (target) => target instanceof Element && target.matches("input, textarea, select");
-
-async function openShell() {
-  try {
-    const { session_id: id } = await call("ptyctl_session", { action: "open", protocol: "local", task_id: taskId() });
-    navigate(sessionPath(id));
-  } catch (error) {
-    toastError(error);
-  }
-}
 
 /** @param {Session[]} shown */
 function list(shown) {
@@ -165,9 +167,8 @@ function origin(session) {
 /** @param {Session} session */
 function lock(session) {
   if (!session.lock_holder) return html`<span class="hint">free</span>`;
-  const left = Math.max(0, session.lock_expires_at - Date.now());
   return html`<span title=${`task ${session.lock_holder}`}>${visible(session.lock_principal ?? session.lock_holder)}</span>
-    <small>${duration(Math.ceil(left / 1000) * 1000).replace(".0", "")} left</small>`;
+    <small>${timeLeft(session.lock_expires_at)} left</small>`;
 }
 
 /** @param {Session} session */
@@ -184,7 +185,7 @@ function lastCommand({ session_id: id, last_command: last }) {
  */
 function needs(session) {
   const count = session.pending_approvals;
-  const idle = session.lock_holder && session.mode === "idle" && Date.now() - session.last_activity_at > IDLE_LOCK_MS;
+  const idle = session.lock_holder && session.mode === "idle" && serverTime() - session.last_activity_at > IDLE_LOCK_MS;
   /** @type {([string, string, string?] | false)[]} */
   const all = [
     count > 0 && [count === 1 ? "approval" : `${count} approvals`, "warn", `/approvals?session=${encodeURIComponent(session.session_id)}`],
