@@ -16,9 +16,13 @@ class PolicyWarning(Reply):
 
 
 class PendingApproval(Reply):
-    """A person must approve the text before it is typed; at `expires_at` (epoch ms) it is declined."""
+    """A person must approve the text before it is typed; at `expires_at` (epoch ms) it is declined.
+
+    `elicitation`: the person at the requester's MCP client may answer.
+    """
 
     approval_id: str
     reason: str
     rules: list[str]
     expires_at: int
+    elicitation: bool | None = None

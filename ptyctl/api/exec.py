@@ -42,6 +42,7 @@ class ExecRequest(Addressed):
     lines: tuple[SystemText, ...] | None = Field(default=None, min_length=1, description="config lines, each checked")
     block_id: Id | None = Field(default=None, description="wait again")
     approval_id: Annotated[Id | None, Unlisted] = None
+    return_pending: Annotated[bool, Unlisted] = False
     timeout_ms: int = Field(default=DEFAULT_EXEC_TIMEOUT_MS, ge=0, description=f"at most {MAX_WAIT_MS}")
     until_idle_ms: int | None = Field(default=None, ge=1)
     until_regex: str | None = None

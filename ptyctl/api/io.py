@@ -23,7 +23,7 @@ _ADDRESS = "session_id conversation_id client_id"
 _WAIT = "mode timeout_ms max_bytes until_regex until_any include_match until_idle_ms input_hints encoding"
 #: Optional fields of each action.
 _ACTIONS = {
-    "write": f"{_ADDRESS} data key sensitive repeat_ms approval_id {_WAIT}",
+    "write": f"{_ADDRESS} data key sensitive repeat_ms approval_id return_pending {_WAIT}",
     "read": f"{_ADDRESS} cursor max_lines {_WAIT}",
 }
 #: What a mode returns, and the fields that it excludes.
@@ -65,6 +65,7 @@ class IoRequest(Addressed):
     input_hints: Annotated[InputHints | None, Unlisted] = None
     repeat_ms: int | None = Field(default=None, ge=20, description="write again until a pattern matches")
     approval_id: Id | None = Field(default=None, description="of APPROVAL_PENDING: the same call again")
+    return_pending: Annotated[bool, Unlisted] = False
 
     @property
     def waits(self) -> bool:

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from ptyctl.api.approvals import ApprovalEntry, ApprovalsReply, ApprovalsRequest
+from ptyctl.core.sanitizer import escape_controls
 
 from .approval_text import asked_by, describe, remaining, state, text_lines, where
 from .client import call_daemon, without_none
 from .errors import print_message
 from .options import AsJson, parse_duration
-from .output import escape_controls, print_json, print_table
+from .output import print_json, print_table
 
 app = typer.Typer(help="Show the texts that wait for a person's approval.", invoke_without_command=True, no_args_is_help=False)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from ptyctl.api.approvals import ApprovalEntry, ApprovalsReply, ApprovalsRequest
 from ptyctl.api.errors import ErrorCode, PtyctlError
+from ptyctl.core.sanitizer import escape_controls
 from ptyctl.core.screen.cells import width
 from ptyctl.daemon.client import RemoteController
 
@@ -27,7 +28,6 @@ from .approval_text import state as describe_state
 from .attach.local_terminal import LocalTerminal
 from .client import without_none
 from .errors import format_error
-from .output import escape_controls
 
 #: How long one call waits for changes (ms), and the pause before the next attempt without a daemon (seconds).
 _WATCH_MS, _RETRY_S = 30_000, 1.0

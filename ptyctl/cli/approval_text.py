@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ptyctl.api.approvals import ApprovalEntry
-
-from .output import escape_controls
+from ptyctl.core.sanitizer import escape_controls
 
 
 def describe(entry: ApprovalEntry, now: float) -> list[str]:
@@ -48,7 +47,8 @@ def state(entry: ApprovalEntry, now: float) -> str:
     """Return the state, who answered, and what is approved for a time."""
     parts: list[str] = ["used" if entry.used else entry.state]
     if entry.decided_by is not None:
-        parts.append(f"by {escape_controls(entry.decided_by)}")
+        through = " through its MCP client" if entry.via == "elicitation" else ""
+        parts.append(f"by {escape_controls(entry.decided_by)}{through}")
     if entry.scope is not None and entry.scope.same_until is not None:
         parts.append(f"the same for {remaining(entry.scope.same_until, now)}")
     if entry.scope is not None and entry.scope.keys_until is not None:

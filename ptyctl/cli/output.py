@@ -31,12 +31,6 @@ def replace_controls(text: str) -> str:
     return _CONTROLS.sub("\ufffd", text)
 
 
-def escape_controls(text: str) -> str:
-    """Replace each character that a terminal does not show as itself by an escape such as \\x1b: controls, also bidirectional
-    ones, invisible characters and line separators."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
-
-
 def print_text(text: str) -> None:
     """Write output of a session to stdout: without control characters on a terminal, unchanged otherwise."""
     sys.stdout.write(replace_controls(text) if sys.stdout.isatty() else text)

@@ -35,7 +35,7 @@ from ptyctl.api.policy import PolicyReply, PolicyRequest
 from ptyctl.api.session import Auth, SessionReply, SessionRequest, SshOptions
 from ptyctl.core.principal import Kind, Operation, Principal, needed_role
 from ptyctl.session.approvals import HeldText
-from ptyctl.session.clients import current_principal, user
+from ptyctl.session.clients import current_client, current_principal, user
 
 from .local import LocalController
 from .registry import no_session
@@ -205,6 +205,8 @@ class AccessController:
         return await self._controller.policy(request)
 
     async def approvals(self, request: ApprovalsRequest) -> ApprovalsReply:
+        if request.via == "elicitation":
+            _check_elicitation(request)
         await self._admit(request)
         return await self._controller.approvals(request, sees=self._sees_request)
 
@@ -280,11 +282,21 @@ def operation_of(request: Request) -> Operation:
         PtyctlError: FORBIDDEN if it has none: no principal may make it.
     """
     operation = OPERATIONS.get(type(request))
+    if isinstance(request, ApprovalsRequest) and request.via == "elicitation":
+        return Operation.STATUS  # the person at the client answers, not the principal
     if isinstance(operation, Mapping):
         operation = operation.get(getattr(request, "action", ""))
     if operation is None:
         raise PtyctlError(ErrorCode.FORBIDDEN, f"no role may make the request {type(request).__name__}")
     return operation
+
+
+def _check_elicitation(request: ApprovalsRequest) -> None:
+    """Check that an answer was elicited by the MCP server, which only approves or declines. Raises PtyctlError FORBIDDEN."""
+    client = current_client()
+    if client is None or not client.elicits or request.action not in ("approve", "decline"):
+        message = "only the person at an MCP client answers by elicitation"
+        raise PtyctlError(ErrorCode.FORBIDDEN, message, hint="use ptyctl approve or ptyctl decline")
 
 
 def _unknown_device(name: str | None) -> PtyctlError:

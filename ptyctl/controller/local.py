@@ -107,7 +107,12 @@ class LocalController:
         self._policy_queries = PolicyQueries(self.policies, inventory, platforms)
         self._policy_watch: asyncio.Task[None] | None = None
         rules = self.settings.approvals
-        self.approval_requests = Approvals(rules.timeout_s, allow_self=rules.allow_self, notifies=bool(rules.notify_command))
+        self.approval_requests = Approvals(
+            rules.timeout_s,
+            allow_self=rules.allow_self,
+            elicitation=rules.elicitation,
+            notifies=bool(rules.notify_command),
+        )
         self._approval_calls = ApprovalCalls(self.approval_requests, rules.notify_command, self.audit_log)
         self._factory = SessionFactory(
             self.settings,

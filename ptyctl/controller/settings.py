@@ -42,6 +42,7 @@ class ApprovalsSettings(BaseModel):
     Attributes:
         timeout_s: how long a request waits for an answer, and an approval for its use.
         allow_self: whether people may approve what they asked for themselves.
+        elicitation: whether the person at an MCP client may answer the client's requests, by MCP elicitation.
         notify_command: a program and its arguments, run for each request, which it gets as JSON on standard input.
     """
 
@@ -49,6 +50,7 @@ class ApprovalsSettings(BaseModel):
 
     timeout_s: float = Field(TIMEOUT_S, ge=1, le=86_400)
     allow_self: bool = False
+    elicitation: bool = False
     notify_command: tuple[str, ...] = ()
 
 

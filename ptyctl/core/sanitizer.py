@@ -66,6 +66,12 @@ _REMOVED_OSC = frozenset({*b"50 52 60 61 1337 5522".split(), OSC_NUMBER})
 _TEXT_OSC = (0, 1, 2, 8)
 
 
+def escape_controls(text: str) -> str:
+    """Replace each character that a terminal does not show as itself by an escape such as \\x1b: controls, also bidirectional
+    ones, invisible characters and line separators."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
 class TerminalSanitizer:
     """A filter over a stream of raw bytes. The result does not depend on how the bytes are split."""
 

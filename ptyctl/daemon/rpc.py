@@ -125,7 +125,7 @@ class RpcConnection:
         self._controller = controller
         self._open_web = open_web
         self._principal = principal
-        #: The clients that this one makes calls for, by principal.
+        #: The MCP clients that this one makes calls for, by principal.
         self._represented: dict[Principal, Client] = {}
         self._reader = reader
         self._writer = writer
@@ -220,7 +220,7 @@ class RpcConnection:
         if self._principal != user():
             raise PtyctlError(ErrorCode.FORBIDDEN, f"{self._principal.name} may make no calls for other principals")
         principal = decode_principal(message["principal"])
-        return serving(self._represented.setdefault(principal, Client(principal)))
+        return serving(self._represented.setdefault(principal, Client(principal, elicits=True)))
 
     async def _run_call(self, call_id: _Id, message: dict[str, Any]) -> None:
         def progress(received: int, seconds: float) -> None:

@@ -16,5 +16,5 @@ from .message_stream import MessageReader, MessageWriter, Sink
 async def serve_streams(server: Server[Any], principal: Principal, source: asyncio.StreamReader, sink: Sink) -> None:
     """Serve until the client closes its side; calls that are still running are cancelled."""
     writer = MessageWriter(sink)
-    with serving_connection(principal):
+    with serving_connection(principal, elicits=True):
         await server.run(MessageReader(source, writer), writer, server.create_initialization_options())

@@ -96,7 +96,7 @@ class _SessionManager(StreamableHTTPSessionManager):
         client = self._clients.get(session) if session is not None else None
         if client is not None and client.principal != user.principal:
             client = None
-        with serving_connection(user.principal) if client is None else serving(client):
+        with serving_connection(user.principal, elicits=True) if client is None else serving(client):
             await super().handle_request(scope, receive, send)
 
     async def _discard_session(self, session_id: str, transport: StreamableHTTPServerTransport) -> None:
@@ -115,7 +115,7 @@ class _SessionManager(StreamableHTTPSessionManager):
                     break
         admitted = super()._admit_session(requestor)
         if admitted is not None:
-            self._clients[admitted] = Client(current_principal())
+            self._clients[admitted] = Client(current_principal(), elicits=True)
         return admitted
 
 

@@ -10,8 +10,10 @@ from mcp_types import CallToolResult, TextContent
 from pydantic_core import to_json
 
 from ptyctl.api import Controller, Progress, PtyctlError
+from ptyctl.api.model import Reply, Request
 from ptyctl.internal_error import internal_error
 
+from .elicitation import Elicitor, InputRequiredError
 from .hints import format_hint
 from .tool import Tool
 
@@ -25,19 +27,33 @@ SendProgress = Callable[[float, str], Awaitable[None]]
 
 
 async def call_tool(
-    tool: Tool, controller: Controller, arguments: dict[str, Any], progress: Progress | None, *, full_text: bool = True
+    tool: Tool,
+    controller: Controller,
+    arguments: dict[str, Any],
+    progress: Progress | None,
+    *,
+    full_text: bool = True,
+    elicitor: Elicitor | None = None,
 ) -> CallToolResult:
-    """Perform one call. Never raises: every error becomes a result, an unexpected exception one with code INTERNAL.
-
+    """Perform one call. Every error becomes a result, an unexpected exception one with code INTERNAL.
     Without `full_text`, a large reply is sent only as structured content, and its text refers to that. An error is always sent
     as text too: some clients show the model the structured content of a reply, but the text of an error.
+
+    Raises:
+        InputRequiredError: the client is to ask its user for an approval, and to repeat the call.
     """
     try:
         request = tool.request.of(arguments)
-        reply = await tool.call(controller, request, progress)
+
+        async def perform(request: Request) -> Reply:
+            return await tool.call(controller, request, progress)
+
+        reply = await (perform(request) if elicitor is None else elicitor.call(request, perform))
         return _result(tool, reply.payload(), full_text=full_text)
     except PtyctlError as error:
         return _error_result(tool, error)
+    except InputRequiredError:
+        raise
     except Exception as error:  # noqa: BLE001 - the SDK would send the exception's text to the client
         return _error_result(tool, internal_error(tool.name, error))
 

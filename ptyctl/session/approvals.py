@@ -126,6 +126,8 @@ class Approval:
         deadline: float,
         publish: Callable[[ApprovalChanged], None],
         is_answerable: Callable[[], bool],
+        *,
+        elicitation: bool = False,
     ) -> None:
         self.approval_id = approval_id
         self.held = held
@@ -139,6 +141,7 @@ class Approval:
         self.expires_at = epoch_ms(deadline)
         self.revision = 0
         self._is_answerable = is_answerable
+        self._elicitation = elicitation
         self._state: ApprovalState = "pending"
         self._deadline = deadline
         self._publish = publish
@@ -252,12 +255,13 @@ class Approval:
 
     def info(self) -> dict[str, Any]:
         """Return the request as the details of an error."""
-        return {
+        info: dict[str, Any] = {
             "approval_id": self.approval_id,
             "reason": self.held.reason,
             "rules": list(self.held.rules),
             "expires_at": self.expires_at,
         }
+        return {**info, "elicitation": True} if self._elicitation else info
 
     def declined_error(self) -> PtyctlError:
         """Return DECLINED for a call that continues with a request that has ended."""
@@ -267,7 +271,8 @@ class Approval:
             case "used":
                 message, hint = "the approval was used already", "an approval is valid once: ask again"
             case "declined":
-                message, hint = f"{self.decided_by} declined it{f': {self.comment}' if self.comment else ''}", None
+                through = " through its MCP client" if self.via == "elicitation" else ""
+                message, hint = f"{self.decided_by} declined it{through}{f': {self.comment}' if self.comment else ''}", None
             case "stale":
                 message, hint = f"the approval is no longer valid: {self.comment}", "read the screen, and ask again"
             case "expired":
@@ -303,15 +308,19 @@ class Approval:
 class Approvals:
     """The requests and standing approvals of all sessions, and who may answer."""
 
-    def __init__(self, timeout_s: float = TIMEOUT_S, *, allow_self: bool = False, notifies: bool = False) -> None:
+    def __init__(
+        self, timeout_s: float = TIMEOUT_S, *, allow_self: bool = False, elicitation: bool = False, notifies: bool = False
+    ) -> None:
         """Create it.
 
         Args:
             allow_self: whether a person may approve a request of the same principal.
+            elicitation: whether the person at an MCP client may answer requests of the client's principal.
             notifies: whether a notify command reports new requests.
         """
         self._timeout_s = timeout_s
         self._allow_self = allow_self
+        self._elicitation = elicitation
         self._notifies = notifies
         self._requests: dict[str, Approval] = {}  # in order of creation
         self._grants: dict[tuple[str, str], Grant] = {}  # by approval_id and kind
@@ -352,7 +361,7 @@ class Approvals:
         _check_number(of_principal, MAX_PRINCIPAL_PENDING, held.owner.principal)
         held = replace(held, screen=tuple(row[:_MAX_SCREEN_COLS] for row in held.screen[:_MAX_SCREEN_ROWS]))
         approval_id, deadline = f"ap-{secrets.token_hex(4)}", self._deadline(self._timeout_s)
-        request = Approval(approval_id, held, deadline, self._publish, lambda: self.answerable)
+        request = Approval(approval_id, held, deadline, self._publish, lambda: self.answerable, elicitation=self._elicitation)
         self._requests[request.approval_id] = request
         self._set_timer(approval_id, deadline, request.expire_if_due)
         self._publish(ApprovalChanged(request, "ask"))
@@ -423,9 +432,9 @@ class Approvals:
             PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED if it was answered or has ended; INVALID_ARGUMENT; the error
                 of the check of edited texts.
         """
-        request = self._unanswered(approval_id, by)
+        request = self._unanswered(approval_id, by, via)
         held = request.held
-        if by.name == held.owner.principal and not self._allow_self:
+        if by.name == held.owner.principal and via != "elicitation" and not self._allow_self:
             message = f"{by.name} asked for this, and nobody approves their own request"
             raise PtyctlError(
                 ErrorCode.FORBIDDEN,
@@ -452,7 +461,7 @@ class Approvals:
         Raises:
             PtyctlError: NOT_FOUND; FORBIDDEN; ALREADY_CLOSED if it was answered or has ended.
         """
-        request = self._unanswered(approval_id, by)
+        request = self._unanswered(approval_id, by, via)
         request.decline(by, via, comment)
         return request
 
@@ -526,12 +535,22 @@ class Approvals:
             timer.cancel()
         self._timers.clear()
 
-    def _unanswered(self, approval_id: str, by: Principal) -> Approval:
+    def _unanswered(self, approval_id: str, by: Principal, via: Via) -> Approval:
         request = self.get(approval_id)
-        _check_person(by)
+        if via == "elicitation":
+            self._check_elicitation(request, by)
+        else:
+            _check_person(by)
         if request.state != "pending":
             raise _answered(request)
         return request
+
+    def _check_elicitation(self, request: Approval, by: Principal) -> None:
+        """Check an answer of the person at the MCP client of a principal. Raises PtyctlError FORBIDDEN."""
+        if not self._elicitation or by.name != request.held.owner.principal:
+            message = f"the person at the MCP client of {by.name} may not answer this request"
+            hint = "the setting approvals.elicitation allows it for requests of the same client"
+            raise PtyctlError(ErrorCode.FORBIDDEN, message, {"approval_id": request.approval_id}, hint=hint)
 
     def _deadline(self, seconds: float) -> float:
         return asyncio.get_running_loop().time() + seconds

@@ -24,12 +24,14 @@ class Client:
 
     Attributes:
         principal: on whose behalf it calls.
+        elicits: whether it is an MCP client, at which a person may answer its approval requests.
         search_turns: held by its searches in threads.
         left: whether it has disconnected. The sessions that it opened remain.
     """
 
-    def __init__(self, principal: Principal) -> None:
+    def __init__(self, principal: Principal, *, elicits: bool = False) -> None:
         self.principal = principal
+        self.elicits = elicits
         self.search_turns = asyncio.Semaphore(CLIENT_SEARCHES)
         self.left = False
         self._counters: dict[Limit, UseCounter] = {}
@@ -87,9 +89,9 @@ def serving(client: Client) -> Iterator[None]:
 
 
 @contextmanager
-def serving_connection(principal: Principal) -> Iterator[None]:
+def serving_connection(principal: Principal, *, elicits: bool = False) -> Iterator[None]:
     """As `serving`, with a new client that leaves at the end of the context."""
-    client = Client(principal)
+    client = Client(principal, elicits=elicits)
     with serving(client):
         try:
             yield

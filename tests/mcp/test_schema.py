@@ -52,7 +52,18 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
 
 
 #: Fields that the core tools accept and their schemas leave out.
-UNLISTED = {"client_id", "env", "rc_mode", "expect", "timeouts", "telnet_options", "input_hints", "cancel_after_ms", "details"}
+UNLISTED = {
+    "return_pending",
+    "client_id",
+    "env",
+    "rc_mode",
+    "expect",
+    "timeouts",
+    "telnet_options",
+    "input_hints",
+    "cancel_after_ms",
+    "details",
+}
 #: Of exec only: `block_id` does the same.
 UNLISTED_IN_EXEC = {"approval_id"}
 

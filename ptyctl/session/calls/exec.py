@@ -113,9 +113,16 @@ class _RunWait:
         if run.question is not None and (run.question.certain or self._request.block_id is None):
             return "question"  # an uncertain question is reported to the first caller only
         expired = self._stream.ended is None and self._loop.time() >= self._deadline  # the end of the stream ends the run
-        if expired:
-            return "approval" if run.state == "awaiting" else "timeout"
-        return None
+        if run.state == "awaiting":
+            return "approval" if expired or self._returns_pending() else None
+        return "timeout" if expired else None
+
+    def _returns_pending(self) -> bool:
+        """Return whether the caller elicits the answer that the run waits for."""
+        if not self._request.return_pending or (permit := self._run.review.permit) is None:
+            return False
+        pending = permit.pending()
+        return pending is not None and bool(pending.elicitation)
 
     def _end_run(self, reason: DoneReason, spool_end: int) -> DoneReason:
         """A condition of the caller that began the run may end it; that of another caller must not."""

@@ -72,6 +72,8 @@ async def type_with_approval(
     approval_id: str | None,
     wait_ms: int,
     text: str = "",
+    *,
+    return_pending: bool = False,
 ) -> int:
     """Type input. If it needs an approval, wait for the answer, and type what was approved.
 
@@ -79,6 +81,7 @@ async def type_with_approval(
         approval_id: of an earlier call with the same input.
         text: the input, if it is text.
         wait_ms: how long to wait for the answer.
+        return_pending: do not wait for one that the caller can elicit.
 
     Raises:
         PtyctlError: APPROVAL_PENDING if nobody has answered in time; DECLINED; as `type_input`.
@@ -98,7 +101,9 @@ async def type_with_approval(
         lines
     ):  # other keys may have completed the line
         raise invalid("this approval is for other input", hint="repeat the write that it was asked for", field="approval_id")
-    await approval.wait(asyncio.get_running_loop().time() + min(wait_ms, MAX_WAIT_MS) / 1000)
+    pending = approval.pending()
+    if not (return_pending and pending is not None and pending.elicitation):
+        await approval.wait(asyncio.get_running_loop().time() + min(wait_ms, MAX_WAIT_MS) / 1000)
     session.gate.check(writer)
     approved = session.authorization.confirm(approval, writer)
     written = await session.gate.type(f"{approved}\n", replace(writer, judged=True))
@@ -112,7 +117,15 @@ async def _type(session: Session, request: IoRequest, writer: Writer) -> int:
     wait_ms = DEFAULT_WAIT_MS if request.timeout_ms is None else request.timeout_ms
     waits = request.waits or request.approval_id is not None
     text = request.data if request.data is not None and request.encoding != "base64" else ""
-    return await type_with_approval(session, type_input, writer, request.approval_id, wait_ms if waits else 0, text)
+    return await type_with_approval(
+        session,
+        type_input,
+        writer,
+        request.approval_id,
+        wait_ms if waits else 0,
+        text,
+        return_pending=request.return_pending,
+    )
 
 
 async def _type_input(session: Session, request: IoRequest, writer: Writer) -> int:
