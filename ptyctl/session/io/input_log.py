@@ -15,7 +15,7 @@ from .gate import Writer
 class InputLog:
     """Writes one row per write: `ts` (epoch ms), `by` (a task, "system" or null), `bytes`, and `data` (text) or `data_b64`.
 
-    A secret is recorded with its length only.
+    A row of a caller also has its `principal`. A secret is recorded with its length only.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -29,6 +29,8 @@ class InputLog:
             "by": "system" if writer.system else writer.task_id,
             "bytes": len(data),
         }
+        if not writer.system:
+            row["principal"] = writer.principal
         if secret:
             row["sensitive"] = True
         else:

@@ -41,6 +41,18 @@ class Desk:
         await tab.page.wait_for_selector("main h1")
         return tab
 
+    @asynccontextmanager
+    async def agent(self, principal: Principal) -> AsyncIterator[Callable[..., Awaitable[dict[str, Any]]]]:
+        """Create a token, and yield a function that calls a method over HTTP with it; it returns the reply or the error."""
+        token = self._served.token_file.create(principal, None)
+        async with self._served.client(Authorization=f"Bearer {token}") as client:
+
+            async def call(method: str, **fields: Any) -> dict[str, Any]:
+                reply: dict[str, Any] = (await client.post(f"/api/call/{method}", json=fields)).json()
+                return reply
+
+            yield call
+
     async def open_shell(self, **options: Any) -> str:
         """Open a local shell as the agent; return its session id."""
         return await self.open_session(protocol="local", shell="bash", **options)

@@ -20,7 +20,7 @@ from .recordings import FLAGS, described, page_through_switch, print_build, prin
 #: Size of the build log by places.
 _BUILD_BYTES = 100_000
 #: Chromium ignores changes of the address when there are many.
-_RECORD_ADDRESS = "history.replaceState = (state, title, address) => { window.replacedAddress = address; }"
+RECORD_ADDRESS = "history.replaceState = (state, title, address) => { window.replacedAddress = address; }"
 #: The cells of the terminal, once it has parsed what was written.
 _SHOWN = """async (flags) => {
     const { terminalOf } = await import("/static/terminal.js");
@@ -54,7 +54,7 @@ _SHOWN = """async (flags) => {
     return { size: [terminal.cols, terminal.rows], cursor, rows, runs };
 }"""
 #: Moves the slider, and returns the duration in ms until the terminal shows the place.
-_SEEK = """async (place) => {
+SEEK = """async (place) => {
     const { terminalOf } = await import("/static/terminal.js");
     const begin = performance.now();
     const slider = document.querySelector("input[type=range]");
@@ -87,10 +87,10 @@ async def test_replay_equals_the_recorded_screen_at_any_place(
     page = await desk.open(f"/s/{session}/at/{raw.raw_size}")
     slider = page.get_by_role("slider", name="Place in the output")
     await expect(slider).to_have_value(str(raw.raw_size))
-    await page.evaluate(_RECORD_ADDRESS)
+    await page.evaluate(RECORD_ADDRESS)
     durations = []
     for place in places:
-        durations.append(await page.evaluate(_SEEK, place))
+        durations.append(await page.evaluate(SEEK, place))
         assert await page.evaluate(_SHOWN, FLAGS) == described(wanted[place]), place
     durations.sort()
     print(f"{name}: {count} places of {raw.raw_size} bytes, p50 {durations[count // 2]:.0f} ms, max {durations[-1]:.0f} ms")

@@ -34,6 +34,15 @@ class Visitor:
         script = "async ([method, fields]) => (await import('/static/api.js')).call(method, fields)"
         return await self.page.evaluate(script, [method, fields])
 
+    async def answered(self, method: str, **fields: Any) -> dict[str, Any]:
+        """Call a method as the page does; return the reply or the error."""
+        script = """async ([method, fields]) => {
+            const { call } = await import("/static/api.js");
+            return call(method, fields).catch((error) => ({ error: { error_code: error.error_code } }));
+        }"""
+        reply: dict[str, Any] = await self.page.evaluate(script, [method, fields])
+        return reply
+
     async def take_lock(self) -> None:
         await self.page.get_by_role("button", name="Take the lock").click()
         await self.expect_lock("You have the lock.")
