@@ -183,7 +183,7 @@ class Shell:
         (folder / "history").write_text("true\ndenyme old\ntrue 2\n")
         (folder / ".zshrc").write_text("bindkey -e; HISTSIZE=99; PS1='$ '; fc -R\n")
         history = folder / "fish"
-        history.mkdir()
+        (history / "generated_completions").mkdir(parents=True)  # see fixtures/home.py
         (history / "fish_history").write_text("- cmd: denyme old\n  when: 1\n")
 
     @contextlib.asynccontextmanager
