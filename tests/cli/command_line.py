@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fixtures.forked_process import PTYCTL, ForkedProgram
 from ptyctl.api.session import SessionRequest
 from ptyctl.cli import run
 from ptyctl.core.principal import Kind, Principal, Role
@@ -22,7 +23,7 @@ from ptyctl.session.clients import Client, serving
 
 BASH = ("--", "bash", "--norc", "--noprofile")
 #: Start of the command lines that run `ptyctl` in another process.
-PROGRAM = (sys.executable, "-c", "from ptyctl.cli import main; main()")
+PROGRAM = (sys.executable, "-c", PTYCTL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ def ptyctl(*arguments: str) -> CommandResult:
     out.flush()
     err.flush()
     return CommandResult(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+
+def start(*arguments: str) -> ForkedProgram:
+    """Start a command in another process."""
+    return ForkedProgram(PTYCTL, *arguments)
 
 
 def open_local(*options: str, command: tuple[str, ...] = BASH) -> str:

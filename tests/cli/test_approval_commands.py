@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +21,7 @@ from ptyctl.core.lease import Owner
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.session.approvals import Approval, HeldText
 from ptyctl.session.clients import user_agent
-from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl, terminal_environment
+from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl, start, terminal_environment
 from tests.controller.local_daemon import served
 
 HELD = HeldText(
@@ -233,14 +232,12 @@ def test_exec_reports_that_it_waits_and_continues_after_the_answer(tmp_path: Pat
     file = tmp_path / "file"
     file.touch()
     session = open_local()
-    command = [*PROGRAM, "exec", session, "--", "rm", str(file)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        waits = process.stderr.readline()
-        assert "a person must approve this first: removes files" in waits
-        assert file.exists()
-        assert ptyctl(answer, waits.split()[-1], "--comment", "as agreed").code == 0
-        _, err = process.communicate()
+    process = start("exec", session, "--", "rm", str(file))
+    waits = process.stderr.readline()
+    assert "a person must approve this first: removes files" in waits
+    assert file.exists()
+    assert ptyctl(answer, waits.split()[-1], "--comment", "as agreed").code == 0
+    _, err = process.communicate()
     assert (process.returncode, file.exists()) == ((0, False) if answer == "approve" else (101, True))
     assert ("as agreed" in err) == (answer == "decline")
 

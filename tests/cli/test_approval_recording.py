@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -25,7 +24,7 @@ import pytest
 from fixtures.daemons import daemon_folder
 from ptyctl.core.screen import ScreenModel
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import PROGRAM, open_local, ptyctl, screen_rows
+from tests.cli.command_line import open_local, ptyctl, screen_rows, start
 from tests.cli.test_shared_console import Agent
 
 RECORDING = Path(__file__).parents[2] / "docs" / "examples" / "approval.cast"
@@ -91,16 +90,16 @@ class Terminal:
 @contextmanager
 def practice_switch(folder: Path) -> Iterator[None]:
     """Run a simulated switch, and name it `switch-001` in the inventory."""
-    with subprocess.Popen([*PROGRAM, "demo", "--switch"], stdout=subprocess.PIPE, text=True) as switch:
-        assert switch.stdout is not None
-        printed = ""
-        while "enable_secret" not in printed:
-            printed += switch.stdout.readline()
-        (folder / "devices.toml").write_text(textwrap.dedent(printed[printed.index("  [devices.") :]))
-        try:
-            yield
-        finally:
-            switch.send_signal(signal.SIGINT)
+    switch = start("demo", "--switch")
+    printed = ""
+    while "enable_secret" not in printed:
+        printed += switch.stdout.readline()
+    (folder / "devices.toml").write_text(textwrap.dedent(printed[printed.index("  [devices.") :]))
+    try:
+        yield
+    finally:
+        switch.send_signal(signal.SIGINT)
+        switch.communicate()
 
 
 def play(folder: Path) -> Story:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import PROGRAM, ptyctl
+from tests.cli.command_line import ptyctl, start
 
 
 @pytest.fixture(scope="module")
 def printed() -> Iterator[str]:
     """Output of a running `demo --switch`, which uses no daemon; Ctrl-C ends it with exit code 0."""
-    with subprocess.Popen([*PROGRAM, "demo", "--switch"], stdout=subprocess.PIPE, text=True) as switch:
-        assert switch.stdout is not None
-        yield "".join(_until_last_line(switch.stdout))
-        switch.send_signal(signal.SIGINT)
+    switch = start("demo", "--switch")
+    yield "".join(_until_last_line(switch.stdout))
+    switch.send_signal(signal.SIGINT)
+    switch.communicate()
     assert switch.returncode == 0
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from asyncio.subprocess import PIPE
 
 import httpx2
 
-from tests.cli.command_line import PROGRAM
+from tests.cli.command_line import start
 
 
 async def test_printed_address_logs_in_while_agents_work() -> None:
-    demo = await asyncio.create_subprocess_exec(*PROGRAM, "demo", "--web", stdin=asyncio.subprocess.DEVNULL, stdout=PIPE)
-    assert demo.stdout is not None
+    demo = start("demo", "--web")
     try:
         lines: list[str] = []
         while not lines or "exec show version" not in lines[-1]:
-            lines.append((await demo.stdout.readline()).decode())
+            lines.append(await asyncio.to_thread(demo.stdout.readline))
             assert lines[-1], lines
         url, _, ticket = next(line for line in lines if "#ticket=" in line).strip().partition("/#ticket=")
         async with httpx2.AsyncClient(base_url=url, headers={"Origin": url}, timeout=60) as client:
@@ -27,5 +25,5 @@ async def test_printed_address_logs_in_while_agents_work() -> None:
         assert {session["protocol"] for session in listed["sessions"]} == {"ssh", "telnet"}
     finally:
         demo.send_signal(signal.SIGINT)
-        await demo.communicate()
+        await asyncio.to_thread(demo.communicate)
     assert demo.returncode == 0

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from ptyctl.api.screen import ScreenReply
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import load_settings
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
+from tests.cli.command_line import is_one_line, open_local, ptyctl, start
 from tests.controller.local_daemon import served
 
 
@@ -39,14 +37,11 @@ def test_tail_prints_last_lines(shell: str) -> None:
 
 
 def test_tail_follow_ends_with_session(shell: str) -> None:
-    follower = subprocess.Popen(
-        [*PROGRAM, "tail", "-n", "100", "-f", shell], env=dict(os.environ), stdout=subprocess.PIPE, text=True
-    )
-    assert follower.stdout is not None
+    follower = start("tail", "-n", "100", "-f", shell)
     while follower.stdout.readline() != "three\n":
         pass
     ptyctl("send", shell, "echo later; exit")
-    rest, _ = follower.communicate(timeout=60)
+    rest, _ = follower.communicate()
     assert "later\n" in rest
     assert follower.returncode == 0
 
@@ -54,18 +49,14 @@ def test_tail_follow_ends_with_session(shell: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_tail_follow_continues_after_daemon_was_killed_but_not_stopped(runtime_dir: RuntimeDir, number: signal.Signals) -> None:
     shell = open_local()
-    follower = subprocess.Popen(
-        [*PROGRAM, "tail", "-f", shell],
-        env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert follower.stdout is not None
+    follower = start("tail", "-f", shell)
     ptyctl("exec", shell, "--", "echo before")
     while follower.stdout.readline() != "before\n":
         pass
     end_daemon(runtime_dir, number)
     if number is signal.SIGKILL:
         ptyctl("exec", shell, "--", "echo after; exit")
-    rest, errors = follower.communicate(timeout=60)
+    rest, errors = follower.communicate()
     assert rest.count("after\n") == (number is signal.SIGKILL)
     assert (follower.returncode, errors) == (0, "")
 

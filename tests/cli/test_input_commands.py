@@ -10,7 +10,7 @@ import pytest
 
 from ptyctl.api import ExecReply
 from ptyctl.daemon.runtime_dir import RuntimeDir
-from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl
+from tests.cli.command_line import PROGRAM, is_one_line, open_local, ptyctl, start
 
 
 @pytest.fixture
@@ -73,16 +73,12 @@ def test_exec_infinite_timeout_waits_for_command(shell: str) -> None:
 
 def test_exec_ctrl_c_interrupts_command(shell: str) -> None:
     # One foreground process from "begun" on: bash can miss a SIGINT between two commands of a list.
-    caller = subprocess.Popen(
-        [*PROGRAM, "exec", shell, "--", "sh -c 'echo begun; exec cat'"], env=dict(os.environ), stdout=subprocess.PIPE
-    )
-    viewer = subprocess.Popen([*PROGRAM, "tail", "-f", shell], env=dict(os.environ), stdout=subprocess.PIPE, text=True)
-    assert viewer.stdout is not None
+    caller, viewer = start("exec", shell, "--", "sh -c 'echo begun; exec cat'"), start("tail", "-f", shell)
     while viewer.stdout.readline() != "begun\n":
         pass
     caller.send_signal(signal.SIGINT)
-    out, _ = caller.communicate(timeout=60)
-    assert (caller.returncode, out) == (130, b"begun\n^C\n")
+    out, _ = caller.communicate()
+    assert (caller.returncode, out) == (130, "begun\n^C\n")
     viewer.kill()
     viewer.communicate()
     assert ptyctl("exec", shell, "--", "echo", "free").out == "free\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from fixtures.forked_process import ForkedProgram
+from fixtures.forked_process import PTYCTL, ForkedProgram
 from ptyctl import __version__
 from ptyctl.api import SessionRequest
 from ptyctl.daemon import control
@@ -20,7 +20,6 @@ from ptyctl.daemon.runtime_dir import RuntimeDir
 from tests.mcp.http_server import TOKEN, http_client
 
 PATIENCE_S = 60
-PTYCTL = "from ptyctl.cli import main; main()"
 SERVE = ["serve", "--listen", "127.0.0.1:0"]
 HTTP = ["mcp", "--transport", "http", "--listen", "127.0.0.1:0"]
 

@@ -18,21 +18,23 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOC
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from fixtures.daemons import daemon_pid, end_daemon
+from fixtures.forked_process import PTYCTL
 from ptyctl.core import json_lines
 from ptyctl.daemon.connection import connect
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.daemon.shim import _error_reply
+from tests.mcp.server_process import ServerProcess, ptyctl_process
 from tests.session.scripted_session import wait_until
 
 PATIENCE_S = 60
 ERAS = ["legacy", "auto"]
 BASH = ["bash", "--norc", "--noprofile"]
-SHIM = ["-c", "from ptyctl.cli import main; main()", "mcp"]
+SHIM = ["-c", PTYCTL, "mcp"]
 
 
 @pytest.fixture(autouse=True)
 def _running_daemon(runtime_dir: RuntimeDir) -> None:
-    """Start the daemon here, where it is forked from a template. A shim starts the next ones as new interpreters."""
+    """Start the daemon here, where it is forked from a template. A shim that is not forked starts new interpreters."""
     connect(runtime_dir).close()
 
 
@@ -152,12 +154,10 @@ async def test_invalid_toolset_exits_with_one_line(runtime_dir: RuntimeDir) -> N
 
 
 class Piped:
-    """A shim and its standard streams, used as a client would."""
+    """A forked shim and its standard streams, used as a client would."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.process, self.stdin, self.stdout = process, process.stdin, process.stdout
+    def __init__(self, shim: ServerProcess) -> None:
+        self.shim, self.stdin, self.stdout = shim, shim.stdin, shim.stdout
 
     def ask(self, method: str, number: Any = None, **params: Any) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params, **({} if number is None else {"id": number})}
@@ -176,13 +176,10 @@ class Piped:
 
 @pytest.fixture
 async def ungreeted(runtime_dir: RuntimeDir) -> AsyncIterator[Piped]:
-    pipe = asyncio.subprocess.PIPE
-    shim = Piped(
-        await asyncio.create_subprocess_exec(sys.executable, *SHIM, stdin=pipe, stdout=pipe, stderr=pipe, limit=1 << 26)
-    )
-    yield shim
-    shim.stdin.close()
-    await asyncio.wait_for(shim.process.communicate(), PATIENCE_S)
+    async with ptyctl_process("mcp") as shim:
+        yield Piped(shim)
+        shim.stdin.close()
+        await shim.end()
 
 
 @pytest.fixture
@@ -273,7 +270,7 @@ async def test_last_line_without_newline_is_relayed(piped: Piped) -> None:
     piped.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"ping"}')
     piped.stdin.write_eof()
     assert [(await piped.hear())["id"] for _ in range(2)] == [1, 2]
-    assert await asyncio.wait_for(piped.process.wait(), PATIENCE_S) == 0
+    assert (await piped.shim.end())[0] == 0
 
 
 async def test_long_message_is_relayed_and_too_long_one_rejected(piped: Piped) -> None:
@@ -286,9 +283,8 @@ async def test_long_message_is_relayed_and_too_long_one_rejected(piped: Piped) -
 
 
 async def test_interrupt_exits_with_130_and_no_output(piped: Piped) -> None:
-    piped.process.send_signal(signal.SIGINT)
-    _, said = await asyncio.wait_for(piped.process.communicate(), PATIENCE_S)
-    assert (piped.process.returncode, said) == (130, b"")
+    piped.shim.process.send_signal(signal.SIGINT)
+    assert await piped.shim.end() == (130, "")
 
 
 #: Runs a shim that receives SIGINT in its first poll, after the last check for signals: `map` and `call` are in C.

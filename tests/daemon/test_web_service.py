@@ -14,7 +14,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from fixtures.forked_process import ForkedProgram
+from fixtures.forked_process import PTYCTL, ForkedProgram
 from fixtures.servers.programs import free_port
 from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.access import AccessController
@@ -26,7 +26,7 @@ from ptyctl.daemon.web_service import WebOpenRequest, WebService
 from ptyctl.http.access import Address, open_listener
 from ptyctl.session.clients import Client, current_client, serving
 from ptyctl.web.app import WebApp
-from tests.daemon.test_serve_command import PATIENCE_S, PTYCTL, end, first_message, refusal, start
+from tests.daemon.test_serve_command import PATIENCE_S, end, first_message, refusal, start
 from tests.http.certificates import make_certificate
 from tests.mcp.http_server import TOKEN
 from tests.session.scripted_session import wait_until

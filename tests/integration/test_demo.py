@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 
-from fixtures.forked_process import ForkedProgram
+from fixtures.forked_process import PTYCTL, ForkedProgram
 from fixtures.servers.frr import Zebra
 from tests.cli.command_line import PROGRAM, ptyctl
 
 
 def demo(*arguments: str) -> tuple[int | None, str]:
-    process = ForkedProgram("from ptyctl.cli import main; main()", "demo", *arguments)
+    process = ForkedProgram(PTYCTL, "demo", *arguments)
     output, errors = process.communicate()
     return process.returncode, output + errors
 

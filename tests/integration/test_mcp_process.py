@@ -14,10 +14,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from fixtures.daemons import daemon_folder
+from fixtures.forked_process import PTYCTL
 from ptyctl.api.handle import SessionHandle
 from ptyctl.daemon.client import RemoteController
 from ptyctl.daemon.runtime_dir import RuntimeDir
 from ptyctl.session.clients import user
+from tests.mcp.server_process import client_streams, ptyctl_process
 
 PATIENCE_S = 60
 #: Options of `ptyctl mcp`: sessions in its own process, or in the daemon.
@@ -31,13 +33,15 @@ def runtime() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def client(state: Path, runtime: Path, options: list[str], mode: str = "auto") -> AsyncIterator[Client]:
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-c", "from ptyctl.cli import main; main()", "mcp", *options],
-        env={**os.environ, "PTYCTL_STATE_DIR": str(state), "PTYCTL_RUNTIME_DIR": str(runtime)},
-    )
-    async with Client(stdio_client(server), mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
+async def client(
+    state: Path, runtime: Path, options: list[str], mode: str = "auto", *, forked: bool = True
+) -> AsyncIterator[Client]:
+    """Start `ptyctl mcp`, forked or as a client starts it."""
+    variables = {"PTYCTL_STATE_DIR": str(state), "PTYCTL_RUNTIME_DIR": str(runtime)}
+    arguments = ["-c", PTYCTL, "mcp", *options]
+    program = StdioServerParameters(command=sys.executable, args=arguments, env={**os.environ, **variables})
+    transport = client_streams(ptyctl_process("mcp", *options, **variables)) if forked else stdio_client(program)
+    async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
         yield connected
 
 
@@ -49,7 +53,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("mode", "options"), [("legacy", ["--standalone"]), ("auto", [])], ids=["standalone", "daemon"])
 async def test_local_shell_workflow_succeeds(tmp_path: Path, runtime: Path, options: list[str], mode: str) -> None:
-    async with client(tmp_path / "state", runtime, options, mode) as agent:
+    async with client(tmp_path / "state", runtime, options, mode, forked=False) as agent:
         opened = await call(agent, "ptyctl_session", action="open", protocol="local", command=["bash", "--norc"], task_id="t1")
         session = {"session_id": opened["session_id"], "task_id": "t1"}
         done = await call(agent, "ptyctl_session_exec", **session, cmd="echo hi; (exit 3)")

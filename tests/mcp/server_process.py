@@ -8,12 +8,17 @@ import os
 import re
 import sys
 from asyncio.streams import FlowControlMixin
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fixtures.forked_process import ForkedProcess
+import anyio
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from fixtures.forked_process import PTYCTL, ForkedProcess, run_source
 from tests.mcp.serve_stub import serve
 
 ROOT = Path(__file__).parents[2]
@@ -86,10 +91,45 @@ class ServerProcess:
         return await asyncio.to_thread(self.process.wait, PATIENCE_S), log.decode()
 
 
-@asynccontextmanager
-async def server_process(*arguments: str, **variables: str) -> AsyncIterator[ServerProcess]:
+def server_process(*arguments: str, **variables: str) -> AbstractAsyncContextManager[ServerProcess]:
     """Fork a `serve_stub` with the arguments of `command`; kill it at the end if it still runs."""
-    process, to_server, from_server, from_log = _fork(*arguments, **variables)
+    return _running(serve, *command(*arguments)[3:], **variables)
+
+
+def ptyctl_process(*arguments: str, **variables: str) -> AbstractAsyncContextManager[ServerProcess]:
+    """Fork `ptyctl` with these arguments; kill it at the end if it still runs."""
+    return _running(run_source, PTYCTL, arguments, **variables)
+
+
+@asynccontextmanager
+async def client_streams(running: AbstractAsyncContextManager[ServerProcess]) -> AsyncIterator[TransportStreams]:
+    """Run a forked server, and yield the messages of its standard files for an SDK client, as the SDK's `stdio_client` does."""
+    to_client, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_server, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def relay_output() -> None:
+        async with to_client:
+            with suppress(anyio.BrokenResourceError):  # the client has closed
+                while line := await server.stdout.readline():
+                    await to_client.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
+
+    async def relay_input() -> None:
+        async with from_client:
+            async for message in from_client:
+                server.send(message.message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+    async with running as server, anyio.create_task_group() as relays, from_server, to_server:
+        relays.start_soon(relay_output)
+        relays.start_soon(relay_input)
+        yield from_server, to_server
+        relays.cancel_scope.cancel()
+        server.stdin.close()
+        await server.end()
+
+
+@asynccontextmanager
+async def _running(function: Callable[..., int | None], *arguments: object, **variables: str) -> AsyncIterator[ServerProcess]:
+    process, to_server, from_server, from_log = _fork(function, *arguments, **variables)
     async with open_writer(to_server) as writer, open_reader(from_server) as output, open_reader(from_log) as log:
         try:
             yield ServerProcess(process, writer, output, log)
@@ -101,7 +141,7 @@ async def server_process(*arguments: str, **variables: str) -> AsyncIterator[Ser
 @contextmanager
 def blocking_server_process() -> Iterator[tuple[ForkedProcess, BinaryIO, BinaryIO, BinaryIO]]:
     """Fork a `serve_stub`; yield it with its standard files, which are read only on request. Kill it at the end."""
-    process, *descriptors = _fork()
+    process, *descriptors = _fork(serve, *command()[3:])
     with ExitStack() as stack:
         stdin, stdout, stderr = (
             stack.enter_context(os.fdopen(descriptor, mode, buffering=0))
@@ -114,10 +154,10 @@ def blocking_server_process() -> Iterator[tuple[ForkedProcess, BinaryIO, BinaryI
             process.wait()
 
 
-def _fork(*arguments: str, **variables: str) -> tuple[ForkedProcess, int, int, int]:
+def _fork(function: Callable[..., int | None], *arguments: object, **variables: str) -> tuple[ForkedProcess, int, int, int]:
     """Return the process and the other ends of its standard files."""
     (stdin, to_server), (from_server, stdout), (from_log, stderr) = os.pipe(), os.pipe(), os.pipe()
-    process = fork_server((stdin, stdout, stderr), *arguments, **variables)
+    process = ForkedProcess(function, *arguments, files=(stdin, stdout, stderr), environment={**os.environ, **variables})
     for descriptor in (stdin, stdout, stderr):
         os.close(descriptor)
     return process, to_server, from_server, from_log

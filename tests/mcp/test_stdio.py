@@ -21,6 +21,7 @@ from tests.mcp.server_process import (
     PATIENCE_S,
     ROOT,
     blocking_server_process,
+    client_streams,
     command,
     environment,
     fork_server,
@@ -33,6 +34,9 @@ EXEC = "ptyctl_session_exec"
 
 
 def stdio_client(mode: str) -> Client:
+    """Return a client of a server that is forked, except for one mode, where the SDK starts it as a client does."""
+    if mode != "auto":
+        return Client(client_streams(server_process()), mode=mode, read_timeout_seconds=PATIENCE_S)
     program, *arguments = command()
     server = StdioServerParameters(command=program, args=arguments, env=environment(), cwd=ROOT)
     return Client(server, mode=mode, read_timeout_seconds=PATIENCE_S)
