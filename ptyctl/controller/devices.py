@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 
 from ptyctl.api.devices import DeviceCheck, DeviceEntry, DevicesReply, DevicesRequest
 from ptyctl.api.io import MAX_WAIT_MS
+from ptyctl.audit.audit_log import AuditLog
+from ptyctl.core.limits import UseCounter
 from ptyctl.inventory import Inventory, InventoryDevice
+from ptyctl.session.clients import current_principal
 
 from .doctor import Doctor
 from .settings import Settings
@@ -15,31 +19,51 @@ from .settings import Settings
 _FIELDS = ("protocol", "host", "port", "platform", "session_type", "device_id", "username")
 
 
-async def answer_devices(
-    settings: Settings, inventory: Inventory, request: DevicesRequest, notify_problem: str | None, sees: Callable[..., bool]
-) -> DevicesReply:
-    """Serve a request. `sees` returns whether the caller may see a device with these names.
+class Devices:
+    """Serves the requests about devices."""
 
-    Raises:
-        PtyctlError: as `Inventory.devices`.
-    """
-    if request.action == "doctor":
-        assert request.device is not None
-        return DevicesReply(checks=await _check(Doctor(settings, request.device, notify_problem, sees)))
-    devices = await inventory.devices()
-    seen = ((name, device) for name, device in devices.items() if sees(name, device.device_id))
-    return DevicesReply(devices=[_entry(name, device, sees) for name, device in seen])
+    def __init__(
+        self, settings: Settings, inventory: Inventory, audit_log: AuditLog, notify_problem: Callable[[], str | None]
+    ) -> None:
+        """Create it. `notify_problem` returns why the notify command failed when it ran last."""
+        self._settings = settings
+        self._inventory = inventory
+        self._audit_log = audit_log
+        self._notify_problem = notify_problem
+        self._limit = settings.limits.use["max_principal_checks"]
+        #: The checks in progress by the name of their principal.
+        self._checks: defaultdict[str, UseCounter] = defaultdict(lambda: UseCounter(self._limit))
 
+    async def answer(self, request: DevicesRequest, sees: Callable[..., bool]) -> DevicesReply:
+        """Serve a request. `sees` returns whether the caller may see a device with these names.
 
-async def _check(doctor: Doctor) -> list[DeviceCheck]:
-    found: list[DeviceCheck] = []
-    try:
-        async with asyncio.timeout(MAX_WAIT_MS / 1000):
-            async for check in doctor.checks():
-                found.append(DeviceCheck(name=check.name, ok=check.ok, result=check.result, hint=check.hint))
-    except TimeoutError:
-        found.append(DeviceCheck(name="time", ok=False, result=f"the next step takes longer than {MAX_WAIT_MS // 1000} s"))
-    return found
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED; as `Inventory.devices`.
+        """
+        if request.action == "doctor":
+            assert request.device is not None
+            return DevicesReply(checks=await self._check(request.device, request.task_id, sees))
+        devices = await self._inventory.devices()
+        seen = ((name, device) for name, device in devices.items() if sees(name, device.device_id))
+        return DevicesReply(devices=[_entry(name, device, sees) for name, device in seen])
+
+    def limits_in_use(self) -> dict[str, int]:
+        """Return how many checks the principal with most of them has in progress, by the name of the limit."""
+        return {self._limit.name: max((counter.in_use for counter in self._checks.values()), default=0)}
+
+    async def _check(self, device: str, task_id: str | None, sees: Callable[..., bool]) -> list[DeviceCheck]:
+        found: list[DeviceCheck] = []
+        principal = current_principal().name
+        with self._checks[principal].counting():
+            self._audit_log.record("check", principal=principal, task=task_id, device=device)
+            try:
+                async with asyncio.timeout(MAX_WAIT_MS / 1000):
+                    async for check in Doctor(self._settings, device, self._notify_problem(), sees).checks():
+                        found.append(DeviceCheck(name=check.name, ok=check.ok, result=check.result, hint=check.hint))
+            except TimeoutError:
+                result = f"the next step takes longer than {MAX_WAIT_MS // 1000} s"
+                found.append(DeviceCheck(name="time", ok=False, result=result))
+        return found
 
 
 def _entry(name: str, device: InventoryDevice, sees: Callable[..., bool]) -> DeviceEntry:

@@ -38,6 +38,9 @@ CheckName = Literal[
     "storage", "policy", "approvals", "name", "credentials", "network", "connection", "login", "prompt", "mode", "paging"
 ]
 
+#: The checks whose errors may name another host that the device is reached through.
+_ROUTE_CHECKS = ("credentials", "network", "connection")
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -79,6 +82,7 @@ class Doctor:
     async def checks(self) -> AsyncGenerator[Check, None]:
         """Yield each check when it is done. The first failure is the last check, except for that of the notify command."""
         name: CheckName = "storage"
+        hides_route = False
         try:
             yield Check(name, True, await asyncio.to_thread(_check_storage, self._settings.state_dir))
             name, platforms = "policy", Platforms(self._settings.platforms_dir)
@@ -89,13 +93,16 @@ class Doctor:
             devices = await self._inventory.devices()
             if self._device not in devices:
                 await self._inventory.resolve(self._device)  # raises NOT_FOUND with similar names
-            yield Check(name, True, _address(devices[self._device], self._sees))
+            device = devices[self._device]
+            yield Check(name, True, _address(device, self._sees))
+            hides_route = not all(self._sees(host, None) for host in _hosts_before(device))
             name = "credentials"
             destinations = Destinations(self._inventory, platforms)
             destination = await destinations.resolve_device(self._device)
             yield Check(name, True, _credentials(destination))
             name = "network"
-            yield Check(name, True, await _check_network(destination))
+            reached = await _check_network(destination)
+            yield Check(name, True, f"{'the first host' if hides_route else reached} accepts connections")
             name = "connection"
             async with self._connected(destination) as session:
                 yield Check(name, True, _connection(session))
@@ -106,7 +113,11 @@ class Doctor:
                 for check in await _check_prompt(session):
                     yield check
         except PtyctlError as error:
-            yield Check(name, False, error.message, error.hint)
+            if hides_route and name in _ROUTE_CHECKS:
+                hint = "ask the administrator of this server, or a user who may see all hosts on the way to the device"
+                yield Check(name, False, "failed on the way to the device", hint)
+            else:
+                yield Check(name, False, error.message, error.hint)
 
     @asynccontextmanager
     async def _connected(self, destination: Destination) -> AsyncIterator[Session]:
@@ -161,6 +172,11 @@ def _address(device: InventoryDevice, sees: Callable[..., bool]) -> str:
     return f"{device.protocol} to {device.host}{f':{device.port}' if device.port is not None else ''}"
 
 
+def _hosts_before(device: InventoryDevice) -> list[str]:
+    """Return the names of the console server and the jump hosts of a device."""
+    return [*([device.console.server] if device.console is not None else []), *(device.jump or ())]
+
+
 def _credentials(destination: Destination) -> str:
     accounts, auth = destination.credentials, destination.request.auth
     found = [f"{len(accounts.layers)} login{'s' if len(accounts.layers) > 1 else ''} to type"] if accounts.layers else []
@@ -170,7 +186,7 @@ def _credentials(destination: Destination) -> str:
 
 
 async def _check_network(destination: Destination) -> str:
-    """Connect to the first host on the path: the device, its console server or its first jump host."""
+    """Connect to the first host on the path: the device, its console server or its first jump host. Return its address."""
     request = destination.request
     host, port = request.host or "", request.port or 23
     if request.protocol == "ssh":
@@ -190,7 +206,7 @@ async def _check_network(destination: Destination) -> str:
         why = os.strerror(number) if number is not None and number > 0 else str(error)  # asyncio's own text is longer
     else:
         writer.close()
-        return f"{host}:{port} accepts connections"
+        return f"{host}:{port}"
     raise PtyctlError(
         ErrorCode.CONNECT_FAILED, f"{host}:{port} cannot be reached: {why}", hint="check the host, the port and firewalls"
     )

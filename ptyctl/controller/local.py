@@ -54,7 +54,7 @@ from .channels import ChannelFactory
 from .conversations import Conversations
 from .descriptor_store import DescriptorStore, SessionHandOff
 from .destinations import Destinations
-from .devices import answer_devices
+from .devices import Devices
 from .policies import PolicyStore
 from .policy_queries import PolicyQueries
 from .reconnect import ConsoleReconnector
@@ -67,6 +67,8 @@ from .session_factory import SessionFactory
 from .settings import Settings, load_settings
 from .state_lock import StateLock
 
+#: Limits that a client's counters have.
+_OF_CLIENTS = ("max_client_calls", "max_client_watches", "max_client_sockets", "max_client_downloads")
 #: The reason with which sessions are closed when their server stops.
 _SERVER_ENDED = "the server ended"
 
@@ -129,7 +131,7 @@ class LocalController:
         self._hand_off = SessionHandOff(fd_store) if fd_store is not None else None
         if self._hand_off is not None:
             self._factory.watch(self._hand_off.watch)
-        self._inventory = inventory
+        self._devices = Devices(self.settings, inventory, self.audit_log, lambda: self._approval_calls.problem)
         self._searches = BlockSearches(self.settings.state_dir / "sessions", self._registry)
         self._actions = SessionActions(self._registry, self._factory, self._stored, destinations, platforms)
         self._conversations = Conversations(self._registry, self._factory, self._stored)
@@ -192,7 +194,8 @@ class LocalController:
         """Return what is in use by the name of its limit; of a client or a session, that of the one that uses most."""
         limits = self.settings.limits.use
         in_use = self._registry.in_use()
-        in_use |= {name: most_used(limits[name]) for name in ("max_client_calls", "max_client_watches")}
+        in_use |= {name: most_used(limits[name]) for name in _OF_CLIENTS}
+        in_use |= self._devices.limits_in_use()
         for use in (use for session in self._registry.live() for use in session.limits_in_use()):
             in_use[use.name] = max(in_use.get(use.name, 0), use.in_use)
         return in_use
@@ -310,4 +313,4 @@ class LocalController:
     async def devices(
         self, request: DevicesRequest, *, sees: Callable[[str | None, str | None], bool] = lambda device, device_id: True
     ) -> DevicesReply:
-        return await answer_devices(self.settings, self._inventory, request, self._approval_calls.problem, sees)
+        return await self._devices.answer(request, sees)

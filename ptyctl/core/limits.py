@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
@@ -55,6 +56,9 @@ LIMITS = {
         Limit("max_client_sessions", 400, "sessions that this client opened are open", NextStep.CLOSE_SESSIONS),
         Limit("max_client_calls", 1000, "calls of this client are in progress", _END_CALLS),
         Limit("max_client_watches", 500, "watches of this client are open", _END_WATCHES),
+        Limit("max_client_sockets", 100, "WebSockets of this client are open", "close pages that are not needed"),
+        Limit("max_client_downloads", 4, "downloads of this client are in progress", "wait until they end, or cancel them"),
+        Limit("max_principal_checks", 2, "device checks of this principal are in progress", "wait until they end"),
         Limit("max_session_calls", 2000, "calls are in progress in this session", _END_CALLS),
         Limit("max_session_watches", 1000, "watches of this session are open", _END_WATCHES),
         Limit("max_session_observers", 1000, "tasks read this session", "use one task_id"),
@@ -69,6 +73,19 @@ class UseCounter:
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
         self.in_use = 0
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count one more in a context.
+
+        Raises:
+            PtyctlError: LIMIT_EXCEEDED.
+        """
+        count_all((self,))
+        try:
+            yield
+        finally:
+            self.in_use -= 1
 
 
 def count_all(counters: Sequence[UseCounter]) -> None:

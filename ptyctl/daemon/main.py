@@ -91,7 +91,7 @@ async def _serve(
     controller = await asyncio.to_thread(LocalController, settings, fd_store=fd_store, persistent=True)
     async with controller:
         access = AccessController(controller, local_sessions=not runtime_dir.is_system or settings.access.local_sessions)
-        web = WebService(access, settings.state_dir, controller.audit_log.record)
+        web = WebService(access, settings.state_dir, controller.audit_log.record, settings.limits.use)
         server = DaemonServer(
             access,
             0 if runtime_dir.is_system else settings.daemon_idle_s,

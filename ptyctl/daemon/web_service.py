@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Context
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.api.model import Reply, Request, SystemText
 from ptyctl.controller.tokens import TokenFile, Tokens
+from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Kind, Role
 from ptyctl.http.access import NOT_EXPOSED, AccessError, Address, Exposure, open_listener, parse_listen
 from ptyctl.session.clients import current_principal
@@ -50,11 +51,14 @@ class WebOpenReply(Reply):
 class WebService:
     """The web console of a daemon, which listens at one address at most."""
 
-    def __init__(self, controller: Controller, state_dir: Path, record: Callable[..., None]) -> None:
+    def __init__(
+        self, controller: Controller, state_dir: Path, record: Callable[..., None], limits: Mapping[str, Limit] = LIMITS
+    ) -> None:
         """Create it; it does not listen yet. `record` adds rows to the audit log."""
         self._controller = controller
         self._state_dir = state_dir
         self._record = record
+        self._client_limits = limits
         self._opening = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
         self._console: WebApp | None = None
@@ -120,7 +124,7 @@ class WebService:
         from ptyctl.web.app import WebApp
 
         self._limits = ConnectionLimits()
-        self._console = WebApp(self._controller, tokens, self._record, Origins(exposure.public))
+        self._console = WebApp(self._controller, tokens, self._record, Origins(exposure.public), self._client_limits)
         self._url = url
 
     async def _run(

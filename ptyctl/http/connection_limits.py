@@ -12,6 +12,7 @@ from asyncio.sslproto import SSLProtocol
 from typing import Any
 
 import h11
+from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
@@ -30,6 +31,8 @@ CLOSE_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 1024
 #: Key in the state of a request, whose value is of its connection: the names of tokens and the logins that were used on it.
 SEEN = "ptyctl.tokens"
+#: Key in the state of a request, whose value closes its connection at once.
+_ABORT = "ptyctl.abort"
 
 
 class ConnectionLimits:
@@ -71,6 +74,13 @@ class ConnectionLimits:
             self._waiting.pop(connection, None)
         elif connection in self._open:
             self._waiting.setdefault(connection, None)
+
+
+async def abort_connection(scope: Scope, receive: Receive) -> None:
+    """Close the connection of a request whose response has begun and is not to be completed."""
+    scope["state"][_ABORT]()
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class _UnreadTimeout(asyncio.Protocol):
@@ -115,7 +125,7 @@ class LimitedProtocol(_UnreadTimeout, H11Protocol):
     def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limits = limits
-        self.app_state = {**self.app_state, SEEN: set()}
+        self.app_state = {**self.app_state, SEEN: set(), _ABORT: self.abort}
         self._header_timeout: asyncio.TimerHandle | None = None
         #: Closes the connection, also before the end of the TLS handshake.
         self._accepted: asyncio.Transport | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,8 +20,10 @@ from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 from ptyctl.audit.limited_rows import LimitedRows
 from ptyctl.controller.tokens import DEFAULT, Token, Tokens
+from ptyctl.core.limits import LIMITS, Limit
 from ptyctl.core.principal import Principal
 from ptyctl.http.bearer import BearerTokens, Record
+from ptyctl.http.connection_limits import abort_connection
 from ptyctl.http.origins import Origins
 from ptyctl.version import __version__
 
@@ -29,13 +31,13 @@ from . import downloads
 from .calls import call, read_json
 from .errors import RefusedError, error_response, json_response, on_error
 from .security import COOKIE, FailureLimit, RequestGuard, set_cookie, with_security_headers
-from .sessions import MAX_SOCKETS, WebSession, WebSessions
+from .sessions import WebSession, WebSessions
 from .static_files import StaticFiles
 from .stream.endpoint import serve_stream
 
 #: The task of a page's calls, so that two tabs of one person share a lock.
 TASK_ID = "web"
-#: How often the login of an open WebSocket is checked (seconds).
+#: How often the login of an open WebSocket or a download is checked (seconds).
 RECHECK_S = 1.0
 _MAX_LOGIN_BYTES = 4096
 #: How long a client may take to send the body of a login (seconds).
@@ -71,6 +73,7 @@ class WebApp:
         tokens: Tokens,
         record: Record,
         origins: Origins | None = None,
+        limits: Mapping[str, Limit] = LIMITS,
         *,
         serve_stream: ServeStream = serve_stream,
     ) -> None:
@@ -79,6 +82,7 @@ class WebApp:
         Args:
             record: adds rows to the audit log.
             origins: the addresses at which browsers reach it.
+            limits: those of each client, which is a principal here.
             serve_stream: serves a WebSocket, whose client is set as the current one, until it ends.
         """
         self._controller = controller
@@ -87,6 +91,7 @@ class WebApp:
         self._guard = RequestGuard(origins or Origins(), self._tokens, self._sessions)
         self._failures = FailureLimit()
         self._record = record
+        self._limits = limits
         #: The rows for the logins and logouts of each principal.
         self._rows: dict[tuple[str, str], LimitedRows] = {}
         self._serve_stream = serve_stream
@@ -130,7 +135,7 @@ class WebApp:
             Route("/api/me", self._me),
             Route("/api/call/{method}", self._call, methods=["POST"]),
             WebSocketRoute("/api/stream", self._stream),
-            *downloads.routes(self._controller),
+            *downloads.routes(self._controller, self._run_download),
             *(Route(view, files.page) for view in _VIEWS),
             Route("/static/{path:path}", files.static),
             Route("/vendor/{path:path}", files.vendor),
@@ -193,23 +198,32 @@ class WebApp:
     async def _stream(self, websocket: WebSocket) -> None:
         """Serve a WebSocket until its client leaves, or its login ends."""
         session: WebSession = websocket.state.web_session
-        if session.sockets >= MAX_SOCKETS:
-            raise RefusedError(429, ErrorCode.LIMIT_EXCEEDED, f"this login has {MAX_SOCKETS} connections open")
-        session.sockets += 1
-        serving = asyncio.ensure_future(self._serve_stream(websocket, self._controller))
-        try:
-            while not serving.done() and self._sessions.is_valid(session):
-                await asyncio.wait((serving,), timeout=RECHECK_S)
-            if serving.done():
-                serving.result()
-        finally:
-            session.sockets -= 1
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
-        if not self._sessions.is_valid(session):
+        with session.client.counter(self._limits["max_client_sockets"]).counting():
+            if await self._run_while_valid(session, lambda: self._serve_stream(websocket, self._controller)):
+                return
             with suppress(RuntimeError, WebSocketDisconnect, TimeoutError):  # it was closed already, or does not read
                 async with asyncio.timeout(CLOSE_MESSAGE_TIMEOUT_S):
                     await websocket.close(_LOGIN_ENDED, "the login has ended")
+
+    async def _run_download(self, scope: Scope, receive: Receive, send_response: Callable[[], Awaitable[None]]) -> None:
+        """Send the response of a download. If the login ends meanwhile, so does the connection, without the end of the file."""
+        session: WebSession = scope["state"]["web_session"]
+        with session.client.counter(self._limits["max_client_downloads"]).counting():
+            if not await self._run_while_valid(session, send_response):
+                await abort_connection(scope, receive)
+
+    async def _run_while_valid(self, session: WebSession, serve: Callable[[], Awaitable[None]]) -> bool:
+        """Run a function until it returns, or cancel it when the login ends. Return whether it has returned."""
+        serving = asyncio.ensure_future(serve())
+        try:
+            while not serving.done() and self._sessions.is_valid(session):
+                await asyncio.wait((serving,), timeout=RECHECK_S)
+            if is_done := serving.done():
+                serving.result()
+            return is_done
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
 
 
 def _describe(session: WebSession) -> dict[str, Any]:

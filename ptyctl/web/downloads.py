@@ -1,16 +1,25 @@
-"""`GET /api/session/ID/...`: a screen, the recording by pages, and the whole session as text or as an asciicast."""
+"""`GET /api/session/ID/...`: a screen, the recording by pages, and the whole session as text or as an asciicast.
+
+The whole session is drawn in one thread for all downloads, in slices of some milliseconds, as the client reads it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import time
 from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ptyctl.api.controller import Controller
 from ptyctl.api.history import RecordingEvent, RecordingReply, RecordingRequest
@@ -25,14 +34,34 @@ from .errors import json_response
 #: Output before a page of a recording that is read to find the sequence in which the page may begin.
 _CONTEXT_BYTES = 64 * 1024
 _PAGE_BYTES = 256 * 1024
+#: A slice ends after this processor time (seconds) and one more piece: drawing a piece takes at most some milliseconds.
+_SLICE_S = 0.005
+_PIECE_BYTES = 2048
+_thread = ThreadPoolExecutor(1, "download")
 _TERM = "xterm-256color"
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 _Frames = AsyncGenerator[list[RecordingFrame], None]
+#: Sends a response by its function, as far as the client may get it.
+Run = Callable[[Scope, Receive, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
-def routes(controller: Controller) -> list[Route]:
-    """Return the routes. They raise PtyctlError."""
+class _Writer(Protocol):
+    """Makes the text of a download from frames of the recording."""
+
+    def feed(self, frame: RecordingFrame) -> None: ...
+
+    def take(self) -> str:
+        """Return the text that is final."""
+        ...
+
+    def finish(self) -> str:
+        """Return the rest of the text."""
+        ...
+
+
+def routes(controller: Controller, run_download: Run) -> list[Route]:
+    """Return the routes. They raise PtyctlError. `run_download` sends the response for a whole session."""
 
     def route(name: str, serve: Callable[[Controller, str, Request], Awaitable[Response]]) -> Route:
         async def endpoint(request: Request) -> Response:
@@ -40,7 +69,8 @@ def routes(controller: Controller) -> list[Route]:
 
         return Route(f"/api/session/{{session}}/{name}", endpoint, methods=["GET"])
 
-    return [route("screen", _screen), route("recording", _recording), route("text", _text), route("cast", _cast)]
+    text, cast = partial(_text, run_download), partial(_cast, run_download)
+    return [route("screen", _screen), route("recording", _recording), route("text", text), route("cast", cast)]
 
 
 async def _screen(controller: Controller, session_id: str, request: Request) -> Response:
@@ -69,43 +99,18 @@ async def _recording(controller: Controller, session_id: str, request: Request) 
     return json_response(page.model_copy(update={"events": events}).payload())
 
 
-async def _text(controller: Controller, session_id: str, request: Request) -> Response:
+async def _text(run: Run, controller: Controller, session_id: str, request: Request) -> Response:
     """Send the rendered text of the whole session."""
     first = await _first_screen(controller, session_id)
-    renderer = Renderer(first.cols)
-
-    def render(frames: list[RecordingFrame]) -> str:
-        for frame in frames:
-            if frame.size is not None:
-                renderer.resize(frame.size[0])
-            renderer.feed(frame.data)
-        return renderer.take()
-
-    async def pieces() -> AsyncGenerator[str, None]:
-        async with aclosing(_frames(controller, session_id)) as pages:
-            async for frames in pages:
-                yield await asyncio.to_thread(render, frames)
-        yield await asyncio.to_thread(renderer.finish)
-
-    return _download(pieces(), f"{session_id}.txt", "text/plain; charset=utf-8")
+    pieces = _pieces(controller, session_id, _Text(first.cols))
+    return _Download(run, pieces, f"{session_id}.txt", "text/plain; charset=utf-8")
 
 
-async def _cast(controller: Controller, session_id: str, request: Request) -> Response:
+async def _cast(run: Run, controller: Controller, session_id: str, request: Request) -> Response:
     """Send the whole session as an asciicast."""
     first = await _first_screen(controller, session_id)
-
-    async def pieces() -> AsyncGenerator[str, None]:
-        writer: AsciicastWriter | None = None
-        async with aclosing(_frames(controller, session_id)) as pages:
-            async for frames in pages:
-                if writer is None:
-                    writer = AsciicastWriter(frames[0].ts if frames else first.ts)
-                    yield f"{writer.header(first.cols, first.rows_count, _TERM, session_id)}\n"
-                yield await asyncio.to_thread(_lines, writer, frames)
-        if writer is not None:
-            yield "".join(f"{line}\n" for line in writer.finish())
-
-    return _download(pieces(), f"{session_id}.cast", "application/x-asciicast")
+    pieces = _pieces(controller, session_id, _Cast(first, session_id))
+    return _Download(run, pieces, f"{session_id}.cast", "application/x-asciicast")
 
 
 async def _first_screen(controller: Controller, session_id: str) -> ScreenReply:
@@ -132,8 +137,74 @@ def _frame(event: RecordingEvent) -> RecordingFrame:
     return RecordingFrame(event.ts, b64decode(event.data_b64 or ""))
 
 
-def _lines(writer: AsciicastWriter, frames: list[RecordingFrame]) -> str:
-    return "".join(f"{line}\n" for frame in frames for line in writer.lines(frame))
+class _Text:
+    """The rendered text."""
+
+    def __init__(self, cols: int) -> None:
+        self._renderer = Renderer(cols)
+        self.take, self.finish = self._renderer.take, self._renderer.finish
+
+    def feed(self, frame: RecordingFrame) -> None:
+        if frame.size is not None:
+            self._renderer.resize(frame.size[0])
+        self._renderer.feed(frame.data)
+
+
+class _Cast:
+    """The lines of an asciicast, which begins at the time of the first frame."""
+
+    def __init__(self, first: ScreenReply, title: str) -> None:
+        self._first = first
+        self._title = title
+        self._writer: AsciicastWriter | None = None
+        self._lines: list[str] = []
+
+    def feed(self, frame: RecordingFrame) -> None:
+        self._lines += self._started(frame.ts).lines(frame)
+
+    def take(self) -> str:
+        lines, self._lines = self._lines, []
+        return "".join(f"{line}\n" for line in lines)
+
+    def finish(self) -> str:
+        self._lines += self._started(self._first.ts).finish()
+        return self.take()
+
+    def _started(self, ts: int) -> AsciicastWriter:
+        if self._writer is None:
+            self._writer, first = AsciicastWriter(ts), self._first
+            self._lines.append(self._writer.header(first.cols, first.rows_count, _TERM, self._title))
+        return self._writer
+
+
+async def _pieces(controller: Controller, session_id: str, writer: _Writer) -> AsyncGenerator[str, None]:
+    """Yield the text of a session, piece by piece."""
+    run_in_thread = partial(asyncio.get_running_loop().run_in_executor, _thread)
+    async with aclosing(_frames(controller, session_id)) as pages:
+        async for frames in pages:
+            rest = _cut(frames)
+            while (text := await run_in_thread(_next_slice, rest, writer)) is not None:
+                yield text
+    yield await run_in_thread(writer.finish)
+
+
+def _next_slice(frames: Iterator[RecordingFrame], writer: _Writer) -> str | None:
+    """Return the text of the next frames, as many as there is time for; None if there are none."""
+    frame, end = next(frames, None), time.thread_time() + _SLICE_S
+    if frame is None:
+        return None
+    while frame is not None:
+        writer.feed(frame)
+        frame = next(frames, None) if time.thread_time() < end else None
+    return writer.take()
+
+
+def _cut(frames: list[RecordingFrame]) -> Iterator[RecordingFrame]:
+    """Yield the frames with at most `_PIECE_BYTES` of data each."""
+    for frame in frames:
+        yield replace(frame, data=frame.data[:_PIECE_BYTES])
+        for begin in range(_PIECE_BYTES, len(frame.data), _PIECE_BYTES):
+            yield RecordingFrame(frame.ts, frame.data[begin : begin + _PIECE_BYTES])
 
 
 def _sanitized(event: RecordingEvent, sanitizer: TerminalSanitizer) -> RecordingEvent:
@@ -155,6 +226,19 @@ def _number(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else text
 
 
-def _download(pieces: AsyncGenerator[str, None], name: str, media_type: str) -> Response:
-    disposition = f'attachment; filename="{_NOT_IN_NAME.sub("_", name)}"'
-    return StreamingResponse(pieces, media_type=media_type, headers={"Content-Disposition": disposition})
+class _Download(StreamingResponse):
+    """A file, which is made while it is sent. The response to HEAD has no body, and nothing is made for it."""
+
+    def __init__(self, run: Run, pieces: AsyncGenerator[str, None], name: str, media_type: str) -> None:
+        disposition = f'attachment; filename="{_NOT_IN_NAME.sub("_", name)}"'
+        super().__init__(pieces, media_type=media_type, headers={"Content-Disposition": disposition})
+        self._run = run
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._pieces):
+            if scope["method"] == "HEAD":
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                await send({"type": "http.response.body"})
+            else:
+                await self._run(scope, receive, lambda: StreamingResponse.__call__(self, scope, receive, send))

@@ -23,7 +23,7 @@ from ptyctl.http.origins import Origin, Origins
 from ptyctl.session.clients import serving
 
 from .errors import RefusedError, not_logged_in
-from .sessions import SESSION_LIFETIME_S, WebSession, WebSessions, is_equal, serving_token
+from .sessions import SESSION_LIFETIME_S, WebSession, WebSessions, is_equal
 
 COOKIE = "ptyctl_session"
 CSRF_HEADER = "X-Ptyctl-CSRF"
@@ -114,21 +114,22 @@ class RequestGuard:
                 token = self._tokens.authenticate(connection.headers, connection.scope)
             except TokenRefusedError as error:
                 raise not_logged_in(error.challenge) from None
-            with serving_token(token) as session:
-                yield session
+            of_token = self._sessions.of_token(token)
+            with serving(of_token.client):
+                yield of_token
             return
         if changes:
             self.check_origin(connection, target)
         elif connection.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise self._refuse("a page of another origin")
-        found = self._sessions.find(connection.cookies.get(COOKIE, ""))
-        if found is None:
+        session = self._sessions.find(connection.cookies.get(COOKIE, ""))
+        if session is None:
             raise not_logged_in()
         if changes and connection.scope["type"] == "http":
-            self._check_csrf(connection, found)
-        connection.scope["state"].get(SEEN, set()).add(found)
-        with serving(found.client):
-            yield found
+            self._check_csrf(connection, session)
+        connection.scope["state"].get(SEEN, set()).add(session)
+        with serving(session.client):
+            yield session
 
     def _check_csrf(self, connection: HTTPConnection, session: WebSession) -> None:
         if not is_equal(connection.headers.get(CSRF_HEADER, ""), session.csrf):

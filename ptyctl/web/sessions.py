@@ -9,12 +9,12 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 from ptyctl.controller.tokens import Token
 from ptyctl.core.principal import Principal
-from ptyctl.session.clients import Client, serving
+from ptyctl.session.clients import Client
 
 #: Random bytes of a ticket, of a cookie and of a CSRF value.
 SECRET_BYTES = 32
@@ -24,25 +24,22 @@ SESSION_LIFETIME_S = 12 * 60 * 60
 MAX_TICKETS = 100
 MAX_SESSIONS = 1000
 MAX_PRINCIPAL_SESSIONS = 50
-#: WebSockets of a web session at a time.
-MAX_SOCKETS = 100
 
 
 class WebSession:
     """What a person, or the holder of a token, is logged in as.
 
     Attributes:
-        client: with its principal, as which the requests are made.
+        client: as which the requests are made. All sessions of a principal have the same one.
         csrf: the value that requests with the cookie repeat in a header.
-        sockets: number of open WebSockets.
     """
 
-    def __init__(self, principal: Principal, token: Token | None, expires_at: float, *, csrf: str = "") -> None:
-        self.client = Client(principal)
+    def __init__(self, client: Client, token: Token | None, expires_at: float, *, csrf: str = "") -> None:
+        self.client = client
         self.csrf = csrf
-        self.sockets = 0
         self._token = token
         self._expires_at = expires_at
+        self._has_ended = False
 
     @property
     def principal(self) -> Principal:
@@ -50,7 +47,11 @@ class WebSession:
 
     def is_valid(self, accepts: Callable[[Token], bool]) -> bool:
         """Whether it has not ended. `accepts` returns whether a token is still valid."""
-        return not self.client.left and _now() < self._expires_at and (self._token is None or accepts(self._token))
+        return not self._has_ended and _now() < self._expires_at and (self._token is None or accepts(self._token))
+
+    def end(self) -> None:
+        """End it, before its time."""
+        self._has_ended = True
 
 
 class WebSessions:
@@ -62,6 +63,8 @@ class WebSessions:
         #: By the hash of the ticket or of the cookie, in the order of their creation.
         self._tickets: dict[str, tuple[Principal, float]] = {}
         self._sessions: dict[str, WebSession] = {}
+        #: Kept by sessions of the console, and by those that they opened.
+        self._clients: WeakValueDictionary[Principal, Client] = WeakValueDictionary()
 
     def mint_ticket(self, principal: Principal) -> str:
         """Return a ticket that logs in once, within a minute."""
@@ -87,9 +90,14 @@ class WebSessions:
         while len(self._sessions) >= MAX_SESSIONS:
             self._end(next(iter(self._sessions)))
         cookie = secrets.token_urlsafe(SECRET_BYTES)
-        session = WebSession(principal, token, _now() + SESSION_LIFETIME_S, csrf=secrets.token_urlsafe(SECRET_BYTES))
+        client, csrf = self._client(principal), secrets.token_urlsafe(SECRET_BYTES)
+        session = WebSession(client, token, _now() + SESSION_LIFETIME_S, csrf=csrf)
         self._sessions[_digest(cookie)] = session
         return cookie, session
+
+    def of_token(self, token: Token) -> WebSession:
+        """Return a session for one request with a bearer token."""
+        return WebSession(self._client(token.principal), token, float("inf"))
 
     def find(self, cookie: str) -> WebSession | None:
         """Return the valid session of a cookie."""
@@ -109,20 +117,14 @@ class WebSessions:
         """End all sessions."""
         for key in list(self._sessions):
             self._end(key)
+        for client in self._clients.values():
+            client.leave()
 
     def _end(self, key: str) -> None:
-        self._sessions.pop(key).client.leave()
+        self._sessions.pop(key).end()
 
-
-@contextmanager
-def serving_token(token: Token) -> Iterator[WebSession]:
-    """Serve one request with a bearer token as a session of its own."""
-    session = WebSession(token.principal, token, float("inf"))
-    try:
-        with serving(session.client):
-            yield session
-    finally:
-        session.client.leave()
+    def _client(self, principal: Principal) -> Client:
+        return self._clients.setdefault(principal, Client(principal))
 
 
 def _digest(secret: str) -> str:

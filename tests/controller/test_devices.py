@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from ptyctl.api import ErrorCode
 from ptyctl.api.devices import DevicesRequest
+from ptyctl.api.operator import AuditRequest
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.core.principal import Kind, Principal, Role
@@ -103,7 +107,9 @@ async def test_principal_with_devices_gets_no_name_of_another_device(
         reply = await controller.devices(DevicesRequest())
         assert [entry.device for entry in reply.devices or ()] == ["edge-1", "edge-2", "edge-3"]
         checked = await controller.devices(DevicesRequest(action="doctor", device="edge-3"))
-        assert "core" not in str(reply) + str([check for check in checked.checks or () if check.name == "name"])
+        assert "core" not in str(reply) + str(checked)
+        assert (checked.checks or [])[-1].name == "network"
+        assert "127.0.0.1" not in str(checked)
         with refused(ErrorCode.NOT_FOUND) as unknown:
             await controller.devices(DevicesRequest(action="doctor", device="edge-9"))
         devices_file.write_text(_INVENTORY + "[devices.core-2]\nport = 0\n")
@@ -112,3 +118,45 @@ async def test_principal_with_devices_gets_no_name_of_another_device(
                 await controller.devices(request)
             assert "core" not in str(invalid.value.payload())
         assert "core" not in str(unknown.value.payload())
+
+
+async def test_checks_of_a_principal_are_limited_and_audited(make_controller: MakeController, devices_file: Path) -> None:
+    async with answering_host() as (port, connected):
+        devices_file.write_text(f'[devices.slow-1]\nprotocol = "ssh"\nhost = "127.0.0.1"\nport = {port}\n')
+        controller = await make_controller(devices_file=devices_file, max_principal_checks=1)
+        assert isinstance(controller, LocalController)
+        request = DevicesRequest(action="doctor", device="slow-1", task_id="t")
+        with serving_connection(Principal("ada", Kind.PERSON, Role.OPERATOR)):
+            running = asyncio.create_task(controller.devices(request))
+        await connected.wait()
+        assert controller.limits_in_use()["max_principal_checks"] == 1
+        with (
+            serving_connection(Principal("ada", Kind.PERSON, Role.OPERATOR)),
+            refused(ErrorCode.LIMIT_EXCEEDED, "max_principal_checks"),
+        ):
+            await controller.devices(request)
+        with serving_connection(Principal("ben", Kind.PERSON, Role.OPERATOR)):
+            other = asyncio.create_task(controller.devices(DevicesRequest(action="doctor", device="unknown")))
+        assert [check.ok for check in (await other).checks or ()][-1] is False
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert controller.limits_in_use()["max_principal_checks"] == 0
+        await asyncio.to_thread(controller.audit_log.close)
+        rows = (await controller.audit(AuditRequest(event="check"))).rows
+        assert [(row["principal"], row["device"]) for row in rows or ()] == [("ada", "slow-1"), ("ben", "unknown")]
+
+
+@asynccontextmanager
+async def answering_host() -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """A host that accepts connections and sends nothing; yield its port, and an event for the first connection."""
+    connected = asyncio.Event()
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        try:
+            await reader.read()
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(keep, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1], connected

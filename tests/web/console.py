@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx2
 
+from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
@@ -37,6 +38,7 @@ class Console:
     app: WebApp
     token_file: TokenFile
     limits: ConnectionLimits
+    controller: LocalController
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -62,27 +64,40 @@ class Console:
 
 @asynccontextmanager
 async def console(
-    folder: Path, *, exposure: Exposure = NOT_EXPOSED, serve_stream: ServeStream = serve_stream
+    folder: Path,
+    *,
+    exposure: Exposure = NOT_EXPOSED,
+    serve_stream: ServeStream = serve_stream,
+    limits: Mapping[str, int] | None = None,
 ) -> AsyncIterator[Console]:
-    """Serve a console on a free port of 127.0.0.1."""
-    async with LocalController(Settings(state_dir=folder / "state")) as controller:
-        listener, limits, token_file = open_listener(Address("127.0.0.1", 0)), ConnectionLimits(), TokenFile(folder)
+    """Serve a console on a free port of 127.0.0.1, with these limits instead of the default ones."""
+    async with LocalController(Settings(state_dir=folder / "state", **dict(limits or {}))) as controller:
+        listener, connections, token_file = open_listener(Address("127.0.0.1", 0)), ConnectionLimits(), TokenFile(folder)
         rows: list[dict[str, Any]] = []
 
         def record(event: str, **fields: object) -> None:
             rows.append({"event": event, **fields})
 
         origins, access = Origins(exposure.public), AccessController(controller)
-        app = WebApp(access, Tokens(token_file, None), record, origins, serve_stream=serve_stream)
+        app = WebApp(
+            access, Tokens(token_file, None), record, origins, controller.settings.limits.use, serve_stream=serve_stream
+        )
         url = f"{'http' if exposure.tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
-        serving = asyncio.create_task(serve(app, listener, websockets=True, limits=limits, exposure=exposure))
+        serving = asyncio.create_task(serve(app, listener, websockets=True, limits=connections, exposure=exposure))
         try:
-            yield Console(url, app, token_file, limits, rows)
+            yield Console(url, app, token_file, connections, controller, rows)
         finally:
             serving.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait_for(serving, PATIENCE_S)
             app.close()
+
+
+async def open_program(server: Console) -> str:
+    """Open a session whose program waits for input; return its id."""
+    opened = await SessionHandle.open(server.controller, protocol="local", command=("sh", "-c", "echo text; exec sleep 1000"))
+    await opened.read(until_regex="text", timeout_ms=50_000)
+    return opened.session_id
 
 
 def error_code(reply: httpx2.Response) -> str:

@@ -8,7 +8,7 @@ import random
 import urllib.error
 import urllib.request
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope
 
 from fixtures.captures.store import Capture, names
 from ptyctl.api import Controller, PtyctlError
@@ -24,6 +25,7 @@ from ptyctl.api.operator import GcRequest, WatchRequest
 from ptyctl.api.screen import PtyReadScreen, ScreenReply
 from ptyctl.controller.local import LocalController
 from ptyctl.core.screen import ScreenModel
+from ptyctl.web import downloads
 from ptyctl.web.downloads import routes
 from tests.controller.session_calls import PATIENCE_MS, Open, scripted_program, session
 from tests.web.stream_client import stream_server
@@ -65,7 +67,10 @@ async def address(controller: Controller) -> AsyncIterator[str]:
         assert isinstance(error, PtyctlError)
         return JSONResponse({"error": error.payload()}, 404 if error.code == "NOT_FOUND" else 400)
 
-    async with stream_server(controller, routes=tuple(routes(controller)), on_error=on_error) as served:
+    async def send(_scope: Scope, _receive: Receive, send_response: Callable[[], Awaitable[None]]) -> None:
+        await send_response()
+
+    async with stream_server(controller, routes=tuple(routes(controller, send)), on_error=on_error) as served:
         yield served
 
 
@@ -128,7 +133,11 @@ async def test_replay_at_random_offsets_equals_screen(
         assert cells(model) == cells(whole), offset
 
 
-async def test_text_and_cast_hold_whole_session(open_session: Open, address: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("slice_s", [0.005, 0])
+async def test_text_and_cast_hold_whole_session(
+    open_session: Open, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_s: float
+) -> None:
+    monkeypatch.setattr(downloads, "_SLICE_S", slice_s)
     data = b"".join(b"line %d\r\n" % number for number in range(50_000)) + b"\x1b[1mbold\x1b[m \x1b[6nend"
     handle = await shown(open_session, tmp_path / "data", data, 80, 24)
     text = (await get(address, f"{handle.session_id}/text")).decode()

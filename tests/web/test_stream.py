@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,6 +14,8 @@ from ptyctl.api.handle import SessionHandle
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.core.principal import Kind, Principal, Role
+from ptyctl.session.clients import serving_connection
+from ptyctl.web.stream.feeds import feeds_of_caller
 from ptyctl.web.stream.viewer import MAX_BEHIND_BYTES, WINDOW_BYTES
 from tests.controller.session_calls import PATIENCE_MS, Open, heard, say, scripted_program, session
 from tests.web.stream_client import Message, Terminal, stream_client, stream_server
@@ -231,6 +234,14 @@ async def test_thumbnail_of_screen_with_too_many_attributes_is_sent_without_them
         screen = await client.message(1, "screen")
         assert screen["rows"][0] == "bold italics"
         assert not screen.get("attributes")
+
+
+async def test_thumbnails_of_a_principal_share_their_rate(controller: Controller) -> None:
+    with ExitStack() as thumbnails:
+        intervals = [thumbnails.enter_context(feeds_of_caller(controller).thumbnail()) for _ in range(100)]
+        with serving_connection(Principal("carol", Kind.PERSON, Role.VIEWER)):
+            other = thumbnails.enter_context(feeds_of_caller(controller).thumbnail())
+        assert ({interval() for interval in intervals}, other()) == ({2.0}, 0.5)
 
 
 async def test_wall_of_200_thumbnails_and_terminals_on_one_connection(controller: Controller, open_session: Open) -> None:

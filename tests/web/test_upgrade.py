@@ -20,7 +20,7 @@ from ptyctl.session.clients import current_principal
 from ptyctl.web import app
 from tests.http.silent_websocket import SilentWebSocket
 from tests.session.scripted_session import wait_until
-from tests.web.console import PATIENCE_S, Console, console
+from tests.web.console import PATIENCE_S, Console, console, open_program
 
 CAROL = Principal("carol", Kind.PERSON, Role.APPROVER)
 
@@ -183,26 +183,44 @@ async def test_oversized_frame_closes_the_socket(tmp_path: Path) -> None:
         await wait_until(lambda: server.limits.in_use <= 1)
 
 
-async def test_sockets_of_a_login_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "MAX_SOCKETS", 3)
-    async with console(tmp_path, serve_stream=greet) as server, logged_in(server) as cookie, logged_in(server) as other:
+@pytest.mark.parametrize("is_token", [False, True])
+async def test_sockets_of_a_principal_are_limited(tmp_path: Path, is_token: bool) -> None:
+    async with console(tmp_path, serve_stream=greet, limits={"max_client_sockets": 3}) as server, AsyncExitStack() as logins:
+        carol = {"Authorization": f"Bearer {server.token_file.create(CAROL, None)}"}
+        alice = [{"Cookie": await logins.enter_async_context(logged_in(server))} for _ in range(2)]
+        own, other = ([carol, carol], alice[0]) if is_token else (alice, carol)
         async with AsyncExitStack() as opened:
             for _ in range(3):
-                connection = await opened.enter_async_context(socket(server, Cookie=cookie))
-                assert await asyncio.wait_for(connection.recv(), PATIENCE_S) == "alice"
-            assert await refusal(server, Cookie=cookie) == 429
-            async with socket(server, Cookie=other) as connection:
-                assert await asyncio.wait_for(connection.recv(), PATIENCE_S) == "alice"
+                connection = await opened.enter_async_context(socket(server, **own[0]))
+                await asyncio.wait_for(connection.recv(), PATIENCE_S)
+            assert await refusal(server, **own[1]) == 429
+            async with socket(server, **other) as connection:
+                await asyncio.wait_for(connection.recv(), PATIENCE_S)
         await wait_until(lambda: server.limits.in_use <= 2)
-        async with socket(server, Cookie=cookie) as connection:
-            assert await asyncio.wait_for(connection.recv(), PATIENCE_S) == "alice"
+        async with socket(server, **own[1]) as connection:
+            await asyncio.wait_for(connection.recv(), PATIENCE_S)
+
+
+async def test_watches_of_a_token_are_limited_on_all_its_sockets(tmp_path: Path) -> None:
+    async with console(tmp_path, limits={"max_client_watches": 1}) as server, AsyncExitStack() as opened:
+        bearer = {"Authorization": f"Bearer {server.token_file.create(CAROL, None)}"}
+        session_id = await open_program(server)
+        answers = []
+        for _ in range(2):
+            connection = await opened.enter_async_context(socket(server, **bearer))
+            await connection.send(json.dumps({"op": "subscribe", "id": 1, "topic": f"terminal:{session_id}"}))
+            answers.append(json.loads(await asyncio.wait_for(connection.recv(), PATIENCE_S)))
+        assert [answer["op"] for answer in answers] == ["snapshot", "error"]
+        assert answers[1]["error"]["details"]["limit"] == "max_client_watches"
 
 
 async def test_a_thousand_sockets_harm_no_open_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sockets beyond the limit of connections are closed; those that are open still work, and room is reused."""
     monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 50)
-    monkeypatch.setattr(app, "MAX_SOCKETS", 1000)
-    async with console(tmp_path, serve_stream=greet) as server, logged_in(server) as cookie:
+    async with (
+        console(tmp_path, serve_stream=greet, limits={"max_client_sockets": 1000}) as server,
+        logged_in(server) as cookie,
+    ):
 
         async def attempt(opened: AsyncExitStack) -> ClientConnection | None:
             try:

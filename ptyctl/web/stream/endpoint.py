@@ -17,14 +17,7 @@ from ptyctl.api.errors import ErrorCode, PtyctlError, invalid
 
 from .feeds import feeds_of_caller
 from .messages import Acknowledge, Subscribe, Unsubscribe, id_of, message_of, parse
-from .topics import (
-    CONNECTION_INTERVAL_S,
-    THUMBNAIL_INTERVAL_S,
-    TerminalTopic,
-    send_approvals,
-    send_screens,
-    send_sessions,
-)
+from .topics import TerminalTopic, send_approvals, send_screens, send_sessions
 from .viewer import Viewer
 
 _LOG = logging.getLogger(__name__)
@@ -53,7 +46,6 @@ class _Connection:
         self._sending = asyncio.Lock()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._terminals: dict[int, TerminalTopic] = {}
-        self._thumbnails = 0
 
     async def run(self) -> None:
         """Read messages until the connection ends, then end the subscriptions."""
@@ -142,14 +134,8 @@ class _Connection:
         raise invalid(f"there is no topic {message.topic!r}: sessions, approvals, terminal:ID or screen:ID", field="topic")
 
     async def _send_screens(self, session_id: str, output: _Subscription) -> None:
-        self._thumbnails += 1
-        try:
-            await send_screens(self._controller, session_id, output, self._thumbnail_interval)
-        finally:
-            self._thumbnails -= 1
-
-    def _thumbnail_interval(self) -> float:
-        return max(THUMBNAIL_INTERVAL_S, self._thumbnails * CONNECTION_INTERVAL_S)
+        with self._feeds.thumbnail() as interval_s:
+            await send_screens(self._controller, session_id, output, interval_s)
 
     def _unsubscribe(self, subscription_id: int) -> None:
         """End a subscription; one that has ended already is not an error."""

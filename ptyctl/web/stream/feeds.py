@@ -1,10 +1,13 @@
-"""What all subscribers of one principal share: its list of sessions and its approval requests, fetched once for all of them."""
+"""What all subscribers of one principal share.
+
+Its list of sessions and its approval requests are fetched once for all of them, and its thumbnails share a rate.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -18,6 +21,9 @@ from ptyctl.session.clients import current_principal
 
 #: Time between two fetches of the list of sessions (seconds).
 SESSIONS_INTERVAL_S = 1.0
+#: Time between two screens of a thumbnail (seconds), and of all thumbnails together.
+THUMBNAIL_INTERVAL_S = 0.5
+SCREEN_INTERVAL_S = 0.02
 #: How long a watch of the approval requests waits for a change.
 _APPROVALS_WAIT_MS = 55_000
 #: Number of approval requests that a new subscriber gets.
@@ -91,6 +97,16 @@ class Feeds:
         self._controller = controller
         self.sessions = Feed(self._list_sessions)
         self.approvals = Feed(self._watch_approvals)
+        self._thumbnails = 0
+
+    @contextmanager
+    def thumbnail(self) -> Iterator[Callable[[], float]]:
+        """Count a thumbnail; yield a function that returns the time between two of its screens (seconds)."""
+        self._thumbnails += 1
+        try:
+            yield lambda: max(THUMBNAIL_INTERVAL_S, self._thumbnails * SCREEN_INTERVAL_S)
+        finally:
+            self._thumbnails -= 1
 
     async def _list_sessions(self) -> AsyncGenerator[FeedState, None]:
         while True:

@@ -19,9 +19,6 @@ from .viewer import MAX_BEHIND_BYTES, Viewer
 
 #: The task of a page's calls. Its principal makes it unique.
 TASK_ID = "web"
-#: Time between two screens of a thumbnail (seconds), and of all thumbnails of a connection together.
-THUMBNAIL_INTERVAL_S = 0.5
-CONNECTION_INTERVAL_S = 0.02
 #: A pause after each large piece of output (in base64, and seconds): a flood reaches a viewer at about 10 MB/s, and takes
 #: little time of other sessions. A viewer that falls behind gets the screen.
 _FLOOD_B64_BYTES = 64 * 1024
