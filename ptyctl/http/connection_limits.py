@@ -15,6 +15,7 @@ import h11
 from starlette.types import Receive, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
 from transports.process import share_of_descriptors
 
@@ -29,6 +30,8 @@ UNREAD_TIMEOUT_S = 30.0
 #: How long a client may take to read the rest of a WebSocket that was closed (seconds).
 CLOSE_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 1024
+#: Fragments of a WebSocket message, which may be empty.
+MAX_FRAGMENTS = 1024
 #: Key in the state of a request, whose value is of its connection: the names of tokens and the logins that were used on it.
 SEEN = "ptyctl.tokens"
 #: Key in the state of a request, whose value closes its connection at once.
@@ -218,6 +221,12 @@ class LimitedWebSocket(_UnreadTimeout, WebSocketsSansIOProtocol):
             super().handle_ping()
         else:
             self._pongs = [*self._pongs, *self.conn.data_to_send()][-1:]
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) < MAX_FRAGMENTS:
+            super().handle_cont(event)
+        else:
+            self.transport.abort()
 
     def keepalive_timeout(self) -> None:
         """Close the connection of a client that does not answer: at once, as it may not read either."""

@@ -44,10 +44,11 @@ class SilentWebSocket:
 
     async def send(self, opcode: int, payload: bytes, *, repeat: int = 1) -> None:
         """Send a message of less than 126 bytes, in one frame, some times."""
-        key = os.urandom(4)
-        masked = bytes(byte ^ key[index % 4] for index, byte in enumerate(payload))
-        frame = bytes((0x80 | opcode, 0x80 | len(payload))) + key + masked
-        await self._loop.sock_sendall(self._socket, frame * repeat)
+        await self._loop.sock_sendall(self._socket, _frame(0x80 | opcode, payload) * repeat)
+
+    async def send_fragments(self, number: int) -> None:
+        """Send the begin of a text message: empty frames."""
+        await self._loop.sock_sendall(self._socket, _frame(0x1) + _frame(0x0) * (number - 1))
 
     async def read_until(self, end: bytes) -> bytes:
         """Read up to some bytes."""
@@ -60,3 +61,9 @@ class SilentWebSocket:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def _frame(first: int, payload: bytes = b"") -> bytes:
+    key = os.urandom(4)
+    masked = bytes(byte ^ key[index % 4] for index, byte in enumerate(payload))
+    return bytes((first, 0x80 | len(payload))) + key + masked

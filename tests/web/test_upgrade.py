@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -169,18 +170,33 @@ async def test_socket_closes_when_the_server_stops(tmp_path: Path) -> None:
         assert closed.value.rcvd.code == 1012
 
 
-async def test_oversized_frame_closes_the_socket(tmp_path: Path) -> None:
+async def exchange(connection: ClientConnection, message: str | Iterable[str]) -> None:
+    await connection.send(message)
+    await asyncio.wait_for(connection.recv(), PATIENCE_S)
+
+
+@pytest.mark.parametrize("fragments", [1, 65])
+async def test_oversized_frame_closes_the_socket(tmp_path: Path, fragments: int) -> None:
     async with console(tmp_path, serve_stream=greet) as server, logged_in(server) as cookie:
         async with socket(server, Cookie=cookie) as connection:
             assert await asyncio.wait_for(connection.recv(), PATIENCE_S) == "alice"
             await connection.send("x" * 64 * 1024)
             assert len(await asyncio.wait_for(connection.recv(), PATIENCE_S)) == 64 * 1024
-            await connection.send("x" * (64 * 1024 + 1))
+            large = "x" * (64 * 1024 + 1) if fragments == 1 else iter(["x" * 1024] * fragments)
             with pytest.raises(ConnectionClosed) as closed:
-                await asyncio.wait_for(connection.recv(), PATIENCE_S)
+                await exchange(connection, large)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1009
         await wait_until(lambda: server.limits.in_use <= 1)
+
+
+async def test_message_of_many_empty_fragments_closes_the_socket(tmp_path: Path) -> None:
+    async with console(tmp_path, serve_stream=greet) as server:
+        bearer = {"Authorization": f"Bearer {server.token_file.create(CAROL, None)}"}
+        async with SilentWebSocket.open(server.port, "/api/stream", bearer) as client:
+            with contextlib.suppress(ConnectionError):
+                await client.send_fragments(5000)
+            await wait_until(lambda: server.limits.in_use == 0)
 
 
 @pytest.mark.parametrize("is_token", [False, True])

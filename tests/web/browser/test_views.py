@@ -143,6 +143,15 @@ async def test_devices_view_reports_why_a_device_cannot_be_opened(desk: Desk) ->
     await expect(tab.page.locator(".checks .bad").first).to_be_visible()
 
 
+async def test_markup_in_device_name_is_text(desk: Desk, inventory: Path) -> None:
+    name = "<img/src=x/onerror=window.hacked=1>"
+    inventory.write_text(f'[devices.\'{name}\']\nhost = "127.0.0.1"\nport = 1\nprotocol = "telnet"\n')
+    page = await desk.open("/devices")
+    await expect(page.locator("tbody tr").first).to_contain_text(name)
+    assert await page.locator("img").count() == 0
+    assert await page.evaluate("window.hacked") is None
+
+
 async def test_audit_view_filters_rows_and_verifies_the_log(desk: Desk) -> None:
     session = await desk.open_shell()
     await desk.exec(session, "echo recorded")
