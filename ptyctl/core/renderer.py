@@ -127,6 +127,9 @@ class WidthHistory:
 class UnboundedScreen:
     """A screen of one width and unlimited height, as logical lines: a line longer than `width` has wrapped.
 
+    Motions count rows of `width` columns. Text that wraps over the line below joins both lines; erasing a row up to its end
+    (EL) divides the line behind it.
+
     `x` and `y` are the cursor, 0-based; `x` counts along the logical line. `pending` is the pending wrap: the cursor is after
     the last column and wraps before the next character (DEC STD 070). `row` is the 1-based row of the last cursor address until
     a line feed; it identifies whether two addresses are in the same line. `redrawn` is the largest number of lines that the
@@ -190,6 +193,7 @@ class UnboundedScreen:
         return self.x == 0 and self.y == len(self._lines) - 1 and not self._lines[self.y]
 
     def keep(self, line: str) -> None:
+        """Store a plain line that ends the output."""
         self._lines[self.y] = line
 
     def keep_lines(self, lines: list[str]) -> None:
@@ -199,18 +203,35 @@ class UnboundedScreen:
         self.row = None
 
     def newline(self) -> None:
-        self.row = None
-        self.y += 1
-        self.x = 0
-        self.pending = False
-        if self.y == len(self._lines) or self._insert_lines:
-            self._lines.insert(self.y, "")
+        """Move to the first column of the next row, which may belong to the same line (NEL, and LF)."""
+        if not self._to_next_row():
+            self._to_next_line()
 
     def index(self) -> None:
         """Move the cursor down and keep its column (IND, VT, FF)."""
         column = self.column()
         self.newline()
-        self.x = column
+        self.x += column
+
+    def _to_next_row(self) -> bool:
+        """Move to the begin of the next row of a wrapped line; return False in its last row."""
+        end = self._row_end()
+        if self._row_count(self.y) * self.width <= end:
+            return False
+        self.row, self.x, self.pending = None, end, False
+        return True
+
+    def _to_next_line(self) -> None:
+        self.row, self.x, self.pending = None, 0, False
+        self.y += 1
+        if self.y == len(self._lines) or self._insert_lines:
+            self._lines.insert(self.y, "")
+
+    def _row_count(self, y: int) -> int:
+        """Return the number of rows that a line takes."""
+        if len(self._lines[y]) <= self.width // _TAB_WIDTH:  # one row, whatever the characters are
+            return 1
+        return (len(self._cells_of_line(y)) - 1) // self.width + 1
 
     def save_cursor(self) -> None:
         """Save the cursor (DECSC)."""
@@ -236,8 +257,8 @@ class UnboundedScreen:
         if self._addressed:
             row, self._addressed, self._insert_lines = self.row, False, False
             if not self.at_empty_line():
-                self.to_end()
-                self.newline()
+                self.y = len(self._lines) - 1
+                self._to_next_line()
             self.row = row
 
     def erase_row(self) -> None:
@@ -269,6 +290,10 @@ class UnboundedScreen:
         if 0 < self.x <= len(line) and line[self._cell_begin(line, self.x - 1)].endswith(_ZWJ):
             return 0
         run: str | list[str] = found[0]
+        if appending and self._continues_below():
+            if self.pending:
+                return 0
+            run = run[: self.width - self.column()]
         if appending:
             self._fill(line)
         else:
@@ -302,7 +327,7 @@ class UnboundedScreen:
                 return
             if not self.pending:  # it wraps as a whole
                 self._put(line, _PAD)
-        self._wrap()
+        self._wrap(line)
         if self.inserting:
             self.insert(size)
         self._split(line, self.x)
@@ -311,11 +336,43 @@ class UnboundedScreen:
         if size == 2:
             self._put(line, _FILLER)
 
-    def _wrap(self) -> None:
+    def _wrap(self, line: list[str]) -> None:
         """Apply a pending wrap, or without autowrap stay on the last column."""
-        if self.pending:
-            self.x -= not self.autowrap
-            self.pending = False
+        if not self.pending:
+            return
+        self.pending = False
+        if not self.autowrap:
+            self.x -= 1
+        elif self.x >= len(line) and self._continues_below():
+            self._join_next_line(line)
+
+    def _continues_below(self) -> bool:
+        """Whether the next row of the screen is the next line, into which text then wraps."""
+        return self.y < len(self._lines) - 1 and not self._insert_lines
+
+    def _join_next_line(self, line: list[str]) -> None:
+        """Join the next line to the cursor's line, which wraps into it."""
+        self._fill(line)
+        self._move_saved(self.y + 1, 0, -1, self.x)
+        line += self._cells_of_line(self.y + 1)
+        del self._lines[self.y + 1]
+
+    def _divide_line(self, line: list[str], end: int) -> None:
+        """Make the rows after `end` a line of their own: the row before no longer wraps."""
+        self._move_saved(self.y, end, 1, -end)
+        self._lines.insert(self.y + 1, line[end:])
+        del line[end:]
+        self.redrawn = max(self.redrawn, len(self._lines) - 1 - self.y)
+
+    def _move_saved(self, y: int, x: int, rows: int, columns: int) -> None:
+        """Move a saved cursor in line `y` from column `x` on, or in a line below, with its text."""
+        if self._saved is None:
+            return
+        saved_y, saved_x, pending = self._saved
+        if saved_y == y and saved_x - pending >= x:
+            self._saved = saved_y + rows, saved_x + columns, pending
+        elif saved_y > y:
+            self._saved = saved_y + rows, saved_x, pending
 
     def _join(self, line: list[str], character: str, size: int) -> bool:
         """Join a character to the cell before the cursor, if they form a cluster; return whether they do."""
@@ -339,7 +396,7 @@ class UnboundedScreen:
         for _ in range(min(count, (self.width - 1 - column + _TAB_WIDTH - 1) // _TAB_WIDTH)):
             self.pending = False
             skip = min((column // _TAB_WIDTH + 1) * _TAB_WIDTH, self.width - 1) - column
-            if self.x < len(line) and any(cell != _VOID for cell in line[self.x :]):
+            if len(line) > self._row_end() or any(cell != _VOID for cell in line[self.x :]):
                 self.to_column((column // _TAB_WIDTH + count) * _TAB_WIDTH)
                 return
             del line[self.x :]
@@ -364,31 +421,26 @@ class UnboundedScreen:
 
     def up(self, rows: int) -> None:
         """Move the cursor up, at most to the first row (CUU). The rows of wrapped lines count."""
-        rows, cursor = min(rows, _REACH_ROWS), self._cursor()
-        row, column = divmod(cursor, self.width)
-        one_row = self.width // _TAB_WIDTH  # that many characters take one row, whatever they are
+        rows = min(rows, _REACH_ROWS)
+        row, column = divmod(self._cursor(), self.width)
         while rows > row and self.y:
             rows -= row + 1
             self.y -= 1
-            row = 0 if len(self._lines[self.y]) <= one_row else (len(self._line()) - 1) // self.width
+            row = self._row_count(self.y) - 1
         self.x = max(row - rows, 0) * self.width + column
         self._insert_lines = self.pending = False
         self.redrawn = max(self.redrawn, len(self._lines) - 1 - self.y)
 
     def down(self, rows: int) -> None:
-        """Move the cursor down, at most to the last line (CUD)."""
-        column, last = self.column(), len(self._lines) - 1
-        if self._insert_lines:
-            for _ in range(min(rows, last - self.y, _REACH_ROWS)):
-                self.newline()
-        elif self.y < last:
-            self.y = min(self.y + min(rows, _REACH_ROWS), last)
-            self.row = None
-        self.x, self.pending = column, False
-
-    def to_end(self) -> None:
-        """Move the cursor to the last line."""
-        self.y, self.pending = len(self._lines) - 1, False
+        """Move the cursor down, at most to the last row (CUD). The rows of wrapped lines count."""
+        column, lines_below = self.column(), len(self._lines) - 1 - self.y
+        for _ in range(min(rows, _REACH_ROWS)):
+            if not self._to_next_row():
+                if not lines_below:
+                    break
+                lines_below -= 1
+                self._to_next_line()
+        self.to_column(column)
 
     def erase(self, begin: int, end: int | None) -> None:
         """Erase columns of the cursor's row, from `begin` to `end` (exclusive), or to the end of the row."""
@@ -400,11 +452,15 @@ class UnboundedScreen:
         self._split(line, stop)
         for x in range(row + begin, stop):
             line[x] = _VOID
+        if end is None and len(line) > row + self.width:
+            self._divide_line(line, row + self.width)
 
     def erase_below(self) -> None:
+        """Erase from the cursor to the end (ED 0). The cursor's row remains."""
         self._drop_wrap()
-        self._split(self._line(), self.x)
-        del self._line()[self.x :]
+        line = self._line()
+        self._split(line, self.x)
+        line[self.x :] = [_VOID] if self.x else []
         del self._lines[self.y + 1 :]
 
     def delete(self, count: int) -> None:
@@ -467,10 +523,13 @@ class UnboundedScreen:
         return self.x - 1 if self.pending else self.x
 
     def _line(self) -> list[str]:
-        line = self._lines[self.y]
+        return self._cells_of_line(self.y)
+
+    def _cells_of_line(self, y: int) -> list[str]:
+        line = self._lines[y]
         if isinstance(line, str):
-            line = _cells(line)
-            self._lines[self.y] = line
+            line = _cells(line, self.width)
+            self._lines[y] = line
         return line
 
     def _fill(self, line: list[str]) -> None:
@@ -479,7 +538,7 @@ class UnboundedScreen:
     def _drop_erased(self, line: list[str]) -> None:
         """Drop the blanks around an erased pager prompt, which consoles do not overwrite."""
         if _is_blank(line[self.x :]):
-            del line[self.x :]
+            line[self.x :] = [_VOID] * (len(line) - self.x)
         if _is_blank(line):
             line[:] = [_VOID] * len(line)
 
@@ -501,8 +560,8 @@ def _is_blank(cells: list[str]) -> bool:
     return all(cell in (" ", _VOID) for cell in cells)
 
 
-def _cells(line: str) -> list[str]:
-    screen = UnboundedScreen(1 << 30)
+def _cells(line: str, width: int) -> list[str]:
+    screen = UnboundedScreen(width)
     cells: list[str] = []
     screen._lines[0] = cells
     for number, piece in enumerate(line.split("\t")):
@@ -514,12 +573,14 @@ def _cells(line: str) -> list[str]:
 
 def _joined(cells: list[str]) -> str:
     end = len(cells)
-    while end and cells[end - 1] == _VOID:
+    while end and cells[end - 1] in (_VOID, _PAD):
         end -= 1
     return _text_of_cells(cells[:end])
 
 
 def _text_of_cells(cells: list[str]) -> str:
+    if _PAD in cells:  # only a wide character behind it explains it
+        cells = [" " if cell == _PAD and cells[at + 2 : at + 3] != [_FILLER] else cell for at, cell in enumerate(cells)]
     return "".join(cells).replace(_VOID, " ").replace(_FILLER, "").replace(_PAD, "")
 
 
@@ -604,10 +665,15 @@ class Renderer:
         else:
             *lines, rest = text.split("\n")
             for line in lines:
-                self._line(line)
-                self._newline()
-        if ended:
-            self._line(rest)
+                if (kept := self._plain_line(line)) is not None:
+                    self._screen.keep_lines([kept])
+                else:
+                    self._tokens(line)
+                    self._newline()
+        if ended and (kept := self._plain_line(rest)) is not None:
+            self._screen.keep(kept)
+        elif ended:
+            self._tokens(rest)
         elif rest:
             self._tokens(rest)
             self._in_line = True
@@ -626,14 +692,14 @@ class Renderer:
             self._screen.apply_address()
             self._screen.newline()
 
-    def _line(self, line: str) -> None:
+    def _plain_line(self, line: str) -> str | None:
+        """Return the text of a line that need not be drawn, and apply the resizes in it; otherwise None."""
         plain = line.replace(_RESIZE, "").rstrip("\r")
-        if self._at_empty_line() and not _CONTROL.search(plain):
-            self._screen.keep(plain)
-            for _ in range(line.count(_RESIZE)):
-                self._screen.resize(self._widths.popleft())
-            return
-        self._tokens(line)
+        if not self._at_empty_line() or _CONTROL.search(plain):
+            return None
+        for _ in range(line.count(_RESIZE)):
+            self._screen.resize(self._widths.popleft())
+        return plain
 
     def _tokens(self, line: str) -> None:
         for token in _TOKEN.finditer(line):

@@ -80,8 +80,15 @@ def test_render_examples(raw: bytes, text: str) -> None:
         ("\x1b[?7l123456789日x\r\n".encode(), "123456789x\n"),
         ("\x1b[?7l1234567890日x\r\n".encode(), "123456789x\n"),
         (b"abcdefghij\t!\r\n", "abcdefghij\t!\n"),
-        (b"abcdefghijKL\x1b[A\r\x1b[@_\r\n", "_abcdefghiKL\n"),
-        (b"abcdefghijKL\x1b[A\r\x1b[PX\r\n", "Xcdefghij KL\n"),
+        (b"abcdefghijKL\x1b[A\r\x1b[@_\r\n", "_abcdefghiKL"),
+        (b"abcdefghijKL\x1b[A\r\x1b[PX\r\n", "Xcdefghij KL"),
+        (b"abcdefghijKL\x1b[A\r\n__\r\nnext", "abcdefghij__\nnext"),
+        (b"abcdefghijKL\x1b[A\r\x1b[B__\r\nnext", "abcdefghij__\nnext"),
+        (b"abcdefghijKL\x1b[A\r\x1b[Kx\r\ny", "x\nyL"),
+        (b"abcdefghijklmnopqrstuv\r\nend\x1b[3A\r\n1\n\r2\r\n3", "abcdefghij1lmnopqrst2v\n3nd"),
+        (b"ab\r\ncdefgh\x1b[A\r0123456789XY", "0123456789XYefgh"),
+        ("ab\r\ncdefgh\x1b[A\r012345678日".encode(), "012345678日efgh"),
+        ("123456789日x\r\n\x1b[2A\rX\x1b[B_".encode(), "X23456789  _x\n"),
     ],
 )
 def test_render_at_end_of_row_of_ten_columns(raw: bytes, text: str) -> None:
@@ -138,6 +145,59 @@ def test_text_equals_the_rows_of_the_screen(pieces: list[bytes]) -> None:
     assert_same_rows(pieces, 500)
 
 
+#: Output whose lines wrap, and motions between their rows.
+WRAPPING = st.sampled_from(
+    [
+        *(b"ab", b"123456789", b"x" * 25, b"plain text that wraps\r\n", "日".encode(), "é─日".encode(), "e\u0301".encode()),
+        *(b"\r\n", b"\r\n", b"\r", b"\b", b"\v", b"\x1bD", b"\x1bE", b"\x1bM", b"\x1b[C", b"\x1b[3D", b"\x1b[4G", b"\x1b[2`"),
+        *(b"\x1b[A", b"\x1b[2A", b"\x1b[3A", b"\x1b[3b", b"  ", b"_ _"),
+        *(
+            b"\x1b[K",
+            b"\x1b[1K",
+            b"\x1b[2K",
+            b"\x1b[2X",
+            b"\x1b[2P",
+            b"\x1b[2@",
+            b"\x1b[4h",
+            b"\x1b[4l",
+            b"\x1b[?7l",
+            b"\x1b[?7h",
+        ),
+    ]
+)
+
+
+def rows_of(line: str, cols: int) -> list[str]:
+    """Return the rows in which a terminal shows a line."""
+    rows, column = [""], 0
+    for character in line:
+        size = max(wcwidth(character), 0)
+        if column + size > cols:
+            rows, column = [*rows, ""], 0
+        rows[-1] += character
+        column += size
+    return [row.rstrip(" ") for row in rows]
+
+
+#: CUD ends at the last row of the output, as at the bottom of the screen. A saved cursor moves with the text if that scrolls.
+AT_THE_BOTTOM = WRAPPING | st.sampled_from([b"\x1b[B", b"\x1b[2B"])
+AT_THE_TOP = WRAPPING | st.sampled_from([b"\x1b7", b"\x1b8"])
+
+
+@given(
+    st.tuples(st.just(b"\n" * 150), st.lists(AT_THE_BOTTOM, max_size=40))
+    | st.tuples(st.just(b"\n" * 60 + b"\x1b7"), st.lists(AT_THE_TOP, max_size=20))
+)
+def test_text_of_wrapped_lines_equals_the_rows_of_the_screen(output: tuple[bytes, list[bytes]]) -> None:
+    """Blank rows at the end of a wrapped line are not part of its text."""
+    cols, data = 10, output[0] + b"".join(output[1])
+    model = ScreenModel(cols, 150)
+    model.feed(data)
+    shown = [*model.scrollback(1000), *model.snapshot().rows]
+    rendered = [row for line in render(data, cols).split("\n") for row in rows_of(line, cols)]
+    assert [row for row in rendered if row] == [row for row in shown if row]
+
+
 @given(st.lists(FEATURES.filter(lambda piece: piece != b"\x1b[?7h"), max_size=40))
 @example([b"\x1b[I", b" ", b"\x1b[I", b" ", b"aaaa", b" ", b"\x1b[K", "\u0301".encode()])
 def test_text_without_autowrap_equals_the_rows_of_a_narrow_screen(pieces: list[bytes]) -> None:
@@ -169,7 +229,7 @@ def test_render_alternate_includes_alternate_screen() -> None:
 def test_render_wrapped_line_is_joined_and_cr_stays_in_row() -> None:
     assert render(b"x" * 25 + b"\r\n", 10) == "x" * 25 + "\n"
     assert render(b"x" * 25 + b"\b" * 9 + b"yy\r\n", 10) == "x" * 20 + "yyxxx\n"
-    assert render(b"0123456789ab\rXY\x1b[A_\r\n", 10) == "01_3456789XY\n"
+    assert render(b"0123456789ab\rXY\x1b[A_\r\n", 10) == "01_3456789XY"
     assert render(b"0123456789\rX\r\n", 10) == "X123456789\n"
 
 
