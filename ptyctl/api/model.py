@@ -166,14 +166,19 @@ def _field_path(location: tuple[int | str, ...]) -> str:
     return ".".join(part for part in map(str, location) if not _UNION_MEMBER.fullmatch(part))
 
 
-def _invalid_request(error: ValidationError) -> PtyctlError:
-    faults = [
+def field_problems(error: ValidationError) -> list[dict[str, str]]:
+    """Return each invalid field with the expected value, never the rejected one: `field` (a path) and `problem`."""
+    return [
         {
             "field": _field_path(fault["loc"]),
             "problem": _JSON_MESSAGES.get(fault["type"], fault["msg"].removeprefix("Value error, ")),
         }
         for fault in error.errors(include_input=False, include_url=False, include_context=False)
     ]
+
+
+def _invalid_request(error: ValidationError) -> PtyctlError:
+    faults = field_problems(error)
     reported = faults[:_MAX_REPORTED_FAULTS]
     problems = [f"{fault['field']}: {fault['problem']}" if fault["field"] else fault["problem"] for fault in reported]
     if len(faults) > len(reported):

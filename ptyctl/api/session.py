@@ -121,8 +121,22 @@ class Expect(RequestPart):
         return self.model_copy(update=given.model_dump(exclude_none=True))
 
 
+class TerminalInfo(RequestPart):
+    """What a session is to callers of the terminal contract (docs/terminal.md).
+
+    Attributes:
+        mode: `interactive` if people see it.
+        terminal_id: the name of an interactive terminal.
+        workspace_id: the caller's workspace.
+    """
+
+    mode: Literal["interactive", "headless"]
+    terminal_id: Id | None = None
+    workspace_id: Id | None = None
+
+
 _OPEN = """protocol device host port username auth pty timeouts ssh_options telnet_options command cwd env expect platform
-session_type device_id acquire_lock lock_ttl_ms shell_integration shell"""
+session_type device_id acquire_lock lock_ttl_ms shell_integration shell terminal"""
 
 #: The fields of each action: required and optional ones.
 _ACTIONS = {
@@ -138,8 +152,8 @@ _ACTIONS = {
 #: Fields of an open that a protocol cannot use. They are rejected instead of ignored.
 _FOREIGN = {
     "local": ["host", "port", "username", "auth", "ssh_options", "telnet_options"],
-    "ssh": ["telnet_options", "cwd"],
-    "telnet": ["ssh_options", "command", "cwd", "env"],
+    "ssh": ["telnet_options", "cwd", "terminal"],
+    "telnet": ["ssh_options", "command", "cwd", "env", "terminal"],
 }
 
 
@@ -169,6 +183,7 @@ class SessionRequest(Request):
     task_id: Id | None = Field(default=None, description="your task, the same in every call")
     shell_integration: Literal["auto", "off"] | None = None
     shell: ShellName | None = None
+    terminal: Annotated[TerminalInfo | None, Unlisted] = None
     session_id: Id | None = None
     conversation_id: Id | None = None
     client_id: Annotated[Id, Unlisted] = "default"
@@ -232,6 +247,7 @@ class SessionEntry(Reply):
     Attributes:
         opened_by: name of the principal that opened it.
         mode: None once the program has ended.
+        terminal: what it is to callers of the terminal contract, if one of them opened it.
         alarm: why the session's files cannot be written.
         waiting_for_input, pending_approvals, last_command: only with `details`.
     """
@@ -262,6 +278,7 @@ class SessionEntry(Reply):
     spool_size: int
     disk_bytes: int
     incarnation: int
+    terminal: TerminalInfo | None = None
     alarm: str | None = None
     waiting_for_input: bool | None = None
     pending_approvals: int | None = None

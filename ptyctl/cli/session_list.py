@@ -80,9 +80,11 @@ def _row(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _target(entry: dict[str, Any]) -> str:
-    """Return the protocol and address, after the name of the console or device if it has one."""
+    """Return the protocol and address, after the name of the console, device or terminal if it has one."""
     user, port = entry.get("username"), entry.get("port")
     host = f"{f'{user}@' if user else ''}{entry.get('host') or ''}{f':{port}' if port else ''}"
     address = f"{entry.get('protocol', '')} {host}".strip()
+    terminal = entry.get("terminal") or {}
     name = entry.get("device_id") or entry.get("device") or entry.get("conversation_id")
+    name = name or terminal.get("terminal_id") or terminal.get("mode")
     return f"{name} ({address})" if name else address

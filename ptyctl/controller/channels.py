@@ -81,6 +81,7 @@ def session_spec(destination: Destination) -> Spec:
         integrated=_has_shell_integration(request),
         install_integration=_installs_integration(request),
         shell=request.shell,
+        terminal=request.terminal,
         idle_timeout_s=(request.timeouts or Timeouts()).idle_timeout_ms / 1000,
         pty=pty,
         expect=expect,

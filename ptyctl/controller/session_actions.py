@@ -222,7 +222,7 @@ def capabilities(platforms: Iterable[str]) -> Capabilities:
     """Return what this controller supports. `platforms` are the names of the platforms, including the user's own."""
     return Capabilities(
         protocols=list(_PROTOCOLS),
-        toolsets=["core", "pty", "blocks", "screen", "approvals"],
+        toolsets=["core", "pty", "blocks", "screen", "approvals", "terminal"],
         platforms=list(platforms),
         supports_split_stdout_stderr=dict.fromkeys(_PROTOCOLS, False),
         supports_exit_code=dict.fromkeys(_PROTOCOLS, True),

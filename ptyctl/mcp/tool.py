@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ptyctl.api import PtyctlError, PtyReply, PtyRequest
-from ptyctl.api.methods import METHODS, Call
+from ptyctl.api.methods import METHODS, Call, Method
 from ptyctl.api.model import Reply, Request
 from ptyctl.api.pty import encode_error
 
@@ -25,6 +25,7 @@ class Tool:
             tool may reach a device.
         reply_fields: the fields of `reply` that this tool fills; None for all.
         encode_error: makes the reply to an error (`ok` false); None if errors are MCP errors (`isError`).
+        method: its request and call, if it is not the Controller's method of the same name.
     """
 
     name: str
@@ -36,14 +37,15 @@ class Tool:
     idempotent: bool = False
     reply_fields: tuple[str, ...] | None = None
     encode_error: Callable[[PtyctlError], Reply] | None = None
+    method: Method | None = None
 
     @property
     def request(self) -> type[Request]:
-        return METHODS[self.name].request
+        return (self.method or METHODS[self.name]).request
 
     @property
     def call(self) -> Call:
-        return METHODS[self.name].call
+        return (self.method or METHODS[self.name]).call
 
 
 def pty_tool(

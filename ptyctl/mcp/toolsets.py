@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ptyctl.api import ApprovalsReply, ConfigReply, ExecReply, IoReply, SessionReply, blocks, pty, screen
+from ptyctl.api.methods import Method
 
+from .terminal_tool import TerminalCall, TerminalResponse, call_terminal
 from .tool import Tool, pty_tool
 
 # The core descriptions teach an agent the workflow. A test limits the size of the four definitions to 8 KB.
@@ -215,19 +217,34 @@ _APPROVALS = (
     ),
 )
 
+_TERMINAL = (
+    Tool(
+        "memory_terminal_interactive",
+        "Run commands in shared terminals",
+        "execute a command headless, or in an interactive terminal that people see; then read_output, terminate, list.",
+        TerminalResponse,
+        method=Method(TerminalCall, call_terminal),
+    ),
+)
+
 TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "core": _CORE,
     "pty": _PTY,
     "blocks": _BLOCKS,
     "screen": _SCREEN,
     "approvals": _APPROVALS,
+    "terminal": _TERMINAL,
 }
 DEFAULT = "core"
 ALL = "all"
+#: Not among `all`: a contract of its own, for callers that are written for it.
+TERMINAL = "terminal"
 
 
 def choose(names: str) -> tuple[Tool, ...]:
-    """Return the tools of a comma-separated list of toolsets, each once, in the order of TOOLSETS. `all` selects all.
+    """Return the tools of a comma-separated list of toolsets, each once, in the order of TOOLSETS.
+
+    `all` selects all but `terminal`.
 
     Raises:
         ValueError: a name is unknown, or the list is empty.
@@ -239,4 +256,6 @@ def choose(names: str) -> tuple[Tool, ...]:
         raise ValueError(f"no toolset {', '.join(map(repr, unknown))}; {available}")
     if not selected:
         raise ValueError(f"--toolsets is empty; {available}")
-    return tuple(tool for name, tools in TOOLSETS.items() if name in selected or ALL in selected for tool in tools)
+    if ALL in selected:
+        selected |= TOOLSETS.keys() - {TERMINAL}
+    return tuple(tool for name, tools in TOOLSETS.items() if name in selected for tool in tools)

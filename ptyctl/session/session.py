@@ -656,6 +656,7 @@ class Session:
             conversation_id=spec.conversation_id,
             client_id=spec.client_id,
             opened_by=spec.opened_by,
+            terminal=spec.terminal,
             platform=spec.platform,
             state=self.state,
             mode=self.mode,

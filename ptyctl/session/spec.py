@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from ptyctl.api.session import Expect, ProtocolName, PtyOptions, SessionType, ShellName
+from ptyctl.api.session import Expect, ProtocolName, PtyOptions, SessionType, ShellName, TerminalInfo
 from ptyctl.core.limits import LIMITS, Limit
 
 
@@ -24,6 +24,7 @@ class Spec:
         install_integration: whether to install shell integration in a shell that was found by probing.
         shell: the shell at the far end, if the caller named it.
         conversation_id: the conversation that owns the terminal, with its `client_id`.
+        terminal: what it is to callers of the terminal contract.
         opened_by: name of the principal that opened the session; None for the user of a version that did not store it.
     """
 
@@ -44,6 +45,7 @@ class Spec:
     idle_timeout_s: float = 0.0
     conversation_id: str | None = None
     client_id: str | None = None
+    terminal: TerminalInfo | None = None
     opened_by: str | None = None
     pty: PtyOptions = field(default_factory=PtyOptions)
     expect: Expect = field(default_factory=Expect)

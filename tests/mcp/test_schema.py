@@ -63,6 +63,7 @@ UNLISTED = {
     "input_hints",
     "cancel_after_ms",
     "details",
+    "terminal",
 }
 #: Of exec only: `block_id` does the same.
 UNLISTED_IN_EXEC = {"approval_id"}

@@ -22,6 +22,13 @@ def test_choose_all_toolsets_returns_fixed_order(names: str) -> None:
     assert choose(names) == CORE + PTY + TOOLSETS["approvals"]
 
 
+def test_terminal_contract_is_chosen_by_name_only() -> None:
+    (tool,) = TOOLSETS["terminal"]
+    assert tool not in choose("all")
+    assert choose("terminal") == (tool,)
+    assert tool in choose("all,terminal")
+
+
 def test_default_toolset_is_core() -> None:
     assert choose(DEFAULT) == CORE
 

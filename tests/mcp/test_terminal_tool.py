@@ -1,0 +1,61 @@
+"""The tool of the terminal contract, with MCP clients of both protocol eras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from mcp import Client
+from mcp_types.version import LATEST_MODERN_VERSION
+
+from ptyctl.controller.local import LocalController
+from ptyctl.mcp.server import build_server, definition
+from ptyctl.mcp.toolsets import TOOLSETS
+
+(TOOL,) = TOOLSETS["terminal"]
+TRACE = {"trace_id": "trace_1", "request_id": "req_1"}
+
+
+@pytest.mark.parametrize("mode", ["legacy", LATEST_MODERN_VERSION])
+async def test_client_runs_a_command_and_gets_structured_errors(mode: str) -> None:
+    validator = Draft202012Validator(definition(TOOL).output_schema)
+
+    async def call(arguments: dict[str, Any]) -> dict[str, Any]:
+        result = await client.call_tool(TOOL.name, arguments)
+        assert not result.is_error
+        assert result.structured_content is not None
+        validator.validate(result.structured_content)
+        return result.structured_content
+
+    async with LocalController() as controller, Client(build_server(controller, [TOOL]), mode=mode) as client:
+        done = await call(
+            {
+                "action": "execute",
+                "correlation": TRACE,
+                "invocation": {"mode": "headless", "intent": "execute_command"},
+                "execution": {"command": "echo", "args": ["a b"]},
+                "runtime": {"timeout_ms": 50_000},
+            }
+        )
+        assert (done["status"], done["result"]["stdout"], done["correlation"]) == ("completed", "a b\n", TRACE)
+        legacy = await call({"action": "run", "command": "echo $((1 + 1))", "timeout": 50_000})
+        assert (legacy["result"]["stdout"], legacy["resolved"]["legacy_action"]) == ("2\n", "run")
+        assert legacy["compat"] == {"alias_applied": True}
+        for arguments, code in (({"action": "spawn"}, "INVALID_ACTION"), ({"action": "execute"}, "INVALID_PAYLOAD")):
+            failed = await call({**arguments, "correlation": TRACE})
+            assert (failed["error"]["code"], failed["correlation"]) == (f"PM_TERM_{code}", TRACE)
+            assert failed["fallback"]["strategy"] == "reject_no_retry"
+
+
+async def test_internal_error_names_the_trace_and_not_the_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    async with LocalController() as controller, Client(build_server(controller, [TOOL])) as client:
+        monkeypatch.setattr(controller, "session", fail)
+        result = await client.call_tool(TOOL.name, {"action": "list", "correlation": TRACE})
+    failed = result.structured_content
+    assert failed is not None
+    assert (failed["error"]["code"], failed["error"]["details"]["trace_id"]) == ("PM_TERM_INTERNAL", "trace_1")
+    assert "secret" not in str(result)

@@ -1,0 +1,1 @@
+"""Tests of the interactive terminal contract."""

@@ -1,0 +1,147 @@
+"""The actions of the contract on real shells."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from fixtures.servers.programs import require_program
+from ptyctl.api.approvals import ApprovalsRequest
+from ptyctl.controller.local import LocalController
+from ptyctl.terminal.service import TerminalService
+
+#: A destructive command that does nothing here: the device does not exist.
+MKFS = "mkfs.ext4 /dev/nope"
+HEADLESS = {"mode": "headless", "intent": "execute_command"}
+INTERACTIVE = {"mode": "interactive", "intent": "execute_command"}
+
+
+class Caller:
+    """Calls a service, and checks what every response has."""
+
+    def __init__(self, service: TerminalService) -> None:
+        self._service = service
+
+    async def __call__(self, action: str, **fields: Any) -> dict[str, Any]:
+        correlation = {"trace_id": "trace_test", "request_id": "req_test"}
+        response = await self._service.handle({"action": action, "correlation": correlation, **fields})
+        assert response["correlation"] == correlation
+        assert response["success"] == (response["error"] is None) == ("fallback" not in response)
+        return response
+
+    async def until_ended(self, target: dict[str, Any]) -> dict[str, Any]:
+        """Read until the command has ended; return the last response with all output."""
+        output = ""
+        for _ in range(30):
+            response = await self("read_output", target=target, runtime={"timeout_ms": 10_000})
+            output += response["result"]["stdout"]
+            if not response["result"]["running"]:
+                return {**response, "output": output}
+        raise AssertionError(output)
+
+
+@pytest.fixture
+async def controller(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalController]:
+    monkeypatch.setenv("SHELL", require_program("bash", "bash"))
+    async with LocalController() as controller:
+        yield controller
+
+
+@pytest.fixture
+def call(controller: LocalController) -> Caller:
+    return Caller(TerminalService(controller, dict))
+
+
+async def test_headless_execute_returns_output_and_exit_code_and_closes(call: Caller) -> None:
+    execution = {"command": "sh", "args": ["-c", 'echo "$GREETING" there; exit 3'], "env": {"GREETING": "hi"}}
+    response = await call("execute", invocation=HEADLESS, execution=execution, runtime={"cwd": "/", "timeout_ms": 50_000})
+    assert response["status"] == "completed"
+    expected = {"authorization": "allowed", "stdout": "hi there\n", "exit_code": 3, "running": False}
+    assert {name: response["result"][name] for name in expected} == expected
+    assert (await call("list"))["result"]["items"] == []
+    target = {"session_id": response["identity"]["session_id"]}
+    assert (await call("read_output", target=target, runtime={"cursor": "0"}))["result"]["exit_code"] == 3
+    assert (await call("terminate", target=target))["success"]  # idempotent
+
+
+async def test_headless_execute_that_takes_longer_is_accepted_and_read_later(call: Caller) -> None:
+    execution = {"command": "echo first; read -r line; echo last"}
+    response = await call("execute", invocation=HEADLESS, execution=execution, runtime={"timeout_ms": 500})
+    assert (response["status"], response["result"]["running"]) == ("accepted", True)
+    target = {"session_id": response["identity"]["session_id"]}
+    (item,) = (await call("list"))["result"]["items"]
+    assert (item["session_id"], item["running"], item["command"]) == (target["session_id"], True, execution["command"])
+    ended = await call("terminate", target=target)
+    assert ended["status"] == "completed"
+    assert (await call("list"))["result"]["items"] == []
+
+
+async def test_interactive_terminal_is_opened_used_and_terminated(call: Caller) -> None:
+    opened = await call(
+        "execute",
+        invocation={"mode": "interactive", "intent": "open_only"},
+        execution={"name": "build"},
+        runtime={"workspace_id": "w1"},
+    )
+    target = {"terminal_id": "term_build"}
+    assert opened["identity"]["terminal_id"] == "term_build"
+    sent = await call("execute", invocation=INTERACTIVE, execution={"command": "cd /; pwd"}, target=target)
+    assert sent["resolved"]["mode"] == "interactive"
+    done = sent if sent["status"] == "completed" else await call.until_ended(target)
+    assert (done["result"]["stdout"].endswith("/\n"), done["result"]["exit_code"]) == (True, 0)
+    elsewhere = {"command": "pwd; echo $A", "env": {"A": "x y"}}
+    sent = await call("execute", invocation=INTERACTIVE, execution=elsewhere, target=target, runtime={"cwd": "/usr"})
+    assert sent["result"]["stdout"] == "/usr\nx y\n"
+    assert [item["terminal_id"] for item in (await call("list", runtime={"workspace_id": "w1"}))["result"]["items"]]
+    assert (await call("list", runtime={"workspace_id": "w2"}))["result"]["items"] == []
+    assert (await call("terminate", target=target))["success"]
+    missing = await call("read_output", target=target)
+    assert (missing["error"]["code"], missing["fallback"]["next_action"]) == ("PM_TERM_NOT_FOUND", "list")
+
+
+async def test_terminate_ends_the_command_and_keeps_an_interactive_terminal(call: Caller) -> None:
+    sent = await call("execute", invocation=INTERACTIVE, execution={"command": "sleep 60"}, runtime={"timeout_ms": 200})
+    target = {"terminal_id": sent["identity"]["terminal_id"]}
+    assert sent["result"]["running"]
+    assert (await call("terminate", target=target))["success"]
+    (item,) = (await call("list"))["result"]["items"]
+    assert (item["terminal_id"], item["running"]) == (target["terminal_id"], False)
+
+
+async def test_two_terminals_of_one_name_have_two_ids(call: Caller) -> None:
+    fields = {"invocation": {"mode": "interactive", "intent": "open_only"}, "execution": {"name": "a"}}
+    ids = [(await call("execute", **fields))["identity"]["terminal_id"] for _ in range(2)]
+    assert ids == ["term_a", "term_a-2"]
+
+
+async def test_destructive_command_waits_for_a_person_who_declines_it(controller: LocalController, call: Caller) -> None:
+    execution = {"command": MKFS}
+    held = await call("execute", invocation=HEADLESS, execution=execution, runtime={"timeout_ms": 0})
+    approval = held["result"]["pending_approval"]
+    assert (held["status"], held["result"]["running"]) == ("accepted", True)
+    await controller.approvals(ApprovalsRequest(action="decline", approval_id=approval["approval_id"], comment="not this one"))
+    target = {"session_id": held["identity"]["session_id"]}
+    declined = await call("read_output", target=target, runtime={"timeout_ms": 10_000})
+    assert declined["error"]["code"] == "PM_TERM_DECLINED"
+    assert "not this one" in declined["error"]["message"]
+    assert declined["fallback"] == {
+        "strategy": "report_decline",
+        "next_action": None,
+        "recommended_mode": None,
+        "user_message": "A person declined the command. Report it; do not try it again.",
+        "can_auto_retry": False,
+    }
+
+
+async def test_concurrent_headless_commands_do_not_share_a_session(call: Caller) -> None:
+    async def run(number: int) -> tuple[str, str]:
+        execution = {"command": f"echo {number}"}
+        response = await call("execute", invocation=HEADLESS, execution=execution, runtime={"timeout_ms": 50_000})
+        return response["identity"]["session_id"], response["result"]["stdout"]
+
+    results = await asyncio.gather(*map(run, range(3)))
+    assert [output for _, output in results] == ["0\n", "1\n", "2\n"]
+    assert len({session_id for session_id, _ in results}) == 3
