@@ -22,7 +22,8 @@ async def test_printed_address_logs_in_while_agents_work() -> None:
             login = (await client.post("/api/login", json={"ticket": ticket})).json()
             headers = {"X-Ptyctl-CSRF": login["csrf"]}
             listed = (await client.post("/api/call/ptyctl_session", json={"action": "list"}, headers=headers)).json()
-        assert {session["protocol"] for session in listed["sessions"]} == {"ssh", "telnet"}
+        opened = {session["protocol"]: session["opened_by"] for session in listed["sessions"]}
+        assert opened == {"telnet": "task-maint", "ssh": "task-audit"}
     finally:
         demo.send_signal(signal.SIGINT)
         await asyncio.to_thread(demo.communicate)

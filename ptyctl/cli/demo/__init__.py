@@ -23,7 +23,7 @@ from ptyctl.cli.errors import EXIT_FAILED, EXIT_USAGE, format_error
 from ptyctl.controller.access import AccessController
 from ptyctl.controller.local import LocalController
 from ptyctl.controller.settings import Settings
-from ptyctl.controller.tokens import Tokens, make_token
+from ptyctl.controller.tokens import TokenFile, Tokens
 from ptyctl.daemon.web_service import WebOpenRequest, WebService
 from ptyctl.http.access import Address, open_listener
 from ptyctl.mcp.http import serve_http
@@ -176,11 +176,11 @@ async def _running_controller() -> AsyncIterator[LocalController]:
 async def _running_server(controller: LocalController) -> AsyncIterator[DemoServer]:
     """Run an MCP server."""
     listener = open_listener(Address("127.0.0.1", 0))
-    token = make_token()
+    tokens = TokenFile(controller.settings.state_dir)
     server = build_server(AccessController(controller), choose("core"))
-    serving = asyncio.create_task(serve_http(server, listener, Tokens(None, token)))
+    serving = asyncio.create_task(serve_http(server, listener, Tokens(tokens, None)))
     try:
-        yield DemoServer(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", token)
+        yield DemoServer(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", tokens)
     finally:
         serving.cancel()
         with suppress(asyncio.CancelledError):

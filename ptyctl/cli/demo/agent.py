@@ -15,6 +15,9 @@ from mcp.client.streamable_http import streamable_http_client
 from rich.console import Console
 from rich.markup import escape
 
+from ptyctl.controller.tokens import TokenFile
+from ptyctl.core.principal import Kind, Principal, Role
+
 #: Timeout of a call, longer than any call of the demo takes.
 _CALL_TIMEOUT_S = 60.0
 #: Delay after each printed line on a terminal.
@@ -42,10 +45,14 @@ class ToolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DemoServer:
-    """URL of the MCP server, and the token of its clients."""
+    """URL of the MCP server, and the file of its clients' tokens."""
 
     url: str
-    token: str
+    tokens: TokenFile
+
+    def create_token(self, name: str) -> str:
+        """Return a new token for an agent, which is a principal of that name."""
+        return self.tokens.create(Principal(name, Kind.AGENT, Role.OPERATOR), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +179,7 @@ class Agent:
 @asynccontextmanager
 async def connected_agent(name: str, colour: str, server: DemoServer, console: Console, mode: str) -> AsyncIterator[Agent]:
     """Connect an agent to the server. `mode` is the protocol version: "legacy" is that of 2025, "auto" the newest."""
-    headers = {"Authorization": f"Bearer {server.token}"}
+    headers = {"Authorization": f"Bearer {server.create_token(name)}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=_CALL_TIMEOUT_S) as http,
         Client(streamable_http_client(server.url, http_client=http), mode=mode, read_timeout_seconds=_CALL_TIMEOUT_S) as client,
