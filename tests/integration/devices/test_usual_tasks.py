@@ -10,6 +10,7 @@ import pytest
 from fixtures.servers.frr import Zebra
 from ptyctl.api import ErrorCode
 from ptyctl.api.handle import SessionHandle
+from ptyctl.api.pty import PtyExpectSend, PtyReply
 from ptyctl.controller.local import LocalController
 from tests.controller.session_calls import PATIENCE_MS, config, execute, read, refused, write
 from tests.integration.devices.switch_inventory import SwitchInventory
@@ -105,5 +106,48 @@ async def test_readonly_lets_show_commands_pass_and_nothing_else(device: Session
     for action, fields in (("mode", {"mode": "config"}), ("save", {})):
         with refused(ErrorCode.POLICY_DENIED):
             await config(device, action, **fields)
+    reply = await execute(device, cmd="show version", timeout_ms=PATIENCE_MS)
+    assert (reply.mode, reply.done_reason) == ("privileged", "prompt")
+
+
+async def answer_prompt(device: SessionHandle, send: str) -> PtyReply:
+    """Send a text as the answer to the prompt of the device."""
+    cursor = int((await read(device, mode="tail")).next_cursor or 0)
+    await write(device, data="\n")
+    request = PtyExpectSend(
+        session_id=device.session_id,
+        expect=r"[>#] ?$",
+        expect_type="regex",
+        send=send,
+        from_cursor=cursor,
+        timeout_ms=PATIENCE_MS,
+    )
+    reply = await device.controller.pty(request)
+    assert isinstance(reply, PtyReply)
+    return reply
+
+
+@pytest.mark.parametrize("policy", ["readonly"], indirect=True)
+async def test_answers_are_judged_when_they_are_sent_with_readonly(device: SessionHandle, target: str) -> None:
+    await execute(device, cmd="show version", timeout_ms=PATIENCE_MS)
+    shown = TASKS[target].shows["show version"]
+    sent = await answer_prompt(device, "show version\n")
+    assert sent.ok, sent
+    assert (await read(device, cursor=str(sent.resume_cursor), until_regex=shown, timeout_ms=PATIENCE_MS)).matched
+    for line in ("configure terminal\n", "conf t\n", "write memory\n"):
+        refusal = await answer_prompt(device, line)
+        assert (refusal.ok, refusal.error) == (False, "policy_denied"), refusal
+    reply = await execute(device, cmd="show version", timeout_ms=PATIENCE_MS)
+    assert (reply.mode, reply.done_reason) == ("privileged", "prompt")
+
+
+async def test_answers_of_usual_tasks_need_no_approval_with_guarded(device: SessionHandle, target: str) -> None:
+    await execute(device, cmd="show version", timeout_ms=PATIENCE_MS)
+    for line in ("configure terminal\n", f"{TASKS[target].configuration[0]}\n", "end\n"):
+        sent = await answer_prompt(device, line)
+        assert (sent.ok, sent.approval) == (True, None), sent
+    if target == "simulator":
+        held = await answer_prompt(device, "reload\n")
+        assert (held.ok, held.error) == (False, "approval_pending"), held
     reply = await execute(device, cmd="show version", timeout_ms=PATIENCE_MS)
     assert (reply.mode, reply.done_reason) == ("privileged", "prompt")
