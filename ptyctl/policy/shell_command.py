@@ -17,7 +17,18 @@ from tree_sitter import Node
 from .rules import Match
 from .shell_runners import SHELLS, inner_command
 from .shell_syntax import parse_shell, source
-from .shell_words import Expansion, Glob, UnknownBraces, Word, could_be, normalised_path, resolve, resolve_all, surely_is
+from .shell_words import (
+    Expansion,
+    Glob,
+    UnknownBraces,
+    Word,
+    could_be,
+    normalised_path,
+    resolve,
+    resolve_all,
+    surely_is,
+    value_if_unset,
+)
 
 #: Longest text that is parsed, in characters.
 MAX_TEXT = 65_536
@@ -54,6 +65,12 @@ _UNEXPANDED = re.compile(
 _NOT_EXPANDED_IN_QUOTES = re.compile(r"\\.|\[!(?=[^\s\]]{1,64}\])|\$\{!(?=[^\s}]{1,64}\})", re.DOTALL)
 #: Builtins that run lines of the history again (bash, zsh, ksh).
 _RECALLING = frozenset(("fc", "r", "hist"))
+#: Commands that put their input into variables or arguments.
+_READS_VALUES = frozenset(("read", "mapfile", "readarray", "xargs"))
+#: A command that begins with braces, which the parser does not expand.
+_BRACED_COMMAND = re.compile(
+    r"(^|[;&|(\n]|\b(?:if|then|elif|else|while|until|do|time)\s)\s*(?=\{[^\s;&|]*(?:,|\.\.)[^\s;&|]*\})"
+)
 _CONTINUATION = re.compile(r"\\\n")
 _COMMENT_LINE_CONTINUED = re.compile(r"#[^\n]*\\\n")
 #: What runs if a shell without comments, such as an interactive zsh, reads a comment as words.
@@ -314,6 +331,8 @@ class _Walk:
         root = parse_shell(_CONTINUATION.sub("", text))
         if root.has_error:
             self._cannot("the text is no complete command of a POSIX shell")
+            if _BRACED_COMMAND.search(text):
+                self._visit_all(parse_shell(_BRACED_COMMAND.sub(r"\1 command ", text)), depth)
         self._visit_all(root, depth)
         if _UNREAD_DELIMITER.search(text):
             self._cannot("the delimiter of a here-document is not parsed")
@@ -379,6 +398,8 @@ class _Walk:
             case "word" if "\n" in source(node):
                 self._cannot("a word has a line break without quotes")
             case "expansion" | "heredoc_body":
+                if any(child.type in ("=", ":=") for child in node.children):  # assigned, and so a value of other words
+                    self.values.append(value_if_unset(node))
                 self._unseen_substitutions(node, depth)
             case "function_definition":
                 self._cannot("a function is defined")
@@ -402,7 +423,10 @@ class _Walk:
         self._cannot("a substitution is in a place that is not parsed")
         for start in starts:
             end = text.find("`", start.end()) if start[0] == "`" else len(text)
+            known = len(self.commands)
             self.read(text[start.end() : end if end >= 0 else len(text)], depth + 1)
+            for command in self.commands[known:]:
+                self._add_values(command.words)
 
     def _recursion(self, node: Node) -> None:
         """Add the command `()` for a function that starts itself in a pipeline or in the background."""
@@ -448,7 +472,7 @@ class _Walk:
         self.commands.append(command)
         if (if_unset := command.if_unset) is not None:
             self.lines.append(Command(if_unset).text)
-        if words[0] in ("find", "set"):
+        if words[0] in ("find", "set") or words[:2] == ("printf", "-v"):
             self._add_values(words)
         self._change_directory(words)
         inner = inner_command(words)
@@ -512,6 +536,9 @@ class _Walk:
         target = node.child_by_field_name("destination")
         for word in resolve_all(target) if target is not None else [None]:
             self._redirect_to(operator, word)
+        if target is not None and operator == "<" and _reads_values(node):
+            for words in _commands_in(target):
+                self._add_values(words)
 
     def _redirect_to(self, operator: str, word: Word) -> None:
         is_input = operator == "<" and not could_be(word, "/dev/[tu]??/*")
@@ -522,19 +549,27 @@ class _Walk:
 
     def _input_text(self, node: Node, depth: int) -> None:
         """Text that a command reads: a shell runs it. In a list or pipeline, any of the commands may be the one."""
-        outer = [_effective(words) for words in _commands_in(node.parent)] if node.parent is not None else []
-        readers = [words for words in outer if reads_program(words)]
-        if not readers:
-            return
         if node.type == "herestring_redirect":
             word = resolve(node.named_children[-1]) if node.named_children else None
         else:
             body = next((child for child in node.named_children if child.type == "heredoc_body"), None)
             word = source(body) if body is not None else ""
+        if _reads_values(node):
+            self._add_values((None, word, *(word.split() if type(word) is str else ())))
+        outer = [_effective(words) for words in _commands_in(node.parent)] if node.parent is not None else []
+        readers = [words for words in outer if reads_program(words)]
+        if not readers:
+            return
         if word is None or isinstance(word, Glob) or any(words[0] not in SHELLS for words in readers):
             self._cannot("a shell or an interpreter runs text that is not known")
         else:
             self.read(word, depth + 1)
+
+
+def _reads_values(redirection: Node) -> bool:
+    """Return whether a command that may read the redirected input puts it into variables or arguments."""
+    outer = _commands_in(redirection.parent) if redirection.parent is not None else []
+    return any(words[0] in _READS_VALUES for words in outer)
 
 
 def _element(node: Node) -> list[Word]:
@@ -573,10 +608,8 @@ def _words(node: Node) -> tuple[Word, ...]:
     name = node.child_by_field_name("name")
     if name is None:
         return ()
-    arguments = node.children_by_field_name("argument")
-    return _named(
-        (resolve(name.children[0]) if name.children else None, *(word for each in arguments for word in resolve_all(each)))
-    )
+    arguments = (*(name.children[:1] or (name,)), *node.children_by_field_name("argument"))
+    return _named(tuple(word for each in arguments for word in resolve_all(each)))
 
 
 def _source_or_words(node: Node) -> list[Word]:

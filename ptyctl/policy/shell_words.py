@@ -98,8 +98,8 @@ _STRING_ESCAPE = re.compile(r'\\([$`"\\])')
 _ANSI_C_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
 _ANSI_C_NAMES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _HOME = frozenset(("$HOME", "${HOME}"))
-#: An expansion with a default value, or an alternative, or an error in place of one.
-_DEFAULT = re.compile(r"\$\{[\w@*!\[\]]+:?([-=?+])([^$`]*)\}")
+#: Operators of expansions with a default value, with an alternative, or with an error in place of a value.
+_DEFAULT = re.compile(r":?([-=?+])")
 _QUOTES = re.compile(r"[\\'\"]")
 
 
@@ -120,7 +120,7 @@ def resolve_all(node: Node) -> list[Word]:
         for leaf in _flatten(node)
     )
     text = _PLAIN_BRACES.sub(lambda match: f"{replace_part('{')}{match[1]}{replace_part('}')}", text)
-    pieces = [_PRIVATE.split(each) for each in _expand_braces(text, replace_part(UnknownBraces("*")))]
+    pieces = [_PRIVATE.split(each) for each in _expand_braces(text, replace_part(UnknownBraces("*"))) if each]
     return [_join([parts[ord(p) - _FIRST_PRIVATE] if _PRIVATE.match(p) else _literal(p) for p in word if p]) for word in pieces]
 
 
@@ -190,13 +190,27 @@ def _part(node: Node) -> str:
             return resolve(node) or Expansion("*", "", may_split=True)
         case _ if node.child_count == 0:  # a token of a concatenation, such as a brace
             return text
-    return Expansion("*", _value_if_unset(node), may_split=True)
+    return Expansion("*", value_if_unset(node), may_split=True)
 
 
-def _value_if_unset(node: Node) -> str:
-    """Return the value of an expansion whose variable is unset; a name if the shell would report an error (`${x:?}`)."""
-    match = _DEFAULT.fullmatch(source(node)) if node.type == "expansion" else None
-    return "" if match is None else _QUOTES.sub("", match[2]) if match[1] != "?" else "x"
+def value_if_unset(node: Node) -> str:
+    """Return the value of an expansion whose variable is unset, as far as it is known.
+
+    It is a name if the shell would report an error (`${x:?}`). An alternative for a set variable (`${x:+/}`) counts if it is a
+    path.
+    """
+    operator = node.children[2] if node.type == "expansion" and node.child_count > 3 else None
+    match = None if operator is None else _DEFAULT.fullmatch(source(operator))
+    if match is None:
+        return ""
+    if match[1] == "?":
+        return "x"
+    value = "".join(_unset(_part(child)) for child in node.children[3:-1] if source(child).strip())
+    return value if match[1] != "+" or value.startswith(("/", "~")) else ""
+
+
+def _unset(part: str) -> str:
+    return part.unset if isinstance(part, Expansion) else _QUOTES.sub("", part)
 
 
 def _string(node: Node) -> str:
@@ -218,7 +232,7 @@ def _string(node: Node) -> str:
             value = if_unset = "~"
         elif kind not in ('"', '$"', "$"):
             is_known = False
-            value, if_unset = "*", _value_if_unset(child)
+            value, if_unset = "*", value_if_unset(child)
         pieces += (between, value)
         unset += (between, if_unset)
     text = "".join(pieces)
