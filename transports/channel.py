@@ -135,6 +135,10 @@ class Channel(ABC):
         """Return pid and name of the program that leads the foreground process group, None if unknown."""
         return None
 
+    def reads_password(self) -> bool:
+        """Return whether sudo or a similar program in the foreground itself reads a line without echo; False if unknown."""
+        return False
+
     def wakeups(self) -> int | None:
         """Return how often the program in the foreground has resumed after a wait, for example to read; None if unknown."""
         return None

@@ -19,7 +19,7 @@ from typing import Self
 from .caller import absolute_path, current_caller, environment, is_directory, umask
 from .channel import Channel, ExitStatus, Pty
 from .errors import ChannelBroken, ChannelClosed, ChannelEnded, ChannelError, ConnectFailed, InvalidOption
-from .process import processes_of_session, set_window_size, start_process, waits_for_input, wakeups
+from .process import has_no_child, processes_of_session, set_window_size, start_process, waits_for_input, wakeups
 from .receiver import Receiver
 
 #: Reads per callback: more would delay other sessions, fewer would slow down a fast producer.
@@ -28,6 +28,8 @@ READS_PER_CALLBACK = 8
 _TIOCGSID = 0x5429
 #: ioctl that opens the slave of a master (Linux ioctl_tty(2)). Not in `termios`.
 _TIOCGPTPEER = 0x5441
+#: Programs that read a password themselves, and then run another program.
+_ASK_PASSWORDS = frozenset(("sudo", "doas", "su"))
 #: Grace period between SIGHUP and SIGKILL, seconds.
 HANGUP_GRACE_S = 2.0
 #: After the program's end its terminal takes no more output; what is on its way arrives within this time (seconds).
@@ -178,6 +180,10 @@ class LocalChannel(Channel):
             leader = os.tcgetpgrp(self._master)
             return leader, Path(f"/proc/{leader}/comm").read_text("utf-8", "replace").strip()
         return None
+
+    def reads_password(self) -> bool:
+        program = self.foreground_program() if self.echo_off else None
+        return program is not None and program[1] in _ASK_PASSWORDS and has_no_child(program[0])
 
     def wakeups(self) -> int | None:
         try:

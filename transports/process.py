@@ -183,6 +183,14 @@ def _children(pid: int) -> list[int]:
         return []
 
 
+def has_no_child(pid: int) -> bool:
+    """Return whether a process is known to have no child."""
+    try:
+        return not Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return False
+
+
 def waits_for_input(pid: int) -> bool:
     """Return whether a process sleeps, and not because it waits for a child of its process group that works.
 

@@ -20,7 +20,8 @@ class PolicyRequest(Request):
     """Judge a text and type nothing (`check`), show the policy that is in force, or load it again.
 
     A check is for a session, a device of the inventory, or a platform. `kind`, `principal` and `task_id` are by default those
-    of the caller, `mode` that of the session or the platform's mode for running commands.
+    of the caller, `mode` that of the session or the platform's mode for running commands. `where` is by default where input of
+    the session goes now, otherwise the prompt.
     """
 
     action: Literal["check", "show", "reload"]
@@ -32,7 +33,7 @@ class PolicyRequest(Request):
     mode: Id | None = None
     kind: Literal["person", "agent"] | None = None
     principal: Id | None = None
-    where: Literal["prompt", "program"] = "prompt"
+    where: Literal["prompt", "program"] | None = None
     task_id: Id | None = None
 
     @model_validator(mode="after")
@@ -67,7 +68,7 @@ class PolicyReply(Reply):
         problem: why the last load failed.
         rules: ids of the rules that matched; for the other actions those of all rules.
         rule_details: those rules.
-        mode, platform: those that the text was judged for.
+        mode, platform, where: those that the text was judged for.
         defaults: decisions where no rule decides.
     """
 
@@ -80,5 +81,6 @@ class PolicyReply(Reply):
     canonical: str | None = None
     mode: str | None = None
     platform: str | None = None
+    where: Literal["prompt", "program"] | None = None
     rule_details: list[PolicyRule] | None = None
     defaults: dict[str, str] | None = None

@@ -46,7 +46,9 @@ def check(
     session: Annotated[str | None, typer.Option(metavar="SESSION", help="In this session.")] = None,
     platform: Annotated[str | None, typer.Option(metavar="NAME", help="On a device of this family; linux: in a shell.")] = None,
     mode: Annotated[str | None, typer.Option(metavar="NAME", help="In this mode. Default: where commands run.")] = None,
-    where: Annotated[_Where, typer.Option(help="At the prompt, or in another program.")] = _Where.PROMPT,
+    where: Annotated[
+        _Where | None, typer.Option(help="At the prompt, or in another program. Default: where the session is, or the prompt.")
+    ] = None,
     kind: Annotated[Kind | None, typer.Option(help="Typed by an agent or a person. Default: you.")] = None,
     principal: Annotated[str | None, typer.Option(metavar="NAME", help="Typed by this principal. Default: you.")] = None,
     task: Annotated[str | None, typer.Option(metavar="NAME", help="Typed by this task.")] = None,
@@ -80,7 +82,7 @@ def check(
             decision=reply.decision,
             reason=reply.reason,
             canonical=reply.canonical,
-            place=f"{reply.platform or 'unknown family'}, mode {reply.mode or 'unknown'}, {where}",
+            place=f"{reply.platform or 'unknown family'}, mode {reply.mode or 'unknown'}, {reply.where}",
             **_policy_fields(reply, source),
         )
         _print_rules(reply.rule_details or ())

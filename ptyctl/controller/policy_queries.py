@@ -8,12 +8,13 @@ from dataclasses import asdict, replace
 
 from ptyctl.api.errors import invalid
 from ptyctl.api.policy import PolicyReply, PolicyRequest, PolicyRule
-from ptyctl.core.principal import Principal
+from ptyctl.core.principal import Kind, Principal
 from ptyctl.inventory import Inventory
 from ptyctl.platforms import Platforms
 from ptyctl.policy.policy_file import PlacedRule, Policy
 from ptyctl.policy.rules import SHELL_PLATFORM, Request
 from ptyctl.session.calls.mode_change import mode_at
+from ptyctl.session.io.gate import Writer
 from ptyctl.session.session import Session
 
 from .policies import PolicyStore
@@ -52,29 +53,27 @@ class PolicyQueries:
         return PolicyReply(policy=self._store.name, sha256=self._store.sha256 or None, problem=self._store.problem)
 
     async def _check(self, request: PolicyRequest, by: Principal, session: Session | None) -> PolicyReply:
-        policy = self._store.policy
-        where = await self._place(request, session)
-        text = replace(
-            where,
-            text=request.text or "",
-            mode=self._mode(request, where),
-            kind=request.kind or by.kind,
-            principal=request.principal or by.name,
-            task=request.task_id,
-            where=request.where,
-        )
-        verdict = policy.evaluator.verdict(text)
-        reply = self._reply()
+        policy, reply = self._store.policy, self._reply()
+        by = replace(by, name=request.principal or by.name, kind=Kind(request.kind or by.kind))
+        text = request.text or ""
+        place = await self._place(request, session)
+        mode = self._mode(request, place)
+        writer = Writer(request.task_id, by=by)
+        judged = None if session is None else session.authorization.check(text, writer, request.mode, request.where)
+        if judged is None:
+            where = request.where or "prompt"
+            place = replace(place, text=text, mode=mode, kind=by.kind, principal=by.name, task=request.task_id, where=where)
+            verdict = policy.evaluator.verdict(place)
+            reply.platform, reply.where = place.platform, place.where
+        else:
+            verdict, at = judged
+            reply.platform, reply.where = at.platform, at.where
         reply.decision, reply.reason, reply.canonical = str(verdict.decision), verdict.reason, verdict.canonical
-        reply.mode, reply.platform = verdict.mode, text.platform
-        reply.rules, reply.rule_details = list(verdict.rules), _details(policy, verdict.rules)
+        reply.mode, reply.rules, reply.rule_details = verdict.mode, list(verdict.rules), _details(policy, verdict.rules)
         return reply
 
     async def _place(self, request: PolicyRequest, session: Session | None) -> Request:
-        """Return a request without a text for the session, the device of the inventory, or the platform.
-
-        The session is described as `session.authorization` does.
-        """
+        """Return a request without a text for the session, the device of the inventory, or the platform."""
         if session is not None:
             spec = session.spec
             platform = spec.platform or (SHELL_PLATFORM if session.has_shell() else None)

@@ -168,6 +168,10 @@ class DeviceProfile:
         """Whether a line is a question that needs a person."""
         return bool(line.strip()) and (any_matches(self.questions, line) or any_matches(self.confirmations, line))
 
+    def asks_password(self, line: str) -> bool:
+        """Whether a line asks for a password."""
+        return bool(line.strip()) and any_matches(self.passwords, line)
+
     def may_ask(self, line: str) -> bool:
         """Whether a line may be a question, judged by its last character only."""
         return POSSIBLE_QUESTION.matches(line) and not self.is_log_line(line)

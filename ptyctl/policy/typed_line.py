@@ -37,6 +37,8 @@ _TAB = 0x09
 #: Ends of substitutions, which zsh and fish run when Tab is pressed.
 _SUBSTITUTION_ENDS = re.compile(rb"[)`]")
 _QUOTES = re.compile(rb"[\\'\"]")
+#: A part of a shell's command that the following lines may complete or use.
+_MAY_BE_CONTINUED = re.compile(rb"[\\'\"`({=]|<<|[|&]\s*$|\b(?:for|read|select)\b")
 #: RE2 searches lines of any length in linear time.
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
@@ -130,6 +132,11 @@ class TypedLine:
         return self._continued.decode("utf-8", "surrogateescape")
 
     @property
+    def may_be_continued(self) -> bool:
+        """Whether `continued` may matter for a later line that is also judged alone: it quotes, assigns, or does not end."""
+        return _MAY_BE_CONTINUED.search(self._continued) is not None
+
+    @property
     def perhaps_submitted(self) -> bool:
         """Whether the last key was Enter on an unknown line, which may have chosen it from a list instead."""
         return not self._is_known and self._last in _ENTER
@@ -186,8 +193,12 @@ class TypedLine:
 
     def begin_command(self) -> None:
         """Forget the earlier lines: a prompt is shown since the last line end."""
-        self._continued.clear()
+        self.forget_continued()
         self._is_pasting = False
+
+    def forget_continued(self) -> None:
+        """Forget the earlier lines: the next ones do not continue them."""
+        self._continued.clear()
 
     def confirm(self) -> None:
         """The screen shows what was `typed`, and nothing else: the line is known, unless it was killed."""

@@ -46,6 +46,7 @@ class HeldText:
         binding: hash of the state that must be unchanged when the text is typed.
         screen: the rows of the screen at the time of the request.
         block_id: of the run that waits for the answer.
+        keys: whether the text is typed without Enter, for a program that reads keys.
         check: raises PtyctlError for a text that must not be typed in its place.
     """
 
@@ -61,6 +62,7 @@ class HeldText:
     binding: str
     screen: tuple[str, ...] = ()
     block_id: str | None = None
+    keys: bool = False
     check: Callable[[str], None] = field(default=lambda edited: None, compare=False)
 
 

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from ptyctl.api.errors import ErrorCode, PtyctlError
@@ -152,6 +153,10 @@ class Authorization:
         self._wakeups: int | None = None
         self._typed_wakeups: int | None = None
         self._prompt_at: tuple[int, tuple[str | None, str]] = (-1, (None, ""))
+        #: Whether the last line was submitted to a shell that had read all input before it.
+        self._shell_has_line = False
+        #: Whether the lines before the pending one may have a secret.
+        self._has_secret = False
 
     def set_policy(self, policy: Policy, approvals: Approvals) -> None:
         """Set the policy that judges all further input."""
@@ -171,6 +176,22 @@ class Authorization:
         """End the standing approvals of a lock's owner."""
         if self._approvals is not None:
             self._approvals.lock_ended(self._subject.session_id, owner)
+
+    def check(self, text: str, writer: Writer, mode: str | None, where: Where | None) -> tuple[Verdict, Place] | None:
+        """Return the verdict on a text as on typed input, and where it would go now; None without a policy.
+
+        Args:
+            mode: instead of the mode of the prompt that is shown.
+            where: instead of where the session is.
+        """
+        if self._policy is None:
+            return None
+        places, prompt = self._places(), self._prompt_place()
+        if where is not None and where != places[0].where:
+            places = (prompt,) if where == "prompt" else self._in_program(prompt)
+        if mode is not None:
+            places = tuple(place._replace(mode=mode) for place in places)
+        return self._judge(text, places, writer), places[0]
 
     def pending_approvals(self) -> int:
         """Return the number of texts that wait for an approval."""
@@ -243,27 +264,31 @@ class Authorization:
             PtyctlError: DECLINED if there is no approval, or the state it is bound to has changed; APPROVAL_PENDING.
         """
         if approval.state == "approved":
-            places = self._places_of_run() if approval.held.block_id is not None else self._places()
-            if not self._unfinished.empty or self._shows_typed_text():
+            held = approval.held
+            places = self._places_of_run() if held.block_id is not None else self._places()
+            if not held.keys and (not self._unfinished.empty or self._shows_typed_text()):
                 approval.set_stale("text was typed into the line meanwhile")
-            if approval.held.binding != self._bound(approval.held.text, places):
-                approval.set_stale("the connection, the prompt, the folder or the lock has changed since it was asked for")
+            self._shell_has_line = "\n" not in approval.text and places[0].where == "prompt" and self._shell_reads()
+            if held.binding != self._bound(held.text, places):
+                why = "the connection, the prompt, the folder, the program or the lock has changed since it was asked for"
+                approval.set_stale(why)
         text = approval.redeem()
         writer.review.permit, writer.review.edited = approval, approval.edited
         return text
 
     # Input that passes the gate
 
-    def typed(self, data: bytes) -> None:
+    def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Update the pending line with input that was sent."""
         self._synchronise()
         for _ in self._line.feed(data):
             pass
+        self._has_secret = (secret or self._has_secret) and (self._line.continued or self._line.line) != ""
         self._note_typed()
 
-    def may_submit(self, data: bytes) -> bool:
-        """Return whether input may submit a line."""
-        return self._line.may_be_submitted_by(data)
+    def is_judged(self, data: bytes, writer: Writer) -> bool:
+        """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key."""
+        return self._line.may_be_submitted_by(data) or self._judges_keys(writer)
 
     def split(self, data: bytes, judged: int) -> Split:
         """Split input before the first key that may submit a line which is not judged; `judged` lines are."""
@@ -294,10 +319,14 @@ class Authorization:
         self._synchronise()
         if self._policy is None:
             return 1 << 30
-        lines = self._known_lines(data)
+        if not self._line.may_be_submitted_by(data):
+            self._judge_keys(data, writer)
+            return 0
+        lines = [] if await self._will_take_password() else self._known_lines(data)
         self._wakeups = self._terminal.wakeups()
         if lines:
             await self._judge_lines(lines, writer)
+        self._judge_keys(data, writer)
         return len(lines)
 
     def review_now(self, data: bytes, writer: Writer) -> None:
@@ -305,10 +334,14 @@ class Authorization:
         self._synchronise()
         if self._policy is None:
             return
+        pieces = list(self._line.copy().feed(data))
+        if self._takes_password() and not any(piece.submits for piece in pieces[:-1]):
+            return
         lines = self._known_lines(data)
+        self._judge_keys(data, writer)
         places = self._places()
         verdict = self._judge_typed(lines, places, writer) if lines else None
-        is_known = not any(piece.submits and piece.line is None for piece in self._line.copy().feed(data))
+        is_known = not any(piece.submits and piece.line is None for piece in pieces)
         is_known = is_known and not any(self._recalls(line, places) for line in lines)
         if not is_known:
             verdict = self._stricter(verdict, self._of_unknown(places, writer))
@@ -317,7 +350,7 @@ class Authorization:
 
     async def admit(self, key: bytes, writer: Writer) -> None:
         """Judge the line that a key submits before the key is sent. Raises Refusal."""
-        if self._policy is not None:
+        if self._policy is not None and not await self._will_take_password():
             await self._admit(key, writer)
             self._wakeups = self._terminal.wakeups()
 
@@ -349,9 +382,62 @@ class Authorization:
                 lines.append(piece.line)
         return lines
 
+    def _judges_keys(self, writer: Writer) -> bool:
+        """Return whether the policy asks for, or denies, input to a program that no rule names."""
+        name, is_device = self._platform()
+        if self._policy is None or is_device:
+            return False
+        return _is_strict(self._policy.verdict(self._request("", Place(name, where="program"), writer)))
+
+    def _judge_keys(self, data: bytes, writer: Writer) -> None:
+        """Judge what follows the last line of some input: a program may read it key by key. Raises Refusal."""
+        if not self._judges_keys(writer):
+            return
+        keys, follows = b"", False
+        for piece in self._line.copy().feed(data):
+            keys, follows = (b"", True) if piece.submits else (keys + piece.data, follows)
+        if not keys:
+            return
+        places = self._places()
+        if places[0].where == "prompt":
+            if not follows and self._shell_reads():
+                return
+            places = self._in_program(places[0]._replace(is_ahead=True))
+        if follows or not self._terminal.reads_lines():
+            text = keys.decode("utf-8", "surrogateescape")
+            self._enforce(self._judge(text, places, writer), text, places, writer, keys=True)
+
+    def _shell_reads(self) -> bool:
+        """Return whether a shell has read all input before, and waits at a prompt of its own."""
+        terminal = self._terminal
+        if self._has_marks() and self._shows_prompt_since_enter():
+            return True
+        if is_continuation(terminal.last_line(), terminal.prompt.learned):
+            return True
+        is_editing = terminal.shell_in_foreground() is True and terminal.line_editor_active() and not self._is_running()
+        return (is_editing and terminal.input_is_read() is True) or self._shows_prompt_since_enter()
+
+    def _hides_input(self) -> bool:
+        """Return whether a program, or a command of the shell, reads a line without echo."""
+        return self._terminal.program_hides_input() or (self._is_running() and self._terminal.echo_off())
+
+    def _takes_password(self) -> bool:
+        """Return whether the next line is a password that a program such as sudo waits for."""
+        return self._terminal.reads_password() and self._terminal.input_is_read() is True
+
+    async def _will_take_password(self) -> bool:
+        """Return the same once the program has read all input before."""
+        deadline = self._terminal.now() + SETTLE_WAIT_S
+        while self._terminal.reads_password() and self._terminal.now() < deadline:
+            if self._takes_password():
+                return True
+            await asyncio.sleep(_POLL_S)
+        return False
+
     async def _judge_lines(self, lines: Sequence[str], writer: Writer) -> None:
         """Judge lines that follow each other: at a prompt as one text, and each alone."""
         places, text = self._places(), "\n".join(lines)
+        self._shell_has_line = len(lines) == 1 and places[0].where == "prompt" and self._shell_reads()
         verdict: Verdict | None = None
         if places[0].where == "prompt" and (len(text) <= _MAX_JOINED or places[0].platform == SHELL_PLATFORM):
             whole = self._with_continued(text, places)
@@ -369,8 +455,16 @@ class Authorization:
                     await asyncio.sleep(0)
         assert verdict is not None
         places = self._places()
-        for place in places[1:]:  # a command may have several lines
-            verdict = self._judge_for_shell(verdict, self._line.continued + text, place, writer)
+        if places[0].where == "program" and not self._line.may_be_continued:
+            self._line.forget_continued()
+        whole = self._line.continued + text
+        for place in places[1:] if whole not in lines else ():  # a command may have several lines
+            if len(whole) > LONG_COMMAND:
+                verdict = await asyncio.to_thread(self._judge_for_shell, verdict, whole, place, writer)
+            else:
+                verdict = self._judge_for_shell(verdict, whole, place, writer)
+        if self._has_secret:
+            verdict = replace(verdict, canonical=text)
         if self._recalls(text, places):
             self._enforce(self._of_unknown(places, writer), text, places, writer, readable=False)
         self._enforce(verdict, text, places, writer)
@@ -452,24 +546,33 @@ class Authorization:
     # Decisions
 
     def _decide(
-        self, verdict: Verdict, text: str, places: Sequence[Place], writer: Writer, block_id: str | None = None
+        self,
+        verdict: Verdict,
+        text: str,
+        places: Sequence[Place],
+        writer: Writer,
+        block_id: str | None = None,
+        *,
+        keys: bool = False,
     ) -> Approval | None:
-        """Record a verdict; return the approval that the text must wait for.
+        """Record a verdict; return the approval that the text must wait for. For `keys` see `HeldText`.
 
         Raises:
             PtyctlError: POLICY_DENIED.
         """
         assert self._approvals is not None
         writer.review.record(verdict)
+        is_secret = writer.sensitive or self._hides_input()
         if verdict.decision is Decision.WARN:
-            self._post_notice(f"policy warning for {text.splitlines()[0][:60]!r}: {verdict.reason}" if text else verdict.reason)
+            shown = f" for {text.splitlines()[0][:60]!r}" if text and not is_secret else ""
+            self._post_notice(f"policy warning{shown}: {verdict.reason}")
         if verdict.decision is Decision.DENY:
-            raise _denied(verdict, sensitive=writer.sensitive)
+            raise _denied(verdict, sensitive=is_secret)
         if verdict.decision is not Decision.ASK or self._keys_allowed(places, writer):
             return None
         if not _is_text(text):
             raise _unreadable(verdict)
-        if writer.sensitive:
+        if is_secret:
             raise _secret(verdict)
         held = HeldText(
             session_id=self._subject.session_id,
@@ -484,6 +587,7 @@ class Authorization:
             binding=self._bound(text, places),
             screen=self._last_rows(),
             block_id=block_id,
+            keys=keys,
             check=lambda edited: self._check_edited(edited, places, writer),
         )
         if self._approvals.covers(held):
@@ -502,12 +606,21 @@ class Authorization:
         end = self._stream.raw_size
         return tuple(rendered(self._stream, max(end - _SCREEN_BYTES, 0), end).split("\n")[-_SCREEN_ROWS:])
 
-    def _enforce(self, verdict: Verdict, text: str, places: Sequence[Place], writer: Writer, *, readable: bool = True) -> None:
+    def _enforce(
+        self,
+        verdict: Verdict,
+        text: str,
+        places: Sequence[Place],
+        writer: Writer,
+        *,
+        readable: bool = True,
+        keys: bool = False,
+    ) -> None:
         """Raise Refusal unless a text may be sent. A line that cannot be read cannot be approved either."""
         try:
             if verdict.decision is Decision.ASK and not (readable or self._keys_allowed(places, writer)):
                 raise _unreadable(verdict)
-            approval = self._decide(verdict, text, places, writer)
+            approval = self._decide(verdict, text, places, writer, keys=keys)
         except PtyctlError as error:
             raise Refusal(error, self._erasing_keys(places)) from None
         if approval is not None:
@@ -515,7 +628,9 @@ class Authorization:
 
     def _bound(self, text: str, places: Sequence[Place]) -> str:
         """Return the hash of the state that an approval is bound to."""
-        parts = (text, self._subject.session_id, self._binding(), self._surroundings(), *(str(place) for place in places))
+        parts = [text, self._subject.session_id, self._binding(), self._surroundings(), *map(str, places)]
+        if places[0].where == "program":
+            parts.append(str(self._terminal.foreground_program()))
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
     def _surroundings(self) -> str:
@@ -532,7 +647,7 @@ class Authorization:
         if self._line.line == "":
             return b""
         if places[0].where == "program":
-            return _KILL_LINE if self._terminal.reads_lines() else b""
+            return b"" if self._terminal.takes_keys() else _KILL_LINE
         keys = self._profile().clear_line.encode() if self._platform()[1] else ETX
         return PASTE_END + keys if self._line.is_pasting else keys
 
@@ -629,8 +744,17 @@ class Authorization:
                 line.clear()
             else:  # the shell may insert text behind the prompt
                 line.begin_command()
+        elif line.continued and self._shell_has_line and self._is_read_by_program():
+            self._shell_has_line = False
+            line.forget_continued()
         if line.line == "" and self._is_filled_in():
             line.lose()
+
+    def _is_read_by_program(self) -> bool:
+        """Return whether the command that the shell has read runs, so that the next lines do not continue it."""
+        if self._terminal.shell_in_foreground() is None:
+            return self._has_marks() and self._is_running()
+        return self._places()[0].where == "program"
 
     def _at_new_prompt(self) -> bool:
         """Return whether the shell has shown its prompt since the last line was submitted: it continues no earlier line."""
@@ -733,6 +857,10 @@ class Authorization:
         if typed is not None and shows_only(screen, prompt, typed):
             self._line.confirm()
         return readings
+
+
+def _is_strict(verdict: Verdict) -> bool:
+    return verdict.decision in (Decision.ASK, Decision.DENY)
 
 
 def _is_text(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.platforms import Platforms
 from ptyctl.policy.rules import Request
 from ptyctl.session.clients import Client, serving
-from tests.controller.session_calls import BASH, refused
+from tests.controller.session_calls import BASH, PATIENCE_MS, refused, write
 
 RELOAD = Request("reload", "cisco_ios", mode="privileged")
 ROUTER = Request("router bgp 1", "cisco_ios", mode="config")
@@ -300,6 +301,25 @@ async def test_check_of_a_session_judges_as_its_input_is_judged(folder: Path, co
     console = await SessionHandle.open(controller, protocol="local", command=BASH, session_type="console", device_id="sw-1")
     assert (await check(controller, text="router x", session_id=console.session_id))[:2] == ("deny", ["r"])
     assert (await controller.policy(PolicyRequest(action="check", text="x", session_id=console.session_id))).platform == "linux"
+
+
+async def test_check_of_a_session_judges_where_its_input_goes_now(folder: Path, controller: LocalController) -> None:
+    (folder / "policy.toml").write_text('extends = ["off"]\nprograms = "deny"\n')
+    await controller.policy(PolicyRequest(action="reload"))
+
+    async def judged(**fields: str) -> tuple[str | None, str | None]:
+        reply = await controller.policy(PolicyRequest.of({"action": "check", "text": "x", **fields}))
+        return reply.where, reply.decision
+
+    assert await judged(where="program") == ("program", "deny")
+    async with await SessionHandle.open(controller, protocol="local", command=BASH) as shell:
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        assert await judged(session_id=shell.session_id) == ("prompt", "allow")
+        assert await judged(session_id=shell.session_id, where="program") == ("program", "deny")
+        command = f"{sys.executable} -c 'print(\"begun\", flush=True); input()'"
+        await write(shell, data=f"{command}\n", until_regex="^begun", timeout_ms=PATIENCE_MS)
+        assert await judged(session_id=shell.session_id) == ("program", "deny")
+        assert await judged(session_id=shell.session_id, where="prompt") == ("prompt", "allow")
 
 
 async def test_show_lists_the_rules_with_their_places(folder: Path, controller: LocalController) -> None:

@@ -14,10 +14,13 @@ from ptyctl import LocalController, SessionHandle
 from ptyctl.api.controller import Controller
 from ptyctl.api.errors import ErrorCode, PtyctlError
 from ptyctl.controller.settings import Settings
+from ptyctl.core.principal import Kind, Principal, Role
 from ptyctl.simulator import Quirks
 from tests.controller.session_calls import BASH, PATIENCE_MS, write
 from tests.integration.devices.test_sessions_with_quirks import switch_with
+from tests.session.secret_search import files_containing
 
+BOB = Principal("bob", Kind.PERSON, Role.APPROVER)
 POLICY = """
 extends = ["off"]
 unparsed = "warn"
@@ -61,9 +64,44 @@ PROGRAMS = {
 }
 
 
+#: A policy for input of programs, where the shell below may run everything.
+PROGRAM_POLICY = """
+extends = ["off"]
+programs = "{}"
+
+[[rules]]
+id = "quit"
+when = {{ where = "program" }}
+regex = "^q$"
+decision = "allow"
+reason = "it ends the program"
+
+[[rules]]
+id = "written"
+command = [">", "*/held"]
+decision = "ask"
+reason = "a person must approve the file"
+"""
+#: Reads single keys, and shows each.
+MENU = """#!/usr/bin/env python3
+import os, tty
+tty.setcbreak(0)
+print("menu:", flush=True)
+while key := os.read(0, 1):
+    print("<" + key.decode() + ">", end="", flush=True)
+"""
+#: A program of this name that asks for a password, and runs its arguments.
+SUDO = """#!/bin/sh
+stty -echo; printf '[sudo] password for root: '; read -r x; stty echo; echo "got $x" > got; echo; exec "$@"
+"""
+#: Shows that it runs, and then copies its input to its output.
+NOTE = "#!/bin/sh\necho ready >&2; exec cat\n"
+SECRET = "hunter2 rm -rf $x"
+
+
 @asynccontextmanager
-async def controller_of(folder: Path) -> AsyncIterator[LocalController]:
-    (folder / "policy.toml").write_text(POLICY)
+async def controller_of(folder: Path, policy: str = POLICY) -> AsyncIterator[LocalController]:
+    (folder / "policy.toml").write_text(policy)
     async with LocalController(Settings(state_dir=folder / "state", policy=str(folder / "policy.toml"))) as controller:
         yield controller
 
@@ -96,6 +134,91 @@ async def test_line_typed_into_a_program_is_judged_there(policed: Controller, tm
         assert not (tmp_path / "FORBIDDEN").exists()
 
 
+@asynccontextmanager
+async def shell_in(controller: Controller, folder: Path) -> AsyncIterator[SessionHandle]:
+    """A shell in a folder, at its prompt; the programs of the folder are found first."""
+    for name, text in (("menu", MENU), ("sudo", SUDO), ("note", NOTE)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    env = {"PATH": f"{folder}:/usr/bin:/bin", "PS1": "$ "}
+    async with await SessionHandle.open(controller, protocol="local", command=BASH, cwd=str(folder), env=env) as shell:
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        yield shell
+
+
+async def pending_of(session: SessionHandle, **fields: str) -> str:
+    """Write, and return the id of the approval request that this needs."""
+    with pytest.raises(PtyctlError) as caught:
+        await write(session, **fields)
+    assert caught.value.code is ErrorCode.APPROVAL_PENDING, caught.value
+    return str(caught.value.details["approval_id"])
+
+
+async def start_menu(shell: SessionHandle) -> None:
+    """Start a program that reads single keys."""
+    await write(shell, data="menu\n", until_regex="^menu:", timeout_ms=PATIENCE_MS)
+
+
+@pytest.mark.parametrize("keys", [{"data": "y"}, {"key": "down"}, {"data": "\x1b"}, {"data": "yq"}, {"data": "\n"}])
+async def test_single_key_for_a_program_is_denied_where_programs_are(tmp_path: Path, keys: dict[str, str]) -> None:
+    async with controller_of(tmp_path, PROGRAM_POLICY.format("deny")) as controller, shell_in(controller, tmp_path) as shell:
+        await start_menu(shell)
+        await refusal_of(shell, **keys)
+        reply = await write(shell, data="q", until_regex="<q>", timeout_ms=PATIENCE_MS)
+        assert "<y>" not in str(reply.chunk)
+
+
+async def test_key_typed_before_the_program_reads_is_denied_too(tmp_path: Path) -> None:
+    async with controller_of(tmp_path, PROGRAM_POLICY.format("deny")) as controller, shell_in(controller, tmp_path) as shell:
+        await refusal_of(shell, data="menu\ny")
+        await write(shell, data="echo begun")  # the shell reads it
+        await write(shell, data=" twice\n", until_regex="^begun twice", timeout_ms=PATIENCE_MS)
+        await write(shell, data="for x in 1 2; do\n", until_regex="^> $", timeout_ms=PATIENCE_MS)
+        await write(shell, data="echo a$x")
+        await write(shell, data="\ndone\n", until_regex="^a2", timeout_ms=PATIENCE_MS)
+
+
+async def test_key_for_a_program_is_held_where_programs_ask(tmp_path: Path) -> None:
+    async with controller_of(tmp_path, PROGRAM_POLICY.format("ask")) as controller, shell_in(controller, tmp_path) as shell:
+        await start_menu(shell)
+        approval_id = await pending_of(shell, data="y")
+        controller.approval_requests.approve(approval_id, BOB)
+        await write(shell, data="y", approval_id=approval_id, until_regex="<y>", timeout_ms=PATIENCE_MS)
+        controller.approval_requests.approve(await pending_of(shell, data="n"), BOB, keys_s=600)
+        await write(shell, data="jk", until_regex="<j><k>", timeout_ms=PATIENCE_MS)
+
+
+async def test_keys_of_a_program_are_not_judged_where_programs_are_allowed(tmp_path: Path) -> None:
+    async with controller_of(tmp_path, PROGRAM_POLICY.format("allow")) as controller, shell_in(controller, tmp_path) as shell:
+        await start_menu(shell)
+        await write(shell, data="yn", until_regex="<y><n>", timeout_ms=PATIENCE_MS)
+
+
+@pytest.mark.parametrize("programs", ["allow", "ask", "deny"])
+@pytest.mark.parametrize("command", ["sudo true", "sudo dd of=copy count=0", "sudo head -c 4 /dev/null"])
+async def test_password_at_the_prompt_of_sudo_is_not_judged(tmp_path: Path, programs: str, command: str) -> None:
+    async with controller_of(tmp_path, PROGRAM_POLICY.format(programs)) as controller, shell_in(controller, tmp_path) as shell:
+        await write(shell, data=f"{command}\n", until_regex="password for root: $", timeout_ms=PATIENCE_MS)
+        await write(shell, data=f"{SECRET}\n", until_regex=r"^\$ $", timeout_ms=PATIENCE_MS)
+        assert (tmp_path / "got").read_text() == f"got {SECRET}\n"
+        approval_id = await pending_of(shell, data="echo x > ./held\n")
+        assert "hunter2" not in str(controller.approval_requests.get(approval_id).held)
+    assert files_containing(tmp_path / "state", "hunter2") == []
+
+
+async def test_lines_for_an_approved_command_are_input_of_a_program(tmp_path: Path) -> None:
+    async with controller_of(tmp_path, PROGRAM_POLICY.format("allow")) as controller, shell_in(controller, tmp_path) as shell:
+        approval_id = await pending_of(shell, data="note > ./held\n")
+        controller.approval_requests.approve(approval_id, BOB)
+        await write(shell, data="note > ./held\n", approval_id=approval_id, until_regex="^ready", timeout_ms=PATIENCE_MS)
+        for line in ("one\n", "it isn't\n", "two\n", "isn't three\n"):
+            await write(shell, data=line)
+        await pending_of(shell, data="echo x > ./held\n")  # the shell may read it
+        await write(shell, key="ctrl-d")
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        assert (tmp_path / "held").read_text() == "one\nit isn't\ntwo\nisn't three\n"
+
+
 @pytest.mark.parametrize("text", ["!!", "!to", "fc -s"])
 async def test_line_of_the_history_that_is_not_known_is_not_run(policed: Controller, tmp_path: Path, text: str) -> None:
     async with await SessionHandle.open(policed, protocol="local", command=BASH, cwd=str(tmp_path)) as shell:
@@ -103,6 +226,30 @@ async def test_line_of_the_history_that_is_not_known_is_not_run(policed: Control
         with pytest.raises(PtyctlError) as caught:
             await write(shell, data=f"{text}\n")
         assert caught.value.code in (ErrorCode.POLICY_DENIED, ErrorCode.APPROVAL_PENDING)
+
+
+@pytest.mark.parametrize("name", ["fish", "dash"])
+async def test_exclamation_mark_is_text_in_a_shell_without_history_expansion(
+    policed: Controller, tmp_path: Path, name: str
+) -> None:
+    command, env = (require_program(name, name),), {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "PS1": "$ "}
+    async with await SessionHandle.open(policed, protocol="local", command=command, cwd=str(tmp_path), env=env) as shell:
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        await write(shell, data="echo no!such !command\n", until_regex="^no!such !command", timeout_ms=PATIENCE_MS)
+        assert (await shell.exec("echo a!b", timeout_ms=PATIENCE_MS)).stdout == "a!b\n"
+        await refusal_of(shell, data="touch FORBIDDEN!\n; touch FORBIDDEN\n")
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh"])
+async def test_exclamation_mark_may_recall_a_line_in_a_shell_below(policed: Controller, tmp_path: Path, name: str) -> None:
+    env = {"HOME": str(tmp_path), "PS1": "$ "}
+    async with await SessionHandle.open(policed, protocol="local", command=("dash",), cwd=str(tmp_path), env=env) as shell:
+        await shell.exec("true", timeout_ms=PATIENCE_MS)
+        start = {"bash": "bash --norc --noprofile", "zsh": "zsh -f"}[name]
+        await write(shell, data=f"{require_program(name, start.split()[0])} {start.partition(' ')[2]}\n")
+        await write(shell, data="echo begun\n", until_regex="^begun", timeout_ms=PATIENCE_MS)
+        assert (await refusal_of(shell, data="echo no!such\n")).details["reason"] == "unreadable"
+        await write(shell, data="echo 'no!such'\n", until_regex="^no!such", timeout_ms=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("keys", ["sh\tclo\t", "show clocc\x08", "show clock\x01"])

@@ -96,7 +96,8 @@ async def type_with_approval(
     approval = session.authorization.find_approval(approval_id, writer.owner)
     if approval.held.block_id is not None:
         raise invalid("this approval is for a command", hint="wait for its block_id", field="approval_id")
-    lines, _, rest = _NEWLINE.sub("\n", text).rpartition("\n")
+    keys = approval.held.keys
+    lines, _, rest = (text, "", "") if keys else _NEWLINE.sub("\n", text).rpartition("\n")
     if lines.replace("\n", "").isprintable() and not approval.held.text.endswith(
         lines
     ):  # other keys may have completed the line
@@ -106,7 +107,9 @@ async def type_with_approval(
         await approval.wait(asyncio.get_running_loop().time() + min(wait_ms, MAX_WAIT_MS) / 1000)
     session.gate.check(writer)
     approved = session.authorization.confirm(approval, writer)
-    written = await session.gate.type(f"{approved}\n", replace(writer, judged=True))
+    if keys:
+        return await session.gate.type(approved, replace(writer, judged="keys"))
+    written = await session.gate.type(f"{approved}\n", replace(writer, judged="line"))
     return written + (await session.gate.type(rest, writer) if rest else 0)
 
 

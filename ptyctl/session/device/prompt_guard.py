@@ -108,6 +108,16 @@ class PromptGuard:
         """
         self._refuse_at("pager", "editor")
 
+    def refuse_password(self) -> None:
+        """Raise BUSY where a program asks for a secret, which must not be recorded as a command.
+
+        Raises:
+            PtyctlError: BUSY.
+        """
+        terminal, line = self._terminal, self._terminal.last_line()
+        if self._profile.asks_password(line) or (self._profile.may_ask(line) and terminal.program_hides_input()):
+            raise self.refusal("question")
+
     def refusal(self, reason: Reason) -> PtyctlError:
         """Return the error for this reason; for a pager and a question with the line that shows it."""
         why, hint = _REFUSALS[reason]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from ptyctl.api.decision import PendingApproval, PolicyWarning
 from ptyctl.api.errors import ErrorCode, NextStep, PtyctlError
@@ -98,7 +98,7 @@ class Writer:
     Attributes:
         by: the principal of the caller.
         command: it types the command of a run, which must begin in an empty line. The command was judged before.
-        judged: it types a text that was judged before.
+        judged: it types a line, or keys for a program, that was judged before.
         sensitive: record only the length of what is typed.
         deadline: on the loop's clock; input that the far end has not accepted by then is dropped.
     """
@@ -106,7 +106,7 @@ class Writer:
     task_id: str | None = None
     system: bool = False
     command: bool = False
-    judged: bool = False
+    judged: Literal["line", "keys"] | None = None
     sensitive: bool = False
     deadline: float | None = None
     by: Principal = field(default_factory=current_principal)
@@ -152,20 +152,20 @@ class Split(NamedTuple):
 class Inspector(Protocol):
     """Judges input of callers, except the commands of runs."""
 
-    def typed(self, data: bytes) -> None:
+    def typed(self, data: bytes, *, secret: bool = False) -> None:
         """Follow input that was sent."""
         ...
 
-    def may_submit(self, data: bytes) -> bool:
-        """Return whether input may submit a line."""
+    def is_judged(self, data: bytes, writer: Writer) -> bool:
+        """Return whether input is judged before it is sent: it may submit a line, or a program may read it key by key."""
         ...
 
     async def review(self, data: bytes, writer: Writer) -> int:
-        """Judge the lines that a whole write submits before any of it is sent; return how many were judged. Raises Refusal."""
+        """Judge a whole write before any of it is sent; return the number of its lines that were judged. Raises Refusal."""
         ...
 
     def review_now(self, data: bytes, writer: Writer) -> None:
-        """Judge all lines that a whole write submits. Raises Refusal."""
+        """Judge a whole write. Raises Refusal."""
         ...
 
     def split(self, data: bytes, judged: int) -> Split:
@@ -332,7 +332,7 @@ class Gate:
         written = 0
         await self._acquire_order(writer)
         try:
-            if (writer.command or writer.judged) and not self.unfinished_line.empty:
+            if (writer.command or writer.judged == "line") and not self.unfinished_line.empty:
                 message = "another task typed into the line at the same moment; nothing was typed"
                 raise PtyctlError(ErrorCode.BUSY, message, {"reason": "half_typed"}, hint=NextStep.CLEAR_LINE)
             cuts = self._cuts
@@ -375,7 +375,7 @@ class Gate:
         if writer.command:
             inspector.line_replaced()
             return None
-        if writer.judged or not inspector.may_submit(whole := data()):
+        if writer.judged or not inspector.is_judged(whole := data(), writer):
             return None
         cuts = self._cuts
         return _Inspection(self, inspector, writer, cuts, await inspector.review(whole, writer))
@@ -462,7 +462,7 @@ class Gate:
             if not writer.system:
                 self.unfinished_line.typed(rest[:taken], writer.owner, raw, command=writer.command)
                 if self._inspector is not None and not writer.command:
-                    self._inspector.typed(rest[:taken])
+                    self._inspector.typed(rest[:taken], secret=secret)
             self._on_input(writer, rest[:taken], secret)
 
     def _lock_lost(self, writer: Writer) -> PtyctlError:

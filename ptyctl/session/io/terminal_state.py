@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ptyctl.core.control_sequences import ALTERNATE_SCREENS, BRACKETED_PASTE
 from ptyctl.core.renderer import render_line
-from ptyctl.core.shells import may_run_shell
+from ptyctl.core.shells import may_run_shell, shell_dialect
 from ptyctl.platforms import DeviceProfile
 from transports.channel import Channel
 
@@ -102,6 +102,18 @@ class TerminalState:
         """Return whether a line is read without echo, as for a password; False if that is unknown."""
         channel = self._channel()
         return channel is not None and channel.echo_off
+
+    def reads_password(self) -> bool:
+        """Return whether sudo or a similar program in the foreground itself reads a line without echo; False if unknown."""
+        channel = self._channel()
+        return channel is not None and channel.reads_password()
+
+    def program_hides_input(self) -> bool:
+        """Return whether a line is read without echo, and not by a shell; False if that is unknown."""
+        if not self.echo_off():
+            return False
+        program = self.foreground_program()
+        return program is None or shell_dialect(program[1]) is None
 
     def reads_lines(self) -> bool:
         """Return whether the terminal is known to be in canonical mode: the program gets its input line by line."""

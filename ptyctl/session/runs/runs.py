@@ -15,6 +15,7 @@ from ptyctl.core.renderer import render
 from ptyctl.core.shells import shell_change
 from ptyctl.core.states import TerminalMode, next_mode
 from ptyctl.platforms import UNKNOWN_DEVICE, DeviceProfile
+from ptyctl.session.device.prompt_guard import PromptGuard
 from ptyctl.session.io.gate import Permit, Writer
 from ptyctl.session.io.os_errors import from_os_error
 from ptyctl.session.io.signal import CoalescedTimer, Signal
@@ -133,6 +134,7 @@ class Runs:
         if self.current is not None or self._reserved_for or not self._terminal.gate.unfinished_line.untouched:
             await self._wait_until_free()
             fence = self._terminal.gate.check(writer)
+        PromptGuard(self._terminal, profile).refuse_password()
         run = Run(
             self.changed,
             self._next_seq,

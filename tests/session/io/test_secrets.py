@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from fixtures.memory_channel import MemoryChannel
 from fixtures.servers.programs import require_program
+from ptyctl.api.errors import PtyctlError
 from ptyctl.controller.recovery import restore_session
 from ptyctl.session.io.gate import SYSTEM, Writer
 from ptyctl.session.session import Session
@@ -145,6 +148,28 @@ async def test_password_read_with_echo_off_is_masked_without_sensitive_flag(tmp_
     assert [row.get("data") for row in inputs(folder)] == [None, "plain\r"]
     await session.close()
     assert files_containing(folder, SECRET) == []
+
+
+@pytest.mark.parametrize("question", ["Password: ", "Secret word? "])
+async def test_command_at_a_question_for_a_secret_is_refused_and_not_stored(tmp_path: Path, question: str) -> None:
+    session = await local(tmp_path, sys.executable, "-I", "-c", f"import getpass; getpass.getpass({question!r})")
+    assert (await read_from(session.stream, cursor="0", until_regex=f"{re.escape(question)}$", timeout_ms=PATIENCE_MS)).matched
+    with pytest.raises(PtyctlError) as caught:
+        await run_command(session, SECRET)
+    assert caught.value.details["reason"] == "question"
+    await session.close()
+    assert files_containing(session.stream.folder, SECRET) == []
+
+
+async def test_command_at_the_password_prompt_of_a_device_is_not_stored(tmp_path: Path) -> None:
+    channel = MemoryChannel(lambda data: b"")
+    session = await connect_session(tmp_path, channel, platform="cisco_ios", probe_shell=False)
+    channel.feed(b"R1>enable\r\nPassword: ")
+    with pytest.raises(PtyctlError) as caught:
+        await run_command(session, SECRET)
+    assert (caught.value.details["reason"], bytes(channel.written)) == ("question", b"")
+    await session.close()
+    assert files_containing(session.stream.folder, SECRET) == []
 
 
 async def test_secret_read_by_shell_is_masked_in_blocks_events_and_after_crash(tmp_path: Path) -> None:
