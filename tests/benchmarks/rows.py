@@ -21,6 +21,7 @@ from . import (
     screen,
     search,
     web,
+    web_page,
 )
 from .measurement import Plan, Result, Unavailable
 from .table import Row
@@ -44,6 +45,7 @@ ROWS = (
     *daemon_load.ROWS,
     *hostile.ROWS,
     *web.ROWS,
+    *web_page.ROWS,
     *idle_sessions.ROWS,
 )
 

@@ -56,7 +56,7 @@ async def _stream_echo() -> AsyncIterator[TimedCall]:
 
 
 @asynccontextmanager
-async def _watch_echo() -> AsyncIterator[TimedCall]:
+async def watch_echo() -> AsyncIterator[TimedCall]:
     async with _session() as handle:
         request = WatchRequest(session_id=handle.session_id)
         async with aclosing(handle.controller.watch(request)) as items:
@@ -74,7 +74,7 @@ async def _watch_echo() -> AsyncIterator[TimedCall]:
 
 async def _echo_run(plan: Plan) -> Result:
     """Return what a key to its echo takes longer through the stream than by a watch, as `attach` uses it."""
-    result = in_milliseconds(await measure([Candidate(OURS, _stream_echo), Candidate(WATCH, _watch_echo)], plan))
+    result = in_milliseconds(await measure([Candidate(OURS, _stream_echo), Candidate(WATCH, watch_echo)], plan))
     watch = result.rounds[WATCH]
     return Result({OURS: [ours - other for ours, other in zip(result.rounds[OURS], watch, strict=True)], WATCH: watch})
 

@@ -30,6 +30,8 @@ const COLOURS = [4, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 const CLIPBOARD = 52;
 const FOCUS_REPORTS = ["\x1b[I", "\x1b[O"];
 
+/** Whether WebGL uses a graphics processor; undefined until the first terminal. @type {boolean | undefined} */
+let accelerated;
 /** @type {WeakMap<Element, XTerm>} */
 const terminals = new WeakMap();
 
@@ -142,8 +144,13 @@ async function openLink(address) {
   if (answer) open(address, "_blank", "noopener,noreferrer");
 }
 
-/** @param {XTerm} xterm */
+/**
+ * Draws with WebGL, unless the browser would do it in software: xterm.js's DOM renderer is faster then.
+ * @param {XTerm} xterm
+ */
 function useWebgl(xterm) {
+  accelerated ??= Boolean(document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true }));
+  if (!accelerated) return;
   try {
     const addon = new WebglAddon();
     addon.onContextLoss(() => addon.dispose()); // xterm.js continues with its DOM renderer
