@@ -121,7 +121,7 @@ async def _run_page(_plan: Plan) -> Result:
 @asynccontextmanager
 async def _restored(size: int) -> AsyncIterator[TimedCall]:
     """Yield a call that kills a daemon whose session has received `size` bytes, and times the next one's first reply."""
-    with daemon_folder() as runtime, TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, daemon_folder() as runtime:  # the daemon ends before its folder is removed
         program = ("sh", "-c", 'cat "$1"; exec cat', "sh", str(_text_file(folder, size)))
         runtime_dir = RuntimeDir(runtime)
         os.environ["PTYCTL_RUNTIME_DIR"], os.environ["PTYCTL_STATE_DIR"] = str(runtime), f"{folder}/state"
